@@ -313,6 +313,10 @@ void check_operand_recipes(const RunConfig& c, Rules& found) {
 void check_precision(const RunConfig& c, Rules& found) {
   check_operand_recipes(c, found);
   const PrecisionConfig& p = c.precision;
+  if (p.nvfp4_four_over_six != FourOverSixChoice::off && p.nvfp4_rule != Nvfp4Rule::transformer_engine)
+    found.push_back({{"precision.nvfp4_four_over_six", "precision.nvfp4_rule"},
+                     "nvfp4_four_over_six chooses between two scales of TransformerEngine: choose nvfp4_rule "
+                     "transformer_engine, or off"});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
   check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);
   check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);

@@ -27,6 +27,17 @@ constexpr std::array<const char*, 2> kChoices<Generator>{"passages", "facts"};
 template <>
 constexpr std::array<const char*, 2> kChoices<Rounding>{"nearest", "stochastic"};
 template <>
+constexpr std::array<const char*, 2> kChoices<StochasticOperands>{"all", "gradients"};
+template <>
+constexpr std::array<const char*, 2> kChoices<RotatedGemms>{"all", "wgrad"};
+template <>
+constexpr std::array<const char*, 3> kChoices<RotationForm>{"drawn", "fixed", "fixed_bf16"};
+template <>
+constexpr std::array<const char*, 4> kChoices<Nvfp4Rule>{"divided", "transformer_engine", "torchao",
+                                                         "torchao_one_level"};
+template <>
+constexpr std::array<const char*, 5> kChoices<FourOverSixChoice>{"off", "mae_256", "mse_256", "mae_448", "mse_448"};
+template <>
 constexpr std::array<const char*, 3> kChoices<TokenPayload>{"fp32", "bf16", "mxfp8"};
 
 // In the order of the enumeration.
@@ -474,12 +485,44 @@ void add_precision(std::vector<ConfigField>& t) {
       "formats, at the price of twice the squared error. Errors of clipping do not cancel: the largest values of "
       "nvfp4's blocks come out 1.1 % too small on average, those of mxfp8_floor 1.2 % (bell-shaped data). The random "
       "bits depend on seed, step and position only: a run repeats bit for bit."));
+  add(field<s, &PrecisionConfig::stochastic_operands>(
+      "precision.stochastic_operands", kGroup, "Stochastic for", "", kNone,
+      "Only with stochastic rounding: the operands that it applies to. gradients: dY alone, as in NVIDIA's NVFP4 "
+      "recipe; activations and weights round to nearest. all: every quantized operand."));
   add(field<s, &PrecisionConfig::hadamard>(
       "precision.hadamard", kGroup, "Random Hadamard rotation", "", kNone,
       "Rotates the contracted dimension of both operands of every quantized GEMM in small blocks (16 for nvfp4, else "
       "32). The product stays the same, but an outlier is spread over its block and no longer costs its neighbours "
       "their precision. Useful in 4 bits. NVIDIA's NVFP4 recipe rotates the weight gradient's operands alone, in "
       "blocks of 16."));
+  add(field<s, &PrecisionConfig::hadamard_gemms>(
+      "precision.hadamard_gemms", kGroup, "Rotated GEMMs", "", kNone,
+      "Only with the Hadamard rotation. wgrad: the weight gradient's operands alone, along the tokens, as in NVIDIA's "
+      "NVFP4 recipe. all: forward and input gradient, too."));
+  add(field<s, &PrecisionConfig::hadamard_signs>(
+      "precision.hadamard_signs", kGroup, "Signs of the rotation", "", kNone,
+      "Only with the Hadamard rotation. drawn: new signs for every step and place. fixed: TransformerEngine's sixteen, "
+      "the same for every block of 16. fixed_bf16: the same, and what is rotated is rounded to BF16 before it is "
+      "quantized, as TransformerEngine's kernels do."));
+  add(field<s, &PrecisionConfig::nvfp4_rule>(
+      "precision.nvfp4_rule", kGroup, "NVFP4 scales", "", kNone,
+      "Whose arithmetic operands in nvfp4 follow, bit for bit. divided: torchao's scales, not below 2^-6 of the "
+      "tensor's; values are divided by them. transformer_engine: NVIDIA's and torchao's for training; scales may get "
+      "as small as 2^-9 and 0, and values are multiplied by a reciprocal. torchao: its NVFP4Tensor with a scale for "
+      "the tensor, multiplied. torchao_one_level: the same without a scale for the tensor, so that gradients far below "
+      "1 become 0. On ordinary data the first three differ in single bits; blocks far below the tensor's largest value "
+      "keep their values with transformer_engine alone."));
+  add(field<s, &PrecisionConfig::nvfp4_square_weights>("precision.nvfp4_square_weights", kGroup,
+                                                       "NVFP4 weights in 16x16", "", kNone,
+                                                       "Weights in nvfp4 have a scale per 16 x 16 values in place of 1 "
+                                                       "x 16, as in NVIDIA's recipe: coarser, but forward "
+                                                       "pass and input gradient then multiply the same numbers."));
+  add(field<s, &PrecisionConfig::nvfp4_four_over_six>(
+      "precision.nvfp4_four_over_six", kGroup, "NVFP4 4over6", "", kNone,
+      "Only with transformer_engine scales. Every block in nvfp4 is quantized twice, its largest value to 6 and to 4, "
+      "and keeps what has the smaller absolute (mae) or squared (mse) error: E2M1 has nothing between 4 and 6. 256 or "
+      "448: the scale of the tensor's largest value; 256 leaves room for the larger scale of 4 everywhere. "
+      "TransformerEngine offers it for weights, activations or both, mae_256 by default, and not with rotation."));
   add(field<s, &PrecisionConfig::payload>(
       "precision.payload", kGroup, "Format of dispatched tokens", "", kNone,
       "Format of the rows that the all-to-all sends. bf16: in all four, forward and backward, as usual. mxfp8: "
