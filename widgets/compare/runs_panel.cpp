@@ -91,7 +91,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
       [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(tr("Gradient cosine"), Metric::gradient_cosine,
       [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
-  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), Metric::tokens_per_s, [&](const RunFigures& f) {
+  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run"), Metric::tokens_per_s, [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
                                                      : formatCount(std::round(f.tokens_per_s));
   });
