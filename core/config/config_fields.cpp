@@ -373,8 +373,9 @@ void add_optimizer(std::vector<ConfigField>& t) {
       "matrices move along the nearest orthogonal matrix to their momentum, so that all directions move alike (Kimi "
       "K2, Moonlight): every expert's three, each head's of the queries, keys and values, and whole the rest of "
       "attention, feed-forwards and the gate; embedding, head and norms stay with AdamW. Muon keeps one number for a "
-      "weight where AdamW keeps two (the program reserves both) and multiplies matrices in every step; it learns more "
-      "from the same tokens."));
+      "weight where AdamW keeps two (the program reserves both). It multiplies matrices in every step, which makes one "
+      "of nano twice as long; measured there, mean loss of steps 250 to 299, three seeds, each at its best learning "
+      "rate: 1.54 to 1.58 nats/token with adamw (0.004 or 0.008), 1.33 to 1.38 with muon (0.016)."));
   t.push_back(live(
       field<s, &OptimizerConfig::lr>("optimizer.lr", kGroup, "Learning rate", "", {0, 1},
                                      "Peak step size. DeepSeek-V3: 2.2e-4; small models tolerate 1e-3 to "

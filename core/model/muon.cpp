@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/numerics/gemm.h"
+#include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/size.h"
@@ -71,13 +72,20 @@ constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kLeastNorm = 1e-7;
 template <class T>
 void round_to_bf16(bool wanted, std::size_t count, T* values) {
   if (!wanted) return;
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(round_bf16(static_cast<float>(values[i])));
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(bf16_rounded(static_cast<float>(values[i])));
 }
 
 template <class T>
 double norm_of_values(const T* values, std::size_t count) {
-  double sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  double part[16] = {}, sum = 0;
+  const auto add = [&](std::size_t i, std::size_t lane) {
+    part[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  };
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (std::size_t k = 0; k < 16; ++k) add(i + k, k);
+  for (; i < count; ++i) add(i, 0);
+  for (const double value : part) sum += value;
   return std::sqrt(sum);
 }
 
