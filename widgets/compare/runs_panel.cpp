@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/telemetry/frame/kernel_names.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/type_scale.h"
@@ -62,7 +63,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
   std::vector<Line> lines;
   const auto add = [&](const QString& name, std::optional<Metric> metric, auto&& text) {
     Line line{name, {}, {}, {}};
-    if (metric) line.tip = moescope::metricCard(metric_info(*metric));
+    if (metric) line.tip = cardInPrint(moescope::metricCard(metric_info(*metric)));
     for (const auto& history : histories) line.cells.push_back(text(run_figures(*history, window)));
     lines.push_back(std::move(line));
   };
