@@ -63,6 +63,13 @@ QString fieldToolTip(const ConfigField& field) {
 }
 
 QString whyUnused(const ConfigField& field, const RunConfig& config) {
+  const auto only_with = [](const char* setting) { return QString("<p>Not used: only with %1.</p>").arg(setting); };
+  if (field.key.starts_with("optimizer.muon_") && config.optimizer.name != OptimizerName::muon)
+    return only_with("optimizer.name = muon");
+  if (field.key.starts_with("precision.hadamard_") && !config.precision.hadamard)
+    return only_with("precision.hadamard = true");
+  if (field.key == "precision.stochastic_operands" && config.precision.rounding != Rounding::stochastic)
+    return only_with("precision.rounding = stochastic");
   const BalanceRule rule = config.router.balance_rule;
   const bool of_sign = field.key == "router.bias_update_rate" || field.key == "router.bias_centring";
   const bool of_microbatch = field.key == "router.quantile_ema";

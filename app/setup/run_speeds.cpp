@@ -16,11 +16,12 @@ constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
 constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the work: recipes differ by less than that
 
-// All that decides how fast a format is: the recipes of the linear layers.
+// All that decides how fast a step of given work is: the recipes of the linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
-    if (field.key.starts_with("precision.")) formats << QString::fromStdString(to_string(field.get(config)));
+    if (field.key.starts_with("precision.") || field.key == "optimizer.name")
+      formats << QString::fromStdString(to_string(field.get(config)));
   return formats.join(' ');
 }
 
@@ -131,7 +132,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
   const RunCost cost = costOfAll(runs);
   QString text = runs.size() > 1 ? QString("%1 runs on the same batches, together ").arg(runs.size()) : QString();
   text += QString(
-              "%1 parameters, %2 active per token; %3 for weights, gradients and AdamW (counted; the batch "
+              "%1 parameters, %2 active per token; %3 for weights, gradients and the optimizer (counted; the batch "
               "comes on top). ")
               .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
   const int steps = runs.front().optimizer.total_steps;
@@ -144,7 +145,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
 QString RunSpeeds::twinText(const RunConfig& twin, std::int64_t step) const {
   const RunCost cost = run_cost(twin);
   QString text =
-      QString("The twin takes %1 more for weights, gradients and AdamW (counted).").arg(megabytes(cost.bytes));
+      QString("The twin takes %1 more for weights, gradients and the optimizer (counted).").arg(megabytes(cost.bytes));
   const auto speed = of(twin);
   if (!speed) return text;
   if (step > 0)

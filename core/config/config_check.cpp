@@ -13,6 +13,7 @@
 #include "core/config/operand_recipes.h"
 #include "core/config/run_config.h"
 #include "core/io/text_escape.h"
+#include "core/numerics/parallel.h"
 #include "core/parallel/placement_choice.h"
 
 namespace moescope {
@@ -131,6 +132,23 @@ std::string gib(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f GiB", bytes / (1 << 30));
   return text;
+}
+
+// What each thread needs for the largest matrix: three of its size, and two of its shorter side squared.
+double muon_scratch(const RunConfig& c) {
+  if (c.optimizer.name != OptimizerName::muon) return 0;
+  const ModelConfig& m = c.model;
+  double most = 0;
+  const auto matrix = [&](double rows, double cols) {
+    const double s = std::min(rows, cols);
+    most = std::max(most, 3 * rows * cols + 2 * s * s);
+  };
+  matrix(m.dim, double(m.n_heads) * m.v_head_dim);
+  matrix(m.dim, double(m.kv_lora_rank) + m.qk_rope_head_dim);
+  matrix(m.dim, m.q_lora_rank);
+  if (m.n_dense_layers > 0) matrix(m.dim, m.dense_inter);
+  if (m.n_dense_layers < m.n_layers) matrix(m.dim, double(std::max(1, m.n_shared)) * m.moe_inter);
+  return 4.0 * num_threads() * most;
 }
 
 using Rules = std::vector<RuleViolation>;
@@ -295,6 +313,10 @@ void check_operand_recipes(const RunConfig& c, Rules& found) {
 void check_precision(const RunConfig& c, Rules& found) {
   check_operand_recipes(c, found);
   const PrecisionConfig& p = c.precision;
+  if (p.nvfp4_four_over_six != FourOverSixChoice::off && p.nvfp4_rule != Nvfp4Rule::transformer_engine)
+    found.push_back({{"precision.nvfp4_four_over_six", "precision.nvfp4_rule"},
+                     "nvfp4_four_over_six chooses between two scales of TransformerEngine: choose nvfp4_rule "
+                     "transformer_engine, or off"});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
   check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);
   check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);
@@ -341,7 +363,7 @@ double memory_estimate(const RunConfig& c) {
   const double attention = 4 * d + m.n_heads * (head + c.data.seq) + m.q_lora_rank + m.kv_lora_rank;
   const double moe = c.router.top_k * (2 * d + 4.0 * m.moe_inter) + 4.0 * m.n_shared * m.moe_inter + 2.0 * m.n_experts;
   const double saved = m.n_layers * attention + dense_layers * 4.0 * m.dense_inter + moe_layers * moe + 2.0 * m.vocab;
-  return 16 * parameter_count(c) + 4 * tokens * saved;
+  return 16 * parameter_count(c) + 4 * tokens * saved + muon_scratch(c);
 }
 
 std::vector<RuleViolation> rule_violations(const RunConfig& config) {

@@ -73,7 +73,12 @@ struct RouterConfig {
   std::string initial_bias = {};    // expert_bias before the first step
 };
 
+// core/model/muon.h
+enum class OptimizerName : std::uint8_t { adamw, muon };
+enum class MuonScale : std::uint8_t { match_rms_adamw, original, spectral };
+
 struct OptimizerConfig {
+  OptimizerName name = OptimizerName::adamw;
   double lr = 2e-3;
   double lr_min = 2e-4;
   Schedule schedule = Schedule::cosine;
@@ -85,7 +90,17 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   double clip = 1.0;              // gradient norm limit
   double router_lr_factor = 1.0;  // on the learning rate of the gates
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  MuonScale muon_scale = MuonScale::match_rms_adamw;
+  bool muon_bf16 = false;  // rounds between the products of a step
 };
+
+// NVFP4's 4over6 and the scale of the tensor's largest value: by which error, with a bound of 256, which leaves room
+// for scales one and a half times as large, or of 448 (core/numerics/scale_rules.h).
+enum class FourOverSixChoice : std::uint8_t { off, mae_256, mse_256, mae_448, mse_448 };
+enum class StochasticOperands : std::uint8_t { all, gradients };
+enum class RotatedGemms : std::uint8_t { all, wgrad };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
 // activations with activations (scores and their sums of values) are in BF16 where `attention` is, otherwise in FP32.
@@ -97,7 +112,13 @@ struct PrecisionConfig {
   Recipe router_gate = Recipe::fp32;
   Recipe head = Recipe::fp32;
   Rounding rounding = Rounding::nearest;
+  StochasticOperands stochastic_operands = StochasticOperands::all;
   bool hadamard = false;
+  RotatedGemms hadamard_gemms = RotatedGemms::all;
+  RotationForm hadamard_signs = RotationForm::drawn;
+  Nvfp4Rule nvfp4_rule = Nvfp4Rule::divided;  // this and the next two: of all operands in nvfp4
+  bool nvfp4_square_weights = false;          // in tiles of 16x16
+  FourOverSixChoice nvfp4_four_over_six = FourOverSixChoice::off;
   TokenPayload payload = TokenPayload::fp32;
   // Replaces the recipe's format for one kind of operand, in every class whose recipe is not fp32: one of the named
   // formats that are for training (core/numerics/number_format.h). nullopt: as the recipe says.

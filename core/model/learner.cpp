@@ -29,13 +29,35 @@ Learner<T>::Learner(const RunConfig& run_config, Weights weights, Ranks* ranks)
                   std::vector<T>(static_cast<std::size_t>(run_config.model.n_experts), T{0})),
       ranks_(ranks),
       slices_(optimizer_slices(parameters.runs())) {
-  for (const ParameterRun& slice : slices_)
-    if (is_of_rank(slice, ranks, run_config.model.n_experts))
-      (is_of_gate(slice) ? gate_slices_ : own_slices_).push_back(slice);
+  divide_weights();
   if (weights == Weights::zero) return;
   parameters.initialise(config.seed, config.perturbation);
   make_outlier_channel(config.model, parameters.weight_view);
   set_biases(config.router.initial_bias, config.model, expert_bias);
+}
+
+template <class T>
+void Learner<T>::divide_weights() {
+  const int experts = config.model.n_experts;
+  if (config.optimizer.name == OptimizerName::muon)
+    for (const MuonMatrix& matrix : muon_matrices(config.model, parameters.tensors()))
+      if (is_of_rank({.expert = matrix.expert}, ranks_, experts))
+        (matrix.gate ? gate_matrices_ : matrices_).push_back(matrix);
+  const auto is_of_matrix = [&](const ParameterRun& slice) {
+    return config.optimizer.name == OptimizerName::muon &&
+           std::ranges::any_of(parameters.tensors(), [&](const ParameterTensor& tensor) {
+             const std::size_t end =
+                 tensor.offset + (tensor.blocks() - 1) * tensor.outer_stride + tensor.block_elements();
+             return is_moved_by_muon(tensor) && slice.offset >= tensor.offset && slice.offset < end;
+           });
+  };
+  for (const ParameterRun& slice : slices_) {
+    if (!is_of_rank(slice, ranks_, experts)) continue;
+    if (is_of_gate(slice))
+      gate_slices_.push_back(slice);
+    else if (!is_of_matrix(slice))
+      own_slices_.push_back(slice);
+  }
 }
 
 template <class T>
@@ -62,12 +84,22 @@ void Learner<T>::zero_gate_gradients() {
 // The gates with their own learning rate, or not at all.
 template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
-  const auto move = [&](const std::vector<ParameterRun>& slices, double rate) {
-    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, parameters.gradients,
-                    parameters.weights, parameters.moment1, parameters.moment2);
+  Parameters<T>& p = parameters;
+  const auto by_adamw = [&](const std::vector<ParameterRun>& slices, double rate) {
+    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, p.gradients, p.weights, p.moment1,
+                    p.moment2);
   };
-  move(own_slices_, lr);
-  if (!config.router.frozen) move(gate_slices_, lr * config.optimizer.router_lr_factor);
+  const auto by_muon = [&](const std::vector<MuonMatrix>& matrices, double rate) {
+    muon_update<T>(config.optimizer, rate, gradient_scale, matrices, p.gradients, p.weights, p.moment1);
+  };
+  by_adamw(own_slices_, lr);
+  by_muon(matrices_, lr);
+  if (config.router.frozen) return;
+  const double gate_lr = lr * config.optimizer.router_lr_factor;
+  if (config.optimizer.name == OptimizerName::muon)
+    by_muon(gate_matrices_, gate_lr);
+  else
+    by_adamw(gate_slices_, gate_lr);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
-// Order of a step: forward, backward, gradient norm, expert_bias, AdamW (TorchTitan's: the bias moves before weights).
+// Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
+// weights).
 // Pinned biases are set before the forward pass and after the update.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include "core/data/dataset.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
+#include "core/model/muon.h"
 #include "core/model/transformer.h"
 
 namespace moescope {
@@ -51,6 +53,7 @@ class Learner {
 
  private:
   bool is_of_gate(const ParameterRun& slice) const;
+  void divide_weights();
   void pin_biases();
   void zero_gate_gradients();
   void update_biases();
@@ -58,7 +61,8 @@ class Learner {
   void sum_replicated_gradients();
 
   Ranks* ranks_;
-  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; this rank's without the gates; the gates
+  std::vector<ParameterRun> slices_, own_slices_, gate_slices_;  // all; AdamW's of this rank, without gates; the gates
+  std::vector<MuonMatrix> matrices_, gate_matrices_;             // Muon's of this rank, without gates; the gates
   std::unique_ptr<Transformer<T>> model_;                        // rebuilt when the batch's shape or top_k changes
 };
 

@@ -174,27 +174,60 @@ void find_amax(BlockAnatomy& block, std::span<const float> values) {
   block.amax = std::bit_cast<float>(most);
 }
 
+// By a reciprocal amax may be a unit or two above the largest element: that is not clipping.
+float clip_limit(const OperandFormat& format) {
+  const bool reciprocal = format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::divided;
+  return traits(format.element).max * (reciprocal ? 1 + 0x1p-20f : 1.0f);
+}
+
+// What the block's scale is rounded from, and the lines that lead there.
+float nvfp4_wanted(const BlockAnatomy& block, float tensor_amax, std::vector<std::string>& lines) {
+  const Nvfp4Scaling& scaling = block.format.nvfp4;
+  const std::string amax =
+      block.amax_at < 0 ? std::string("all values are 0: amax = 0")
+                        : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax);
+  const Nvfp4Tensor tensor = nvfp4_tensor(scaling, tensor_amax);
+  switch (scaling.rule) {
+    case Nvfp4Rule::transformer_engine:
+      lines = {"tensor amax = " + number(tensor_amax) + ": e = 448 x 6 / amax = " + scientific(tensor.encode), amax,
+               "amax x (e / 6) = " + number(block.amax * tensor.base)};
+      return block.amax * tensor.base;
+    case Nvfp4Rule::torchao_one_level:
+      lines = {"no scale for the tensor", amax, "amax / 6 = " + number(block.amax / 6.0f)};
+      return block.amax / 6.0f;
+    case Nvfp4Rule::divided:
+    case Nvfp4Rule::torchao:
+      break;
+  }
+  const float t = block.scale.tensor, wanted = block.amax / 6.0f / t;
+  lines = {"tensor amax = " + number(tensor_amax) + ": t = amax / (448 x 6) = " + scientific(t), amax,
+           "(amax / 6) / t = " + number(wanted)};
+  return wanted;
+}
+
 std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_amax) {
-  const float t = block.scale.tensor;
-  std::vector<std::string> lines = {
-      "tensor amax = " + number(tensor_amax) + ": t = amax / (448 x 6) = " + scientific(t),
-      block.amax_at < 0
-          ? std::string("all values are 0: amax = 0")
-          : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax)};
-  const float wanted = block.amax / 6.0f / t;
+  const bool floored = block.format.nvfp4.rule != Nvfp4Rule::transformer_engine;
+  std::vector<std::string> lines;
+  const float wanted = nvfp4_wanted(block, tensor_amax, lines);
   const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
   char hex[8];
   std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
-  lines.push_back("(amax / 6) / t = " + number(wanted) +
-                  (wanted < 0x1p-6f ? ", below the least block scale 2^-6"
-                   : wanted > 448   ? ", above 448"
-                                    : "") +
-                  ": block scale E4M3 " + hex + " = " + s.formula.substr(2));
-  lines.push_back("scale = t x s = " + number(block.scale.value));
+  lines.back() += std::string(floored && wanted < 0x1p-6f ? ", below the least block scale 2^-6"
+                              : wanted > 448              ? ", above 448"
+                                                          : "") +
+                  ": block scale E4M3 " + hex + " = " + s.formula.substr(2);
+  if (block.scale.code == 0) {
+    lines.push_back("a scale of 0: all values of the block become 0");
+    return lines;
+  }
+  lines.push_back((block.format.nvfp4.rule == Nvfp4Rule::transformer_engine ? "scale = s x tensor amax / (448 x 6) = "
+                                                                            : "scale = t x s = ") +
+                  number(block.scale.value));
   if (block.amax_at < 0) return lines;
-  const float top = block.amax / block.scale.value;
+  const float top =
+      block.format.nvfp4.rule == Nvfp4Rule::divided ? block.amax / block.scale.value : block.amax * block.scale.encode;
   lines.push_back("amax / scale = " + number(top) +
-                  (top > 6 ? " > 6, the largest E2M1: it clips" : " <= 6: nothing clips"));
+                  (top > clip_limit(block.format) ? " > 6, the largest E2M1: it clips" : " <= 6: nothing clips"));
   return lines;
 }
 
@@ -229,7 +262,8 @@ std::vector<std::string> derive_scale(const BlockAnatomy& block, std::span<const
   switch (block.format.scheme) {
     case QuantScheme::nvfp4:
       if (block.is_nan())
-        return {"the tensor holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
+        return {std::string(has_tensor_scale(block.format) ? "the tensor" : "the block") +
+                " holds a NaN or an infinity: it has no scale, and all of it decodes to NaN"};
       return derive_nvfp4(block, amax);
     case QuantScheme::fp8:
       if (block.is_nan())
@@ -323,7 +357,8 @@ BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> v
   find_amax(block, values);
   block.scale = block_scale(format, block.amax, shared_amax);
   block.derivation = derive_scale(block, values, shared_amax);
-  const bool divides = format.scheme == QuantScheme::nvfp4, nan_block = block.is_nan();
+  const bool divides = format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule == Nvfp4Rule::divided,
+             nan_block = block.is_nan();
   const RandomStream stream(draw, "block microscope");
   for (std::size_t i = 0; i < values.size(); ++i) {
     ElementAnatomy e;
@@ -339,7 +374,7 @@ BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> v
     e.error = static_cast<double>(e.dequantized) - e.value;
     e.underflow = !nan_block && e.value != 0 && e.dequantized == 0;
     // An excess of FP8 is the rounding of its scale.
-    e.clipped = !nan_block && format.scheme != QuantScheme::fp8 && std::fabs(e.scaled) > traits(format.element).max;
+    e.clipped = !nan_block && format.scheme != QuantScheme::fp8 && std::fabs(e.scaled) > clip_limit(format);
     block.elements.push_back(std::move(e));
   }
   count_block(block, values);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/numerics/kernels/float_rounding.h"
+#include "core/numerics/kernels/four_over_six.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {
@@ -28,6 +29,53 @@ void encode_block(const ElementRounding& rounding, const float* __restrict x, st
                   std::uint8_t* __restrict codes) {
   const ElementRounding f = rounding;
   for (std::size_t i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
+}
+
+// What one unit of element times scale is worth.
+double nvfp4_unit(const Nvfp4Scaling& scaling, float tensor_amax) {
+  if (scaling.rule == Nvfp4Rule::divided) return static_cast<double>(nvfp4_tensor_scale(tensor_amax));
+  return nvfp4_tensor(scaling, tensor_amax).unit;
+}
+
+struct StoredScale {
+  Nvfp4Block block;
+  std::uint8_t code;
+};
+
+StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4Tensor& tensor, const SharedBlock& values) {
+  std::uint32_t bits = 0;
+  for (std::size_t r = 0; r < values.rows; ++r)
+    bits = std::max(bits, std::bit_cast<std::uint32_t>(block_amax(values.x + r * values.row_stride, 1, values.count)));
+  const float amax = std::bit_cast<float>(bits);
+  if (!std::isfinite(amax) || !std::isfinite(tensor.amax)) return {{}, 0x7F};
+  const bool four = format.nvfp4.four_over_six != FourOverSix::off && goes_to_four(format.nvfp4, tensor, amax, values);
+  const Nvfp4Block block = nvfp4_block_of(format.nvfp4, tensor, amax, four);
+  return {block, encode(ElementFormat::e4m3, block.s)};
+}
+
+void encode_nvfp4(const Nvfp4Rule rule, const StoredScale& scale, const float* x, std::size_t n, std::uint8_t* codes) {
+  const ElementRounding f = rounding_of(ElementFormat::e2m1);
+  for (std::size_t i = 0; i < n; ++i)
+    codes[i] = scale.code == 0x7F ? f.max_code
+                                  : encode_number(f, rule == Nvfp4Rule::divided ? x[i] / scale.block.decode
+                                                                                : x[i] * scale.block.encode);
+}
+
+void quantize_nvfp4_rows(const OperandFormat& format, MatrixView in, float tensor_amax, std::uint8_t* codes,
+                         std::uint8_t* scales) {
+  constexpr std::size_t kBlock = 16;
+  const Nvfp4Tensor tensor = nvfp4_tensor(format.nvfp4, has_tensor_scale(format) ? tensor_amax : 1);
+  const std::size_t across = format.nvfp4.square ? kBlock : 1, per_row = (in.cols + kBlock - 1) / kBlock;
+  for (std::size_t first = 0; first < in.rows; first += across)
+    for (std::size_t b = 0; b < per_row; ++b) {
+      const std::size_t rows = std::min(across, in.rows - first), col = b * kBlock, n = std::min(kBlock, in.cols - col);
+      const StoredScale scale =
+          stored_nvfp4_scale(format, tensor, {in.data + first * in.stride + col, rows, in.stride, n, 1});
+      for (std::size_t r = first; r < first + rows; ++r) {
+        scales[r * per_row + b] = scale.code;
+        encode_nvfp4(format.nvfp4.rule, scale, in.data + r * in.stride + col, n, codes + r * in.cols + col);
+      }
+    }
 }
 
 double share(std::uint64_t part, std::uint64_t whole) {
@@ -79,7 +127,9 @@ double QuantSums::mean_crest() const {
   return crest_blocks ? crest / static_cast<double>(crest_blocks) : 0.0;
 }
 
-void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales) {
+void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales,
+                   float tensor_amax) {
+  if (format.scheme == QuantScheme::nvfp4) return quantize_nvfp4_rows(format, in, tensor_amax, codes, scales);
   assert(format.scheme == QuantScheme::mx && format.block > 0);
   const ElementRounding f = rounding_of(format.element);
   const std::uint8_t nan_code = encode(format.element, std::numeric_limits<float>::quiet_NaN());
@@ -100,11 +150,15 @@ void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* cod
 }
 
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
-                     std::size_t rows, std::size_t cols, float* out) {
-  const std::size_t block = static_cast<std::size_t>(format.block);
+                     std::size_t rows, std::size_t cols, float* out, float tensor_amax) {
+  const std::size_t block = static_cast<std::size_t>(block_size(format));
+  const double unit = format.scheme == QuantScheme::nvfp4 ? nvfp4_unit(format.nvfp4, tensor_amax) : 0;
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t c = 0; c < cols; c += block) {
-      const float scale = decode_e8m0(*scales++);
+      const std::uint8_t code = *scales++;
+      const float scale = format.scheme == QuantScheme::nvfp4
+                              ? static_cast<float>(static_cast<double>(decode(ElementFormat::e4m3, code)) * unit)
+                              : decode_e8m0(code);
       const std::size_t n = std::min(block, cols - c);
       for (std::size_t i = 0; i < n; ++i) *out++ = decode(format.element, *codes++) * scale;
     }

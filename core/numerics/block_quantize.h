@@ -42,9 +42,12 @@ struct MatrixView {
 };
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
-// The stored form of MX: one code a byte in the low bits, one scale byte per block, blocks along rows.
-void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales);
+// The stored form of MX and NVFP4: one code a byte in the low bits, one scale byte per block, blocks along rows; of
+// squares, the scale's byte in every row. `tensor_amax`: of NVFP4 with a scale for the tensor. Rounds to nearest and
+// does not rotate.
+void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales,
+                   float tensor_amax = 0);
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
-                     std::size_t rows, std::size_t cols, float* out);
+                     std::size_t rows, std::size_t cols, float* out, float tensor_amax = 0);
 
 }  // namespace moescope

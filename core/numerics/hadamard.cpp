@@ -192,8 +192,12 @@ HWY_EXPORT(rotate_columns);
 
 constexpr std::size_t kMaxBlock = 128;
 
-float sign_of(std::uint64_t seed, std::size_t index) {
-  return mix_bits(mix_bits(seed) ^ index) & 1 ? -1.0f : 1.0f;
+// Bit i: the sign of value i is minus (TransformerEngine, get_wgrad_sign_vector).
+constexpr std::uint32_t kFixedSigns = 0xD7E8;
+
+float sign_of(const Rotation& rotation, std::size_t index) {
+  if (rotation.form != RotationForm::drawn) return kFixedSigns >> index % 16 & 1 ? -1.0f : 1.0f;
+  return mix_bits(mix_bits(rotation.seed) ^ index) & 1 ? -1.0f : 1.0f;
 }
 
 float norm_of(std::size_t n) {
@@ -202,12 +206,15 @@ float norm_of(std::size_t n) {
 
 // Signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread: tiles of one
 // tensor come one after the other.
-const float* factors_of(std::uint64_t seed, std::size_t n, std::size_t first, std::size_t count) {
+const float* factors_of(const Rotation& rotation, std::size_t n, std::size_t first, std::size_t count) {
   thread_local std::vector<float> factors;
   thread_local std::uint64_t of_seed = 0;
   thread_local std::size_t of_n = 0;
-  if (seed != of_seed || n != of_n) factors.clear(), of_seed = seed, of_n = n;
-  for (std::size_t i = factors.size(); i < first + count; ++i) factors.push_back(norm_of(n) * sign_of(seed, i));
+  thread_local bool of_drawn = true;
+  const bool drawn = rotation.form == RotationForm::drawn;
+  if (rotation.seed != of_seed || n != of_n || drawn != of_drawn)
+    factors.clear(), of_seed = rotation.seed, of_n = n, of_drawn = drawn;
+  for (std::size_t i = factors.size(); i < first + count; ++i) factors.push_back(norm_of(n) * sign_of(rotation, i));
   return factors.data() + first;
 }
 
@@ -229,7 +236,8 @@ void rotate_few(const float* in, std::size_t n, const float* factor, const Rotat
 }
 
 // body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
-void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_t first, const auto& body) {
+void for_each_size(std::size_t length, const Rotation& rotation, std::size_t first, const auto& body) {
+  const int block = rotation.block;
   assert(block > 0 && static_cast<std::size_t>(block) <= kMaxBlock &&
          std::has_single_bit(static_cast<unsigned>(block)));
   assert(first % static_cast<std::size_t>(block) == 0);
@@ -239,21 +247,21 @@ void for_each_size(std::size_t length, int block, std::uint64_t seed, std::size_
     count = n == whole ? (length - k) / n * n : n;
     float few[kMaxBlock];
     if (n != whole)
-      for (std::size_t i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(seed, first + k + i);
-    body(k, count, n, n == whole ? factors_of(seed, n, first + k, count) : few);
+      for (std::size_t i = 0; i < n; ++i) few[i] = norm_of(n) * sign_of(rotation, first + k + i);
+    body(k, count, n, n == whole ? factors_of(rotation, n, first + k, count) : few);
   }
 }
 
-void rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, const RotatedTo& to) {
+void rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, const RotatedTo& to) {
   if (axis == BlockAxis::row)
-    return for_each_size(in.cols, block, seed, first,
+    return for_each_size(in.cols, rotation, first,
                          [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
                            if (n >= 16) return HWY_DYNAMIC_DISPATCH(rotate_rows)(in, k, count, n, factor, to);
                            for (std::size_t r = 0; r < in.rows; ++r)
                              for (std::size_t i = k; i < k + count; i += n)
                                rotate_few(in.data + r * in.stride + i, n, factor + (i - k), to.at(r, i));
                          });
-  for_each_size(in.rows, block, seed, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
+  for_each_size(in.rows, rotation, first, [&](std::size_t k, std::size_t count, std::size_t n, const float* factor) {
     for (std::size_t i = 0; i < count; i += n) HWY_DYNAMIC_DISPATCH(rotate_columns)
     (in.data + (k + i) * in.stride, in.stride, n, in.cols, factor + i, to.at(k + i, 0));
   });
@@ -261,15 +269,18 @@ void rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::s
 
 }  // namespace
 
-void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
+void hadamard_rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, float* out,
                      std::size_t out_stride) {
-  rotate(in, axis, block, seed, first, {.out = out, .stride = out_stride});
+  rotate(in, axis, rotation, first, {.out = out, .stride = out_stride});
+  if (rotation.form == RotationForm::fixed_bf16)
+    for (std::size_t r = 0; r < in.rows; ++r) round_bf16(out + r * out_stride, in.cols, out + r * out_stride);
 }
 
-float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first) {
+float rotated_amax(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first) {
   std::int32_t bits = 0;
-  rotate(in, axis, block, seed, first, {.amax_bits = &bits});
-  return std::bit_cast<float>(bits);
+  rotate(in, axis, rotation, first, {.amax_bits = &bits});
+  const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
+  return rotation.form == RotationForm::fixed_bf16 ? round_bf16(amax) : amax;
 }
 
 }  // namespace moescope

@@ -14,11 +14,18 @@
 
 namespace moescope {
 
-// `first`: index of the view's first element along the contracting dimension, a multiple of `block`; decides the signs.
-void hadamard_rotate(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first, float* out,
+struct Rotation {
+  int block;
+  RotationForm form = RotationForm::drawn;  // fixed signs repeat every 16 values: TransformerEngine's for its wgrad
+  std::uint64_t seed = 0;                   // of drawn signs
+};
+
+// `first`: index of the view's first element along the contracting dimension, a multiple of the block; decides the
+// signs that are drawn.
+void hadamard_rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, float* out,
                      std::size_t out_stride);
 
 // Largest magnitude of what that writes; NaN or infinity if there is one.
-float rotated_amax(MatrixView in, BlockAxis axis, int block, std::uint64_t seed, std::size_t first);
+float rotated_amax(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first);
 
 }  // namespace moescope

@@ -25,6 +25,16 @@ constexpr NamedFormat kFormats[] = {
     {"fp8_128x128", fp8_format(ScaleGranularity::block_128x128), false},
 };
 
+// What differs from NVFP4 as the program had it first; its name is "nvfp4" alone.
+std::string nvfp4_name(const Nvfp4Scaling& scaling) {
+  constexpr const char *kRules[] = {"", "_te", "_ao", "_ao1"}, *kErrors[] = {"", "_4over6_mae", "_4over6_mse"};
+  std::string name = std::string("nvfp4") + kRules[static_cast<int>(scaling.rule)];
+  if (scaling.square) name += "_16x16";
+  name += kErrors[static_cast<int>(scaling.four_over_six)];
+  if (scaling.scale_bound != 448) name += '_' + std::to_string(scaling.scale_bound);
+  return name;
+}
+
 std::string name_without_rounding(const OperandFormat& format) {
   switch (format.scheme) {
     case QuantScheme::mx:
@@ -33,7 +43,7 @@ std::string name_without_rounding(const OperandFormat& format) {
     case QuantScheme::fp8:
       return std::string("fp8_") + element_name(format) + '_' + kShares[static_cast<int>(format.granularity)];
     case QuantScheme::nvfp4:
-      return "nvfp4";
+      return nvfp4_name(format.nvfp4);
     case QuantScheme::fp32:
     case QuantScheme::bf16:
       break;

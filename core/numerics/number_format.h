@@ -31,6 +31,30 @@ enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128
 // sign (random_bits.h), and goes to the nearer of the two. Scales are rounded as always.
 enum class Rounding : std::uint8_t { nearest, stochastic };
 
+// How NVFP4's scales follow from magnitudes. The sources agree on what is stored and differ in the order of operations,
+// which moves single bits, and in the smallest scale; scale_rules.h has them operation by operation.
+//   divided             torchao's scales, 2^-6 at least; values are divided by them
+//   transformer_engine  TransformerEngine and torchao's training: scales may be subnormal and 0
+//   torchao             torchao's NVFP4Tensor with a scale for the tensor; values are multiplied by a reciprocal
+//   torchao_one_level   the same without a scale for the tensor
+enum class Nvfp4Rule : std::uint8_t { divided, transformer_engine, torchao, torchao_one_level };
+// TransformerEngine's 4over6: a block's largest value goes to 6 or to 4, whichever leaves the smaller error, absolute
+// or squared; 6 where both leave the same.
+enum class FourOverSix : std::uint8_t { off, mae, mse };
+
+struct Nvfp4Scaling {
+  Nvfp4Rule rule = Nvfp4Rule::divided;
+  bool square = false;                           // tiles of 16x16 share a scale, as TransformerEngine's weights do
+  FourOverSix four_over_six = FourOverSix::off;  // transformer_engine alone
+  int scale_bound = 448;  // the tensor's amax gets this scale; 256 leaves room for 1.5 times that
+
+  bool operator==(const Nvfp4Scaling&) const = default;
+};
+
+// Signs of a rotation by Hadamard matrices: drawn anew for each block of the contracting dimension and each step, or
+// TransformerEngine's, the same for all blocks of 16; and whether what comes out is rounded to BF16, as its kernels do.
+enum class RotationForm : std::uint8_t { drawn, fixed, fixed_bf16 };
+
 struct OperandFormat {
   QuantScheme scheme = QuantScheme::fp32;
   ElementFormat element = ElementFormat::e4m3;              // fp8: e4m3 or e5m2; mx: any; nvfp4: e2m1
@@ -38,8 +62,10 @@ struct OperandFormat {
   bool power_of_two_scale = false;                          // fp8
   ScaleRule rule = ScaleRule::rceil;                        // mx
   int block = 32;                                           // mx; stochastic needs a power of two
+  Nvfp4Scaling nvfp4 = {};                                  // nvfp4
   Rounding rounding = Rounding::nearest;                    // not fp32
   int hadamard = 0;  // rotate the contracting dimension first, in blocks of 16, 32, 64 or 128; 0: do not (hadamard.h)
+  RotationForm rotation = RotationForm::drawn;  // fixed ones in blocks of 16
 
   bool operator==(const OperandFormat&) const = default;
 };
@@ -63,7 +89,7 @@ constexpr bool is_scaled(const OperandFormat& format) {
 }
 // One scale, or part of it, for the whole tensor.
 constexpr bool has_tensor_scale(const OperandFormat& format) {
-  return format.scheme == QuantScheme::nvfp4 ||
+  return (format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::torchao_one_level) ||
          (format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor);
 }
 // Values along the contracting dimension that are looked at together: a block of MX and NVFP4; of FP8, whose scale may
@@ -73,7 +99,7 @@ constexpr int block_size(const OperandFormat& format) {
 }
 // Whether values outside of such a block have a say in its scale.
 constexpr bool shares_scale(const OperandFormat& format) {
-  return has_tensor_scale(format) ||
+  return has_tensor_scale(format) || (format.scheme == QuantScheme::nvfp4 && format.nvfp4.square) ||
          (format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::block_1x128);
 }
 
@@ -90,8 +116,8 @@ const NamedFormat* find_format(std::string_view name);
 const NamedFormat* find_format(const OperandFormat& format);
 
 // Names as recordings, logs and the screen have them, which core/telemetry/frame/quant_format.h lists:
-// "mxfp8_e4m3_rceil", "nvfp4", "fp8_e4m3_1x128_stochastic". MX in blocks of 32, the standard's. A rotation is not
-// named.
+// "mxfp8_e4m3_rceil", "nvfp4", "nvfp4_te_16x16_4over6_mae_256", "fp8_e4m3_1x128_stochastic". MX in blocks of 32, the
+// standard's. A rotation is not named.
 std::string format_name(const OperandFormat& format);
 // "fp32", "bf16" or the element format's name.
 const char* element_name(const OperandFormat& format);

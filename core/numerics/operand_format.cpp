@@ -27,6 +27,7 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   std::size_t along = 0, across = 1;  // the contracting dimension
   if (format.scheme != QuantScheme::fp8) {
     along = static_cast<std::size_t>(block_size(format));
+    if (format.scheme == QuantScheme::nvfp4 && format.nvfp4.square) across = along;
   } else {
     along = fp8_block(format.granularity).along;
     across = fp8_block(format.granularity).across;
@@ -37,6 +38,7 @@ Scope scope_of(const OperandFormat& format, BlockAxis axis) {
 void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float tensor_amax, QuantSums& sums) {
   if (scope.rows == 1) return quantize_row_blocks(scaling, t, scope.cols, sums);
   if (scope.cols == 1) return quantize_column_blocks(scaling, t, scope.rows, sums);
+  if (scaling.format.scheme == QuantScheme::nvfp4) return quantize_squares(scaling, t, sums);
   if (scope.rows == kAll) return quantize_area(scaling, t, tensor_amax, sums);
   for_each_part(t, scope.rows, scope.cols,
                 [&](const Tile& area) { quantize_area(scaling, area, tile_amax(area), sums); });
@@ -81,7 +83,8 @@ constexpr std::size_t kRotatedCols = 256;        // at most, of blocks down colu
 
 // Tiles that cut neither a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) {
-  const bool rows = axis == BlockAxis::row, scaled = is_scaled(format) && !has_tensor_scale(format);
+  const bool rows = axis == BlockAxis::row, squares = format.scheme == QuantScheme::nvfp4 && format.nvfp4.square,
+             scaled = is_scaled(format) && (squares || !has_tensor_scale(format));
   const Scope scope = scaled ? scope_of(format, axis) : Scope{1, 1};
   const std::size_t scale_along = rows ? scope.cols : scope.rows, scale_across = rows ? scope.rows : scope.cols;
   const std::size_t length = rows ? t.cols : t.rows;
@@ -96,6 +99,10 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Tile& t) 
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
+Rotation rotation_of(const OperandFormat& format, const RoundingKey& key) {
+  return {format.hadamard, format.rotation, key.rotation_seed};
+}
+
 std::size_t first_along(BlockAxis axis, const RoundingKey& key) {
   return axis == BlockAxis::row ? key.first_col : key.first_row;
 }
@@ -107,7 +114,7 @@ void quantize(const OperandFormat& format, const Tile& t, BlockAxis axis, float 
   const Scope scope = rotated_scope(format, axis, t);
   for_each_part(t, scope.rows, scope.cols, [&](Tile part) {
     if (rotated.size() < part.rows * part.cols) rotated.resize(part.rows * part.cols);
-    hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, format.hadamard, part.key.rotation_seed,
+    hadamard_rotate({part.x, part.rows, part.cols, part.stride}, axis, rotation_of(format, part.key),
                     first_along(axis, part.key), rotated.data(), part.cols);
     part.x = rotated.data(), part.stride = part.cols;
     quantize_unrotated(format, part, axis, tensor_amax, tiles);
@@ -127,7 +134,7 @@ void quantize_tile(const OperandFormat& format, Tile tile, BlockAxis axis, float
 
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
   if (!format.hadamard) return tile_amax(tile_of(in, key, nullptr, 0));
-  return rotated_amax(in, axis, format.hadamard, key.rotation_seed, first_along(axis, key));
+  return rotated_amax(in, axis, rotation_of(format, key), first_along(axis, key));
 }
 
 float larger_amax(float a, float b) {
@@ -173,7 +180,9 @@ bool fits_bf16(const OperandFormat& format) {
 }
 
 float bf16_scale(const OperandFormat& format, float tensor_amax) {
-  if (format.scheme == QuantScheme::nvfp4) return nvfp4_tensor_scale(tensor_amax);
+  if (format.scheme == QuantScheme::nvfp4)
+    return format.nvfp4.rule == Nvfp4Rule::divided ? nvfp4_tensor_scale(tensor_amax)
+                                                   : static_cast<float>(nvfp4_tensor(format.nvfp4, tensor_amax).unit);
   if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format))
     return 1 / fp8_encoding_scale(traits(format.element).max, format.power_of_two_scale, tensor_amax);
   return 1;
@@ -189,7 +198,8 @@ bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis
 bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                                 float tensor_amax, Bf16* out, std::size_t out_stride, ScaleGrid grid, QuantSums* sums) {
   assert(fits_bf16(format) && (!has_scale_grid(format) || grid.scales));
-  bool too_small = false;
+  // The scale of a tensor without a floor.
+  bool too_small = bf16_scale(format, tensor_amax) < std::numeric_limits<float>::min();
   Tile tile = tile_of(in, key, nullptr, out_stride);
   tile.bf16 = out, tile.too_small = &too_small;
   if (has_scale_grid(format)) tile.grid = grid;

@@ -15,11 +15,15 @@
 //   mx     core/numerics/block_quantize.h: E8M0 scale per `block` elements by `rule`
 //   nvfp4  E2M1, blocks of 16, E4M3 block scales, one FP32 scale for the tensor (torchao nvfp4_tensor.py; NVIDIA,
 //          arXiv:2509.25149, appendix on NVFP4 quantization):
+//          rule `divided`, the only one that divides, in blocks of 16 along the contracting dimension:
 //            t = max(amax_tensor / (448 * 6), 2^-120)
 //            s = cast_E4M3(clamp((amax_block / 6) / t, 2^-6, 448));   y = x / (t * s);   q = cast_E2M1(y) * (t * s)
 //          all in float32. 2^-6 is the floor of torchao's inference code: blocks whose amax is under 2^-6 * 6 t share
 //          it, zero blocks too; NVIDIA's TransformerEngine has none, but scale 0. 2^-120 is ours: torchao divides 0 by
 //          0 for a tensor of zeros. s rounds down as often as up, so amax can exceed 6 and clips: by design.
+//          The arithmetics of TransformerEngine and torchao, bit for bit, with 4over6 where it is wanted:
+//          scale_rules.h. `square`: 16 x 16 values share s, so that a weight has the same decoded values along both
+//          dimensions.
 //
 // The tensor of a tensor-wide scale is what one call is given (or tensor_amax says): for grouped experts call once per
 // expert, so that every expert has its own scale.
@@ -70,7 +74,7 @@ void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis
 
 // Quantized for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * scale.
 //   bf16, mx   the number is q, the scale 1
-//   nvfp4      element * s, which has 6 bits at most, and t
+//   nvfp4      element * s, which has 6 bits at most, and t or what one unit of that is worth (scale_rules.h)
 //   fp8        the element, and 1 / e: one scale for the tensor, or a grid of them
 // Whether the format is one of these: all but fp32.
 bool fits_bf16(const OperandFormat& format);
@@ -92,7 +96,7 @@ struct ScaleGrid {
   std::size_t stride = 0;
 };
 // quantize_operand and quantize_operand_tile with the number in `out`. False: one is smaller than BF16's smallest
-// normal number, 2^-126, and `out` of no use.
+// normal number, 2^-126, or `scale` is, and `out` of no use.
 bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            Bf16* out, std::size_t out_stride, float& scale, ScaleGrid grid, QuantSums* sums);
 bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,

@@ -32,22 +32,47 @@ BlockScale fp8_scale(const OperandFormat& format, float amax) {
   return {.value = 1.0f / encode, .encode = encode, .exponent = exponent_of(1.0f / encode)};
 }
 
-BlockScale nvfp4_scale(float amax, float tensor_amax) {
-  if (!std::isfinite(amax) || !std::isfinite(tensor_amax)) {
+BlockScale nvfp4_scale(const Nvfp4Scaling& scaling, float amax, float tensor_amax) {
+  if (!std::isfinite(amax) || (scaling.rule != Nvfp4Rule::torchao_one_level && !std::isfinite(tensor_amax))) {
     BlockScale nan = kNanScale;
     nan.code = 0x7F;
     return nan;
   }
   BlockScale found;
-  found.tensor = nvfp4_tensor_scale(tensor_amax);
-  const float s = nvfp4_block_scale(amax, found.tensor);
+  float s = 0;
+  if (scaling.rule == Nvfp4Rule::divided) {
+    found.tensor = nvfp4_tensor_scale(tensor_amax);
+    s = nvfp4_block_scale(amax, found.tensor);
+    found.value = found.tensor * s;
+  } else {
+    const Nvfp4Tensor tensor = nvfp4_tensor(scaling, tensor_amax);
+    const Nvfp4Block block = nvfp4_block_of(scaling, tensor, amax, false);
+    s = block.s, found.encode = block.encode, found.value = block.decode;
+    found.tensor = static_cast<float>(tensor.unit);
+  }
   found.code = encode(ElementFormat::e4m3, s);
-  found.value = found.tensor * s;
   found.exponent = exponent_of(found.value);
   return found;
 }
 
 }  // namespace
+
+Nvfp4Block nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4Tensor& t, float amax, bool four) {
+  switch (scaling.rule) {
+    case Nvfp4Rule::transformer_engine:
+      if (scaling.four_over_six != FourOverSix::off)
+        return nvfp4_block<Nvfp4Rule::transformer_engine, true>(t, amax, four);
+      return nvfp4_block<Nvfp4Rule::transformer_engine>(t, amax);
+    case Nvfp4Rule::torchao:
+      return nvfp4_block<Nvfp4Rule::torchao>(t, amax);
+    case Nvfp4Rule::torchao_one_level:
+      return nvfp4_block<Nvfp4Rule::torchao_one_level>(t, amax);
+    case Nvfp4Rule::divided:
+      break;
+  }
+  const float tensor = nvfp4_tensor_scale(t.amax), s = nvfp4_block_scale(amax, tensor), decode = tensor * s;
+  return {s, 1 / decode, decode};
+}
 
 BlockScale block_scale(const OperandFormat& format, float amax, float shared_amax) {
   switch (format.scheme) {
@@ -56,7 +81,7 @@ BlockScale block_scale(const OperandFormat& format, float amax, float shared_ama
     case QuantScheme::fp8:
       return fp8_scale(format, larger_amax(shared_amax, amax));
     case QuantScheme::nvfp4:
-      return nvfp4_scale(amax, larger_amax(shared_amax, amax));
+      return nvfp4_scale(format.nvfp4, amax, larger_amax(shared_amax, amax));
     case QuantScheme::fp32:
     case QuantScheme::bf16:
       break;

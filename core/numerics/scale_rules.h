@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "core/numerics/number_format.h"
 
@@ -60,9 +61,9 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
   return power_of_two ? std::bit_cast<float>(std::bit_cast<std::int32_t>(encode) & 0x7F800000) : encode;
 }
 
-// NVFP4's t, from the tensor's amax, and the block's s, an E4M3 number. Where s is held, between E4M3's smallest normal
-// number and its largest, rounding it needs no care for subnormals and saturation: the adder does it
-// (float_rounding.h).
+// NVFP4, Nvfp4Rule::divided: t, from the tensor's amax, and the block's s, an E4M3 number. Where s is held, between
+// E4M3's smallest normal number and its largest, rounding it needs no care for subnormals and saturation: the adder
+// does it (float_rounding.h).
 inline float nvfp4_tensor_scale(float tensor_amax) {
   return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
 }
@@ -74,12 +75,79 @@ inline float nvfp4_block_scale(float amax, float tensor_scale) {
   return (held + magic) - magic;
 }
 
+// The other arithmetics of NVFP4, in float32 and in this order of operations (c: scale_bound, a: the tensor's amax, b:
+// the block's). E4M3 rounds to nearest, ties to even, with subnormal numbers, and saturates; values become
+// cast_E2M1(x * encode), and are worth s * a / (6 c) for each unit, or s * t.
+//   transformer_engine  e = min(6 c / a, max), 1 where that is 0;  d = 1 / e
+//     alone             s = E4M3(b * (e * (1/6)))
+//     4over6            s = E4M3(b / 6 * e), or for a largest value of 4  E4M3(b / 6 * e * 1.5)
+//                       encode = min(1 / (s * d), max)
+//   torchao             t = a / (6 * 448);  s = E4M3(clamp(b / 6 / t, 2^-6, 448));  encode = (1 / t) / s
+//   torchao_one_level   s = E4M3(clamp(b / 6, 2^-6, 448));  encode = 1 / s;  t = 1
+// TransformerEngine: pytorch/custom_recipes/reference_nvfp4.py at d0067d0d, which torchao's training reference equals;
+// torchao: prototype/mx_formats/nvfp4_tensor.py at 36027d82d. A block whose s is 0 decodes to zeros: what its codes are
+// means nothing, and here they are 0, so that they do not count as clipped. A torchao tensor of zeros has t = 1.
+struct Nvfp4Tensor {
+  float encode = 1, decode = 1;  // e and d; 1 / t and t
+  float base = 1;                // e * (1/6)
+  float amax = 0, bound = 0;     // a and 6 c
+  double unit = 1;               // a / (6 c), or t: what one unit of element times s is worth
+};
+inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  Nvfp4Tensor t;
+  t.amax = amax, t.bound = 6.0f * static_cast<float>(scaling.scale_bound);
+  if (scaling.rule == Nvfp4Rule::transformer_engine) {
+    t.encode = std::min(t.bound / amax, kMax);
+    if (t.encode == 0) t.encode = 1;
+    t.decode = 1 / t.encode;
+    t.base = t.encode * (1.0f / 6.0f);
+    t.unit = static_cast<double>(amax) / static_cast<double>(t.bound);
+  } else if (scaling.rule == Nvfp4Rule::torchao) {
+    t.decode = amax == 0 ? 1 : amax / t.bound;
+    t.encode = 1 / t.decode;
+    t.unit = static_cast<double>(t.decode);
+  }
+  return t;
+}
+
+[[gnu::always_inline]] inline float e4m3_rounded(float scale) {
+  const float held = scale < kNvfp4MostScale ? scale : kNvfp4MostScale;
+  const std::int32_t exponent = std::bit_cast<std::int32_t>(held) & 0x7F800000;
+  constexpr std::int32_t kLeast = std::bit_cast<std::int32_t>(kNvfp4LeastScale);
+  const float magic = std::bit_cast<float>((exponent < kLeast ? kLeast : exponent) + kNvfp4ToLast);
+  return (held + magic) - magic;
+}
+
+struct Nvfp4Block {
+  float s, encode, decode;  // decode: s units, rounded once
+};
+// `four`: with 4over6, that the largest value goes to 4.
+template <Nvfp4Rule kRule, bool kFourOverSix = false>
+[[gnu::always_inline]] inline Nvfp4Block nvfp4_block(const Nvfp4Tensor& t, float amax, bool four = false) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  Nvfp4Block block;
+  if constexpr (kRule == Nvfp4Rule::transformer_engine) {
+    const float six = amax / 6.0f * t.encode;
+    block.s = e4m3_rounded(!kFourOverSix ? amax * t.base : four ? six * 1.5f : six);
+    const float reciprocal = 1 / (block.s * t.decode);
+    block.encode = block.s == 0 ? 0 : reciprocal < kMax ? reciprocal : kMax;
+  } else {
+    const float wanted = kRule == Nvfp4Rule::torchao ? amax / 6.0f / t.decode : amax / 6.0f;
+    block.s = e4m3_rounded(wanted < kNvfp4LeastScale ? kNvfp4LeastScale : wanted);
+    block.encode = t.encode / block.s;
+  }
+  block.decode = static_cast<float>(static_cast<double>(block.s) * t.unit);
+  return block;
+}
+Nvfp4Block nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4Tensor& t, float amax, bool four);
+
 // The scale of one block and how it is stored.
 struct BlockScale {
   float value = 0;            // NaN where what shares it holds a NaN or an infinity
   std::uint8_t code = 0;      // E8M0; of NVFP4 E4M3, of FP8 none
   float tensor = 1;           // t of NVFP4
-  float encode = 0;           // what values are multiplied by; NVFP4 divides by the scale
+  float encode = 0;           // what values are multiplied by; NVFP4's rule `divided` divides by value
   std::uint8_t exponent = 0;  // place in QuantSums::e8m0_blocks: floor(log2 scale) + 127, of MX the code; 255: NaN
 };
 // `amax`: of the block; `shared_amax`: of all that has a say in the scale, NVFP4's whole tensor or what shares an FP8

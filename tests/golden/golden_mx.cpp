@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/numerics/operand_format.h"
+#include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
 
 using namespace moescope;
@@ -27,39 +27,6 @@ constexpr double kSqnrToleranceDb = 1e-3;  // stored in float32, summed in anoth
 // The reference leaves it not finite where it has no meaning.
 void decibel(Tally& tally, std::size_t index, double got, float want) {
   if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
-}
-
-std::vector<std::uint8_t> bytes_of(const TensorView& tensor) {
-  if (tensor.dtype != DType::u8) throw std::runtime_error("tensor '" + tensor.name + "': expected U8");
-  std::vector<std::uint8_t> bytes(tensor.elements());
-  if (!bytes.empty()) std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
-  return bytes;
-}
-
-struct Matrix {
-  std::size_t rows = 0, cols = 0;
-  std::vector<float> data;
-
-  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
-  explicit Matrix(const TensorView& tensor) : data(tensor.floats()) {
-    if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
-    rows = tensor.shape[0], cols = tensor.shape[1];
-  }
-  MatrixView view() const { return {data.data(), rows, cols, cols}; }
-  float at(std::size_t r, std::size_t c) const { return data[r * cols + c]; }
-};
-
-Matrix transposed(const Matrix& m) {
-  Matrix t(m.cols, m.rows);
-  for (std::size_t r = 0; r < m.rows; ++r)
-    for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.at(r, c);
-  return t;
-}
-
-void require_size(const SafetensorsFile& file, const std::string& tensor, std::size_t found, std::size_t expected) {
-  if (found != expected)
-    throw std::runtime_error(file.path() + ": tensor '" + tensor + "' has " + std::to_string(found) +
-                             " elements, expected " + std::to_string(expected));
 }
 
 void compare(const SafetensorsFile& file, const std::string& name, const Matrix& got) {
@@ -202,19 +169,6 @@ void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
 }
 
 // Products ---------------------------------------------------------------------------------------------------------
-
-// a [M,K] times b [N,K] transposed, summed in double, rounded once.
-Matrix product(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows, b.rows);
-  for (std::size_t i = 0; i < a.rows; ++i) {
-    for (std::size_t j = 0; j < b.rows; ++j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < a.cols; ++k) sum += static_cast<double>(a.at(i, k)) * b.at(j, k);
-      c.data[i * b.rows + j] = static_cast<float>(sum);
-    }
-  }
-  return c;
-}
 
 void check_backward(const SafetensorsFile& file, const OperandFormat& format, const std::string& group,
                     const std::string& mode, const Matrix& a, const Matrix& b) {

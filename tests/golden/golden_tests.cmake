@@ -6,6 +6,8 @@ endfunction()
 
 add_golden_test(golden_mx golden_mx mx)
 add_golden_test(golden_router2026 golden_router2026 router2026)
+add_golden_test(golden_nvfp4 golden_nvfp4 nvfp4)
+add_golden_test(golden_muon golden_muon muon)
 foreach(set v3_256_ranks v3_64_ranks_round_robin 16b_16_ranks_skewed)
   add_golden_test(golden_volumes_${set} golden_volumes volumes/${set}.safetensors)
 endforeach()

@@ -200,6 +200,21 @@ class SetupFormTest : public QObject {
     QVERIFY2(rate->toolTip().contains("router.balance_rule = sign"), qPrintable(rate->toolTip()));
   }
 
+  void whatAnotherSettingSwitchesOffCannotBeEdited() {
+    FormWithKeys f;
+    RunConfig config = load_preset("nano").config;
+    f.form.setDraft(config);
+    for (const char* key : {"optimizer.muon_momentum", "precision.hadamard_signs", "precision.stochastic_operands"})
+      QVERIFY2(!f.form.editor(key)->isEnabled(), key);
+    QVERIFY(f.form.editor("optimizer.muon_momentum")->toolTip().contains("optimizer.name = muon"));
+    config.optimizer.name = OptimizerName::muon;
+    config.precision.hadamard = true;
+    config.precision.rounding = Rounding::stochastic;
+    f.form.setDraft(config);
+    for (const char* key : {"optimizer.muon_momentum", "precision.hadamard_signs", "precision.stochastic_operands"})
+      QVERIFY2(f.form.editor(key)->isEnabled(), key);
+  }
+
   void theCostOfAPresetIsThatOfAllItsRuns() {
     RunSpeeds speeds(false);
     const RunConfig nano = load_preset("nano").config;

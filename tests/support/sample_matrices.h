@@ -78,7 +78,7 @@ inline void expect_near_relative(double got, double want, const std::string& wha
 
 inline Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
   Matrix out(m.rows, m.cols);
-  hadamard_rotate(m.view(), axis, block, seed, 0, out.v.data(), out.cols);
+  hadamard_rotate(m.view(), axis, {block, RotationForm::drawn, seed}, 0, out.v.data(), out.cols);
   return out;
 }
 

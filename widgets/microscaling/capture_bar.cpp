@@ -32,12 +32,18 @@ QStringList differences(const OperandFormat& format) {
       notes << CaptureBar::tr("%1 has no scales: map and microscope show what MX blocks would do to these values.")
                    .arg(format.scheme == QuantScheme::bf16 ? QStringLiteral("BF16") : QStringLiteral("FP32"));
       break;
-    case QuantScheme::mx:
     case QuantScheme::nvfp4:
+      if (format.nvfp4.square)
+        notes << CaptureBar::tr(
+            "16 values at a time are shown, with a scale of their own; in the run 16 x 16 share it.");
+      if (format.nvfp4.four_over_six != FourOverSix::off)
+        notes << CaptureBar::tr("Blocks are shown with their largest value at 6; in the run some have it at 4.");
+      break;
+    case QuantScheme::mx:
       break;
   }
   if (format.hadamard > 0)
-    notes << CaptureBar::tr("The run rotates them by a random Hadamard matrix (%1) before it quantizes them.")
+    notes << CaptureBar::tr("The run rotates them by a Hadamard matrix (%1) before it quantizes them.")
                  .arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
     notes << CaptureBar::tr(

@@ -103,6 +103,8 @@ void TensorLab::showCaptured() {
   OperandFormat blocks = is_scaled(format) ? format : format_;
   blocks.rounding = Rounding::nearest;
   blocks.hadamard = 0;
+  // Blocks are shown one by one, each with the scale that it would have alone.
+  blocks.nvfp4 = {.rule = blocks.nvfp4.rule};
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
                        (turned ? tr(", rotated") : QString());

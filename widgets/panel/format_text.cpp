@@ -58,6 +58,21 @@ QString blockAxisLabel(BlockAxis axis) {
                                 : QCoreApplication::translate("moescope", "down columns");
 }
 
+namespace {
+
+QString nvfp4Label(const Nvfp4Scaling& scaling) {
+  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
+  QString text = scaling.square ? tr("blocks of 16 x 16") : tr("blocks of 16");
+  if (scaling.rule == Nvfp4Rule::transformer_engine) text += tr(", TransformerEngine's scales");
+  if (scaling.rule == Nvfp4Rule::torchao) text += tr(", torchao's arithmetic");
+  if (scaling.rule == Nvfp4Rule::torchao_one_level) text += tr(", torchao's without a tensor scale");
+  if (scaling.four_over_six == FourOverSix::mae) text += tr(", 4over6 by absolute error");
+  if (scaling.four_over_six == FourOverSix::mse) text += tr(", 4over6 by squared error");
+  return text;
+}
+
+}  // namespace
+
 QString operandFormatLabel(const OperandFormat& format) {
   const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
   QString text;
@@ -88,7 +103,7 @@ QString operandFormatLabel(const OperandFormat& format) {
              tr("blocks of %1").arg(format.block);
       break;
     case QuantScheme::nvfp4:
-      text = QStringLiteral("NVFP4 E2M1, ") + tr("blocks of 16");
+      text = QStringLiteral("NVFP4 E2M1, ") + nvfp4Label(format.nvfp4);
   }
   if (format.rounding == Rounding::stochastic) text += tr(", stochastic rounding");
   if (format.hadamard) text += tr(", rotated in blocks of %1").arg(format.hadamard);
@@ -98,7 +113,10 @@ QString operandFormatLabel(const OperandFormat& format) {
 QString shortFormatLabel(const OperandFormat& format) {
   if (format.scheme == QuantScheme::mx) return elementFormatLabel(format.element);
   const bool fp8 = format.scheme == QuantScheme::fp8;
-  const QString name = QString::fromLatin1(find_format(fp8 ? fp8_format(format.granularity) : format)->name);
+  const OperandFormat plain = fp8                                   ? fp8_format(format.granularity)
+                              : format.scheme == QuantScheme::nvfp4 ? kNvfp4Format
+                                                                    : format;
+  const QString name = QString::fromLatin1(find_format(plain)->name);
   return fp8 ? QStringLiteral("FP8 ") + name.mid(4) : name.toUpper();  // "fp8_row", "nvfp4"
 }
 

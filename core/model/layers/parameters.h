@@ -1,4 +1,5 @@
-// All weights of the model in one arena, with gradients and AdamW's moments in three more of the same layout.
+// All weights of the model in one arena, with gradients and AdamW's moments in three more of the same layout; Muon's
+// momentum is the first moment of its matrices, whose second stays zero.
 //
 // Legend: D dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in].
 // Names are TorchTitan's ("layers.1.moe.experts.w1"). w1 and w3 of a feed-forward (of each expert) lie side by side,

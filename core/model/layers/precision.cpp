@@ -29,10 +29,22 @@ OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOpe
   return chosen ? *chosen : recipe_format(recipe, at.direction, at.operand);
 }
 
+Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, Operand operand) {
+  using enum FourOverSixChoice;
+  const FourOverSixChoice choice = config.nvfp4_four_over_six;
+  Nvfp4Scaling scaling{.rule = config.nvfp4_rule, .square = config.nvfp4_square_weights && operand == Operand::w};
+  if (choice == mae_256 || choice == mae_448) scaling.four_over_six = FourOverSix::mae;
+  if (choice == mse_256 || choice == mse_448) scaling.four_over_six = FourOverSix::mse;
+  if (choice == mae_256 || choice == mse_256) scaling.scale_bound = 256;
+  return scaling;
+}
+
 OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
   const auto& mine = own[static_cast<std::size_t>(at.operand)];
   OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
-  if (is_scaled(format)) format.rounding = config.rounding;
+  const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == Operand::dy;
+  if (is_scaled(format) && drawn) format.rounding = config.rounding;
+  if (format.scheme == QuantScheme::nvfp4) format.nvfp4 = nvfp4_scaling(config, at.operand);
   return format;
 }
 
@@ -40,13 +52,18 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
                                std::uint64_t seed) {
   ClassPrecision precision;
   precision.seed = seed;
-  const int rotation = !config.hadamard ? 0 : recipe == Recipe::nvfp4 ? 16 : 32;
+  const bool fixed = config.hadamard_signs != RotationForm::drawn;
+  const int rotation = !config.hadamard ? 0 : fixed || recipe == Recipe::nvfp4 ? 16 : 32;
   for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
     // Either both operands of a product are rotated or none; in high precision rotation is of no use.
-    if (is_scaled(a) || is_scaled(b)) a.hadamard = b.hadamard = rotation;
+    const bool rotated = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[i].direction == Direction::wgrad;
+    if (rotated && rotation && (is_scaled(a) || is_scaled(b))) {
+      a.hadamard = b.hadamard = rotation;
+      a.rotation = b.rotation = config.hadamard_signs;
+    }
     precision.plain = precision.plain && is_plain(a) && is_plain(b);
   }
   return precision;

@@ -142,6 +142,31 @@ void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
   }
 }
 
+// The other arithmetics of NVFP4, whose values are multiplied.
+template <Nvfp4Rule kRule, bool kFourOverSix = false>
+void nvfp4_multiplied_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+  const Nvfp4Tensor tensor = s.nvfp4;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t bits = b.amax_bits[i];
+    const Nvfp4Block block = nvfp4_block<kRule, kFourOverSix>(tensor, float_of(bits), kFourOverSix && b.four[i] != 0);
+    const std::int32_t code = bits_of(block.decode) >> 23 & 255;
+    const bool finite = (bits < kInfinityBits) & (code < kNoCode);
+    b.code[i] = finite ? code : kNoCode;
+    b.decode[i] = float_of(finite ? bits_of(block.decode) : kNanBits);
+    b.bf16_decode[i] = float_of(finite ? bits_of(block.s) : kNanBits);
+    b.encode[i] = block.encode;
+  }
+}
+
+void nvfp4_scales_of_rule(const Scaling& s, std::size_t count, BlockBatch& b) {
+  using enum Nvfp4Rule;
+  if (s.format.nvfp4.rule == torchao) return nvfp4_multiplied_scales<torchao>(s, count, b);
+  if (s.format.nvfp4.rule == torchao_one_level) return nvfp4_multiplied_scales<torchao_one_level>(s, count, b);
+  if (s.format.nvfp4.four_over_six == FourOverSix::off) return nvfp4_multiplied_scales<transformer_engine>(s, count, b);
+  for (std::size_t i = b.count; i < count; ++i) b.four[i] = 0;
+  nvfp4_multiplied_scales<transformer_engine, true>(s, count, b);
+}
+
 void multiply_amax(std::size_t count, BlockBatch& b) {
   for (std::size_t i = 0; i < count; ++i) b.scaled_amax[i] = float_of(b.amax_bits[i]) * b.encode[i];
 }
@@ -155,6 +180,8 @@ void scales(const Scaling& s, BlockBatch& b) {
     nvfp4_scales<false>(s, padded, b);
   else if (s.format.scheme == QuantScheme::fp8)
     fp8_scales(s, padded, b), multiply_amax(padded, b);
+  else if (s.format.scheme == QuantScheme::nvfp4)
+    nvfp4_scales_of_rule(s, padded, b), multiply_amax(padded, b);
   else
     mx_scales(s, padded, b), multiply_amax(padded, b);
 
@@ -193,11 +220,17 @@ HWY_EXPORT(scales);
 Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
   Scaling s{.format = format, .rounding = rounding_of(format.element)};
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
-  // The rounding of an FP32 scale lifts amax above max by an ulp or two: that is not clipping.
-  s.clip_limit = format.scheme == QuantScheme::fp8 ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
+  // The rounding of an FP32 scale, or of its reciprocal, lifts amax above max by an ulp or two: that is not clipping.
+  const bool reciprocal = format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::divided;
+  s.clip_limit = format.scheme == QuantScheme::fp8 || reciprocal ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
   if (format.scheme == QuantScheme::nvfp4) {
-    s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
-    s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
+    if (format.nvfp4.rule == Nvfp4Rule::divided) {
+      s.tensor_scale = nvfp4_tensor_scale(tensor_amax);
+      s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
+    } else {
+      s.nvfp4 = nvfp4_tensor(format.nvfp4, tensor_amax);
+      if (std::isinf(s.nvfp4.encode)) s.ratio = Scaling::Ratio::limited;  // torchao's, of a tensor below 2^-116
+    }
   }
   // BF16's smallest normal number is 2^-126; matrix units take smaller ones for zero.
   if (format.scheme == QuantScheme::mx) s.least_bf16_code = 1 - std::ilogb(traits(format.element).min_subnormal);

@@ -9,6 +9,7 @@
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/tile.h"
 #include "core/numerics/operand_format.h"
+#include "core/numerics/scale_rules.h"
 
 namespace moescope {
 
@@ -17,12 +18,14 @@ struct Scaling {
   ElementRounding rounding;
   float clip_limit = 0;              // scaled magnitudes above it are clipped
   float tensor_scale = 1;            // t of nvfp4
+  Nvfp4Tensor nvfp4 = {};            // of the arithmetics other than `divided`
   std::int32_t least_bf16_code = 0;  // of blocks whose decoded elements are BF16 numbers, not subnormal ones
 
   // How x is scaled: x * encode, or x / decode, for which the former may be corrected while nothing is subnormal.
-  enum class Ratio : std::uint8_t { multiplied, corrected, divided };
+  // limited: x * encode with an encode that is infinite, the result held at the largest element.
+  enum class Ratio : std::uint8_t { multiplied, corrected, divided, limited };
   Ratio ratio = Ratio::multiplied;
-  bool divides() const { return ratio != Ratio::multiplied; }
+  bool divides() const { return ratio == Ratio::corrected || ratio == Ratio::divided; }
 };
 Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 
@@ -40,6 +43,7 @@ struct BlockBatch {
   alignas(64) std::array<float, kMaxBlocks> scaled_amax;       // in units of the scale
   alignas(64) std::array<float, kMaxBlocks> x2{};              // sum of squares, in units of the scale
   alignas(64) std::array<float, kMaxBlocks> elements{};        // of each block
+  alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // 4over6 alone: whether the largest value goes to 4
 
   // Of the blocks that are not all zeros:
   std::int32_t top_amax = 0;  // bits
@@ -48,7 +52,7 @@ struct BlockBatch {
   bool vanishing = false;  // one is so far below its scale that float32 loses its squares
 };
 
-// Everything about the first batch.count blocks that follows from their amax_bits.
+// Everything about the first batch.count blocks that follows from their amax_bits and, with 4over6, from `four`.
 void find_scales(const Scaling& scaling, BlockBatch& batch);
 
 // Largest magnitude; NaN or infinity if there is one.

@@ -71,10 +71,12 @@ struct Converter {
     return exactly_fused(r, bits_as<float>(bits_as<std::int32_t>(out_decode) | sign), element.zero);
   }
 
-  // Which of the three holds for a whole batch: no copies of the loop for each.
+  // Which of the four holds for a whole batch: no copies of the loop for each.
   HWY_INLINE Floats scaled(Floats magnitude, Floats encode, Floats decode) const {
     if (ratio == Scaling::Ratio::multiplied) return magnitude * encode;
-    return ratio == Scaling::Ratio::corrected ? quotient(magnitude, decode, encode) : magnitude / decode;
+    if (ratio == Scaling::Ratio::corrected) return quotient(magnitude, decode, encode);
+    if (ratio == Scaling::Ratio::divided) return magnitude / decode;
+    return saturated(element, bits_as<float>(magnitude_bits(magnitude * encode)));
   }
 
   HWY_INLINE BatchSums sums() const {

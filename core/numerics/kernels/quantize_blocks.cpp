@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "core/numerics/kernels/convert.h"
+#include "core/numerics/kernels/four_over_six.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kBatchElements = 4096;
 constexpr std::size_t kAreaCols = 1024;
+constexpr std::size_t kNvfp4Square = 16;
 constexpr std::size_t kStretchRows = 128;  // of columns: sums in float32 are no longer
 
 // What the values of blocks with finite scales add up to.
@@ -161,6 +163,13 @@ void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sum
   }
 }
 
+// Before find_scales(); block_at(i) are the values of block i.
+void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
+  if (s.format.scheme != QuantScheme::nvfp4 || s.format.nvfp4.four_over_six == FourOverSix::off) return;
+  for (std::size_t i = 0; i < b.count; ++i)
+    b.four[i] = goes_to_four(s.format.nvfp4, s.nvfp4, std::bit_cast<float>(b.amax_bits[i]), block_at(i));
+}
+
 void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, ScaleCounts& counts, QuantSums& sums) {
   const std::size_t per_row = (t.cols + width - 1) / width;
   BlockBatch b;
@@ -169,6 +178,10 @@ void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, Scal
   for (std::size_t i = per_row - 1; i < b.count; i += per_row)
     b.elements[i] = static_cast<float>(t.cols - (per_row - 1) * width);
   find_row_amax(t, width, b.amax_bits.data());
+  choose_four_or_six(s, b, [&](std::size_t i) -> SharedBlock {
+    const Tile block = part_of(t, i / per_row, i % per_row * width, 1, width);
+    return {block.x, 1, 0, block.cols, 1};
+  });
   find_scales(s, b);
   note_small_numbers(s, b, t);
   if (t.grid.scales)
@@ -192,6 +205,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
   b.count = t.cols;
   std::fill_n(b.elements.begin(), b.count, static_cast<float>(t.rows));
   find_column_amax(t, b.amax_bits.data());
+  choose_four_or_six(s, b, [&](std::size_t i) -> SharedBlock { return {t.x + i, 1, 0, t.rows, t.stride}; });
   find_scales(s, b);
   note_small_numbers(s, b, t);
   if (t.grid.scales)
@@ -206,7 +220,51 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
       [](const Tile& whole, std::size_t i) { return part_of(whole, 0, i, whole.rows, 1); }, counts, sums);
 }
 
+// A row of squares, each a block of the batch. They are converted as the rows of sixteen values that they consist of.
+void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
+  BlockBatch squares;
+  squares.count = (t.cols + kNvfp4Square - 1) / kNvfp4Square;
+  const std::size_t per_row = squares.count;
+  const auto square_of = [per_row](const Tile& tile, std::size_t i) {
+    return part_of(tile, 0, i % per_row * kNvfp4Square, tile.rows, kNvfp4Square);
+  };
+  std::array<std::int32_t, kMaxBlocks> row_amax;
+  find_row_amax(t, kNvfp4Square, row_amax.data());
+  for (std::size_t i = 0; i < per_row; ++i) {
+    squares.amax_bits[i] = 0;
+    for (std::size_t r = 0; r < t.rows; ++r)
+      squares.amax_bits[i] = std::max(squares.amax_bits[i], row_amax[r * per_row + i]);
+    squares.elements[i] = static_cast<float>(t.rows * square_of(t, i).cols);
+  }
+  choose_four_or_six(s, squares, [&](std::size_t i) -> SharedBlock {
+    const Tile square = square_of(t, i);
+    return {square.x, square.rows, square.stride, square.cols, 1};
+  });
+  find_scales(s, squares);
+  note_small_numbers(s, squares, t);
+  const auto convert = [&](const Tile& tile) {
+    BlockBatch rows = squares;
+    rows.count = tile.rows * per_row;
+    for (std::size_t r = 1; r < tile.rows; ++r)
+      for (auto* each : {&rows.encode, &rows.decode, &rows.bf16_decode})
+        std::copy_n(each->begin(), per_row, each->begin() + static_cast<std::ptrdiff_t>(r * per_row));
+    const BatchSums converted = convert_rows(s, tile, kNvfp4Square, rows);
+    squares.x2.fill(0);
+    for (std::size_t i = 0; i < rows.count; ++i) squares.x2[i % per_row] += rows.x2[i];
+    return converted;
+  };
+  const BatchSums converted = convert(t);
+  add_batch(s, squares, converted, t, convert, square_of, counts, sums);
+}
+
 }  // namespace
+
+void quantize_squares(const Scaling& s, const Tile& t, QuantSums& sums) {
+  ScaleCounts counts;
+  for_each_part(t, kNvfp4Square, kMaxBlocks / kNvfp4Square * kNvfp4Square,
+                [&](const Tile& part) { quantize_square_batch(s, part, counts, sums); });
+  counts.add_to(sums);
+}
 
 void quantize_row_blocks(const Scaling& s, const Tile& t, std::size_t width, QuantSums& sums) {
   width = std::min(width, t.cols);

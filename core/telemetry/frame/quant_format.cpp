@@ -26,9 +26,13 @@ constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0},
                                  {"e2m3", 1.875, 3, {30.9, 30.9, 31.0, 28.8}, 0.023},
                                  {"e3m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0.003},
                                  {"e2m1", 1.5, 1, {18.8, 18.8, 19.0, 16.8}, 0.107}};
-constexpr double kNvfp4Sqnr = 20.4, kNvfp4Underflow = 0.068;
+// By whether squares of 16x16 share a scale, and whether it is 4over6's, of which the best scale for one row of a
+// square is not that of another.
+constexpr double kNvfp4Sqnr[2][2] = {{20.4, 21.15}, {19.07, 19.07}};
+constexpr double kNvfp4Underflow[2][2] = {{0.068, 0.079}, {0.100, 0.101}};
 // dB: the squared error of rounding doubles; that of clipping does not, so that FLOOR in E4M3 loses 2.5.
 constexpr double kStochasticCosts = 3.0;
+constexpr double kFourOverSixMisses = 0.6;  // it chooses by the errors of rounding to nearest
 
 const Element* find_element(std::string_view name) {
   const auto found = std::ranges::find(kElements, name, &Element::name);
@@ -49,9 +53,16 @@ int block_of_fp8(std::string_view share) {
   return share == "1x128" ? 128 : share == "128x128" ? 128 * 128 : 0;
 }
 
+double nvfp4_figure(const double (&figures)[2][2], const QuantFormat& format) {
+  return figures[format.block == 256][format.rule == "4over6"];
+}
+
 double sqnr_by(const QuantFormat& format, std::size_t rule) {
   const double lost = format.stochastic ? kStochasticCosts : 0;
-  if (format.scale == QuantScale::e4m3) return kNvfp4Sqnr - lost;
+  if (format.scale == QuantScale::e4m3) {
+    const bool misses = format.stochastic && format.rule == "4over6" && format.block == 16;
+    return nvfp4_figure(kNvfp4Sqnr, format) - lost - (misses ? kFourOverSixMisses : 0);
+  }
   const Element* element = find_element(format.element);
   return element ? element->sqnr_db[rule] - lost : kUnknown;
 }
@@ -67,7 +78,8 @@ QuantFormat quant_format(std::string_view name) {
   if (first == "bf16" || first == "fp32") {
     format.scale = QuantScale::none;
   } else if (first == "nvfp4") {
-    format = {QuantScale::e4m3, "e2m1", "", 16, format.stochastic};
+    const auto says = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
+    format = {QuantScale::e4m3, "e2m1", says("4over6") ? "4over6" : "", says("16x16") ? 256 : 16, format.stochastic};
   } else if (first.starts_with("mx") && find_element(second)) {
     format = {QuantScale::power_of_two, std::string(second), std::string(third), 32, format.stochastic};
   } else if (first == "fp8" && find_element(second)) {
@@ -88,7 +100,7 @@ double bell_sqnr_db_by_rceil(const QuantFormat& format) {
 }
 
 double bell_underflow(const QuantFormat& format) {
-  if (format.scale == QuantScale::e4m3) return kNvfp4Underflow;
+  if (format.scale == QuantScale::e4m3) return nvfp4_figure(kNvfp4Underflow, format);
   const Element* element = find_element(format.element);
   return element ? element->underflow : kUnknown;
 }

@@ -2,7 +2,8 @@
 //
 //   bf16
 //   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE    RULE: floor rceil even ceil
-//   nvfp4
+//   nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the arithmetics of
+//          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
 //
 // "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in old recordings and in logs of
@@ -23,7 +24,7 @@ enum class QuantScale : std::uint8_t { none, power_of_two, e4m3, fp32, unknown }
 struct QuantFormat {
   QuantScale scale = QuantScale::unknown;
   std::string element;  // "e4m3"; empty: not known
-  std::string rule;     // of MX
+  std::string rule;     // of MX; of NVFP4 "4over6" or nothing
   int block = 0;        // values that share a scale in a full block; 0: none, a whole row or tensor, or not known
   bool stochastic = false;
 };

@@ -102,6 +102,12 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "precision.head",
                                          "precision.rounding",
                                          "precision.hadamard",
+                                         "precision.hadamard_gemms",
+                                         "precision.hadamard_signs",
+                                         "precision.stochastic_operands",
+                                         "precision.nvfp4_rule",
+                                         "precision.nvfp4_square_weights",
+                                         "precision.nvfp4_four_over_six",
                                          "precision.payload",
                                          "precision.override_x",
                                          "precision.override_w",
@@ -477,6 +483,29 @@ TEST(Rules, QuantilesAskForWhatTheyCut) {
     EXPECT_TRUE(refused([](RouterConfig& r) { r.n_groups = 4; }).empty());  // limits nothing
   }
   EXPECT_TRUE(refused([](RouterConfig& r) { r.score_func = ScoreFunc::softmax; }).empty());
+}
+
+TEST(Rules, FourOverSixChoosesBetweenScalesOfTransformerEngine) {
+  RunConfig config;
+  config.precision.nvfp4_four_over_six = FourOverSixChoice::mae_256;
+  for (const Nvfp4Rule rule : {Nvfp4Rule::divided, Nvfp4Rule::torchao, Nvfp4Rule::torchao_one_level}) {
+    config.precision.nvfp4_rule = rule;
+    EXPECT_EQ(all_text(validate(config)),
+              "precision.nvfp4_four_over_six: nvfp4_four_over_six chooses between two scales of TransformerEngine: "
+              "choose nvfp4_rule transformer_engine, or off\n");
+  }
+  config.precision.nvfp4_rule = Nvfp4Rule::transformer_engine;
+  EXPECT_TRUE(validate(config).empty());
+}
+
+TEST(MemoryEstimate, OfMuonHasRoomForItsLargestMatrix) {
+  RunConfig config;
+  const double by_adamw = memory_estimate(config);
+  config.optimizer.name = OptimizerName::muon;
+  const double by_muon = memory_estimate(config);
+  EXPECT_GT(by_muon, by_adamw);
+  config.model.dense_inter *= 2;
+  EXPECT_GT(memory_estimate(config) - by_muon, 0);
 }
 
 TEST(Rules, TooLittleReachableExperts) {

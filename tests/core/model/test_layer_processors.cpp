@@ -7,6 +7,7 @@
 #include "core/model/adamw.h"
 #include "core/model/layers/rms_norm.h"
 #include "core/model/layers/swiglu.h"
+#include "core/model/muon.h"
 #include "tests/support/processors.h"
 #include "tests/support/sample_matrices.h"
 
@@ -58,6 +59,21 @@ Bits adamw_results() {
   return bits;
 }
 
+template <class T>
+Bits muon_results() {
+  OptimizerConfig config;
+  Bits bits;
+  for (const bool nesterov : {true, false})
+    for (const double momentum : {0.95, 0.3}) {
+      config.muon_nesterov = nesterov, config.muon_momentum = momentum;
+      std::vector<T> moment = numbers<T>(kSize, 2), prepared(kSize);
+      muon_prepare(config, 0.9, kSize, numbers<T>(kSize, 1).data(), moment.data(), prepared.data());
+      append(bits, moment);
+      append(bits, prepared);
+    }
+  return bits;
+}
+
 TEST(LayerProcessors, SwigluAlike) {
   expect_same_bits_everywhere(swiglu_results<float>);
   expect_same_bits_everywhere(swiglu_results<double>);
@@ -66,6 +82,11 @@ TEST(LayerProcessors, SwigluAlike) {
 TEST(LayerProcessors, RmsNormAlike) {
   expect_same_bits_everywhere(rms_norm_results<float>);
   expect_same_bits_everywhere(rms_norm_results<double>);
+}
+
+TEST(LayerProcessors, MuonAlike) {
+  expect_same_bits_everywhere(muon_results<float>);
+  expect_same_bits_everywhere(muon_results<double>);
 }
 
 TEST(LayerProcessors, AdamWAlike) {

@@ -1,6 +1,7 @@
 // The anatomy of a block against the quantizer, against blocks worked by hand, and the lessons that outliers teach.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -174,22 +175,25 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
   constexpr std::size_t kRows = 6, kCols = 72;  // the last block of a row is short
   std::mt19937 rng(3);
   std::normal_distribution<float> normal;
-  for (const float spread : {0.0f, 1.0f, 6.0f}) {
+  for (int choice = 0; choice < 12; ++choice) {
+    const float spread = std::array{0.0f, 1.0f, 6.0f}[static_cast<std::size_t>(choice % 3)];
+    OperandFormat format = kNvfp4Format;
+    format.nvfp4.rule = static_cast<Nvfp4Rule>(choice / 3);
     std::vector<float> x(kRows * kCols), out(x.size());
     for (float& v : x) v = normal(rng) * std::exp2(spread * normal(rng));
     std::fill_n(x.begin() + 16, 16, 0.0f);
     QuantSums wanted, sums;
-    quantize_operand(kNvfp4Format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
+    quantize_operand(format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
     float amax = 0;
     for (const float value : x) amax = larger_amax(amax, std::fabs(value));
     for (std::size_t r = 0; r < kRows; ++r)
       for (std::size_t c = 0; c < kCols; c += 16) {
         const std::size_t n = std::min<std::size_t>(16, kCols - c);
-        const BlockAnatomy block = block_anatomy(kNvfp4Format, std::span(x).subspan(r * kCols + c, n), 0, amax);
+        const BlockAnatomy block = block_anatomy(format, std::span(x).subspan(r * kCols + c, n), 0, amax);
         for (std::size_t i = 0; i < n; ++i)
           EXPECT_EQ(std::bit_cast<std::uint32_t>(block.elements[i].dequantized),
                     std::bit_cast<std::uint32_t>(out[r * kCols + c + i]))
-              << spread << ' ' << r << ' ' << c + i;
+              << format_name(format) << ' ' << spread << ' ' << r << ' ' << c + i;
         EXPECT_FALSE(block.derivation.empty());
         sums.add(block.sums);
       }

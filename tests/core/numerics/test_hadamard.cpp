@@ -61,7 +61,7 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
       unit.at(0, k) = 1;
       const std::size_t sign_at = rows ? 1008 : 0;  // signs go by the place along the contracting dimension
       Matrix turned(1, 16);
-      hadamard_rotate(unit.view(), BlockAxis::row, 16, 9, sign_at, turned.v.data(), 16);
+      hadamard_rotate(unit.view(), BlockAxis::row, {16, RotationForm::drawn, 9}, sign_at, turned.v.data(), 16);
       in.at(rows ? 15 : k, rows ? 1008 + k : 63) = std::copysign(before * 1.001f / 4, turned.at(0, 0));
     }
     const float amax = operand_amax(f, in.view(), axis, {.rotation_seed = 9});

@@ -242,7 +242,7 @@ TEST(OperandFormat, RotatedColumnsTooLongForTheCachesToo) {
       f.hadamard = n;
       Matrix in = normal_matrix(kRows, kCols), rotated(kRows, kCols);
       in.at(650, 270) = first;
-      hadamard_rotate(in.view(), BlockAxis::column, n, 0, 0, rotated.v.data(), kCols);
+      hadamard_rotate(in.view(), BlockAxis::column, {n}, 0, rotated.v.data(), kCols);
       QuantSums got, want;
       const Matrix out = quantized(f, in, BlockAxis::column, {}, &got);
       const std::string what = describe(f, BlockAxis::column) + " " + std::to_string(first);

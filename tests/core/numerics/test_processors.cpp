@@ -71,6 +71,11 @@ std::vector<OperandFormat> formats() {
   for (const ScaleGranularity g : {ScaleGranularity::tensor, ScaleGranularity::row, ScaleGranularity::block_1x128,
                                    ScaleGranularity::block_128x128})
     all.push_back(fp8(ElementFormat::e5m2, g));
+  for (const Nvfp4Scaling& scaling : {Nvfp4Scaling{Nvfp4Rule::transformer_engine, true, FourOverSix::mae, 256},
+                                      Nvfp4Scaling{Nvfp4Rule::transformer_engine}, Nvfp4Scaling{Nvfp4Rule::torchao}}) {
+    all.push_back(kNvfp4);
+    all.back().nvfp4 = scaling;
+  }
   const std::size_t nearest = all.size();
   for (std::size_t i = 1; i < nearest; ++i) all.push_back(all[i]), all.back().rounding = Rounding::stochastic;
   return all;
@@ -104,7 +109,7 @@ TEST(Processors, RotateAlike) {
         const Matrix out = rotated(in, axis, block);
         float amax = 0;
         for (const float v : out.v) amax = std::max(amax, std::fabs(v));
-        EXPECT_EQ(rotated_amax(in.view(), axis, block, 9, 0), amax);
+        EXPECT_EQ(rotated_amax(in.view(), axis, {block, RotationForm::drawn, 9}, 0), amax);
         append(bits, out.v);
         return bits;
       });

@@ -60,7 +60,8 @@ Outcome train(const RunConfig& config, Ranks* ranks) {
   learner.gather_experts();
   const Parameters<float>& p = learner.parameters;
   outcome.weights.assign(p.weights, p.weights + p.size());
-  outcome.moments.assign(p.moment2, p.moment2 + p.size());
+  outcome.moments.assign(p.moment1, p.moment1 + p.size());
+  outcome.moments.insert(outcome.moments.end(), p.moment2, p.moment2 + p.size());
   outcome.bias = learner.expert_bias;
   for (const auto& moe : learner.model().moe())
     outcome.tokens_per_expert.insert(outcome.tokens_per_expert.end(), moe.router.tokens_per_expert.begin(),
@@ -117,6 +118,19 @@ TEST(Ranks, WithBiasesByQuantiles) {
   config.router.quantile_ema = 0.5;
   config.router.score_func = ScoreFunc::sqrtsoftplus;
   expect_the_same(config, 2);
+}
+
+TEST(Ranks, ByMuon) {
+  RunConfig config = small_config();
+  config.optimizer.name = OptimizerName::muon;
+  for (const int size : {1, 2, 4}) {
+    SCOPED_TRACE(size);
+    expect_the_same(config, size);
+  }
+  config.optimizer.muon_bf16 = true;
+  config.optimizer.router_lr_factor = 0.5;
+  config.model.q_lora_rank = 16;
+  expect_the_same(config, 4);
 }
 
 TEST(Ranks, InLowPrecisionEverywhere) {

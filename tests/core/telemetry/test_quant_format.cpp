@@ -88,6 +88,33 @@ TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
   EXPECT_EQ(format_name(drawn(kNvfp4)), "nvfp4_stochastic");
 }
 
+TEST(QuantFormat, NamesOfNvfp4SayItsArithmeticAndItsFigures) {
+  std::set<std::string> names;
+  for (const bool square : {false, true})
+    for (int rule = 0; rule < 4; ++rule)
+      for (const auto& [choice, bound] : {std::pair(FourOverSix::off, 448), std::pair(FourOverSix::mae, 256),
+                                          std::pair(FourOverSix::mse, 256), std::pair(FourOverSix::mse, 448)}) {
+        OperandFormat format = kNvfp4;
+        format.nvfp4 = {static_cast<Nvfp4Rule>(rule), square, choice, bound};
+        if (choice != FourOverSix::off && format.nvfp4.rule != Nvfp4Rule::transformer_engine) continue;
+        const std::string name = format_name(format);
+        SCOPED_TRACE(name);
+        EXPECT_TRUE(names.insert(name).second);
+        const QuantFormat read = quant_format(name);
+        EXPECT_EQ(read.scale, QuantScale::e4m3);
+        EXPECT_EQ(read.element, "e2m1");
+        EXPECT_EQ(read.block, square ? 256 : 16);
+        EXPECT_EQ(read.rule, choice == FourOverSix::off ? "" : "4over6");
+        const QuantSums sums = sums_of(format);
+        EXPECT_EQ(sums.blocks * static_cast<std::uint64_t>(read.block), 1024u * 1024u);
+        EXPECT_NEAR(bell_sqnr_db(read), sums.sqnr_db(), 0.15);
+        EXPECT_NEAR(bell_underflow(read), sums.underflow_share(), 0.006);
+        EXPECT_TRUE(quant_format(format_name(drawn(format))).stochastic);
+        EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(), 0.5);
+      }
+  EXPECT_TRUE(names.contains("nvfp4") && names.contains("nvfp4_te_16x16_4over6_mae_256"));
+}
+
 TEST(QuantFormat, ElementsAloneAndOtherNamesSayNothingOfScales) {
   const QuantFormat element = quant_format("e2m1");
   EXPECT_EQ(element.scale, QuantScale::unknown);

@@ -28,6 +28,8 @@ struct Numbers {
   bool hadamard = false;
   TokenPayload payload = TokenPayload::fp32;
   BalanceRule rule = BalanceRule::sign;
+  OptimizerName optimizer = OptimizerName::adamw;
+  Nvfp4Rule scales = Nvfp4Rule::divided;
 };
 
 RunConfig config_with(const Numbers& numbers) {
@@ -54,6 +56,15 @@ RunConfig config_with(const Numbers& numbers) {
   p.rounding = numbers.rounding;
   p.hadamard = numbers.hadamard;
   p.payload = numbers.payload;
+  c.optimizer.name = numbers.optimizer;
+  p.nvfp4_rule = numbers.scales;
+  if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6
+    p.stochastic_operands = StochasticOperands::gradients;
+    p.hadamard_gemms = RotatedGemms::wgrad;
+    p.hadamard_signs = RotationForm::fixed_bf16;
+    p.nvfp4_square_weights = true;
+    p.nvfp4_four_over_six = FourOverSixChoice::mae_256;
+  }
   c.data.batch = 3;
   c.data.seq = 100;
   c.telemetry.window = 4;
@@ -175,6 +186,9 @@ std::vector<Numbers> all_numbers() {
   cases.push_back({Recipe::mxfp4, Rounding::stochastic, false, TokenPayload::bf16});
   for (const BalanceRule rule : {BalanceRule::quantile_batch, BalanceRule::quantile_microbatch})
     cases.push_back({.recipe = Recipe::fp32, .rule = rule});
+  cases.push_back({.recipe = Recipe::fp32, .optimizer = OptimizerName::muon});
+  for (const Nvfp4Rule scales : {Nvfp4Rule::transformer_engine, Nvfp4Rule::torchao, Nvfp4Rule::torchao_one_level})
+    cases.push_back({.recipe = Recipe::nvfp4, .rounding = Rounding::stochastic, .hadamard = true, .scales = scales});
   return cases;
 }
 
@@ -184,6 +198,8 @@ std::string case_name(const testing::TestParamInfo<Numbers>& info) {
   if (info.param.hadamard) name += "_rotated";
   if (info.param.rule == BalanceRule::quantile_batch) name += "_quantile_batch";
   if (info.param.rule == BalanceRule::quantile_microbatch) name += "_quantile_microbatch";
+  if (info.param.optimizer == OptimizerName::muon) name += "_muon";
+  if (info.param.scales != Nvfp4Rule::divided) name += "_scales" + std::to_string(static_cast<int>(info.param.scales));
   return name;
 }
 

@@ -353,10 +353,17 @@ TEST_F(TrainerTest, PrecisionMayChange) {
 
 // Each key takes effect at the next step: the loss after it is another one than without.
 TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
-  config_.precision.experts = Recipe::mxfp4;
+  const auto base = [](const std::string& key, PrecisionConfig& precision) {
+    precision.experts = key.starts_with("precision.nvfp4") ? Recipe::nvfp4 : Recipe::mxfp4;
+    precision.hadamard = key.starts_with("precision.hadamard_");
+    precision.rounding = key == "precision.stochastic_operands" ? Rounding::stochastic : Rounding::nearest;
+    const bool chooses = key == "precision.nvfp4_four_over_six";
+    precision.nvfp4_rule = chooses ? Nvfp4Rule::transformer_engine : Nvfp4Rule::divided;
+  };
   for (const ConfigField& field : config_fields()) {
     if (!field.key.starts_with("precision.")) continue;
     SCOPED_TRACE(field.key);
+    base(field.key, config_.precision);
     Trainer changed(config_), as_it_was(config_);
     step(changed), step(as_it_was);
     ConfigValue value = true;
@@ -368,6 +375,31 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     EXPECT_TRUE(std::isfinite(a.ce_loss));
     EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
     EXPECT_NEAR(a.ce_loss, b.ce_loss, 0.3);
+  }
+}
+
+// precision.nvfp4_rule and its neighbours, set as NVIDIA trains.
+TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
+  PrecisionConfig config;
+  config.experts = Recipe::nvfp4;
+  config.attention = Recipe::mxfp8_rceil;
+  config.rounding = Rounding::stochastic;
+  config.stochastic_operands = StochasticOperands::gradients;
+  config.hadamard = true;
+  config.hadamard_gemms = RotatedGemms::wgrad;
+  config.hadamard_signs = RotationForm::fixed_bf16;
+  config.nvfp4_rule = Nvfp4Rule::transformer_engine;
+  config.nvfp4_square_weights = true;
+  config.nvfp4_four_over_six = FourOverSixChoice::mse_256;
+  const StepPrecision precision = step_precision(config, 1, 2);
+  for (const GemmOperand& at : kGemmOperands) {
+    const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
+    EXPECT_EQ(format.nvfp4,
+              (Nvfp4Scaling{Nvfp4Rule::transformer_engine, at.operand == Operand::w, FourOverSix::mse, 256}));
+    EXPECT_EQ(format.rounding, at.operand == Operand::dy ? Rounding::stochastic : Rounding::nearest);
+    EXPECT_EQ(format.hadamard, at.direction == Direction::wgrad ? 16 : 0);
+    EXPECT_EQ(format.rotation, at.direction == Direction::wgrad ? RotationForm::fixed_bf16 : RotationForm::drawn);
+    EXPECT_EQ(precision.of(GemmClass::attention).format(at.direction, at.operand).nvfp4, Nvfp4Scaling{});
   }
 }
 

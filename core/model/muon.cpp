@@ -1,0 +1,229 @@
+#include "core/model/muon.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/model/muon.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/numerics/gemm.h"
+#include "core/numerics/kernels/float_rounding.h"
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/parallel.h"
+#include "core/numerics/size.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+namespace {
+
+// From the nearer end, as torch.lerp does it.
+template <class T>
+HWY_INLINE Lanes<T> between(Lanes<T> start, Lanes<T> end, T weight) {
+  const bool near_start = weight < T{0.5};
+  return fused(splat(near_start ? weight : weight - T{1}), end - start, near_start ? start : end);
+}
+
+template <class T>
+HWY_INLINE void prepare_body(T momentum, bool nesterov, T gradient_scale, std::size_t count, const T* gradients,
+                             T* moment, T* prepared, T take) {
+  for (std::size_t i = 0; i < count; i += kLanes<T>) {
+    const std::size_t n = count - i;
+    const Lanes<T> g = load_first(gradients + i, n) * gradient_scale;
+    const Lanes<T> m = between(load_first(moment + i, n), g, take);
+    store_first(moment + i, m, n);
+    store_first(prepared + i, nesterov ? between(g, m, momentum) : m, n);
+  }
+}
+
+void prepare_float(float momentum, bool nesterov, float gradient_scale, std::size_t count, const float* gradients,
+                   float* moment, float* prepared, float take) {
+  prepare_body(momentum, nesterov, gradient_scale, count, gradients, moment, prepared, take);
+}
+void prepare_double(double momentum, bool nesterov, double gradient_scale, std::size_t count, const double* gradients,
+                    double* moment, double* prepared, double take) {
+  prepare_body(momentum, nesterov, gradient_scale, count, gradients, moment, prepared, take);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace moescope {
+namespace {
+
+HWY_EXPORT(prepare_float);
+HWY_EXPORT(prepare_double);
+
+void prepare(float mu, bool nesterov, float scale, std::size_t count, const float* g, float* m, float* u, float take) {
+  HWY_DYNAMIC_DISPATCH(prepare_float)(mu, nesterov, scale, count, g, m, u, take);
+}
+void prepare(double mu, bool nesterov, double scale, std::size_t count, const double* g, double* m, double* u,
+             double take) {
+  HWY_DYNAMIC_DISPATCH(prepare_double)(mu, nesterov, scale, count, g, m, u, take);
+}
+
+constexpr int kIterations = 5;
+constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kLeastNorm = 1e-7;
+
+template <class T>
+void round_to_bf16(bool wanted, std::size_t count, T* values) {
+  if (!wanted) return;
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(bf16_rounded(static_cast<float>(values[i])));
+}
+
+template <class T>
+double norm_of_values(const T* values, std::size_t count) {
+  double part[16] = {}, sum = 0;
+  const auto add = [&](std::size_t i, std::size_t lane) {
+    part[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  };
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16)
+    for (std::size_t k = 0; k < 16; ++k) add(i + k, k);
+  for (; i < count; ++i) add(i, 0);
+  for (const double value : part) sum += value;
+  return std::sqrt(sum);
+}
+
+std::size_t shorter(int rows, int cols) {
+  return size(std::min(rows, cols));
+}
+
+// Elements that the five steps need beside the direction.
+std::size_t steps_scratch(int rows, int cols) {
+  return 2 * shorter(rows, cols) * shorter(rows, cols) + size(rows) * size(cols);
+}
+
+// One step from x into `next`; `scratch` holds A and B.
+template <class T>
+void newton_schulz_step(bool in_bf16, int rows, int cols, const T* x, T* next, T* scratch) {
+  const bool wide = rows <= cols;
+  const int s = std::min(rows, cols);
+  const std::size_t square = size(s) * size(s), count = size(rows) * size(cols);
+  T *a = scratch, *b = scratch + square;
+  if (wide)
+    gemm(Trans::no, Trans::yes, s, s, cols, T{1}, x, cols, x, cols, T{0}, a, s);
+  else
+    gemm(Trans::yes, Trans::no, s, s, rows, T{1}, x, cols, x, cols, T{0}, a, s);
+  round_to_bf16(in_bf16, square, a);
+  std::copy_n(a, square, b);
+  gemm(Trans::no, Trans::no, s, s, s, static_cast<T>(kC), a, s, a, s, static_cast<T>(kB), b, s);
+  round_to_bf16(in_bf16, square, b);
+  std::copy_n(x, count, next);
+  if (wide)
+    gemm(Trans::no, Trans::no, s, cols, s, T{1}, b, s, x, cols, static_cast<T>(kA), next, cols);
+  else
+    gemm(Trans::no, Trans::yes, rows, s, s, T{1}, x, cols, b, s, static_cast<T>(kA), next, cols);
+  round_to_bf16(in_bf16, count, next);
+}
+
+// `scratch`: steps_scratch() elements.
+template <class T>
+void orthogonalise_in(bool in_bf16, int rows, int cols, const T* prepared, T* direction, T* scratch) {
+  const std::size_t count = size(rows) * size(cols);
+  T *x = direction, *next = scratch + 2 * shorter(rows, cols) * shorter(rows, cols);
+  static_assert(kIterations % 2 == 1);
+  std::swap(x, next);  // after an odd number of steps the result is in `direction`
+  std::copy_n(prepared, count, x);
+  round_to_bf16(in_bf16, count, x);
+  const T norm = static_cast<T>(std::max(norm_of_values(x, count), kLeastNorm));
+  for (std::size_t i = 0; i < count; ++i) x[i] /= norm;
+  round_to_bf16(in_bf16, count, x);
+  for (int i = 0; i < kIterations; ++i) {
+    newton_schulz_step(in_bf16, rows, cols, x, next, scratch);
+    std::swap(x, next);
+  }
+}
+
+double muon_cost(const MuonMatrix& m) {
+  const double s = std::min(m.rows, m.cols), l = std::max(m.rows, m.cols);
+  return s * s * (2 * l + s);
+}
+
+// Rows of one head; 0: the tensor is one matrix.
+int head_rows(const ModelConfig& config, const ParameterTensor& tensor) {
+  if (tensor.name.ends_with(".wq.weight") || tensor.name.ends_with(".wq_b.weight"))
+    return config.qk_nope_head_dim + config.qk_rope_head_dim;
+  return tensor.name.ends_with(".wkv_b.weight") ? config.qk_nope_head_dim + config.v_head_dim : 0;
+}
+
+}  // namespace
+
+bool is_moved_by_muon(const ParameterTensor& tensor) {
+  return tensor.shape.size() > 1 && tensor.name.starts_with("layers.");
+}
+
+std::vector<MuonMatrix> muon_matrices(const ModelConfig& config, std::span<const ParameterTensor> tensors) {
+  std::vector<MuonMatrix> matrices;
+  for (const ParameterTensor& tensor : tensors) {
+    if (!is_moved_by_muon(tensor)) continue;
+    const std::size_t axis = tensor.shape.size() - 2, cols = tensor.shape[axis + 1];
+    const int head = head_rows(config, tensor);
+    const std::size_t rows = head ? size(head) : tensor.shape[axis];
+    const bool gate = tensor.name.ends_with(".router.gate.weight");
+    for (std::size_t block = 0; block < tensor.blocks(); ++block)
+      for (std::size_t row = 0; row < tensor.shape[axis]; row += rows)
+        matrices.push_back({tensor.offset + block * tensor.outer_stride + row * cols, static_cast<int>(rows),
+                            static_cast<int>(cols), axis == 1 ? static_cast<int>(block) : -1, gate});
+  }
+  std::ranges::stable_sort(matrices, std::ranges::greater(), muon_cost);
+  return matrices;
+}
+
+double muon_ratio(MuonScale scale, int rows, int cols) {
+  const double m = rows, n = cols;
+  switch (scale) {
+    case MuonScale::match_rms_adamw:
+      return 0.2 * std::sqrt(std::max(m, n));
+    case MuonScale::original:
+      return std::sqrt(std::max(1.0, m / n));
+    case MuonScale::spectral:
+      return std::sqrt(m / n);
+  }
+  return 1;
+}
+
+template <class T>
+void muon_prepare(const OptimizerConfig& config, double gradient_scale, std::size_t count, const T* gradients,
+                  T* momentum, T* prepared) {
+  const T scale = static_cast<T>(gradient_scale), mu = static_cast<T>(config.muon_momentum),
+          take = static_cast<T>(1 - config.muon_momentum);
+  prepare(mu, config.muon_nesterov, scale, count, gradients, momentum, prepared, take);
+}
+
+template <class T>
+void orthogonalise(bool in_bf16, int rows, int cols, const T* prepared, T* direction) {
+  orthogonalise_in(in_bf16, rows, cols, prepared, direction, thread_scratch<T>(steps_scratch(rows, cols)));
+}
+
+template <class T>
+void muon_update(const OptimizerConfig& config, double lr, double gradient_scale, std::span<const MuonMatrix> matrices,
+                 const T* gradients, T* weights, T* momentum) {
+  const T decay = static_cast<T>(1 - lr * config.weight_decay);
+  parallel_for(static_cast<int>(matrices.size()), [&](int i) {
+    const MuonMatrix& m = matrices[size(i)];
+    const std::size_t count = size(m.rows) * size(m.cols);
+    T* prepared = thread_scratch<T>(2 * count + steps_scratch(m.rows, m.cols));
+    T* direction = prepared + count;
+    muon_prepare(config, gradient_scale, count, gradients + m.offset, momentum + m.offset, prepared);
+    orthogonalise_in(config.muon_bf16, m.rows, m.cols, prepared, direction, direction + count);
+    const T step = static_cast<T>(lr * muon_ratio(config.muon_scale, m.rows, m.cols));
+    T* w = weights + m.offset;
+    for (std::size_t k = 0; k < count; ++k) w[k] = w[k] * decay - step * direction[k];
+  });
+}
+
+#define INSTANTIATE(T)                                                                          \
+  template void muon_prepare<T>(const OptimizerConfig&, double, std::size_t, const T*, T*, T*); \
+  template void orthogonalise<T>(bool, int, int, const T*, T*);                                 \
+  template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, const T*, T*, T*);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope
+#endif

@@ -1,0 +1,178 @@
+// NVFP4 by its other arithmetics; their codes and scales are compared with those of others by golden_nvfp4.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "core/numerics/operand_format.h"
+#include "tests/support/sample_matrices.h"
+
+namespace moescope {
+namespace {
+
+OperandFormat nvfp4_of(Nvfp4Rule rule, bool square = false, FourOverSix choice = FourOverSix::off, int bound = 448) {
+  OperandFormat format = kNvfp4Format;
+  format.nvfp4 = {rule, square, choice, bound};
+  return format;
+}
+
+std::vector<OperandFormat> all_scalings() {
+  std::vector<OperandFormat> all;
+  for (const bool square : {false, true}) {
+    for (int rule = 0; rule < 4; ++rule) all.push_back(nvfp4_of(static_cast<Nvfp4Rule>(rule), square));
+    for (const int bound : {256, 448})
+      for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
+        all.push_back(nvfp4_of(Nvfp4Rule::transformer_engine, square, choice, bound));
+  }
+  return all;
+}
+
+// Neither rows nor columns are whole blocks; one block is far below the others, so that its scale may become 0.
+Matrix uneven() {
+  Matrix m = normal_matrix(150, 200, 3);
+  for (std::size_t c = 0; c < 200; c += 7) m.at(40, c) *= 300;
+  for (std::size_t r = 16; r < 32; ++r)
+    for (std::size_t c = 32; c < 48; ++c) m.at(r, c) *= 1e-7f;
+  for (std::size_t c = 64; c < 80; ++c) m.at(3, c) = 0;
+  return m;
+}
+
+TEST(Nvfp4Arithmetics, TrainWithWhatIsStored) {
+  const Matrix m = uneven();
+  const float amax = operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
+  for (const OperandFormat& format : all_scalings()) {
+    std::vector<std::uint8_t> codes(m.v.size()), scales(150 * 13);
+    Matrix stored(m.rows, m.cols);
+    quantize_rows(format, m.view(), codes.data(), scales.data(), amax);
+    dequantize_rows(format, codes.data(), scales.data(), m.rows, m.cols, stored.v.data(), amax);
+    expect_same_values(quantized(format, m, BlockAxis::row), stored, format_name(format));
+    expect_same_values(transposed(quantized(format, transposed(m), BlockAxis::column)), stored,
+                       format_name(format) + " down columns");
+  }
+}
+
+TEST(Nvfp4Arithmetics, FiguresAreThoseOfTheDecodedValues) {
+  const Matrix m = uneven();
+  for (const OperandFormat& format : all_scalings())
+    for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+      SCOPED_TRACE(describe(format, axis) + ' ' + format_name(format));
+      QuantSums sums, want;
+      const Matrix q = quantized(format, m, axis, {}, &sums);
+      for (std::size_t i = 0; i < m.v.size(); ++i) {
+        const double x = m.v[i], y = q.v[i];
+        want.x2 += x * x, want.q2 += y * y, want.err2 += (x - y) * (x - y);
+        want.nonzero += x != 0, want.underflow += x != 0 && y == 0;
+      }
+      expect_near_relative(sums.x2, want.x2, "x2");
+      expect_near_relative(sums.q2, want.q2, "q2");
+      expect_near_relative(sums.err2, want.err2, "err2");
+      EXPECT_EQ(sums.nonzero, want.nonzero);
+      EXPECT_EQ(sums.underflow, want.underflow);
+      EXPECT_EQ(sums.elements, m.v.size());
+      const bool rows = axis == BlockAxis::row;
+      EXPECT_EQ(sums.blocks, format.nvfp4.square ? 10u * 13 : rows ? 150u * 13 : 10u * 200);
+      EXPECT_LE(sums.clipped_blocks, sums.blocks);
+      EXPECT_GE(sums.mean_crest(), 1);
+    }
+}
+
+TEST(Nvfp4Arithmetics, TilesChangeNothing) {
+  const Matrix m = normal_matrix(256, 384, 4);
+  for (OperandFormat format : all_scalings())
+    for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic})
+      for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
+        format.rounding = rounding;
+        Matrix out(m.rows, m.cols);
+        for (std::uint32_t r = 0; r < m.rows; r += 128)
+          for (std::uint32_t c = 0; c < m.cols; c += 128)
+            quantize_operand_tile(format, {&m.v[r * m.cols + c], 128, 128, m.cols}, axis, {3, 4, r, c},
+                                  operand_amax(format, m.view(), axis, {}), &out.at(r, c), out.cols, nullptr);
+        expect_same_values(out, quantized(format, m, axis, {3, 4}), format_name(format));
+      }
+}
+
+TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
+  const Matrix m = uneven();
+  for (const OperandFormat& format : all_scalings()) {
+    const Matrix q = quantized(format, m, BlockAxis::row);
+    std::vector<Bf16> numbers(m.v.size());
+    float scale = 0;
+    ASSERT_TRUE(
+        quantize_operand_bf16(format, m.view(), BlockAxis::row, {}, numbers.data(), m.cols, scale, {}, nullptr));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const float value = std::bit_cast<float>(static_cast<std::uint32_t>(numbers[i]) << 16) * scale;
+      ASSERT_NEAR(value, q.v[i], std::fabs(q.v[i]) * 0x1p-22f) << format_name(format) << " at " << i;
+    }
+  }
+  // A scale that float32 has few bits for is no factor of a product.
+  const Matrix tiny = normal_matrix(16, 16, 5, 1e-37f);
+  std::vector<Bf16> numbers(tiny.v.size());
+  float scale = 0;
+  EXPECT_FALSE(quantize_operand_bf16(nvfp4_of(Nvfp4Rule::transformer_engine), tiny.view(), BlockAxis::row, {},
+                                     numbers.data(), 16, scale, {}, nullptr));
+}
+
+// A weight is the same in both of the products that contract its two dimensions.
+TEST(Nvfp4Arithmetics, SquaresAreTheSameAlongBothAxes) {
+  const Matrix m = uneven();
+  for (const OperandFormat& format : all_scalings()) {
+    const Matrix rows = quantized(format, m, BlockAxis::row), columns = quantized(format, m, BlockAxis::column);
+    EXPECT_EQ(rows.v == columns.v, format.nvfp4.square) << format_name(format);
+  }
+}
+
+// Beside a largest value of 1, 3/4 is between 4/6 and 6/6 and exactly 3/4; 2/3 is exactly 4/6 and between 2/4 and 3/4.
+TEST(Nvfp4Arithmetics, FourOverSixTakesTheScaleThatFitsTheOthers) {
+  const OperandFormat six = nvfp4_of(Nvfp4Rule::transformer_engine);
+  for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
+    for (const auto& [other, gains] : {std::pair(0.75f, true), std::pair(2.0f / 3, false)}) {
+      Matrix m(1, 16, other);
+      m.at(0, 5) = 1;
+      QuantSums plain, chosen;
+      quantized(six, m, BlockAxis::row, {}, &plain);
+      quantized(nvfp4_of(Nvfp4Rule::transformer_engine, false, choice, 256), m, BlockAxis::row, {}, &chosen);
+      EXPECT_GT(chosen.sqnr_db(), 100);
+      EXPECT_EQ(chosen.sqnr_db() > plain.sqnr_db() + 20, gains) << other;
+    }
+}
+
+TEST(Nvfp4Arithmetics, NanAndInfinitySpoilWhatSharesTheirScale) {
+  for (const OperandFormat& format : all_scalings())
+    for (const float bad : {NAN, INFINITY}) {
+      Matrix m = normal_matrix(32, 32, 6);
+      m.at(17, 3) = bad;
+      const Matrix q = quantized(format, m, BlockAxis::row);
+      for (std::size_t r = 0; r < 32; ++r)
+        for (std::size_t c = 0; c < 32; ++c) {
+          const bool shares = has_tensor_scale(format) || (c < 16 && (format.nvfp4.square ? r >= 16 : r == 17));
+          ASSERT_EQ(std::isnan(q.at(r, c)), shares) << format_name(format) << ' ' << r << ' ' << c;
+        }
+    }
+}
+
+TEST(FixedRotation, RepeatsItsSignsAndKeepsProducts) {
+  const Matrix a = normal_matrix(8, 64, 7), b = normal_matrix(8, 64, 8);
+  const auto turned = [](const Matrix& m, RotationForm form) {
+    Matrix out(m.rows, m.cols);
+    hadamard_rotate(m.view(), BlockAxis::row, {16, form, 5}, 0, out.v.data(), out.cols);
+    return out;
+  };
+  const Matrix ra = turned(a, RotationForm::fixed), rb = turned(b, RotationForm::fixed);
+  double before = 0, after = 0;
+  for (std::size_t i = 0; i < a.v.size(); ++i) {
+    before += static_cast<double>(a.v[i]) * b.v[i];
+    after += static_cast<double>(ra.v[i]) * rb.v[i];
+  }
+  EXPECT_NEAR(before, after, 1e-4);
+  Matrix periodic(1, 64);
+  for (std::size_t i = 0; i < 64; ++i) periodic.v[i] = a.v[i % 16];
+  const Matrix r = turned(periodic, RotationForm::fixed);
+  for (std::size_t i = 16; i < 64; ++i) EXPECT_EQ(r.v[i], r.v[i - 16]);
+  Matrix rounded = ra;
+  round_bf16(ra.v.data(), ra.v.size(), rounded.v.data());
+  EXPECT_EQ(turned(a, RotationForm::fixed_bf16).v, rounded.v);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,271 @@
+// golden_nvfp4 DIR: checks NVFP4 as TransformerEngine and torchao compute it against reference data.
+//
+// DIR holds any of nvfp4.safetensors, nvfp4_4over6.safetensors, nvfp4_gemm.safetensors; tests/golden/nvfp4/README.md
+// describes them. Codes and scales are compared bit for bit, and decoded values with those that training multiplies.
+// Free are the sign of a zero and the codes of blocks whose scale is 0. Exits with 0 when all that is there agrees, 1
+// when something differs, 2 when there is nothing to compare or a file cannot be read.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "core/numerics/hadamard.h"
+#include "core/numerics/operand_format.h"
+#include "tests/golden/matrices.h"
+#include "tests/golden/tally.h"
+
+using namespace moescope;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Blocks of 16 along rows, or squares of 16x16, by TransformerEngine's arithmetic.
+OperandFormat te_format(bool square, FourOverSix choice = FourOverSix::off, int scale_bound = 448) {
+  OperandFormat format = kNvfp4Format;
+  format.nvfp4 = {Nvfp4Rule::transformer_engine, square, choice, scale_bound};
+  return format;
+}
+
+OperandFormat torchao_format(Nvfp4Rule rule) {
+  OperandFormat format = kNvfp4Format;
+  format.nvfp4.rule = rule;
+  return format;
+}
+
+float amax_of(const Matrix& m) {
+  return operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
+}
+
+struct Stored {
+  std::vector<std::uint8_t> codes, scales;
+  std::size_t per_row;
+};
+
+Stored stored(const OperandFormat& format, const Matrix& m) {
+  Stored q{std::vector<std::uint8_t>(m.data.size()), {}, (m.cols + 15) / 16};
+  q.scales.resize(m.rows * q.per_row);
+  quantize_rows(format, m.view(), q.codes.data(), q.scales.data(), amax_of(m));
+  return q;
+}
+
+// As training quantizes it.
+Matrix trained(const OperandFormat& format, const Matrix& m, BlockAxis axis = BlockAxis::row) {
+  Matrix out(m.rows, m.cols);
+  quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
+  return out;
+}
+
+std::uint8_t without_zero_sign(std::uint8_t code) {
+  return code == 8 ? 0 : code;
+}
+
+void compare_stored(const SafetensorsFile& file, const std::string& name, const Matrix& input, const Stored& got) {
+  const std::vector<std::uint8_t> packed = bytes_of(file.at(name + ".codes")),
+                                  scales = bytes_of(file.at(name + ".scales"));
+  require_size(file, name + ".codes", packed.size() * 2, got.codes.size());
+  if (scales.size() < got.scales.size() || scales.size() % got.per_row)
+    require_size(file, name + ".scales", scales.size(), got.scales.size());
+  Tally scale_tally(name + ".scales"), code_tally(name + ".codes");
+  for (std::size_t i = 0; i < scales.size(); ++i) {  // squares at the end have a byte for rows that are not there
+    const std::size_t row = std::min(i / got.per_row, input.rows - 1);
+    scale_tally.code(i, got.scales[row * got.per_row + i % got.per_row], scales[i]);
+  }
+  for (std::size_t i = 0; i < got.codes.size(); ++i) {
+    if (scales[i / input.cols * got.per_row + i % input.cols / 16] == 0) continue;
+    const auto want = static_cast<std::uint8_t>(packed[i / 2] >> i % 2 * 4 & 15);
+    code_tally.code(i, without_zero_sign(got.codes[i]), without_zero_sign(want));
+  }
+}
+
+// What training multiplies is what is stored, along rows and down columns.
+void compare_with_trained(const OperandFormat& format, const std::string& name, const Matrix& input,
+                          const Stored& got) {
+  Matrix decoded(input.rows, input.cols);
+  dequantize_rows(format, got.codes.data(), got.scales.data(), input.rows, input.cols, decoded.data.data(),
+                  amax_of(input));
+  const Matrix rows = trained(format, input),
+               columns = transposed(trained(format, transposed(input), BlockAxis::column));
+  Tally tally(name + ", as trained");
+  for (std::size_t i = 0; i < decoded.data.size(); ++i) {
+    tally.value(i, rows.data[i] + 0.0f, decoded.data[i] + 0.0f);
+    tally.value(i, columns.data[i] + 0.0f, decoded.data[i] + 0.0f);
+  }
+}
+
+// The distance from a float32 to the next.
+double unit_of(float value) {
+  const float magnitude = std::fabs(value);
+  return static_cast<double>(std::nextafter(magnitude, std::numeric_limits<float>::infinity())) -
+         static_cast<double>(magnitude);
+}
+
+// The program multiplies an element by the rounded value of its block's scale: two roundings, which are one unit apart
+// from one at most. A subnormal scale has less precision than the element times it: half a unit of it, up to six times,
+// and half a unit.
+void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
+                     const Matrix& input) {
+  const TensorView* expected = file.find(name + ".dequant");
+  if (!expected) return;
+  const std::vector<float> want = expected->floats();
+  const Matrix got = trained(format, input);
+  require_size(file, name + ".dequant", want.size(), got.data.size());
+  const double amax = static_cast<double>(amax_of(input));
+  const bool subnormal = amax / 6 < static_cast<double>(std::numeric_limits<float>::min());
+  Tally tally(name + ".dequant");
+  for (std::size_t i = 0; i < want.size(); ++i)
+    tally.within(i, static_cast<double>(got.data[i]), static_cast<double>(want[i]),
+                 (subnormal ? 3.5 : 1) * unit_of(want[i]));
+}
+
+void check_quantized(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
+                     const Matrix& input) {
+  if (!file.find(name + ".codes")) return;
+  const Stored got = stored(format, input);
+  compare_stored(file, name, input, got);
+  compare_with_trained(format, name, input, got);
+  compare_decoded(file, format, name, input);
+}
+
+std::vector<std::string> names_ending(const SafetensorsFile& file, const std::string& suffix) {
+  std::vector<std::string> names;
+  for (const TensorView& tensor : file.tensors())
+    if (tensor.name.ends_with(suffix)) names.push_back(tensor.name.substr(0, tensor.name.size() - suffix.size()));
+  return names;
+}
+
+void compare_amax(const SafetensorsFile& file, const std::string& name, float got) {
+  const TensorView* expected = file.find(name + ".amax");
+  if (expected) Tally(name + ".amax").value(0, got, expected->floats().at(0));
+}
+
+// Rotation ----------------------------------------------------------------------------------------------------------
+
+Matrix rotated(const Matrix& m, RotationForm form, BlockAxis axis) {
+  Matrix out(m.rows, m.cols);
+  hadamard_rotate(m.view(), axis, {16, form}, 0, out.data.data(), out.cols);
+  return out;
+}
+
+// One quantization of rotated columns, and the same by quantize_operand, which rotates itself.
+void check_rotated(const SafetensorsFile& file, const std::string& name, const std::string& values, const Matrix& input,
+                   RotationForm form) {
+  const Matrix turned = transposed(rotated(input, form, BlockAxis::column));
+  {
+    const std::vector<float> want = file.at(values).floats();
+    require_size(file, values, want.size(), turned.data.size());
+    const Matrix along_rows = rotated(transposed(input), form, BlockAxis::row);
+    Tally tally(values);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      tally.value(i, turned.data[i], want[i]);
+      tally.value(i, along_rows.data[i], want[i]);
+    }
+  }
+  check_quantized(file, te_format(false), name, turned);
+  OperandFormat format = te_format(false);
+  format.hadamard = 16, format.rotation = form;
+  compare_amax(file, name, operand_amax(format, input.view(), BlockAxis::column, {}));
+  const Matrix at_once = transposed(trained(format, input, BlockAxis::column)),
+               apart = trained(te_format(false), turned);
+  Tally tally(name + ", rotated as trained");
+  for (std::size_t i = 0; i < apart.data.size(); ++i) tally.value(i, at_once.data[i], apart.data[i]);
+}
+
+void check_rotation(const SafetensorsFile& file, const std::string& name, const Matrix& input) {
+  const TensorView* signs = file.find(name + ".sign");
+  if (!signs) return;
+  {
+    Matrix ones(16, 16);
+    for (std::size_t i = 0; i < 16; ++i) ones.data[i * 17] = 1;
+    const Matrix first = rotated(ones, RotationForm::fixed, BlockAxis::row);  // column 0 of H is all ones
+    const std::vector<float> want = signs->floats();
+    Tally tally(name + ".sign");
+    for (std::size_t i = 0; i < 16; ++i) tally.value(i, first.at(i, 0) * 4, want.at(i));
+  }
+  check_quantized(file, te_format(false), name + ".col", transposed(input));
+  check_rotated(file, name + ".col_rht", name + ".transformed_f32", input, RotationForm::fixed);
+  check_rotated(file, name + ".col_rht_bf16", name + ".transformed_bf16", input, RotationForm::fixed_bf16);
+}
+
+// -------------------------------------------------------------------------------------------------------------------
+
+void check_arithmetics(const SafetensorsFile& file) {
+  for (const std::string& name : names_ending(file, ".input")) {
+    const Matrix input(file.at(name + ".input"));
+    compare_amax(file, name, amax_of(input));
+    check_quantized(file, te_format(false), name + ".1x16", input);
+    check_quantized(file, te_format(true), name + ".16x16", input);
+    check_quantized(file, torchao_format(Nvfp4Rule::torchao_one_level), name + ".ao1", input);
+    check_quantized(file, torchao_format(Nvfp4Rule::torchao), name + ".ao2", input);
+    check_rotation(file, name, input);
+  }
+}
+
+void check_four_over_six(const SafetensorsFile& file) {
+  for (const std::string& name : names_ending(file, ".input")) {
+    const Matrix input(file.at(name + ".input"));
+    for (const bool square : {false, true})
+      for (const int bound : {256, 448})
+        for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
+          check_quantized(file, te_format(square, choice, bound),
+                          name + (square ? ".16x16" : ".1x16") + ".max" + std::to_string(bound) +
+                              (choice == FourOverSix::mae ? ".mae" : ".mse"),
+                          input);
+  }
+}
+
+void compare_product(const SafetensorsFile& file, const std::string& name, const Matrix& got) {
+  const std::vector<float> want = file.at(name).floats();
+  require_size(file, name, want.size(), got.data.size());
+  double most = 0;
+  for (const float y : want) most = std::max(most, std::fabs(static_cast<double>(y)));
+  Tally tally(name);
+  for (std::size_t i = 0; i < want.size(); ++i)
+    tally.within(i, static_cast<double>(got.data[i]), static_cast<double>(want[i]), 2e-6 * most);
+}
+
+void check_products(const SafetensorsFile& file) {
+  for (const std::string& name : names_ending(file, ".x")) {
+    const Matrix x(file.at(name + ".x")), w(file.at(name + ".w"));
+    for (const bool square : {false, true}) {
+      const std::string product_name = name + (square ? ".w16x16.y" : ".w1x16.y");
+      if (file.find(product_name))
+        compare_product(file, product_name, product(trained(te_format(false), x), trained(te_format(square), w)));
+    }
+    compare_product(file, name + ".y_unquantized", product(x, w));
+  }
+}
+
+int check_directory(const fs::path& directory) {
+  int unreadable = 0;
+  const std::pair<const char*, void (*)(const SafetensorsFile&)> files[] = {
+      {"nvfp4", check_arithmetics}, {"nvfp4_4over6", check_four_over_six}, {"nvfp4_gemm", check_products}};
+  for (const auto& [name, check] : files) {
+    const fs::path path = directory / (std::string(name) + ".safetensors");
+    if (!fs::exists(path)) continue;
+    std::printf("%s\n", path.filename().c_str());
+    try {
+      check(SafetensorsFile(path.string()));
+    } catch (const std::exception& error) {
+      std::printf("  failed: %s\n", error.what());
+      ++unreadable;
+    }
+  }
+  std::printf("%zu values compared, %zu differ, %d files unreadable\n", Tally::total_compared, Tally::total_differ,
+              unreadable);
+  if (unreadable || Tally::total_compared == 0) return 2;
+  return Tally::total_differ ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: golden_nvfp4 DIR\n");
+    return 2;
+  }
+  try {
+    return check_directory(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "golden_nvfp4: %s\n", error.what());
+    return 2;
+  }
+}
