@@ -14,6 +14,7 @@ constexpr int kBeatMs = 200;
 Heartbeat::Heartbeat(RunSession* session, StatusLine* status, QObject* parent)
     : QObject(parent), session_(session), status_(status) {
   timer_.setInterval(kBeatMs);
+  timer_.setObjectName("beats");
   connect(&timer_, &QTimer::timeout, this, &Heartbeat::beat);
   connect(session_, &RunSession::openingStarted, this, &Heartbeat::begin);
   connect(session_, &RunSession::failed, this, [this] {
@@ -44,16 +45,22 @@ bool Heartbeat::firstStepIsTaken() const {
   return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
 }
 
-// A run that was opened paused waits for the person, not for its first step.
+// A run that is paused before its first step waits for the person: nothing beats until it goes on.
 void Heartbeat::beat() {
   if (!session_->opening()) {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
-    if (!session_->lab()->status().running) {
-      since_.restart();
-      return status_->showTraining(session_->lab()->status());
+    if (const LabStatus status = session_->lab()->status(); !status.running) {
+      timer_.stop();
+      return status_->showTraining(status);
     }
   }
   show();
+}
+
+void Heartbeat::showStatus(const LabStatus& status) {
+  if (timer_.isActive()) return;
+  if (status.running && !firstStepIsTaken()) return begin("First step");
+  status_->showTraining(status);
 }
 
 }  // namespace moescope

@@ -7,6 +7,8 @@
 #include <QString>
 #include <QTimer>
 
+#include "core/training/lab/lab_status.h"
+
 namespace moescope {
 
 class RunSession;
@@ -18,7 +20,7 @@ class Heartbeat : public QObject {
  public:
   Heartbeat(RunSession* session, StatusLine* status, QObject* parent);
 
-  bool beats() const { return timer_.isActive(); }  // the line is its
+  void showStatus(const LabStatus& status);  // of the model in training, from time to time
 
  private:
   void begin(const QString& what);
@@ -30,7 +32,7 @@ class Heartbeat : public QObject {
   StatusLine* status_;
   QString what_;
   QElapsedTimer since_;
-  QTimer timer_;
+  QTimer timer_{this};
 };
 
 }  // namespace moescope

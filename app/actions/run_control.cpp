@@ -60,12 +60,14 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
 }
 
 // A comparison that came with the program was made for the length of its schedule, and stops there by itself. The end
-// of one does not hold for the next run.
+// of one does not hold for the next run; one that the person asked for in its place does.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
-  const bool has_end = !comparison_preset_of(configs).empty();
+  comparison_ = comparison_preset_of(configs);
+  if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
+  const bool has_end = !comparison_.empty() && asked_end_instead_.empty();
   if (Lab* lab = session_->lab(); lab && (has_end || end_is_of_preset_)) lab->pause();
   if (std::exchange(end_is_of_preset_, has_end) || has_end)
-    setUntil(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
+    endAt(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
 }
 
 void RunControl::startAll(const ParsedConfig& parsed) {
@@ -78,7 +80,8 @@ void RunControl::startPreset(const QString& name) {
 }
 
 void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
-  setUntil({});
+  comparison_.clear();
+  endAt({});
   run_when_open_ = false;
   messages_->warnOfErrors([&] { session_->start(configs, QString()); });
 }
@@ -115,6 +118,13 @@ void RunControl::goOn() {
 }
 
 void RunControl::setUntil(std::optional<qint64> step) {
+  if (step == until_) return;
+  asked_end_instead_ = comparison_;
+  end_is_of_preset_ = false;
+  endAt(step);
+}
+
+void RunControl::endAt(std::optional<qint64> step) {
   until_ = step;
   bar_->showUntil(step);
   if (session_->isLive() && session_->lab()->status().running) goOn();
@@ -122,7 +132,7 @@ void RunControl::setUntil(std::optional<qint64> step) {
 
 void RunControl::runUntil(qint64 step) {
   if (!session_->isLive()) return;
-  setUntil(step);
+  endAt(step);
   goOn();
 }
 

@@ -4,6 +4,7 @@
 
 #include <QObject>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/config/run_config.h"
@@ -33,7 +34,7 @@ class RunControl : public QObject {
   void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
   void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
   void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
-  void setUntil(std::optional<qint64> step);                   // pauses before this step; nothing: no end
+  void setUntil(std::optional<qint64> step);                   // as asked for: pauses before it; nothing: no end
   void runUntil(qint64 step);
   void startOver();
 
@@ -46,6 +47,7 @@ class RunControl : public QObject {
  private:
   void onOpened();
   void setEndOf(const std::vector<RunConfig>& configs);
+  void endAt(std::optional<qint64> step);
   void goOn();
   void pause();
   void stepOnce();
@@ -64,6 +66,8 @@ class RunControl : public QObject {
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
+  std::string comparison_;         // that was started last, of those that came with the program; empty: another run
+  std::string asked_end_instead_;  // the comparison in place of whose end the person asked for another
   bool end_is_of_preset_ = false;
   bool growing_ended_ = false;  // of what was followed or attached to
 };

@@ -1,4 +1,5 @@
-// Measures how long a step takes here, and tells the set-up form and the dialogs of twins what another run will cost.
+// Measures how long a step takes here, and tells the list of presets, the set-up form and the
+// dialogs of twins what another run will cost.
 #pragma once
 
 #include <QObject>
@@ -9,6 +10,7 @@
 namespace moescope {
 
 class CompareActions;
+class RunBar;
 class RunSession;
 class SetupForm;
 
@@ -17,7 +19,7 @@ class RunCosts : public QObject {
 
  public:
   // `keeps`: what was measured counts in the next start of the program, too.
-  RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
+  RunCosts(RunSession* session, RunBar* bar, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LabStatus& status);  // of the open run, from time to time
 

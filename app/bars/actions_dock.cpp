@@ -142,7 +142,9 @@ void ActionsDock::showConfig(const RunConfig* config, bool live) {
   words_->setText(live ? "Takes effect at the next step and is marked on the timeline; Ctrl+Z undoes it."
                        : kNothingTrains);
   for (const auto& [key, editor] : editors_) {
-    editor->setEnabled(live);
+    const QString unused = config ? whyUnused(editor->field(), *config) : QString();
+    editor->setEnabled(live && unused.isEmpty());
+    editor->setToolTip(unused + fieldToolTip(editor->field()));
     if (config) editor->setValue(editor->field().get(*config));
   }
   mixture_->setEnabled(live);

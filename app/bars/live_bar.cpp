@@ -67,8 +67,9 @@ void LiveBar::showConfig(const RunConfig* config, bool live) {
   title_->setToolTip(live ? "These take effect at the next step of the model in training. Ctrl+Z undoes a change."
                           : kNothingTrains);
   for (const auto& [key, editor] : editors_) {
-    editor->setEnabled(live);
-    editor->setToolTip(live ? tip_of_.at(key) : QString(kNothingTrains));
+    const QString unused = config ? whyUnused(editor->field(), *config) : QString();
+    editor->setEnabled(live && unused.isEmpty());
+    editor->setToolTip(live ? unused + tip_of_.at(key) : QString(kNothingTrains));
     names_.at(key)->setToolTip(editor->toolTip());
     if (config) editor->setValue(editor->field().get(*config));
   }

@@ -8,27 +8,17 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
-#include <QPainter>
-#include <QStyle>
 #include <limits>
 
+#include "app/bars/preset_list.h"
 #include "app/bars/run_chips.h"
+#include "app/bars/shortened_label.h"
 #include "app/look/icons.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
 namespace {
-
-// Ends in dots where the bar has no room for all of it; the tool tip has.
-class EndShortenedLabel : public QLabel {
- protected:
-  void paintEvent(QPaintEvent*) override {
-    QPainter painter(this);
-    style()->drawItemText(&painter, contentsRect(), Qt::AlignLeft | Qt::AlignVCenter, palette(), isEnabled(),
-                          fontMetrics().elidedText(text(), Qt::ElideRight, contentsRect().width()), foregroundRole());
-  }
-};
 
 QString valueOf(const RunConfig& config, const char* key) {
   return QString::fromStdString(to_string(find_field(key)->get(config)));
@@ -142,10 +132,9 @@ void RunBar::showUntil(std::optional<qint64> step) {
 }
 
 void RunBar::makePreset() {
-  preset_ = new QComboBox;
-  const auto add = [this](const std::string& name) {  // with the name that its run A goes by
-    preset_->addItem(QString::fromStdString(name), QString::fromStdString(load_preset(name).config.name));
-    preset_->setItemData(preset_->count() - 1, QString::fromStdString(preset_about(name)).trimmed(), Qt::ToolTipRole);
+  preset_ = new PresetList;
+  const auto add = [this](const std::string& name) {
+    preset_->add(QString::fromStdString(name), QString::fromStdString(load_preset(name).config.name));
   };
   for (const std::string& name : preset_names()) add(name);
   preset_->insertSeparator(preset_->count());
@@ -163,7 +152,7 @@ void RunBar::makeChips() {
   addSeparator();
   chips_ = new RunChips;
   addWidget(chips_);
-  summary_ = new EndShortenedLabel;
+  summary_ = new ShortenedLabel(Qt::ElideRight);
   summary_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   summary_->setMinimumWidth(10);  // the bar gives it what is left; the tool tip has all of it
   summary_->setAccessibleName("Settings of the active run");
@@ -208,7 +197,7 @@ void RunBar::showRun(const RunConfig& config) {
   const QString summary = QString::fromStdString(config.name) + ": " + runSummary(config);
   summary_->setText(summary);
   summary_->setToolTip(summary);
-  preset_->setCurrentIndex(preset_->findData(QString::fromStdString(config.name)));
+  preset_->choose(QString::fromStdString(config.name));
 }
 
 void RunBar::showRecording(const QString& what, const RunConfig* config) {

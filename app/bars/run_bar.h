@@ -14,6 +14,7 @@ class QLineEdit;
 
 namespace moescope {
 
+class PresetList;
 class RunChips;
 
 QString runSummary(const RunConfig& config);        // "experts in fp32, top-2 of 16, sigmoid, bias 0.001"
@@ -30,6 +31,7 @@ class RunBar : public QToolBar {
   QAction* resetAction() const { return reset_; }
   QAction* setupAction() const { return setup_; }
   RunChips* chips() const { return chips_; }
+  PresetList* presets() const { return preset_; }
 
   void showNothing();
   void showFollowing(const QString& name);  // a log that another program writes
@@ -62,7 +64,8 @@ class RunBar : public QToolBar {
   void setControlsEnabled(bool live);
 
   QAction *run_, *step_, *reset_, *setup_;
-  QComboBox *speed_, *preset_;
+  QComboBox* speed_;
+  PresetList* preset_;
   QLineEdit* until_;
   QLabel *count_, *summary_;
   RunChips* chips_;

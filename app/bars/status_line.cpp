@@ -4,9 +4,9 @@
 #include <QFileInfo>
 #include <QLabel>
 #include <QLocale>
-#include <QPainter>
 #include <QTimer>
 
+#include "app/bars/shortened_label.h"
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
 #include "core/telemetry/frame/kernel_names.h"
@@ -24,27 +24,14 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
 }
 
-// Gives way where the line is short: names of recordings must not make the window wider.
-class MiddleShortenedLabel : public QLabel {
- public:
-  using QLabel::QLabel;
-  QSize minimumSizeHint() const override { return {80, QLabel::minimumSizeHint().height()}; }
-
- protected:
-  void paintEvent(QPaintEvent*) override {
-    QPainter painter(this);
-    const QRect room = contentsRect();
-    painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter,
-                     fontMetrics().elidedText(text(), Qt::ElideMiddle, room.width()));
-  }
-};
-
 }  // namespace
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   setSizeGripEnabled(false);
   training_ = add("Steps taken, and tokens per second of the last steps");
-  holdings_ = add("Where this run is recorded, and how much of it is in memory", new MiddleShortenedLabel(this));
+  auto* holdings = new ShortenedLabel(Qt::ElideMiddle, this);
+  holdings->setMinimumWidth(80);
+  holdings_ = add("Where this run is recorded, and how much of it is in memory", holdings);
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
           "core; training never waits for it.");

@@ -12,6 +12,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
@@ -21,8 +22,12 @@ namespace {
 constexpr int kJudgeEveryMs = 250;
 constexpr int kRoomForList = 1600;  // of the window, beside the lesson
 
-QString q(const std::string& text) {
-  return QString::fromStdString(text);
+QString q(const std::string& name) {
+  return QString::fromStdString(name);
+}
+
+QString words(const std::string& text) {
+  return inPrint(QString::fromStdString(text));
 }
 
 LessonPane::Mark markOf(LessonJudgement::State state) {
@@ -117,7 +122,7 @@ void LessonGuide::openTensors() {
     lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
                     make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
-    about << q(tensor.name) + ": " + q(tensor.about);
+    about << q(tensor.name) + ": " + words(tensor.about);
   }
   const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
   const LessonTask* first = firstShown();
@@ -178,22 +183,22 @@ void LessonGuide::showStep() {
   if (at_end_) return;
   const LessonStep& step = now();
   LessonPane::Page page;
-  page.lesson = q(lesson_.title);
+  page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? tr("Step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size())
                            : tr("Lesson %1 of %2, step %3 of %4")
                                  .arg(number_ + 1)
                                  .arg(lessons_)
                                  .arg(step_ + 1)
                                  .arg(lesson_.steps.size());
-  page.title = q(step.title);
-  page.text = q(step.text);
+  page.title = words(step.title);
+  page.text = words(step.text);
   page.step = step_;
   page.steps = static_cast<int>(lesson_.steps.size());
   if (step.prediction) {
-    page.question = q(step.prediction->question);
-    for (const std::string& choice : step.prediction->choices) page.choices << q(choice);
+    page.question = words(step.prediction->question);
+    for (const std::string& choice : step.prediction->choices) page.choices << words(choice);
   }
-  page.hint = q(step.hint);
+  page.hint = words(step.hint);
   page.first = step_ == 0;
   page.last = step_ + 1 == page.steps;
   pane_->showPage(page);
@@ -208,10 +213,10 @@ void LessonGuide::showEnd() {
   at_end_ = true;
   const int right = rightPredictions(), asked = predictions();
   LessonPane::Page page;
-  page.lesson = q(lesson_.title);
+  page.lesson = words(lesson_.title);
   page.place = number_ < 0 ? QString() : tr("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
   page.title = tr("Done");
-  page.text = q(lesson_.teaches);
+  page.text = words(lesson_.teaches);
   if (asked > 0) {
     page.text += "\n\n" + tr("You predicted **%1 of %2** correctly. ").arg(right).arg(asked);
     page.text += right == asked       ? tr("Nothing here surprises you any more.")
@@ -264,11 +269,11 @@ void LessonGuide::look() {
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
   for (const LessonCheck& check : step.checks) {
-    LessonPane::Check shown{q(check.text), predicted ? tr("after the task") : tr("after your prediction"),
+    LessonPane::Check shown{words(check.text), predicted ? tr("after the task") : tr("after your prediction"),
                             LessonPane::Mark::pending};
     if (predicted && tasksDone()) {
       const LessonJudgement judged = reader_.judge(check);
-      shown.value = q(judged.text);
+      shown.value = words(judged.text);
       shown.mark = markOf(judged.state);
     }
     checks << shown;
@@ -286,7 +291,7 @@ void LessonGuide::showTasks() {
   QList<LessonPane::Task> tasks;
   bool before = predicted;
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
-    LessonPane::Task shown{q(step.tasks[i].text), state().done[i], before, false};
+    LessonPane::Task shown{words(step.tasks[i].text), state().done[i], before, false};
     const Lab* lab = session_->lab();
     const bool running = lab && lab->status().running;
     shown.running = !shown.done && before && running && step.tasks[i].kind == LessonTask::Kind::run_until;
@@ -324,7 +329,7 @@ void LessonGuide::showReveal() {
     said =
         tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
            "lesson's, or chance played a part. Reset starts the lesson again.");
-  pane_->showReveal(said, q(reader_.fill_in(step.reveal, step.values)));
+  pane_->showReveal(said, words(reader_.fill_in(step.reveal, step.values)));
 }
 
 QString LessonGuide::verdict(const StepState& s) const {
@@ -332,12 +337,12 @@ QString LessonGuide::verdict(const StepState& s) const {
   if (!prediction) return {};
   if (prediction->number) {
     const auto measured = reader_.read(*prediction->number);
-    const QString value = measured ? q(figure_text(*prediction->number, *measured)) : tr("nothing yet");
+    const QString value = measured ? words(figure_text(*prediction->number, *measured)) : tr("nothing yet");
     if (s.number.isEmpty()) return tr("Measured: **%1**").arg(value);
     return tr("You said %1, measured **%2**. ").arg(s.number, value) +
            (s.right == true ? tr("Well judged!") : tr("That is what the experiment is for."));
   }
-  const QString right = q(prediction->choices[static_cast<std::size_t>(prediction->right)]);
+  const QString right = words(prediction->choices[static_cast<std::size_t>(prediction->right)]);
   if (s.right == true) return tr("**You predicted it:** %1").arg(right);
   if (s.right == false) return tr("Not what you expected? It happened otherwise: **%1**").arg(right);
   return tr("What happened: **%1**").arg(right);

@@ -13,6 +13,8 @@
 
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 
@@ -57,7 +59,18 @@ QString fieldToolTip(const ConfigField& field) {
           .arg(QString::fromStdString(field.key).toHtmlEscaped(), QString::fromStdString(field.help).toHtmlEscaped(),
                rangeText(field).toHtmlEscaped(), standard.isEmpty() ? QString("none") : standard.toHtmlEscaped());
   if (field.live) tip += "<br>Live: may be changed while the model trains";
-  return tip + "</p>";
+  return cardInPrint(tip + "</p>");
+}
+
+QString whyUnused(const ConfigField& field, const RunConfig& config) {
+  const BalanceRule rule = config.router.balance_rule;
+  const bool of_sign = field.key == "router.bias_update_rate" || field.key == "router.bias_centring";
+  const bool of_microbatch = field.key == "router.quantile_ema";
+  if ((!of_sign || rule == BalanceRule::sign) && (!of_microbatch || rule == BalanceRule::quantile_microbatch))
+    return {};
+  return QString("<p>Not used by the bias rule %1: only with router.balance_rule = %2.</p>")
+      .arg(QString::fromStdString(to_string(find_field("router.balance_rule")->get(config))),
+           of_sign ? "sign" : "quantile_microbatch");
 }
 
 FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
@@ -83,7 +96,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
   editor->setAccessibleName(QString::fromStdString(field.label));
-  editor->setAccessibleDescription(QString::fromStdString(field.help));
+  editor->setAccessibleDescription(inPrint(QString::fromStdString(field.help)));
   editor->setObjectName(QString::fromStdString(field.key));
   editor->installEventFilter(this);
 }

@@ -17,6 +17,8 @@ class NumberEdit;
 
 QString rangeText(const ConfigField& field);     // "1 to 64 experts", "sigmoid or softmax"
 QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
+// Why a run with these settings does not read this one, as rich text before the tool tip; empty: it does.
+QString whyUnused(const ConfigField& field, const RunConfig& config);
 
 class FieldEditor : public QWidget {
   Q_OBJECT

@@ -22,7 +22,8 @@ MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_->setContentsMargins(0, 0, 0, 0);
   grid_->setVerticalSpacing(2);
   grid_->setColumnStretch(1, 1);
-  even_ = new QPushButton("As in the data");
+  even_ = new QPushButton("As in the data", this);
+  even_->hide();  // until there are domains
   even_->setToolTip("No weights: the built-in domains equally often, of your own text every place equally likely");
   connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
 }
@@ -61,6 +62,7 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     rows_.push_back(row);
   }
   grid_->addWidget(even_, static_cast<int>(rows_.size()), 0, 1, 3, Qt::AlignLeft);
+  even_->show();
   setMixture({});
 }
 

@@ -8,6 +8,8 @@
 #include <QVBoxLayout>
 #include <stdexcept>
 
+#include "widgets/plots/axis.h"
+
 namespace moescope {
 namespace {
 
@@ -19,7 +21,7 @@ QComboBox* recipeChoice() {
   box->addItem("as the class");
   for (const RecipeInfo& info : recipes()) {
     box->addItem(info.name);
-    box->setItemData(box->count() - 1, QString::fromUtf8(info.description), Qt::ToolTipRole);
+    box->setItemData(box->count() - 1, inPrint(QString::fromUtf8(info.description)), Qt::ToolTipRole);
   }
   return box;
 }

@@ -45,6 +45,17 @@ QString aboutSeconds(double seconds) {
   return QString("about %1 h").arg(seconds / 3600, 0, 'f', 1);
 }
 
+RunCost costOfAll(const std::vector<RunConfig>& runs) {
+  RunCost all;
+  for (const RunConfig& run : runs) {
+    const RunCost cost = run_cost(run);
+    all.parameters += cost.parameters;
+    all.active += cost.active;
+    all.bytes += cost.bytes;
+  }
+  return all;
+}
+
 QString originText(const RunSpeeds::Estimate& estimate) {
   return estimate.measured ? QString("measured here")
                            : QString("computed by FLOPs from the step time of %1, measured here").arg(estimate.of);
@@ -94,14 +105,37 @@ std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const 
   return Estimate{nearest.seconds_per_step * flops / nearest.flops_per_step, distance(nearest) == 0, nearest.name};
 }
 
-QString RunSpeeds::costText(const RunConfig& config) const {
-  const RunCost cost = run_cost(config);
-  QString text = QString(
-                     "%1 parameters, %2 active per token; %3 for weights, gradients and AdamW (counted; the batch "
-                     "comes on top). ")
-                     .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
-  const int steps = config.optimizer.total_steps;
-  const auto speed = of(config);
+// Measured only if all are.
+std::optional<RunSpeeds::Estimate> RunSpeeds::of(const std::vector<RunConfig>& runs) const {
+  auto all = of(runs.front());
+  for (std::size_t i = 1; i < runs.size() && all; ++i) {
+    const auto next = of(runs[i]);
+    all->seconds_per_step += next->seconds_per_step;
+    if (all->measured && !next->measured) all->of = next->of;
+    all->measured &= next->measured;
+  }
+  return all;
+}
+
+QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
+  const RunCost cost = costOfAll(runs);
+  const int steps = runs.front().optimizer.total_steps;
+  QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
+  text += QString("%1 parameters, %2, %3 steps")
+              .arg(millions(cost.parameters), megabytes(cost.bytes), groupedDigits(steps));
+  const auto speed = of(runs);
+  return speed ? text + " in " + aboutSeconds(steps * speed->seconds_per_step) : text;
+}
+
+QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
+  const RunCost cost = costOfAll(runs);
+  QString text = runs.size() > 1 ? QString("%1 runs on the same batches, together ").arg(runs.size()) : QString();
+  text += QString(
+              "%1 parameters, %2 active per token; %3 for weights, gradients and AdamW (counted; the batch "
+              "comes on top). ")
+              .arg(millions(cost.parameters), millions(cost.active), megabytes(cost.bytes));
+  const int steps = runs.front().optimizer.total_steps;
+  const auto speed = of(runs);
   if (!speed) return text + "How long it takes is known once some steps were trained on this machine.";
   return text + QString("%1 steps: %2 (%3).")
                     .arg(groupedDigits(steps), aboutSeconds(steps * speed->seconds_per_step), originText(*speed));

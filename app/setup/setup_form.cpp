@@ -15,6 +15,7 @@
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
@@ -191,7 +192,6 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   row.label->setWordWrap(true);
   row.label->setToolTip(fieldToolTip(field));
   row.editor = new FieldEditor(field);
-  row.editor->setEnabled(!(field.choices.empty() && field.min == field.max && field.max != 0));
   row.label->setBuddy(row.editor);
   row.unit = new QLabel(QString::fromStdString(field.unit));
   row.unit->setEnabled(false);
@@ -297,9 +297,20 @@ void SetupForm::check() {
     const bool shown_already = std::any_of(own.begin(), own.end(), [&](const auto& p) { return p.key == problem.key; });
     if (!shown_already) problems_.push_back(std::move(problem));
   }
+  offerUsed(shown);
   showProblems();
   markChanges();
   showCost();
+}
+
+void SetupForm::offerUsed(const RunConfig& shown) {
+  for (const auto& [key, row] : rows_) {
+    const ConfigField& field = row.editor->field();
+    const bool fixed = field.choices.empty() && field.min == field.max && field.max != 0;
+    const QString unused = whyUnused(field, shown);
+    row.editor->setEnabled(!fixed && unused.isEmpty());
+    row.editor->setToolTip(unused + fieldToolTip(field));
+  }
 }
 
 void SetupForm::setCost(std::function<QString(const RunConfig&)> text) {
@@ -373,9 +384,10 @@ void SetupForm::filter(const QString& text) {
 }
 
 void SetupForm::explain(const ConfigField& field) {
-  explanation_->setText(QString("<b>%1</b>: %2 <i>Allowed: %3.</i>")
-                            .arg(QString::fromStdString(field.key), QString::fromStdString(field.help).toHtmlEscaped(),
-                                 rangeText(field).toHtmlEscaped()));
+  explanation_->setText(
+      cardInPrint(QString("<b>%1</b>: %2 <i>Allowed: %3.</i>")
+                      .arg(QString::fromStdString(field.key), QString::fromStdString(field.help).toHtmlEscaped(),
+                           rangeText(field).toHtmlEscaped())));
 }
 
 }  // namespace moescope

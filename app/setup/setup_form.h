@@ -71,6 +71,7 @@ class SetupForm : public QWidget {
   void onEdited(const std::string& key);
   void onCommitted(const std::string& key);
   void check();
+  void offerUsed(const RunConfig& shown);  // the settings that it reads
   void showProblems();
   void markChanges();
   void filter(const QString& text);

@@ -158,7 +158,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
-  costs_ = new RunCosts(&session_, form_, comparison_, remembers_);
+  costs_ = new RunCosts(&session_, run_bar_, form_, comparison_, remembers_);
   heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
 }
@@ -366,7 +366,7 @@ void MainWindow::onTick() {
     checkpoints_->showKept();
     costs_->showStatus(status);
     first_steps_->showStatus(status);
-    if (!heartbeat_->beats()) status_->showTraining(status);
+    heartbeat_->showStatus(status);
   }
   source_status_->showProgress();
   if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());

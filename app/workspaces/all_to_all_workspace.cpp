@@ -21,6 +21,7 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
   timeline_ = addTimeline("dock_a2a_timeline");
   setEssential({matrix_, links_, sweep_});
+  setLeastRow(215);  // the lower rows are the smaller ones
   arrange();
   for (QDockWidget* dock : {matrix_, links_, sweep_, wire_, spread_}) foldWithout(dock, copiesMissing);
   foldWithout(placement_, [](const History& run) {

@@ -26,6 +26,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
     if (step_time->answered()) timeline_panel_->show(*step_time->answered());
   });
   setEssential({published_, step_time_});
+  setLeastRow(270);  // words, and the settings of a question
   arrange();
 }
 

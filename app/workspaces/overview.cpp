@@ -36,8 +36,7 @@ void Overview::addHealth(FindingsWatch* findings) {
   auto* banner = new HealthBanner(selection_, findings, this);
   addOverPanels(banner);
   connect(banner, &HealthBanner::findingWanted, this, [this](const QString& id) {
-    findings_->show();
-    findings_->raise();
+    bringIntoView(findings_);
     qobject_cast<FindingsPanel*>(findings_->widget())->open(id);
   });
 }

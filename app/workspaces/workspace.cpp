@@ -6,6 +6,7 @@
 #include <QHBoxLayout>
 #include <QMenu>
 #include <QScopedValueRollback>
+#include <QScrollArea>
 #include <QStandardPaths>
 #include <QTabBar>
 #include <QToolButton>
@@ -18,6 +19,7 @@
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
 #include "widgets/overview/timeline_bar.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -30,6 +32,10 @@ constexpr QSize kLeastPanel{200, 100};
 constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
 constexpr int kSettleMs = 400;  // longer than a dock's way to its place
 constexpr int kExactMs = 2000;
+
+bool isBar(const QDockWidget& dock) {
+  return qobject_cast<const TimelineBar*>(dock.widget()) != nullptr;
+}
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -124,7 +130,7 @@ QList<QDockWidget*> Workspace::dockedEssential() const {
 // be on another screen: it stays.
 void Workspace::arrangeEssential() {
   for (QDockWidget* dock : docks_)
-    if (!dock->isFloating() && !qobject_cast<const TimelineBar*>(dock->widget())) dock->hide();
+    if (!dock->isFloating() && !isBar(*dock)) dock->hide();
   const QList<QDockWidget*> docked = dockedEssential();
   if (docked.isEmpty()) return;
   for (QDockWidget* dock : docked) removeDockWidget(dock);
@@ -206,7 +212,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
     if (!lacking->contains(missing)) *lacking << missing;
   }
   const bool some_left = std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
-    return dock->isVisibleTo(this) && !empty.contains(dock) && !qobject_cast<const TimelineBar*>(dock->widget());
+    return dock->isVisibleTo(this) && !empty.contains(dock) && !isBar(*dock);
   });
   if (!some_left && !empty.isEmpty()) empty.removeFirst();
   return empty;
@@ -255,10 +261,44 @@ void Workspace::showEvent(QShowEvent* event) {
 bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
-  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) hideEmptyTabBars();
+  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) {
+    hideEmptyTabBars();
+    keepReadable();
+  }
   if (event->type() == QEvent::Resize && shown_ && !arranging_) applySizes();
   if (event->type() == QEvent::MouseButtonRelease && sizesOfDocks() != pressed_sizes_) learnShares();
   return done;
+}
+
+// What stands above and below the panels takes nothing of their height.
+void Workspace::keepReadable() {
+  const int rows = rowsOfPanels();
+  if (rows == 0) return;
+  int least = rows * withType(least_row_, fontMetrics()) + (menuWidget()->isHidden() ? 0 : menuWidget()->height());
+  for (const QDockWidget* dock : docks_)
+    if (isBar(*dock) && dock->isVisibleTo(this) && !dock->isFloating()) least += dock->height();
+  if (least != minimumHeight()) setMinimumHeight(least);
+}
+
+// Most that stand one below another. Docks behind others of their place lie outside the window.
+int Workspace::rowsOfPanels() const {
+  QList<QRect> places;
+  for (const QDockWidget* dock : docks_)
+    if (!isBar(*dock) && dock->isVisibleTo(this) && !dock->isFloating() && dock->geometry().bottom() >= 0)
+      places << dock->geometry();
+  std::ranges::sort(places, {}, [](const QRect& place) { return place.top(); });
+  QList<int> rows(places.size(), 1);
+  for (qsizetype i = 0; i < places.size(); ++i)
+    for (qsizetype above = 0; above < i; ++above)
+      if (places[above].bottom() < places[i].top()) rows[i] = std::max(rows[i], rows[above] + 1);
+  return rows.isEmpty() ? 0 : std::ranges::max(rows);
+}
+
+void Workspace::bringIntoView(QDockWidget* dock) {
+  dock->show();
+  dock->raise();
+  for (QWidget* at = parentWidget(); at; at = at->parentWidget())
+    if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
 
 // When docks are tabbed again, Qt leaves the former tab bar visible without tabs, as a line across the panels.

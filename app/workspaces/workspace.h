@@ -1,5 +1,6 @@
 // A set of docks with its own layout: a window within the window. One workspace is shown at a time. While a log is
-// shown that lacks what some panels show, these are folded into one line that says so.
+// shown that lacks what some panels show, these are folded into one line that says so. It gets no lower than its rows
+// of panels can be read: in a window that is, it scrolls (workspace_scroll.h).
 #pragma once
 
 #include <QDockWidget>
@@ -44,6 +45,7 @@ class Workspace : public QMainWindow {
   bool restore(const QVariantMap& state);
   void project();   // for a hall: the essential docks alone, until the person's arrangement is restored
   void foldAnew();  // after all docks were arranged
+  void bringIntoView(QDockWidget* dock);  // shown, in front of what shares its place, scrolled to
 
   // Ask for a file, save, and say so by saved() or failed().
   void askAndSavePicture(Panel* panel);
@@ -74,7 +76,8 @@ class Workspace : public QMainWindow {
   virtual void giveRoomBack() {}
   void keepRoom() { room_used_ = room_used_ && arranging_; }  // a person moved what had been moved there
   virtual void setDefaultSizes() = 0;
-  virtual void hideWhatNeedsAChoice() {}  // of a layout that was restored
+  virtual void hideWhatNeedsAChoice() {}                 // of a layout that was restored
+  void setLeastRow(int height) { least_row_ = height; }  // of a row of panels, beside the usual type
   void makeColumnFor(const QDockWidget& dock, double width) { shares_.addColumn(dock, width); }
   // Alike among those that are shown.
   void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);
@@ -85,6 +88,8 @@ class Workspace : public QMainWindow {
 
  private:
   void hideEmptyTabBars();
+  void keepReadable();
+  int rowsOfPanels() const;
   void foldEmpty();  // if other runs are shown, or this one has grown much
   void fold();
   void unfold();
@@ -125,6 +130,7 @@ class Workspace : public QMainWindow {
   QFrame* lacks_;
   QLabel* lacks_words_;
   bool shown_ = false;  // before
+  int least_row_ = 185;
 };
 
 }  // namespace moescope

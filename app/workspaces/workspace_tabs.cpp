@@ -10,6 +10,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
+#include "app/workspaces/workspace_scroll.h"
 
 namespace moescope {
 
@@ -29,7 +30,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
   tabs_->setAccessibleName("Workspace");
   tabs_->setObjectName("workspace_tabs");
   for (Workspace* workspace : all()) {
-    addWidget(workspace);
+    addWidget(new WorkspaceScroll(workspace));
     tabs_->setTabToolTip(tabs_->addTab(workspace->name()),
                          QString("Workspace %1 (Ctrl+%2)").arg(workspace->name()).arg(tabs_->count() + 1));
     connect(workspace, &Workspace::readoutChanged, messages, &Messages::showReadout);
@@ -62,11 +63,8 @@ bool WorkspaceTabs::bringUp(const QString& name) {
 
 void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {
   bringUp(workspace);
-  for (QDockWidget* dock : workspace->docks()) {
-    if (!dock->isAncestorOf(panel)) continue;
-    dock->show();
-    dock->raise();
-  }
+  for (QDockWidget* dock : workspace->docks())
+    if (dock->isAncestorOf(panel)) workspace->bringIntoView(dock);
 }
 
 void WorkspaceTabs::bringUpFindings() {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace moescope {
@@ -33,8 +34,8 @@ class Pool {
  public:
   ~Pool() { resize(0); }
 
-  void run(int tasks, void (*call)(const void*, int), const void* body) {
-    resize(num_threads() - 1);
+  void run(int threads, int tasks, void (*call)(const void*, int), const void* body) {
+    resize(threads - 1);
     call_ = call;
     body_ = body;
     finished_.store(0, std::memory_order_relaxed);
@@ -127,6 +128,17 @@ class Pool {
   std::vector<std::thread> workers_;
 };
 
+// The threads that a job of SideBySide has for itself; without: the process's.
+struct Team {
+  Pool* pool = nullptr;
+  int threads = 1;
+};
+thread_local Team own_team;
+
+// Twins of `small` and `mini-v3` with two threads each took a step 1.2 and 1.0 times as fast as one after the other
+// with four, with eight each 1.6 and 1.4 times.
+constexpr int kLeastShare = 2;
+
 struct FreeAligned {
   void operator()(void* p) const { std::free(p); }
 };
@@ -147,13 +159,47 @@ void run_tasks(int tasks, void (*call)(const void* body, int task), const void* 
   static std::mutex one_loop;
   static Pool pool;
   std::unique_lock lock(one_loop, std::defer_lock);
-  if (tasks > 1 && num_threads() > 1 && !inside_loop && lock.try_lock()) {
+  const Team team = own_team.pool ? own_team : Team{&pool, num_threads()};
+  if (tasks > 1 && team.threads > 1 && !inside_loop && (own_team.pool || lock.try_lock())) {
     inside_loop = true;
-    pool.run(tasks, call, body);
+    team.pool->run(team.threads, tasks, call, body);
     inside_loop = false;
     return;
   }
   for (int task = 0; task < tasks; ++task) call(body, task);
+}
+
+struct SideBySide::Teams {
+  Pool leaders;  // a thread for each job
+  std::vector<std::unique_ptr<Pool>> of_jobs;
+};
+
+SideBySide::SideBySide() : teams_(std::make_unique<Teams>()) {}
+SideBySide::~SideBySide() = default;
+SideBySide::SideBySide(SideBySide&&) noexcept = default;
+SideBySide& SideBySide::operator=(SideBySide&&) noexcept = default;
+
+int SideBySide::threads_for(int jobs) {
+  const int share = num_threads() / std::max(1, jobs);
+  return jobs > 1 && share >= kLeastShare ? share : 0;
+}
+
+void SideBySide::run(int jobs, const std::function<void(int)>& job) {
+  const int share = threads_for(jobs);
+  if (share == 0 || inside_loop || own_team.pool) {
+    for (int i = 0; i < jobs; ++i) job(i);
+    return;
+  }
+  while (static_cast<int>(teams_->of_jobs.size()) < jobs) teams_->of_jobs.push_back(std::make_unique<Pool>());
+  const auto lead = [&](int i) {
+    const bool was_inside = std::exchange(inside_loop, false);
+    own_team = {teams_->of_jobs[static_cast<std::size_t>(i)].get(), share};
+    job(i);
+    own_team = {};
+    inside_loop = was_inside;
+  };
+  teams_->leaders.run(
+      jobs, jobs, [](const void* body, int i) { (*static_cast<const decltype(lead)*>(body))(i); }, &lead);
 }
 
 void* thread_scratch_bytes(std::size_t bytes) {

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <memory>
 
 namespace moescope {
 
@@ -36,6 +38,26 @@ void parallel_slices(std::size_t count, std::size_t slice, const Body& body) {
     body(first, std::min(first + slice, count));
   });
 }
+
+// Jobs of many loops each, which go on at the same time, each with an equal share of the threads for its own loops.
+// Where one job leaves threads waiting, because its loops are short, several of them use more of the machine.
+class SideBySide {
+ public:
+  SideBySide();
+  ~SideBySide();
+  SideBySide(SideBySide&&) noexcept;
+  SideBySide& operator=(SideBySide&&) noexcept;
+
+  // Threads of each of so many jobs; 0: too few to share them.
+  static int threads_for(int jobs);
+  // job(i) for every i in [0, jobs); returns when all are done. Must not throw. One after the other, each on all
+  // threads, where threads_for(jobs) is 0.
+  void run(int jobs, const std::function<void(int)>& job);
+
+ private:
+  struct Teams;
+  std::unique_ptr<Teams> teams_;
+};
 
 // Memory of the calling thread for one task's temporaries, 64-byte aligned; valid until the thread's next call.
 void* thread_scratch_bytes(std::size_t bytes);

@@ -42,9 +42,9 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.score_entropy = sums.score_entropy;
   frame.margin = sums.margin;
   frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
-  frame.score_chosen.assign(sums.score_chosen.begin(), sums.score_chosen.end());
-  frame.score_rejected.assign(sums.score_rejected.begin(), sums.score_rejected.end());
-  frame.margin_tokens.assign(sums.margin_tokens.begin(), sums.margin_tokens.end());
+  frame.score_chosen = std::move(sums.score_chosen);
+  frame.score_rejected = std::move(sums.score_rejected);
+  frame.margin_tokens = std::move(sums.margin_tokens);
   frame.max_vio = max_vio(frame.tokens_per_expert);
   frame.max_vio_window = max_vio(window.counts());
   frame.cv = coefficient_of_variation(frame.tokens_per_expert);

@@ -104,14 +104,18 @@ class AxisTest : public QObject {
     QCOMPARE(formatCount(-1234), QString("−1,234"));
     QCOMPARE(formatPercent(-0.5), QString("−50.0 %"));
     QCOMPARE(inPrint("a gap of 0.1 +-0.02 from 2^-6 to under 2^7, in all 2^k"),
-             QString("a gap of 0.1 ±0.02 from 2⁻⁶ to under 2⁷, in all 2^k"));
+             QString("a gap of 0.1 ±0.02 from 2⁻⁶ to under 2⁷, in all 2ᵏ"));
     QCOMPARE(inPrint("-0.2 to (-0.1), steps 3-5, 1e-5, top-2, margin:-3"),
              QString::fromUtf8("\u22120.2 to (\u22120.1), steps 3-5, 1e-5, top-2, margin:-3"));
-    QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2^(k+1), x2^3, 2^8.2"));
-    QCOMPARE(cardInPrint("in MX 2^k, from 2^-6 to 2^(k + 1); 2^((a) b), x^2"),
-             QString("in MX 2<sup>k</sup>, from 2⁻⁶ to 2<sup>k + 1</sup>; 2^((a) b), x^2"));
+    QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2ᵏ⁺¹, x2^3, 2^8.2"));
+    QCOMPARE(inPrint("+ 2^(9 - 7) x (1 + 3/8), (-1)^s x 2^(1 - bias) x m / 2^M"),
+             QString("+ 2⁹⁻⁷ x (1 + 3/8), (−1)ˢ x 2¹⁻ᵇⁱᵃˢ x m / 2ᴹ"));
+    QCOMPARE(inPrint("position / base^(2j/d), 10^(-SQNR / 20)"), QString("position / base^(2j/d), 10^(-SQNR / 20)"));
+    QCOMPARE(cardInPrint("in MX 2^k, from 2^-6 to 2^(k + 1); base^(2j/d); 2^((a) b), x^2"),
+             QString("in MX 2ᵏ, from 2⁻⁶ to 2ᵏ⁺¹; base<sup>2j/d</sup>; 2^((a) b), x^2"));
     const QFontMetrics metrics(QFont("DejaVu Sans", 9));
-    for (const QChar c : QString("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᵏ−±")) QVERIFY2(metrics.inFont(c), qPrintable(QString(c)));
+    for (const QChar c : QString("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴹᵀ−±"))
+      QVERIFY2(metrics.inFont(c), qPrintable(QString(c)));
   }
 
   void linesThatStandTogetherDifferToEveryEye() {

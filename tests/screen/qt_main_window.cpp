@@ -13,6 +13,8 @@
 #include <QProgressDialog>
 #include <QPushButton>
 #include <QRegularExpression>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStatusBar>
@@ -26,6 +28,7 @@
 #include <random>
 
 #include "app/actions/file_actions.h"
+#include "app/actions/heartbeat.h"
 #include "app/actions/run_control.h"
 #include "app/bars/live_bar.h"
 #include "app/bars/notice_bar.h"
@@ -413,7 +416,24 @@ class MainWindowTest : public QObject {
       const QSize size = window.size();
       QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // without the window's title
                qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
+      for (const QDockWidget* dock : workspace->docks()) {  // those in front, which the workspace scrolls to
+        const bool seen = dock->isVisible() && dock->geometry().bottom() >= 0;
+        if (seen && qobject_cast<const Panel*>(dock->widget()))
+          QVERIFY2(dock->height() > 140, qPrintable(dock->windowTitle() + QString(": %1").arg(dock->height())));
+      }
     }
+    auto* overview = window.workspaces()->overview();
+    window.workspaces()->bringUp(overview);
+    auto* scroll = qobject_cast<QScrollArea*>(overview->parentWidget()->parentWidget());
+    auto* timeline = window.findChild<QDockWidget*>("dock_timeline");
+    const auto seen = [&] {
+      const QRect place(timeline->mapTo(scroll->viewport(), QPoint(0, 0)), timeline->size());
+      return scroll->viewport()->rect().contains(place);
+    };
+    scroll->verticalScrollBar()->setValue(0);
+    QVERIFY(!seen());
+    overview->bringIntoView(timeline);
+    QVERIFY(seen());
   }
 
   void theFormGivesWayToThePanelsAndComesBack() {
@@ -1078,6 +1098,12 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(says("step 3, paused"), kWaitMs);
   }
 
+  void aPausedRunThatHasNotBegunLetsTheWindowRest() {
+    OpenWindow w;
+    auto* heartbeat = w.window.findChild<Heartbeat*>();
+    QTRY_VERIFY(!heartbeat->findChild<QTimer*>("beats")->isActive());
+  }
+
   void aComparisonPresetStopsAtTheEndOfItsSchedule() {
     MainWindow window(false);
     window.runControl()->setRecorded(false);
@@ -1097,6 +1123,14 @@ class MainWindowTest : public QObject {
     window.runControl()->setUntil(7);
     QVERIFY(start("nano"));
     QCOMPARE(until->text(), QString("7"));  // a person's own
+    QVERIFY(start("convergence-check"));
+    QCOMPARE(until->text(), QString("1500"));
+    until->setText("20");  // in place of the preset's
+    QVERIFY(QMetaObject::invokeMethod(until, "editingFinished"));
+    QVERIFY(start("convergence-check"));
+    QCOMPARE(until->text(), QString("20"));
+    QVERIFY(start("nano"));
+    QCOMPARE(until->text(), QString("20"));
   }
 };
 

@@ -7,6 +7,7 @@
 #include <QPainter>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -146,13 +147,18 @@ class PicturesTest : public QObject {
     alone_.emplace_back(panel);
   }
 
-  // Once two pictures in a row are the same.
+  static bool isBusy(const QWidget* widget) {
+    const auto busy = [](const QWidget* each) { return each->isVisible() && each->property("busy").toBool(); };
+    return busy(widget) || std::ranges::any_of(widget->findChildren<QWidget*>(), busy);
+  }
+
+  // Once two pictures in a row are the same, and nothing is being computed.
   static QImage settled(QWidget* widget) {
     QImage last = widget->grab().toImage();
     for (int waited = 0; waited < kSettleMs; waited += 20) {
       QTest::qWait(20);
       const QImage next = widget->grab().toImage();
-      if (next == last) break;
+      if (next == last && !isBusy(widget)) break;
       last = next;
     }
     return last;

@@ -186,10 +186,35 @@ class SetupFormTest : public QObject {
     QCOMPARE(*edit.number(), 1.0);
   }
 
+  void whatTheBiasRuleDoesNotReadCannotBeEdited() {
+    FormWithKeys f;
+    RunConfig config = load_preset("nano").config;
+    f.form.setDraft(config);
+    QVERIFY(f.form.editor("router.bias_update_rate")->isEnabled());
+    QVERIFY(!f.form.editor("router.quantile_ema")->isEnabled());
+    config.router.balance_rule = BalanceRule::quantile_microbatch;
+    f.form.setDraft(config);
+    QVERIFY(f.form.editor("router.quantile_ema")->isEnabled());
+    const FieldEditor* rate = f.form.editor("router.bias_update_rate");
+    QVERIFY(!rate->isEnabled());
+    QVERIFY2(rate->toolTip().contains("router.balance_rule = sign"), qPrintable(rate->toolTip()));
+  }
+
+  void theCostOfAPresetIsThatOfAllItsRuns() {
+    RunSpeeds speeds(false);
+    const RunConfig nano = load_preset("nano").config;
+    QVERIFY2(speeds.listText({nano}).startsWith("0.32 M parameters, "), qPrintable(speeds.listText({nano})));
+    QVERIFY(!speeds.listText({nano}).contains("about"));
+    speeds.note(nano, 0.3);
+    QVERIFY2(speeds.listText({nano, nano}).startsWith("2 runs, 0.6"), qPrintable(speeds.listText({nano, nano})));
+    QVERIFY(speeds.listText({nano, nano}).endsWith("1,000 steps in about 10 min"));
+    QVERIFY(speeds.costText({nano, nano}).contains("2 runs on the same batches"));
+  }
+
   void theCostOfADraftSaysWhereItComesFrom() {
     FormWithKeys f;
     RunSpeeds speeds(false);
-    f.form.setCost([&](const RunConfig& config) { return speeds.costText(config); });
+    f.form.setCost([&](const RunConfig& config) { return speeds.costText({config}); });
     const auto* cost = f.form.findChild<QLabel*>("setup_cost");
     RunConfig nano = load_preset("nano").config;
     f.form.setDraft(nano);

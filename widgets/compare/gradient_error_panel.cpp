@@ -253,13 +253,20 @@ void GradientErrorPanel::paintNumbers(QPainter& painter) const {
     }
 }
 
+// In words: infinite where one of the two gradients is that of FP32 itself.
+QString GradientErrorPanel::againstA(double difference) const {
+  if (std::isnan(difference)) return {};
+  if (std::isinf(difference)) return difference > 0 ? tr("; exact, A's is not") : tr("; A's is exact");
+  return tr("; minus A's %1").arg(valueText(difference));
+}
+
 QStringList GradientErrorPanel::describe(int row, int column) const {
   const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
   if (!at) return {};
   const QString group = QLatin1String(gradient_group_name(at->group));
   return {at->layer < 0 ? group : tr("layer %1, %2").arg(at->layer).arg(group),
           tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
-              (minusA() ? tr("; minus A's %1").arg(valueText(shownValue(row, column))) : QString())};
+              (minusA() ? againstA(shownValue(row, column)) : QString())};
 }
 
 QString GradientErrorPanel::csv() const {

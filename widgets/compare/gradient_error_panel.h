@@ -50,6 +50,7 @@ class GradientErrorPanel : public Panel {
   double position(double value) const;           // on the colour scale, 0..1
   LegendScale legend() const;
   QStringList describe(int row, int column) const;
+  QString againstA(double difference) const;
   QString valueText(double value) const;
 
   ConclusionLabel* conclusion_;

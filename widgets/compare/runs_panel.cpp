@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/telemetry/frame/kernel_names.h"
+#include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/type_scale.h"
@@ -62,7 +63,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
   std::vector<Line> lines;
   const auto add = [&](const QString& name, std::optional<Metric> metric, auto&& text) {
     Line line{name, {}, {}, {}};
-    if (metric) line.tip = moescope::metricCard(metric_info(*metric));
+    if (metric) line.tip = cardInPrint(moescope::metricCard(metric_info(*metric)));
     for (const auto& history : histories) line.cells.push_back(text(run_figures(*history, window)));
     lines.push_back(std::move(line));
   };
@@ -91,7 +92,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
       [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(tr("Gradient cosine"), Metric::gradient_cosine,
       [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
-  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run alone"), Metric::tokens_per_s, [&](const RunFigures& f) {
+  add(for_screen ? tr("Tokens/s") : tr("Tokens/s of this run"), Metric::tokens_per_s, [&](const RunFigures& f) {
     return is_missing(f.tokens_per_s) || !for_screen ? number(f.tokens_per_s, 4)
                                                      : formatCount(std::round(f.tokens_per_s));
   });

@@ -13,6 +13,7 @@
 #include "widgets/microscaling/block_table.h"
 #include "widgets/microscaling/number_line.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/type_scale.h"
 
@@ -288,7 +289,7 @@ void BlockMicroscopePanel::refresh() {
   turn_->setEnabled(!origin_.isEmpty());
 
   QStringList lines;
-  for (const std::string& line : block_.derivation) lines << QString::fromStdString(line);
+  for (const std::string& line : block_.derivation) lines << inPrint(QString::fromStdString(line));
   derivation_->setText(lines.join(QStringLiteral("  \u2192  ")));
   const QuantSums& sums = block_.sums;
   figures_->setText(block_.is_nan() ? tr("NaN block: no figures")

@@ -86,7 +86,7 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
         return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(exactText(e.value));
       return tr("y = %6, q = %7, q - x = %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
           .arg(e.fields.code, 2, 16, QLatin1Char('0'))
-          .arg(QString::fromStdString(e.fields.formula), exactText(e.grid.below), exactText(e.grid.above),
+          .arg(inPrint(QString::fromStdString(e.fields.formula)), exactText(e.grid.below), exactText(e.grid.above),
                formatPercent(e.probability_up), exactText(e.scaled), exactText(e.dequantized),
                QString::number(e.error, 'g', 9));
   }

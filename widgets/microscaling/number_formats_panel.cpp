@@ -11,6 +11,7 @@
 #include "widgets/microscaling/block_formats_table.h"
 #include "widgets/microscaling/block_table.h"
 #include "widgets/microscaling/number_line.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
@@ -315,8 +316,8 @@ void NumberFormatsPanel::refresh() {
   bits_->setCode(layoutOf(format_), code_);
   hex_->setText(QStringLiteral("%1").arg(code_, 2, 16, QLatin1Char('0')).toUpper());
   value_->setText(exactText(f.value));
-  reading_->setText(
-      QStringLiteral("%1: %2").arg(QString::fromLatin1(code_kind_name(f.kind)), QString::fromStdString(f.formula)));
+  reading_->setText(QStringLiteral("%1: %2").arg(QString::fromLatin1(code_kind_name(f.kind)),
+                                                 inPrint(QString::fromStdString(f.formula))));
   std::vector<NumberLine::Points> rows{{formatName(format_), valuesOf(format_)}};
   if (compared_ >= 0) rows.push_back({formatName(compared_), valuesOf(compared_)});
   line_->setPoints(std::move(rows));

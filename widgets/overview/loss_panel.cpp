@@ -32,6 +32,14 @@ int positionOf(double factor) {
   return static_cast<int>(std::lround(-std::log10(1 - std::clamp(factor, 0.0, 0.999)) * kSliderSteps / 3));
 }
 
+// A NaN is a value, too.
+bool hasAny(const History& run, Metric metric) {
+  const StepRange steps = run.steps();
+  if (steps.empty()) return false;
+  const PyramidBin all = run.series(metric, kWholeRun, steps, 1).front();
+  return all.finite > 0 || all.non_finite > 0;
+}
+
 }  // namespace
 
 LossPanel::LossPanel(Selection* selection, QWidget* parent)
@@ -98,8 +106,12 @@ void LossPanel::refill() {
   const History* history = selection_->history();
   if (!history) return plot_->setNotice(noRunNotice());
   if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
-  plot_->setNotice({});
   const auto& histories = selection_->histories();
+  if (std::ranges::none_of(histories, [this](const auto& run) { return hasAny(*run, shownMetric()); }))
+    return plot_->setNotice(history->info().config_toml.empty()
+                                ? notInLogNotice(history->info(), metricName(shownMetric()))
+                                : tr("%1: no value yet").arg(metricName(shownMetric())));
+  plot_->setNotice({});
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : metric_->currentText();

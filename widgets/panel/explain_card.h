@@ -14,7 +14,7 @@
 
 namespace moescope {
 
-// Rich text of a card as in print: as inPrint() does it, and powers such as 2^k and 2^(k + 1) with superscripts.
+// Rich text as in print: as inPrint() does it, and raised by the text's own means what has no superscripts: b^(2j/d).
 QString cardInPrint(const QString& html);
 
 class ExplainCard : public QFrame {

@@ -3,6 +3,9 @@
 #include <QCoreApplication>
 #include <string_view>
 
+#include "core/telemetry/explain/explain.h"
+#include "core/telemetry/recording/run_settings.h"
+
 namespace moescope {
 namespace {
 
@@ -29,6 +32,16 @@ QString metricCaption(Metric metric) {
 
 bool metricIsShare(Metric metric) {
   return std::string_view(metric_info(metric).unit) == "share";
+}
+
+QString measuredWhere(const History* run) {
+  const Provenance kind = run ? provenance_in(run->info(), Provenance::measured_here) : Provenance::measured_here;
+  return QString::fromLatin1(provenance_name(kind));
+}
+
+QString biasUnit(const History& run, std::int64_t step) {
+  const bool logits = setting_at(run, "router.balance_rule", step) == "quantile_microbatch";
+  return logits ? QStringLiteral(" (logits)") : QString();
 }
 
 QString metricCard(const MetricInfo& info) {

@@ -5,12 +5,19 @@
 #include <initializer_list>
 
 #include "core/telemetry/frame/metrics.h"
+#include "core/telemetry/history/history.h"
 
 namespace moescope {
 
 QString metricName(Metric metric);     // "Cross-entropy loss"
 QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/token"
 bool metricIsShare(Metric metric);     // shown in percent
+
+// "measured here"; of a log of another program "measured elsewhere".
+QString measuredWhere(const History* run);
+// What biases and margins of a run are in at a step: " (logits)", where the rule adds biases to the router's outputs in
+// place of the scores; else empty.
+QString biasUnit(const History& run, std::int64_t step);
 
 // Rich text: name, unit, formula, how to read it, what moves it, source.
 QString metricCard(const MetricInfo& info);

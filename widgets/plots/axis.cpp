@@ -167,11 +167,26 @@ QString formatBytes(double bytes) {
          QLatin1Char(' ') + QLatin1String(kUnits[unit]);
 }
 
+namespace {
+
+// Empty: some of it has no superscript in Unicode. Spaces go.
+QString superscript(QStringView exponent) {
+  static const QString kPlain = QStringLiteral("0123456789+-abcdefghijklmnoprstuvwxyzMT");
+  static const QString kRaised = QStringLiteral("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴹᵀ");
+  QString raised;
+  for (const QChar c : exponent) {
+    if (c.isSpace()) continue;
+    const auto at = kPlain.indexOf(c);
+    if (at < 0) return {};
+    raised += kRaised[at];
+  }
+  return raised;
+}
+
+}  // namespace
+
 QString formatPowerOfTwo(int exponent) {
-  static const QString kDigits = QString::fromUtf8("⁰¹²³⁴⁵⁶⁷⁸⁹");
-  QString text(QLatin1Char('2'));
-  for (const QChar c : QString::number(exponent)) text += c.isDigit() ? kDigits[c.digitValue()] : QChar(0x207b);
-  return text;
+  return QLatin1Char('2') + superscript(QString::number(exponent));
 }
 
 QString withMinus(QString number) {
@@ -179,13 +194,20 @@ QString withMinus(QString number) {
 }
 
 QString inPrint(const QString& text) {
-  static const QRegularExpression kPower(QStringLiteral(R"((?<![\w.])2\^(-?\d+)(?!\d|\.\d))"));
+  static const QRegularExpression kPower(
+      QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(])-(?=\d))"));  // of a number, not of a range
-  QString printed = text;
-  printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
-  for (auto power = kPower.match(printed); power.hasMatch(); power = kPower.match(printed))
-    printed.replace(power.capturedStart(), power.capturedLength(), formatPowerOfTwo(power.captured(1).toInt()));
-  return printed;
+  QString printed;
+  qsizetype done = 0;
+  for (auto powers = kPower.globalMatch(text); powers.hasNext();) {
+    const auto power = powers.next();
+    const QString raised = superscript(power.captured(power.lastCapturedIndex()));
+    if (raised.isEmpty()) continue;
+    printed.append(QStringView(text).mid(done, power.capturedStart() - done)).append(raised);
+    done = power.capturedEnd();
+  }
+  printed.append(QStringView(text).mid(done));
+  return printed.replace(QStringLiteral("+-"), QChar(0xb1)).replace(kMinus, QChar(0x2212));
 }
 
 }  // namespace moescope

@@ -52,7 +52,8 @@ QString formatBytes(double bytes);
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
 // A number's text as C writes it, with a minus sign in place of hyphens, also in the exponent.
 QString withMinus(QString number);
-// Words of the core, written for any terminal, as they stand on the screen: plus-minus and minus signs, powers of two.
+// Words of the core, written for any terminal, as they stand on the screen: plus-minus and minus signs, and powers as
+// far as there are superscripts for them: 2^-6, 2^k, 2^(k + 1).
 QString inPrint(const QString& text);
 
 }  // namespace moescope

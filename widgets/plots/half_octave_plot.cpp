@@ -3,7 +3,6 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -14,7 +13,11 @@ namespace {
 
 // What is counted by powers of two spans many powers of ten.
 QString shortNumber(double value) {
-  return std::isnan(value) ? QStringLiteral("-") : withMinus(QString::number(value, 'g', 2));
+  return withMinus(QString::number(value, 'g', 2));
+}
+
+QString orMore(int bin) {
+  return QStringLiteral("\u2265 ") + shortNumber(half_octave_edge(bin));
 }
 
 }  // namespace
@@ -23,35 +26,38 @@ HalfOctavePlot::HalfOctavePlot(QWidget* parent) : PlotFrame(parent) {
   setMouseTracking(true);
 }
 
-void HalfOctavePlot::setHistograms(const HalfOctaves& back, const HalfOctaves& front, int color) {
-  back_ = back;
-  front_ = front;
+void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front,
+                                   int color) {
+  back_.assign(back.begin(), back.end());
+  if (back_.empty()) back_.resize(kHalfOctaves);
+  front_.assign(front.begin(), front.end());
+  front_.resize(back_.size());
   color_ = color;
   const auto used = [this](int bin) {
     return back_[static_cast<std::size_t>(bin)] + front_[static_cast<std::size_t>(bin)] > 0;
   };
-  first_ = 0, last_ = kHalfOctaves - 1;
+  first_ = 0, last_ = bins() - 1;
   while (first_ < last_ - 8 && !used(first_)) ++first_;
   while (last_ > first_ + 8 && !used(last_)) --last_;
-  back_total_ = std::max(1.0, std::accumulate(back.begin(), back.end(), 0.0));
-  front_total_ = std::max(1.0, std::accumulate(front.begin(), front.end(), 0.0));
+  back_total_ = std::max(1.0, std::accumulate(back_.begin(), back_.end(), 0.0));
+  front_total_ = std::max(1.0, std::accumulate(front_.begin(), front_.end(), 0.0));
   double highest = texts_.shares ? 0.01 : 1;
-  for (int bin = 0; bin < kHalfOctaves; ++bin)
-    highest = std::max({highest, heightOf(back_, bin), heightOf(front_, bin)});
+  for (int bin = 0; bin < bins(); ++bin) highest = std::max({highest, heightOf(back_, bin), heightOf(front_, bin)});
   top_ = niceRange(0, highest, false).high;
 }
 
-double HalfOctavePlot::median(const HalfOctaves& counts) {
+QString HalfOctavePlot::median(const std::vector<std::uint32_t>& counts) const {
   const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   std::uint64_t below = 0;
-  for (int bin = 0; bin < kHalfOctaves && all > 0; ++bin) {
+  for (int bin = 0; bin < bins() && all > 0; ++bin) {
     below += counts[static_cast<std::size_t>(bin)];
-    if (2 * below >= all) return half_octave_edge(bin + 1);
+    if (2 * below < all) continue;
+    return bin + 1 == bins() ? orMore(bin) : shortNumber(half_octave_edge(bin + 1));
   }
-  return std::numeric_limits<double>::quiet_NaN();
+  return QStringLiteral("-");
 }
 
-double HalfOctavePlot::heightOf(const HalfOctaves& counts, int bin) const {
+double HalfOctavePlot::heightOf(const std::vector<std::uint32_t>& counts, int bin) const {
   const double total = &counts == &back_ ? back_total_ : front_total_;
   return counts[static_cast<std::size_t>(bin)] / (texts_.shares ? total : 1);
 }
@@ -73,7 +79,7 @@ Axis HalfOctavePlot::countAxis() const {
 }
 
 QString HalfOctavePlot::staticKey() const {
-  return QStringLiteral("%1:%2:%3").arg(first_).arg(last_).arg(top_) + texts_.caption;
+  return QStringLiteral("%1:%2:%3:%4").arg(first_).arg(last_).arg(bins()).arg(top_) + texts_.caption;
 }
 
 void HalfOctavePlot::paintStatic(QPainter& painter) {
@@ -85,7 +91,17 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
     if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
   paintLeftAxis(painter, countAxis(), ticks, texts_.counted);
   int right = -1000;
-  for (int bin = first_; bin <= last_ + 1; ++bin) {
+  // The last bin has no upper end: its own label, under its middle, stands in place of one.
+  const QString last = lastIsShown() ? orMore(last_) : QString();
+  const int last_width = metrics.horizontalAdvance(last);
+  const int last_left =
+      std::min(static_cast<int>(std::lround(xOf(last_ + 0.5))) - last_width / 2, width() - last_width);
+  const int end = lastIsShown() ? last_left - 6 : width();
+  if (lastIsShown()) {
+    painter.setPen(palette().text().color());
+    painter.drawText(QRect(last_left, plot.bottom() + 4, last_width + 1, metrics.height()), Qt::AlignCenter, last);
+  }
+  for (int bin = first_; bin <= last_ + (lastIsShown() ? 0 : 1); ++bin) {
     const int power = (bin - kHalfOctaves) / 2;
     if (bin % 2 != 0 || power % 2 != 0) continue;
     const int x = static_cast<int>(std::lround(xOf(bin)));
@@ -94,7 +110,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
     const QString label = formatPowerOfTwo(power);
     const int width = metrics.horizontalAdvance(label);
     const int left = std::clamp(x - width / 2, 0, this->width() - width);
-    if (left < right + 6) continue;
+    if (left < right + 6 || left + width > end) continue;
     right = left + width;
     painter.setPen(palette().text().color());
     painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, label);
@@ -131,8 +147,8 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   QColor faint = mutedText(palette());
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
-  const auto named = [](const QString& name, const HalfOctaves& counts) {
-    return tr("%1, median %2").arg(name, shortNumber(median(counts)));
+  const auto named = [this](const QString& name, const std::vector<std::uint32_t>& counts) {
+    return tr("%1, median %2").arg(name, median(counts));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
@@ -149,8 +165,10 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
 
 QStringList HalfOctavePlot::describe(int bin) const {
   const auto i = static_cast<std::size_t>(bin);
-  QStringList lines{
-      tr("%1 %2 to %3").arg(texts_.value, shortNumber(half_octave_edge(bin)), shortNumber(half_octave_edge(bin + 1)))};
+  const QString from = shortNumber(half_octave_edge(bin)), to = shortNumber(half_octave_edge(bin + 1));
+  QStringList lines{bin + 1 == bins() ? texts_.value + QLatin1Char(' ') + orMore(bin)
+                    : bin == 0        ? tr("%1 under %2").arg(texts_.value, to)
+                                      : tr("%1 %2 to %3").arg(texts_.value, from, to)};
   if (texts_.shares) {
     lines << tr("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
     if (!texts_.front.isEmpty())

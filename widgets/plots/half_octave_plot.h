@@ -1,6 +1,9 @@
 // Counts by magnitude, two bins to a factor of two: bars in front of fainter ones, for example flipped tokens among all
-// tokens, by margin.
+// tokens, by margin. The last bin also holds all that is larger, and says so.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "core/telemetry/frame/frame.h"
 #include "widgets/plots/plot_frame.h"
@@ -21,9 +24,8 @@ class HalfOctavePlot : public PlotFrame {
     bool shares = false;        // each in shares of its own total, since they count different things
   };
   void setTexts(const Texts& texts) { texts_ = texts; }
-  void setHistograms(const HalfOctaves& back, const HalfOctaves& front, int color);  // color: index of seriesColor
-  // Half of the counts lie below this; NaN: nothing was counted.
-  static double median(const HalfOctaves& counts);
+  // [kHalfOctaves] or [kWideHalfOctaves], `front` as many as `back` or none; color: index of seriesColor.
+  void setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front, int color);
 
  protected:
   QMargins margins() const override {
@@ -38,12 +40,16 @@ class HalfOctavePlot : public PlotFrame {
   double xOf(double bin) const;  // lower edge
   int binAt(int x) const;        // -1: outside
   Axis countAxis() const;
-  double heightOf(const HalfOctaves& counts, int bin) const;  // as drawn: a count or a share
+  double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // as drawn: a count or a share
+  int bins() const { return static_cast<int>(back_.size()); }
+  bool lastIsShown() const { return last_ + 1 == bins(); }
+  // Half of the counts lie below it: "0.31"; "-": nothing was counted; ">= 0.71": half of them are in the last bin.
+  QString median(const std::vector<std::uint32_t>& counts) const;
   QStringList describe(int bin) const;
   void paintCountLegend(QPainter& painter) const;
 
   Texts texts_;
-  HalfOctaves back_{}, front_{};
+  std::vector<std::uint32_t> back_ = std::vector<std::uint32_t>(kHalfOctaves), front_ = back_;
   int color_ = 1, first_ = 0, last_ = kHalfOctaves - 1;
   double top_ = 10, back_total_ = 1, front_total_ = 1;
 };

@@ -113,8 +113,9 @@ Axis LinePlot::valueAxis() const {
           .log = log_values_};
 }
 
-QString LinePlot::formatted(double value) const {
-  if (exact_at_infinity_ && value == std::numeric_limits<double>::infinity()) return tr("exact");
+QString LinePlot::formatted(float value) const {
+  if (is_missing(value)) return QStringLiteral("\u2013");
+  if (exact_at_infinity_ && value == std::numeric_limits<float>::infinity()) return tr("exact");
   return percent_ ? formatPercent(value) : formatValue(value);
 }
 
@@ -225,10 +226,8 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   for (const ReferenceLine& line : references_)
     entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
   for (const LineSeries& series : series_) {
-    const double value = series.history ? series.valueAt(step) : kNoValue;
-    QString text = QLatin1Char(' ') + (percent_               ? formatPercent(value)
-                                       : std::isfinite(value) ? formatValue(value, 3)
-                                                              : formatted(value));
+    const float value = series.history ? series.valueAt(step) : kNoValue;
+    QString text = QLatin1Char(' ') + (percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3));
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
     entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
   }

@@ -63,7 +63,7 @@ class LinePlot : public TimeAxisPlot {
   std::vector<Column> columnsOf(const LineSeries& series) const;
   void chooseValueRange();
   Axis valueAxis() const;
-  QString formatted(double value) const;
+  QString formatted(float value) const;  // a dash where there is none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintSeriesLegend(QPainter& painter) const;

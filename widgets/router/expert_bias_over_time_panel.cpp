@@ -58,7 +58,6 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   connect(map_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
   lines_ = new LinePlot(selection, this);
   lines_->setAccessibleName(tr("Highest, median, lowest and chosen bias"));
-  lines_->setCaption(tr("expert bias"));
   lines_->refill = [this] { refillLines(); };
 
   view_ = new QComboBox(this);
@@ -109,7 +108,9 @@ void ExpertBiasOverTimePanel::refillMap() {
     limit_ = niceRange(0, largest_drawn_, false).high;
     map_->setSource(sourceKey(), experts);
   }
-  map_->setLegend(biasLegend(limit_, isDark(palette())));
+  LegendScale legend = biasLegend(limit_, isDark(palette()));
+  legend.caption += biasUnit(*selection_->history(), selection_->step());
+  map_->setLegend(legend);
   map_->setCurrentRow(selection_->expert());
 }
 
@@ -159,6 +160,7 @@ void ExpertBiasOverTimePanel::refillLines() {
   const int expert = selection_->expert();
   if (expert >= 0) all.push_back(series(tr("expert %1").arg(expert), 3, 0, expert));
   lines_->setAtLeastShown(0, 0);
+  lines_->setCaption(tr("expert bias") + biasUnit(*active, selection_->step()));
   lines_->setSeries(std::move(all));
 }
 
@@ -172,7 +174,7 @@ QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) con
                         .arg(formatCount(static_cast<double>(frame->step)))
                         .arg(router->layer)
                         .arg(expert),
-                    tr("bias %1").arg(formatValue(router->expert_bias[e]))};
+                    tr("bias %1").arg(formatValue(router->expert_bias[e])) + biasUnit(*selection_->history(), step)};
   if (e < router->tokens_per_expert.size())
     lines << tr("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, e), 3));
   return lines;

@@ -73,7 +73,10 @@ void GateMassAgainstLoadPanel::refill() {
     points[e] = {utilisation(now->tokens_per_expert, e), mass(*now)[e] * static_cast<double>(experts),
                  divergingCode(0.5 + bias / (2 * limit))};
   }
-  LegendScale legend{.lut = utilisationLut(isDark(palette())), .ticks = {}, .caption = tr("bias"), .first_code = 2};
+  LegendScale legend{.lut = utilisationLut(isDark(palette())),
+                     .ticks = {},
+                     .caption = tr("bias") + biasUnit(*history, selection_->step()),
+                     .first_code = 2};
   for (const double share : {-1.0, 0.0, 1.0})
     legend.ticks.push_back(
         {0.5 + share / 2, (share > 0 ? QStringLiteral("+") : QString()) + formatValue(share * limit, 2)});

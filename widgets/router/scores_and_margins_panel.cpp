@@ -7,8 +7,15 @@
 namespace moescope {
 namespace {
 
-void add(const std::vector<std::uint32_t>& counts, HalfOctaves& sum) {
-  for (std::size_t bin = 0; bin < std::min(counts.size(), sum.size()); ++bin) sum[bin] += counts[bin];
+void add(const std::vector<std::uint32_t>& counts, std::vector<std::uint32_t>& sum) {
+  sum.resize(std::max(counts.size(), sum.size()));
+  for (std::size_t bin = 0; bin < counts.size(); ++bin) sum[bin] += counts[bin];
+}
+
+// The last bin has no end.
+QString endOf(int bin, const RouterFrame& router) {
+  const auto bins = static_cast<int>(std::max(router.score_chosen.size(), router.margin_tokens.size()));
+  return bin + 1 == bins ? QStringLiteral("inf") : QString::number(half_octave_edge(bin + 1), 'g', 7);
 }
 
 }  // namespace
@@ -32,16 +39,18 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
   };
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName(tr("Tokens by margin"));
-  margins_->setTexts({.value = tr("margin"),
-                      .counted = tr("share of tokens"),
-                      .caption = tr("margin: last chosen minus first rejected, log"),
-                      .in_short = tr("margin, log"),
-                      .back = tr("tokens"),
-                      .front = {},
-                      .shares = true});
   margins_->refill = [this] {
     margins_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
-    if (margins_->notice().isEmpty()) margins_->setHistograms(counts().margins, {}, 0);
+    if (!margins_->notice().isEmpty()) return;
+    const QString unit = biasUnit(*selection_->history(), selection_->step());
+    margins_->setTexts({.value = tr("margin"),
+                        .counted = tr("share of tokens"),
+                        .caption = tr("margin%1: last chosen minus first rejected, log").arg(unit),
+                        .in_short = tr("margin%1, log").arg(unit),
+                        .back = tr("tokens"),
+                        .front = {},
+                        .shares = true});
+    margins_->setHistograms(counts().margins, {}, 0);
   };
   for (HalfOctavePlot* plot : {scores_, margins_})
     plot->figureOf = [this,
@@ -102,12 +111,13 @@ QString ScoresAndMarginsPanel::csv() const {
     const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {
       return static_cast<std::size_t>(bin) < counts.size() ? counts[static_cast<std::size_t>(bin)] : 0;
     };
-    for (int bin = 0; bin < kHalfOctaves && !router.score_chosen.empty(); ++bin)
+    const auto bins = static_cast<int>(std::max(router.score_chosen.size(), router.margin_tokens.size()));
+    for (int bin = 0; bin < bins && !router.score_chosen.empty(); ++bin)
       text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
                   .arg(frame->step)
                   .arg(router.layer)
                   .arg(bin == 0 ? 0 : half_octave_edge(bin), 0, 'g', 7)
-                  .arg(half_octave_edge(bin + 1), 0, 'g', 7)
+                  .arg(endOf(bin, router))
                   .arg(at(router.score_chosen, bin))
                   .arg(at(router.score_rejected, bin))
                   .arg(at(router.margin_tokens, bin));
@@ -119,7 +129,11 @@ QString ScoresAndMarginsPanel::explain() const {
   return tr("<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
             "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
             "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
-            "factor of two; the first bin also holds all smaller values.</p><p><b>Reading it.</b> Separate humps: the "
+            "factor of two; the first bin also holds all smaller values, the last all larger ones. Scores by sigmoid "
+            "and "
+            "softmax end at 1; by sqrtsoftplus they have no upper end, as margins have none where biases are added to "
+            "the router's outputs (quantile_microbatch): these are counted up to 16.</p><p><b>Reading it.</b> Separate "
+            "humps: the "
             "router distinguishes experts. Overlapping humps: it chooses between nearly equal scores, and the bias or "
             "rounding decides. Margins far to the left flip with any change of number format.</p>") +
          metricCards({"score_histogram", "margin_histogram", "score_entropy"});

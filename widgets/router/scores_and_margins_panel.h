@@ -24,7 +24,7 @@ class ScoresAndMarginsPanel : public Panel {
 
  private:
   struct Counts {
-    HalfOctaves chosen{}, rejected{}, margins{};
+    std::vector<std::uint32_t> chosen, rejected, margins;  // of layers alike in their bins
     bool any = false;
   };
   Counts counts() const;

@@ -10,18 +10,30 @@ namespace {
 
 constexpr std::size_t kSummedTokens = 128;
 
+using WideHalfOctaves = std::array<std::uint32_t, kWideHalfOctaves>;
+
 struct SliceSums {
   std::vector<double> score_mass, gate_mass;
   double entropy = 0, margin = 0;
-  HalfOctaves scores{}, chosen{}, margins{};
+  WideHalfOctaves scores{}, chosen{}, margins{};
 };
 
-std::size_t bin_of(float value) {
-  return static_cast<std::size_t>(half_octave_bin(value));
+int score_bins(const RouterConfig& config) {
+  return config.score_func == ScoreFunc::sqrtsoftplus ? kWideHalfOctaves : kHalfOctaves;
 }
 
-SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, std::size_t top_k,
+int margin_bins(const RouterConfig& config) {
+  return config.balance_rule == BalanceRule::quantile_microbatch ? kWideHalfOctaves : score_bins(config);
+}
+
+std::size_t bin_of(float value, int bins) {
+  return static_cast<std::size_t>(half_octave_bin(value, bins));
+}
+
+SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, const RouterConfig& config,
                      const RouterActivations<float>& router) {
+  const auto top_k = static_cast<std::size_t>(config.top_k);
+  const int bins = score_bins(config);
   SliceSums sums{std::vector<double>(experts), std::vector<double>(experts)};
   for (std::size_t t = first; t < last; ++t) {
     const float* scores = router.scores + t * experts;
@@ -29,13 +41,13 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, s
     for (std::size_t e = 0; e < experts; ++e) total += scores[e];
     const float inv = total > 0 ? 1 / total : 0;
     for (std::size_t e = 0; e < experts; ++e) sums.score_mass[e] += static_cast<double>(scores[e] * inv);
-    for (std::size_t e = 0; e < experts; ++e) ++sums.scores[bin_of(scores[e])];
+    for (std::size_t e = 0; e < experts; ++e) ++sums.scores[bin_of(scores[e], bins)];
     for (std::size_t j = t * top_k; j < (t + 1) * top_k; ++j) {
       const auto e = static_cast<std::size_t>(router.ids[j]);
       sums.gate_mass[e] += static_cast<double>(router.mix[j]);
-      ++sums.chosen[bin_of(scores[e])];
+      ++sums.chosen[bin_of(scores[e], bins)];
     }
-    if (!std::isnan(router.margin[t])) ++sums.margins[bin_of(router.margin[t])];
+    if (!std::isnan(router.margin[t])) ++sums.margins[bin_of(router.margin[t], margin_bins(config))];
     sums.entropy += static_cast<double>(score_entropy({scores, experts}));
     sums.margin += static_cast<double>(router.margin[t]);
   }
@@ -49,7 +61,7 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
   const std::size_t tokens = router.ids.size() / top_k;
   std::vector<SliceSums> slices((tokens + kSummedTokens - 1) / kSummedTokens);
   parallel_slices(tokens, kSummedTokens, [&](std::size_t first, std::size_t last) {
-    slices[first / kSummedTokens] = sum_tokens(first, last, experts, top_k, router);
+    slices[first / kSummedTokens] = sum_tokens(first, last, experts, config, router);
   });
   SliceSums total{std::vector<double>(experts), std::vector<double>(experts)};
   for (const SliceSums& slice : slices) {
@@ -57,7 +69,7 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
       total.score_mass[e] += slice.score_mass[e];
       total.gate_mass[e] += slice.gate_mass[e];
     }
-    for (std::size_t b = 0; b < kHalfOctaves; ++b) {
+    for (std::size_t b = 0; b < kWideHalfOctaves; ++b) {
       total.scores[b] += slice.scores[b];
       total.chosen[b] += slice.chosen[b];
       total.margins[b] += slice.margins[b];
@@ -74,9 +86,10 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
   }
   sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(tokens));
   sums.margin = static_cast<float>(total.margin / static_cast<double>(tokens));
-  sums.score_chosen = total.chosen;
-  for (std::size_t b = 0; b < kHalfOctaves; ++b) sums.score_rejected[b] = total.scores[b] - total.chosen[b];
-  sums.margin_tokens = total.margins;
+  sums.score_chosen.assign(total.chosen.begin(), total.chosen.begin() + score_bins(config));
+  for (std::size_t b = 0; b < sums.score_chosen.size(); ++b)
+    sums.score_rejected.push_back(total.scores[b] - total.chosen[b]);
+  sums.margin_tokens.assign(total.margins.begin(), total.margins.begin() + margin_bins(config));
   return sums;
 }
 

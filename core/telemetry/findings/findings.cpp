@@ -364,13 +364,26 @@ void sort_findings(std::vector<Finding>& findings) {
   });
 }
 
+namespace {
+
+bool has_loss(const History& history) {
+  const StepRange steps = history.steps();
+  if (steps.empty()) return !history.info().config_toml.empty();
+  const PyramidBin all = history.series(Metric::ce_loss, kWholeRun, steps, 1).front();
+  return all.finite > 0 || all.non_finite > 0;
+}
+
+}  // namespace
+
 std::vector<std::string> findings_checked(const History& history) {
   std::vector<std::string> lines;
   const StepRange steps = history.steps();
   const RunInfo& info = history.info();
   const std::string span = steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
   lines.push_back("Read: " + span + ".");
-  lines.push_back("Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it.");
+  lines.push_back(has_loss(history)
+                      ? "Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it."
+                      : "Not checked: loss, which is not in this log.");
   const auto frame = history.frame_at(INT64_MAX);
   if (info.n_experts == 0 || info.moe_layers.empty()) {
     lines.push_back("Not checked: load of the experts, which is not in this log.");

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/frame/words.h"
@@ -89,6 +90,7 @@ class Judge {
   std::string fullest(int layer, Health& health) const;
   std::string beside(const Finding& lead) const;
   std::string worst_now(Health& health) const;
+  bool far_too_full_now(int layer) const;
   std::string help(const Finding& lead) const;
   std::string elsewhere() const;
   std::string layers_text(std::size_t n) const;
@@ -206,6 +208,13 @@ std::string Judge::worst_now(Health& health) const {
   return text + ".";
 }
 
+// The watches wait until it has lasted (expert_watch.h): until then a router may still balance itself, but what they
+// will find is not healthy meanwhile.
+bool Judge::far_too_full_now(int layer) const {
+  const std::vector<float> load = recent_utilisation(history_, layer);
+  return !load.empty() && static_cast<double>(std::ranges::max(load)) >= kHotShare;
+}
+
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
   const std::string balancing = settings_.balancing(now);
@@ -260,6 +269,12 @@ Health Judge::health() {
     health.verdict = HealthVerdict::too_young;
     health.sentence = counted(steps.size(), "step", "steps") + " of the " + std::to_string(kSettlingSteps) +
                       " in which every router settles. The least even so far: " + now;
+    return health;
+  }
+  if (far_too_full_now(health.layer)) {
+    health.verdict = steps.size() < kHotSteps ? HealthVerdict::too_young : HealthVerdict::attention;
+    health.sentence = "an expert is far too full, and no finding yet: that takes " + grouped(kHotSteps) +
+                      " such steps. The least even: " + now + elsewhere();
     return health;
   }
   health.verdict = HealthVerdict::healthy;

@@ -16,7 +16,7 @@ enum class HealthVerdict {
   unknown,    // no load of the experts to judge by
   too_young,  // still settling, and nothing severe so far
   healthy,
-  attention,  // the worst ongoing finding is a warning
+  attention,  // the worst ongoing finding is a warning, or will be one if what is so now lasts
   unhealthy   // ... or severe
 };
 const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"

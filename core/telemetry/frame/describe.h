@@ -5,7 +5,7 @@
 //   visitor.layer(int&, LayerColumn)            among all layers
 //   visitor.figures(row, table)                 the floats of a table of figures.h
 //   visitor.by_expert(vector<T>&, Column)       [E], or empty
-//   visitor.bins(vector<uint32>&, Column)       [kHalfOctaves], or empty
+//   visitor.bins(vector<uint32>&, Column)       [kHalfOctaves], [kWideHalfOctaves], or empty
 //   visitor.bins(HalfOctaves&, Column)
 //   visitor.name(Enum&, Column, Names)          an enumerator by its name
 //   visitor.text(string&, Column)
@@ -60,9 +60,11 @@ void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.by_expert(router.gate_mass, Column{"gate_mass", "float32 [E], sums to 1"});
   visit.bins(router.score_chosen,
              Column{"score_chosen",
-                    "uint32 [40]: scores of chosen experts, bin b from 2^((b - 40) / 2), the first from 0", 4});
-  visit.bins(router.score_rejected, Column{"score_rejected", "uint32 [40]: of all others", 4});
-  visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40]: tokens by margin", 4});
+                    "uint32 [40], or [48] where scores have no upper end: of chosen experts, bin b from "
+                    "2^((b - 40) / 2), the first from 0",
+                    4});
+  visit.bins(router.score_rejected, Column{"score_rejected", "the same of all others", 4});
+  visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin", 4});
 }
 
 // visitor.gemm(quant.gemm), visitor.scales(quant.e8m0_blocks), and visitor.gemm_class(quant.gemm) where recordings have

@@ -112,8 +112,9 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 7> kFrameFigures = {{
       "optimizer.lr, optimizer.schedule, optimizer.warmup_steps", "the run's schedule"}},
     {{Metric::tokens_per_s, &TelemetryFrame::tokens_per_s, "tokens_per_s", ""},
      {"tokens_per_s", "Throughput", "tokens/s", "tokens of the step / wall time of the step", "Flat over the run.",
-      "Falls: the machine is shared or hot, or the experts' load has become uneven.", "model sizes, data.batch",
-      "wall clock"}},
+      "Falls: the machine is shared or hot, the experts' load has become uneven, or twins train side by side with it, "
+      "each on its share of the threads.",
+      "model sizes, data.batch", "wall clock"}},
     {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte",
       7},
      {"val_loss", "Validation loss", "nats/token",

@@ -24,19 +24,20 @@ const char* phase_name(Phase phase);  // "dense FFN"
 std::string phase_key(Phase phase);   // in files: "dense_ffn"
 
 // Counts by magnitude, two bins to a factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1; the
-// first also takes all that is smaller, the last all that is larger.
-inline constexpr int kHalfOctaves = 40;
+// first also takes all that is smaller, the last all that is larger. What has no upper end is counted in
+// kWideHalfOctaves bins, the last of which ends at 16.
+inline constexpr int kHalfOctaves = 40, kWideHalfOctaves = 48;
 using HalfOctaves = std::array<std::uint32_t, kHalfOctaves>;
 inline float half_octave_edge(int bin) {
   return std::exp2(0.5f * static_cast<float>(bin - kHalfOctaves));
 }
-inline int half_octave_bin(float value) {
+inline int half_octave_bin(float value, int bins = kHalfOctaves) {
   if (!(value > 0)) return 0;
   constexpr std::uint32_t kMantissaOfSqrt2 = 0x3504f3;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int octave = static_cast<int>(bits >> 23) - 127;
   const int bin = kHalfOctaves + 2 * octave + ((bits & 0x7fffff) >= kMantissaOfSqrt2 ? 1 : 0);
-  return std::clamp(bin, 0, kHalfOctaves - 1);
+  return std::clamp(bin, 0, bins - 1);
 }
 
 // Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose.
@@ -76,9 +77,9 @@ struct RouterFrame {
   float z_loss = kNoValue;                    // with its coefficient
   float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
   float dropped_fraction = kNoValue;          // what-if at router.capacity_factor
-  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves] scores before the bias of the T K chosen experts,
-  std::vector<std::uint32_t> score_rejected;  // and of all others
-  std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves] tokens by margin
+  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
+  std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
+  std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin
   VolumeFrame volume;
 };
 

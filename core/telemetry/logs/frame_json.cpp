@@ -122,12 +122,16 @@ class RowFromJson {
     values = to_floats(*list, column.name, experts_);
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
-    if (const JsonValue* list = member(json_, {column.name}))
-      counts = to_counts(*list, column.name, kHalfOctaves, "bins");
+    const JsonValue* list = member(json_, {column.name});
+    if (!list) return;
+    JsonList array;
+    const bool wide = list->get(array) == simdjson::SUCCESS && array.size() == kWideHalfOctaves;
+    counts = to_counts(*list, column.name, wide ? kWideHalfOctaves : kHalfOctaves, "bins");
   }
   void bins(HalfOctaves& bins, Column column) {
     std::vector<std::uint32_t> counts;
-    this->bins(counts, column);
+    if (const JsonValue* list = member(json_, {column.name}))
+      counts = to_counts(*list, column.name, kHalfOctaves, "bins");
     std::copy(counts.begin(), counts.end(), bins.begin());
   }
   template <class Enum>

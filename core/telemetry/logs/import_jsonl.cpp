@@ -28,6 +28,13 @@ bool has_nested(const JsonFields& json) {
   return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
 }
 
+// Of a line after the first step: without a step and without these it is a remark of the script, as {"end": true}.
+bool has_figures(const JsonFields& json) {
+  return has_nested(json) ||
+         member(json, {"loss", "ce_loss", "lm_loss", "train_loss", "val_loss", "eval_loss", "validation_loss",
+                       "grad_norm", "lr", "learning_rate", "routers", "layer", "markers"});
+}
+
 // For a model with one MoE layer some programs write the counts without the outer list.
 bool is_one_layer(JsonValue load) {
   JsonList list;
@@ -91,7 +98,10 @@ struct LogReader::State {
 };
 
 void LogReader::State::describe(Run& run, const JsonFields& json) {
-  if (run.imported || run.part || !run.held.empty()) throw Unreadable("no step");
+  if (run.imported || run.part || !run.held.empty()) {
+    if (has_figures(json)) throw Unreadable("no step");
+    return;
+  }
   if (run.settings) throw Unreadable("no step, and the settings came before");
   run.stated = run_info_from_json(json);
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");

@@ -20,7 +20,8 @@
 // value}] those of export_jsonl.h: changes, notes ("note") and events, with either of the last two forms. Several runs
 // in one file have numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line
 // does not give them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its
-// number and the reason kept, and skipped.
+// number and the reason kept, and skipped. A line after the first step that has neither a step nor a figure of one, as
+// {"end": true}, is a remark of the script and passed over.
 #pragma once
 
 #include <memory>

@@ -85,7 +85,8 @@ class RowReader {
   void bins(std::vector<std::uint32_t>& counts, Column column) {
     if (column.since > version_) return;
     const auto blob = row_.get_blob();
-    counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : kHalfOctaves, column.name);
+    const bool wide = blob.size() == kWideHalfOctaves * sizeof(std::uint32_t);
+    counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : wide ? kWideHalfOctaves : kHalfOctaves, column.name);
   }
   void bins(HalfOctaves& bins, Column column) {
     const auto counts = array_of<std::uint32_t>(row_.get_blob(), kHalfOctaves, column.name);

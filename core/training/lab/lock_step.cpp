@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <iterator>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -83,21 +84,41 @@ Batch LockStep::batch(std::int64_t step) const {
   return data_->batch(step, std::prev(mixtures_.upper_bound(step))->second);
 }
 
+std::vector<LockStep::Taken> LockStep::train(std::span<Run* const> runs, const Batch& batch) {
+  std::vector<Taken> taken;
+  for (Run* run : runs) taken.push_back({run});
+  side_by_side_.run(static_cast<int>(taken.size()), [&](int i) {
+    Taken& own = taken[static_cast<std::size_t>(i)];
+    Run& run = *own.run;
+    try {
+      own.frame = run.clock.step(run.trainer, batch, run.number, std::exchange(run.tap, nullptr));
+    } catch (...) {
+      own.error = std::current_exception();
+    }
+  });
+  return taken;
+}
+
 int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   const std::int64_t step = next_step();
   in_step_ = runs_.front().number;
   const Batch batch = this->batch(step);
-  int taken = 0;
-  for (Run& run : runs_) {
-    if (run.trainer.steps_taken() != step) continue;
-    in_step_ = run.number;
-    TelemetryFrame frame = run.clock.step(run.trainer, batch, run.number, std::exchange(run.tap, nullptr));
-    add_flips(run, frame);
-    add_validation(run, frame);
-    ++taken;
-    if (!publish(std::move(frame))) break;
+  std::vector<Run*> due;
+  for (Run& run : runs_)
+    if (run.trainer.steps_taken() == step) due.push_back(&run);
+  const std::size_t together = SideBySide::threads_for(static_cast<int>(due.size())) > 0 ? due.size() : 1;
+  int published = 0;
+  for (std::size_t first = 0; first < due.size(); first += together) {
+    for (Taken& taken : train(std::span(due).subspan(first, together), batch)) {
+      in_step_ = taken.run->number;
+      if (taken.error) std::rethrow_exception(taken.error);
+      add_flips(*taken.run, taken.frame);
+      add_validation(*taken.run, taken.frame);
+      ++published;
+      if (!publish(std::move(taken.frame))) return published;
+    }
   }
-  return taken;
+  return published;
 }
 
 // After the flips, whose routing it overwrites.

@@ -1,4 +1,5 @@
-// Runs that train in lock-step on the same batches: every run takes a step before any takes the next.
+// Runs that train in lock-step on the same batches: every run takes a step before any takes the next. Where there are
+// threads enough they take it side by side (parallel.h), which changes no bit, only the speed of each.
 //
 // Batches are those of the first run's [data] section and seed: a run that differs from it only in `seed` starts from
 // other weights and reads the same text. The mixture of domains is one for all, and is kept by step: a run that catches
@@ -7,13 +8,16 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/numerics/parallel.h"
 #include "core/training/lab/run_clock.h"
 #include "core/training/routing_flips.h"
 #include "core/training/trainer.h"
@@ -53,12 +57,19 @@ class LockStep {
 
   void tap_next_step(int number, OperandTap* tap);
 
-  // Takes next_step() with every run that is at it, in order. `publish` gets each frame and returns false to end the
-  // round early. Returns the number of runs that took the step. If it throws, in_step() is the number of the run.
+  // Takes next_step() with every run that is at it. `publish` gets each frame, in the order of the runs, and returns
+  // false to end the round early. Returns the number of frames. If it throws, in_step() is the number of the run.
   int step(const std::function<bool(TelemetryFrame)>& publish);
   int in_step() const { return in_step_; }
 
  private:
+  // A run's step, or what it threw.
+  struct Taken {
+    Run* run;
+    TelemetryFrame frame = {};
+    std::exception_ptr error = {};
+  };
+  std::vector<Taken> train(std::span<Run* const> runs, const Batch& batch);
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
 
@@ -67,6 +78,7 @@ class LockStep {
   std::map<std::int64_t, Mixture> mixtures_;  // by the first step of each
   std::vector<Batch> held_out_;               // once wanted
   RoutingArchive routing_;                    // of the first
+  SideBySide side_by_side_;
   int in_step_ = 0;
 };
 

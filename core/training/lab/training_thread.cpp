@@ -100,7 +100,7 @@ void TrainingThread::compute_captures_ahead(std::unique_lock<std::mutex>& lock) 
   lock.lock();
 }
 
-// Unlocks while it trains; with several runs a stop takes effect after each of them.
+// Unlocks while it trains; of several runs a stop waits for those that train now.
 void TrainingThread::take_step(std::unique_lock<std::mutex>& lock) {
   const std::int64_t step = lock_step_.next_step();
   lock.unlock();

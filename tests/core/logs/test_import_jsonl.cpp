@@ -124,6 +124,14 @@ TEST(ImportJsonl, BadLinesAreCountedWithTheirNumbersAndSkipped) {
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 2}));
 }
 
+TEST(ImportJsonl, ARemarkAfterTheStepsIsNoBadLine) {
+  const LogReader reader = read({kSettings, R"({"step":0,"loss":5})", R"({"end":true,"seconds":83.4})",
+                                 R"({"step":1,"loss":4})", R"({"end":true,"loss":4})"});
+  EXPECT_EQ(reader.steps(), 2);
+  ASSERT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.first_bad_lines().front().number, 5);
+}
+
 TEST(ImportJsonl, HugeClaimsAreRefused) {
   const LogReader reader =
       read({R"({"layers":1e300})", R"({"step":1e30})", R"({"step":0,"tokens_per_expert":[[4294967296]]})"});

@@ -5,6 +5,7 @@
 
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"
+#include "core/model/moe/router_sums.h"
 #include "core/model/moe/token_drop.h"
 
 namespace moescope {
@@ -212,6 +213,29 @@ TEST(RouterForward, SqrtSoftplusScores) {
   EXPECT_NEAR(r->a.scores[3], std::exp(-15.0), 1e-20);
   EXPECT_NEAR(r->a.scores[4], std::sqrt(1000.0), 1e-12);
   EXPECT_EQ(r->a.scores[5], 0);
+}
+
+// One token, top 2 of 4, scores of sqrt(softplus) far above 1.
+TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
+  RouterActivations<float> a;
+  std::vector<float> scores{0.5f, 3.0f, 1.0f, 40.0f}, mix{0.5f, 0.5f}, margin{2.0f};
+  a.scores = scores.data(), a.mix = mix.data(), a.margin = margin.data();
+  a.ids = {1, 3};
+  RouterConfig c;
+  c.top_k = 2;
+  c.score_func = ScoreFunc::sqrtsoftplus;
+  const RouterSums wide = sum_router(c, 4, a);
+  ASSERT_EQ(wide.score_chosen.size(), static_cast<std::size_t>(kWideHalfOctaves));
+  EXPECT_EQ(wide.score_chosen[43], 1u);    // 2.83 to 4
+  EXPECT_EQ(wide.score_chosen[47], 1u);    // from 11.3 on
+  EXPECT_EQ(wide.score_rejected[38], 1u);  // 0.5 to 0.71
+  EXPECT_EQ(wide.score_rejected[40], 1u);  // 1 to 1.41
+  EXPECT_EQ(wide.margin_tokens[42], 1u);   // 2 to 2.83
+  c.score_func = ScoreFunc::sigmoid;
+  EXPECT_EQ(sum_router(c, 4, a).score_chosen.size(), static_cast<std::size_t>(kHalfOctaves));
+  EXPECT_EQ(sum_router(c, 4, a).margin_tokens[39], 1u);
+  c.balance_rule = BalanceRule::quantile_microbatch;  // margins are of the router's outputs
+  EXPECT_EQ(sum_router(c, 4, a).margin_tokens[42], 1u);
 }
 
 TEST(RouterForward, CutoffIsTheBestRejectedChoice) {

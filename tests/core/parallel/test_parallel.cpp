@@ -80,6 +80,36 @@ TEST_P(Parallel, SlicesCoverTheRange) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 5));
 
+TEST_P(Parallel, JobsSideBySideRunTheirOwnLoops) {
+  SideBySide side_by_side;
+  for (const int jobs : {1, 2, 3, 2}) {
+    std::vector<std::vector<int>> sums(static_cast<std::size_t>(jobs), std::vector<int>(50));
+    for (int round = 0; round < 100; ++round)
+      side_by_side.run(jobs, [&](int job) {
+        std::vector<int>& own = sums[static_cast<std::size_t>(job)];
+        parallel_for(50, [&](int task) { own[static_cast<std::size_t>(task)] += job + task; });
+      });
+    for (int job = 0; job < jobs; ++job)
+      for (int task = 0; task < 50; ++task)
+        ASSERT_EQ(sums[static_cast<std::size_t>(job)][static_cast<std::size_t>(task)], 100 * (job + task));
+  }
+}
+
+TEST(ParallelThreads, JobsSideBySideGoOnAtTheSameTime) {
+  set_num_threads(4);
+  EXPECT_EQ(SideBySide::threads_for(1), 0);
+  EXPECT_EQ(SideBySide::threads_for(2), 2);
+  EXPECT_EQ(SideBySide::threads_for(3), 0);
+  std::atomic<int> begun{0};
+  SideBySide side_by_side;
+  side_by_side.run(2, [&](int) {
+    ++begun;
+    while (begun < 2) std::this_thread::yield();  // for ever, if the other came afterwards
+  });
+  set_num_threads(0);
+  EXPECT_EQ(begun, 2);
+}
+
 TEST(ParallelThreads, TheNumberMayChangeBetweenLoops) {
   std::atomic<int> runs{0};
   for (const int threads : {1, 4, 2, 0, 3}) {

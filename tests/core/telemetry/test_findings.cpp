@@ -93,6 +93,17 @@ TEST(Findings, AnEvenLoadWithTheNoiseOfChanceHasNone) {
   EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));
   const auto checked = findings_checked(*run.history());
   EXPECT_NE(checked.front().find("0 to 599"), std::string::npos);
+  EXPECT_EQ(checked[1].find("Loss: "), 0u);
+}
+
+TEST(Findings, SayWhatALogDoesNotHave) {
+  RunInfo info;
+  info.source = "no_loss.jsonl";
+  History history(info);
+  TelemetryFrame frame;
+  frame.step = 3;
+  history.append(std::make_shared<const TelemetryFrame>(frame));
+  EXPECT_EQ(findings_checked(history)[1], "Not checked: loss, which is not in this log.");
 }
 
 TEST(Findings, ABiasThatRings) {

@@ -66,6 +66,18 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   EXPECT_EQ(healthy.help, "Balancing: bias_update_rate = 0.001, aux_mode = none.");
 }
 
+// A finding only once it has lasted; healthy it is not meanwhile.
+TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
+  MadeUp run;
+  MadeUp::Shares full = MadeUp::even();
+  full[5] = 8;
+  run.steps(200, full, MadeUp::even());
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "far too full, and no finding yet")) << health.sentence;
+  EXPECT_EQ(health.experts, std::vector<int>{5});
+}
+
 TEST(Health, QuantilesBalanceWithoutARate) {
   MadeUp run("[router]\nbalance_rule = \"quantile_batch\"\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
   MadeUp::Shares dead = MadeUp::even();

@@ -81,6 +81,7 @@ TEST(Recording, RoundTripIsBitExact) {
           frame.quants[1].cosine = kNoValue;
           frame.quants[1].e8m0_blocks = {};
           frame.quants[2].e8m0_blocks[255] = 3;
+          frame.routers[0].score_chosen = sample_counts(kWideHalfOctaves, 300, rng);
         }
         frames[run].push_back(share(std::move(frame)));
         batch.push_back(frames[run].back());

@@ -13,6 +13,7 @@
 #include "core/model/layers/precision.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
+#include "core/training/lab/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
@@ -116,6 +117,34 @@ TEST_P(Determinism, ThreadsDoNotChangeABit) {
     EXPECT_TRUE(frames[i] == frames[0]) << i + 1 << " threads";
     EXPECT_TRUE(weights[i] == weights[0]) << i + 1 << " threads";
   }
+}
+
+TEST_P(Determinism, TwinsSideBySideAreThoseOneAfterTheOther) {
+  RunConfig twin = config_;
+  twin.telemetry.flips_every = config_.telemetry.flips_every = 1;
+  twin.name += "-other";
+  twin.router.bias_update_rate += 0.01;
+  std::string frames[2];
+  for (const int threads : {1, 4}) {
+    set_num_threads(threads);
+    LockStep lock_step([&] {
+      std::vector<Trainer> trainers;
+      trainers.emplace_back(config_);
+      trainers.emplace_back(twin);
+      return trainers;
+    }());
+    const bool together = SideBySide::threads_for(2) > 0;
+    EXPECT_EQ(together, threads == 4);
+    for (int step = 0; step < 4; ++step)
+      lock_step.step([&](TelemetryFrame frame) {
+        frames[together] += digest(frame);
+        for (const FlipFrame& flips : frame.flips) frames[together] += std::to_string(flips.flip_rate) + ' ';
+        EXPECT_EQ(frame.flips.empty(), frame.run == 0);
+        return true;
+      });
+  }
+  EXPECT_FALSE(frames[0].empty());
+  EXPECT_TRUE(frames[0] == frames[1]);
 }
 
 TEST_P(Determinism, ResumedEqualsUninterrupted) {

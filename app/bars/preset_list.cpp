@@ -1,0 +1,75 @@
+#include "app/bars/preset_list.h"
+
+#include <QAbstractItemView>
+#include <QPainter>
+#include <QStyledItemDelegate>
+
+#include "core/config/run_config.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kRunA = Qt::UserRole, kCost = Qt::UserRole + 1;
+constexpr int kGap = 24;  // between name and cost
+
+// Costs stand in a column at the right.
+class CostDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const QSize name = QStyledItemDelegate::sizeHint(option, index);
+    if (isSeparator(index)) return {0, 5};
+    const QString cost = index.data(kCost).toString();
+    return cost.isEmpty() ? name : name + QSize(kGap + option.fontMetrics.horizontalAdvance(cost) + 6, 0);
+  }
+
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    if (isSeparator(index)) {
+      painter->setPen(mutedText(option.palette));
+      const int y = option.rect.center().y();
+      return painter->drawLine(option.rect.left() + 4, y, option.rect.right() - 4, y);
+    }
+    QStyledItemDelegate::paint(painter, option, index);
+    const bool chosen = option.state & QStyle::State_Selected;
+    painter->setPen(chosen ? option.palette.highlightedText().color() : mutedText(option.palette));
+    painter->drawText(option.rect.adjusted(0, 0, -6, 0), Qt::AlignRight | Qt::AlignVCenter,
+                      index.data(kCost).toString());
+  }
+
+ private:
+  static bool isSeparator(const QModelIndex& index) {
+    return index.data(Qt::AccessibleDescriptionRole).toString() == QLatin1String("separator");
+  }
+};
+
+}  // namespace
+
+PresetList::PresetList(QWidget* parent) : QComboBox(parent) {
+  setItemDelegate(new CostDelegate(this));
+}
+
+void PresetList::add(const QString& preset, const QString& run_a) {
+  addItem(preset, run_a);
+}
+
+void PresetList::choose(const QString& run_a) {
+  setCurrentIndex(findData(run_a, kRunA));
+}
+
+// What is measured while the program runs makes the times better: asked anew each time.
+void PresetList::showPopup() {
+  for (int i = 0; i < count(); ++i) {
+    if (itemText(i).isEmpty() || !cost_) continue;
+    const Cost cost = cost_(itemText(i));
+    const QString about = QString::fromStdString(preset_about(itemText(i).toStdString())).trimmed();
+    setItemData(i, cost.in_short, kCost);
+    setItemData(i, about + "\n\n" + cost.whole, Qt::ToolTipRole);
+  }
+  view()->setMinimumWidth(view()->sizeHintForColumn(0) + kGap);
+  QComboBox::showPopup();
+}
+
+}  // namespace moescope
