@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/config/candidates.h"
 #include "core/config/config_rules.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
@@ -49,8 +50,6 @@ std::string section_list() {
   }
   return text;
 }
-
-constexpr std::size_t kMaxTwins = 3;
 
 constexpr const char *kPresetKey = "preset", *kCompareKey = "compare";
 
@@ -103,9 +102,9 @@ struct Reader {
     if (!node->is_array_of_tables())
       return problem(line, kCompareKey, "expected [[compare]] with the settings in which a twin differs");
     const toml::array& twins = *node->as_array();
-    if (twins.size() > kMaxTwins)
+    if (twins.size() > kMaxCandidates)
       return problem(line, kCompareKey,
-                     "holds " + std::to_string(twins.size()) + " twins, allowed are " + std::to_string(kMaxTwins));
+                     "holds " + std::to_string(twins.size()) + " twins, allowed are " + std::to_string(kMaxCandidates));
     for (const toml::node& twin : twins) read_twin(*twin.as_table());
   }
 

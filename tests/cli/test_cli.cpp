@@ -161,8 +161,9 @@ TEST_F(Cli, RefusesComparisonsThatCannotBe) {
       {{"--compare", "data.seq=32"}, {"differ in [data]", "data.seq"}},
       {{"--compare", "router.top_k=2"}, {"is the run's value already"}},
       {{"--compare", "seed=2", "--noise-twin"}, {"twice"}},
-      {{"--compare", "seed=2", "--compare", "seed=3", "--compare", "seed=4", "--noise-twin"},
-       {"5 runs", "allowed are 4"}},
+      {{"--table", path("t.csv")}, {"--table", "needs --compare"}},
+      {{"--compare", "seed=2", "--table", path("t.txt")}, {"t.txt", ".csv or .json"}},
+      {{"--compare", "seed=2", "--out", path("r.moescope"), "--continue"}, {"--continue", "more than three twins"}},
   };
   for (const WrongCall& call : calls) {
     std::vector<std::string> arguments{"--steps", "2"};
@@ -171,6 +172,79 @@ TEST_F(Cli, RefusesComparisonsThatCannotBe) {
     EXPECT_EQ(result.status, 2);
     for (const std::string& part : call.said) EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
   }
+}
+
+std::vector<std::string> five_twins(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"--steps", "60"};
+  for (const char* twin :
+       {"precision.experts=bf16", "router.top_k=1", "perturbation=1", "precision.experts=mxfp4", "optimizer.lr=1e-3"})
+    arguments.insert(arguments.end(), {"--compare", twin});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
+  const Result whole = run(train(five_twins({"--out", path("many.moescope"), "--table", path("many.json")})));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  for (const char* word : {"group 1 of 2, step 60/60", "group 2 of 2, step 60/60", "n+lr-0.001", "noise twin",
+                           "trained run A to the same bits", "many-2.moescope"})
+    EXPECT_NE(whole.out.find(word), std::string::npos) << word << '\n' << whole.out;
+  const auto table = nlohmann::json::parse(read("many.json"));
+  ASSERT_EQ(table.size(), 6u);
+  EXPECT_EQ(table[0].at("verdict"), "run A");
+  for (std::size_t i = 2; i < table.size(); ++i)
+    EXPECT_LE(table[i - 1].value("loss_gap_nats", -1e9), table[i].at("loss_gap_nats").get<double>()) << "sorted";
+
+  // A candidate of the second group equals the direct twin, to the bit.
+  ASSERT_EQ(run(train({"--steps", "60", "--compare", "optimizer.lr=1e-3", "--out", path("direct.moescope")})).status,
+            0);
+  const StepRange steps{0, 59};
+  const auto direct = RecordingReader(path("direct.moescope")).load(1);
+  const auto grouped = RecordingReader(path("many-2.moescope")).load(2);
+  ASSERT_EQ(grouped->info().name, "n+lr-0.001");
+  EXPECT_EQ(grouped->values(Metric::ce_loss, kWholeRun, steps), direct->values(Metric::ce_loss, kWholeRun, steps));
+
+  // The first group is kept, the second, which is gone, trained again: the same figures.
+  fs::remove(path("many-2.moescope"));
+  const auto before = fs::last_write_time(path("many-1.moescope"));
+  const Result rest =
+      run(train(five_twins({"--out", path("many.moescope"), "--table", path("many.json"), "--continue"})));
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.out.find("group 1 of 2: finished before"), std::string::npos) << rest.out;
+  EXPECT_EQ(fs::last_write_time(path("many-1.moescope")), before);
+  const auto again = nlohmann::json::parse(read("many.json"));
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    EXPECT_EQ(again[i].at("candidate"), table[i].at("candidate"));
+    EXPECT_EQ(again[i].at("final_loss_nats"), table[i].at("final_loss_nats"));
+  }
+
+  const Result other = run(train(five_twins({"--out", path("many.moescope"), "--continue", "--seed", "7"})));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("of another comparison: in n seed is 1, not 7"), std::string::npos) << other.err;
+  for (const char* option : {"--jsonl", "--checkpoint"}) {
+    const Result refused = run(train(five_twins({option, path("x")})));
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_NE(refused.err.find("does not go with 6 runs"), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(Cli, StopInALaterGroupKeepsTheEarlierOnes) {
+  const std::vector<std::string> command =
+      train(five_twins({"--out", path("many.moescope"), "--table", path("many.csv"), "--steps", "150"}));
+  const pid_t pid = start(command);
+  for (int i = 0; i < 6000 && read("stdout").find("group 2 of 2, step ") == std::string::npos; ++i)
+    std::this_thread::sleep_for(5ms);
+  kill(pid, SIGINT);
+  const Result stopped = finish(pid);
+  ASSERT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_NE(stopped.out.find("same command with --continue"), std::string::npos) << stopped.out;
+  EXPECT_NE(read("many.csv").find(",2,waiting,"), std::string::npos) << read("many.csv");
+  std::vector<std::string> more = command;
+  more.push_back("--continue");
+  const Result rest = run(more);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(read("many.csv").find("waiting"), std::string::npos);
+  EXPECT_EQ(RecordingReader(path("many-2.moescope")).load(2)->steps(), (StepRange{0, 149}));
 }
 
 TEST_F(Cli, JsonLinesOnStandardOutputLeaveProgressToStandardError) {

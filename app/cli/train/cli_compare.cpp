@@ -1,73 +1,23 @@
 #include "app/cli/train/cli_compare.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include "app/cli/train/text_columns.h"
+#include "core/training/lab/outcomes.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::int64_t kLastSteps = 100;  // over which the table's means are taken
-
-std::string figure(float value, const char* format, double factor = 1) {
-  if (is_missing(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, format, factor * static_cast<double>(value));
-  return text;
-}
-
-std::string settings_of(const RunConfig& first, const RunConfig& config) {
-  std::string text;
-  for (const ConfigDifference& found : difference(first, config))
-    text += (text.empty() ? "" : ", ") + found.key + " = " + found.b;
-  return text;
-}
-
-using Row = std::vector<std::string>;
-
-// Without the columns that hold nothing in this comparison.
-void drop_empty_columns(std::vector<Row>& rows) {
-  for (std::size_t c = rows.front().size(); c-- > 0;) {
-    const bool empty = std::all_of(rows.begin() + 1, rows.end(), [c](const Row& row) { return row[c] == "-"; });
-    if (!empty) continue;
-    for (Row& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
-  }
-}
-
-// Columns as wide as their widest cell; the first and the last to the left, figures to the right.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<std::size_t> width(rows.front().size(), 0);
-  for (const Row& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string space(width[c] - row[c].size(), ' ');
-      const bool left = c == 0 || c + 1 == row.size();
-      if (c > 0) line += "  ";
-      line += left ? row[c] : space;
-      line += left ? space : row[c];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line;
-    text += '\n';
-  }
-  return text;
-}
-
 std::string table(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, StepRange window) {
-  std::vector<Row> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB", "flips %", "by rounding %",
-                            "grad cos", "differs in"}};
+  std::vector<TextRow> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB", "flips %", "by rounding %",
+                                "grad cos", "differs in"}};
   for (std::size_t i = 0; i < histories.size(); ++i) {
     const RunFigures f = run_figures(*histories[i], window);
     std::string name(1, static_cast<char>('A' + i));
     name += ' ';
     name += f.name;
-    rows.push_back({name, figure(f.final_loss, "%.4f"), figure(f.mean_loss, "%.4f"), figure(f.max_vio, "%.3f"),
-                    figure(f.tokens_per_s, "%.0f"), figure(f.sqnr_db, "%.1f"), figure(f.flip_rate, "%.2f", 100),
-                    figure(f.rounding_flip_rate, "%.2f", 100), figure(f.gradient_cosine, "%.5f"),
-                    settings_of(configs.front(), configs[i])});
+    rows.push_back({name, figure_text(f.final_loss, "%.4f"), figure_text(f.mean_loss, "%.4f"),
+                    figure_text(f.max_vio, "%.3f"), figure_text(f.tokens_per_s, "%.0f"), figure_text(f.sqnr_db, "%.1f"),
+                    figure_text(f.flip_rate, "%.2f", 100), figure_text(f.rounding_flip_rate, "%.2f", 100),
+                    figure_text(f.gradient_cosine, "%.5f"), differing_settings(configs.front(), configs[i])});
   }
   drop_empty_columns(rows);
   return aligned(rows);
@@ -77,7 +27,7 @@ std::string table(std::span<const HistoryPtr> histories, std::span<const RunConf
 
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
                               double epsilon) {
-  const StepRange window = last_common_steps(histories, kLastSteps);
+  const StepRange window = last_common_steps(histories, kOutcomeSteps);
   if (window.empty()) return {};
   const auto paired = [&](std::size_t i) { return PairedRun{histories[i], same_start(configs.front(), configs[i])}; };
   std::vector<PairedRun> twins;

@@ -24,8 +24,13 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step)
-    : out_(out), terminal_(isatty(fileno(out)) == 1), first_(first_step), end_(end_step) {}
+Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title, double later)
+    : out_(out),
+      terminal_(isatty(fileno(out)) == 1),
+      first_(first_step),
+      end_(end_step),
+      title_(title.empty() ? "" : title + ", "),
+      later_(later) {}
 
 void Progress::show(const TelemetryFrame& frame) {
   const auto now = Clock::now();
@@ -60,12 +65,13 @@ void Progress::finish() {
 }
 
 std::string Progress::line(const TelemetryFrame& frame) const {
-  const double left = static_cast<double>(end_ - frame.step - 1) * seconds_per_step_;
+  const double steps_left = static_cast<double>(end_ - frame.step - 1) + later_ * static_cast<double>(end_ - first_);
+  const double left = steps_left * seconds_per_step_;
   char text[128];
   std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s",
                 static_cast<long long>(frame.step) + 1, static_cast<long long>(end_), frame.ce_loss, tokens_per_s_,
                 duration_text(left).c_str());
-  return terminal_ ? bar(frame.step + 1 - first_) + ' ' + text : text;
+  return terminal_ ? bar(frame.step + 1 - first_) + ' ' + title_ + text : title_ + text;
 }
 
 std::string Progress::bar(std::int64_t steps_done) const {

@@ -12,7 +12,8 @@ namespace moescope {
 
 class Progress {
  public:
-  Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step);
+  // `title` goes before each line: "group 2 of 4". `later`: how often as much again is to be trained after this.
+  Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title = {}, double later = 0);
   void show(const TelemetryFrame& frame);                // after each step
   void finish();                                         // keeps the bar and starts a new line
   double tokens_per_s() const { return tokens_per_s_; }  // since the start, the first step left out
@@ -25,6 +26,8 @@ class Progress {
   std::FILE* out_;
   bool terminal_;
   std::int64_t first_, end_;
+  std::string title_;
+  double later_;
   Clock::time_point after_first_step_{}, shown_{};
   std::int64_t tokens_after_first_step_ = 0;
   double tokens_per_s_ = 0, seconds_per_step_ = 0;

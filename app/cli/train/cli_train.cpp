@@ -17,9 +17,11 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/train/cli_compare.h"
+#include "app/cli/train/cli_outcomes.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
+#include "app/cli/train/cli_train_queue.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "core/config/run_config.h"
@@ -69,6 +71,8 @@ void check_outputs(const TrainOptions& o) {
   };
   check_file("--out", o.out, false);
   check_file("--jsonl", o.jsonl, true);
+  check_table_name(o.table);
+  check_file("--table", o.table, false);
   if (!o.out.empty() && o.out == o.jsonl) throw std::runtime_error("--out and --jsonl are the same file: " + o.out);
   if (o.every > 0 && o.checkpoint.empty())
     throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
@@ -96,6 +100,8 @@ void together(Ranks* ranks, const std::function<void()>& action) {
   sum_over_ranks(ranks, &found, 1);
   if (found > 0) throw std::runtime_error(problem);
 }
+
+constexpr std::size_t kArrayBytes = std::size_t{512} << 20;  // that are kept of each run in memory
 
 // Final figures, over the last steps rather than a single batch.
 struct Tail {
@@ -148,12 +154,28 @@ struct WireTotals {
   }
 };
 
+// False: it could not be written, which stderr says.
+bool write_table(const std::string& path, const std::vector<Outcome>& found, std::FILE* text) {
+  try {
+    write_outcomes(path, found);
+    std::fprintf(text, "table       %s\n", printable(path).c_str());
+    return true;
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "moescope-cli: error: --table %s\n", printable(error.what()).c_str());
+    return false;
+  }
+}
+
 class Training {
  public:
   // `kernels`: what there is to say of those that computed the checkpoint of --resume.
-  Training(const TrainOptions& options, std::vector<Trainer> trainers, std::string kernels, Ranks* ranks)
+  // `baseline`: of the queue in which this is `group`; otherwise nullptr.
+  Training(const TrainOptions& options, std::vector<Trainer> trainers, std::string kernels, Ranks* ranks,
+           const QueuedGroup* group = nullptr, Baseline* baseline = nullptr)
       : o_(options),
         ranks_(ranks),
+        group_(group),
+        baseline_(baseline),
         kernels_(std::move(kernels)),
         lock_step_(std::move(trainers)),
         first_(lock_step_.next_step()),
@@ -161,7 +183,7 @@ class Training {
         text_(!writes()         ? std::fopen("/dev/null", "w")
               : o_.jsonl == "-" ? stderr
                                 : stdout),
-        progress_(text_, first_, end_) {
+        progress_(text_, first_, end_, group ? group->title : "", group ? group->later : 0) {
     if (end_ < first_)
       throw std::runtime_error("--steps " + std::to_string(end_) + ": the checkpoint has already taken " +
                                std::to_string(first_) + " steps; --steps counts from the beginning of the training");
@@ -172,7 +194,7 @@ class Training {
     together(ranks_, [&] {
       checkpoints_.emplace(writes() ? o_.checkpoint : "");
       lines_.emplace(writes() ? o_.jsonl : "");
-      sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "");
+      sink_ = std::make_unique<FrameSink>(writes() ? o_.out : "", group_ ? kQueueArrayBytes : kArrayBytes);
     });
     for (const LockStep::Run& run : lock_step_.runs())
       histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, lock_step_.data().domains())));
@@ -194,6 +216,7 @@ class Training {
     if (lost_ || unwritten_ || !failure_.empty()) return 1;
     return stop_signal() != 0 ? 128 + stop_signal() : 0;
   }
+  std::vector<HistoryPtr> histories() const { return {histories_.begin(), histories_.end()}; }
 
  private:
   bool writes() const { return !ranks_ || ranks_->rank() == 0; }
@@ -208,6 +231,7 @@ class Training {
   const RunConfig& config() const { return lock_step_.runs().front().trainer.config(); }
 
   void introduce() {
+    if (group_) std::fprintf(text_, "\n%s\n", group_->title.c_str());
     std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
     if (ranks_) on += " on each of " + std::to_string(ranks_->size()) + " ranks";
     std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
@@ -260,8 +284,10 @@ class Training {
 
   void take_step(std::int64_t step) {
     whole_ = false;
+    std::vector<int> lost;
     lock_step_.step([&](const TelemetryFrame& frame) {
       if (frame.run == 0) {
+        if (baseline_) baseline_->check(frame);
         wire_.add(frame, config());
         tail_.add(frame);
         progress_.show(frame);
@@ -270,15 +296,26 @@ class Training {
       sink_->publish(frame);
       if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
       if (loss_is_not_finite(frame)) {
-        lost_ = true;
+        // One candidate of many ends alone.
+        if (group_ && frame.run != 0)
+          lost.push_back(frame.run);
+        else
+          lost_ = true;
         sink_->publish(Marker{frame.run, step, "event", "the loss is NaN or infinite"});
       }
       lines_->write(frame);
       return true;
     });
     whole_ = true;
+    for (const int run : lost) end_candidate(run, step);
     look_after_outputs();
     if (o_.every > 0 && (step + 1) % o_.every == 0 && step + 1 < end_ && !lost_) save_checkpoint(false);
+  }
+
+  void end_candidate(int run, std::int64_t step) {
+    say(lock_step_.find(run)->config().name + ": the loss is NaN or infinite at step " + std::to_string(step) +
+        "; the others go on without it");
+    lock_step_.remove(run);
   }
 
   void save_checkpoint(bool last) {
@@ -355,17 +392,25 @@ class Training {
                    checkpoint.empty() ? "none could be written" : (checkpoint + ", no later one").c_str());
     else if (!checkpoint.empty())
       std::fprintf(text_, "checkpoint  %s\n", checkpoint.c_str());
-    if (histories_.size() > 1) {
-      std::vector<RunConfig> configs;
-      for (const LockStep::Run& run : lock_step_.runs()) configs.push_back(run.trainer.config());
-      const std::vector<HistoryPtr> histories(histories_.begin(), histories_.end());
-      std::fprintf(text_, "\n%s", printable_lines(comparison_report(histories, configs, o_.epsilon)).c_str());
-    }
+    if (histories_.size() > 1 && !group_) compare();
     std::fflush(text_);
+  }
+
+  void compare() {
+    std::vector<RunConfig> configs;
+    std::vector<ComparedRun> runs;
+    for (const LockStep::Run& run : lock_step_.runs()) {
+      configs.push_back(run.trainer.config());
+      runs.push_back({configs.back(), histories_[runs.size()]});
+    }
+    std::fprintf(text_, "\n%s", printable_lines(comparison_report(histories(), configs, o_.epsilon)).c_str());
+    if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, outcomes(runs), text_);
   }
 
   const TrainOptions& o_;
   Ranks* ranks_;  // nullptr: one process
+  const QueuedGroup* group_;
+  Baseline* baseline_;
   std::string kernels_;
   LockStep lock_step_;
   std::int64_t first_, end_;
@@ -414,6 +459,38 @@ void use_matrix_units(const std::string& choice) {
     throw std::runtime_error("--matrix-units: " + problem);
 }
 
+// Prints the outcomes of the groups that finished. Returns the exit status, `status` unless the table cannot be
+// written.
+int report(const TrainOptions& o, const TrainQueue& queue, int status) {
+  const std::vector<Outcome> found = queue.outcomes();
+  std::printf("\n%s", printable_lines(outcomes_report(found)).c_str());
+  if (!queue.done())
+    std::printf("Candidates that wait are trained by the same command%s.\n",
+                o.out.empty() ? "" : " with --continue, which keeps the groups that are finished");
+  if (!o.table.empty() && !write_table(o.table, found, stdout) && status == 0) status = 1;
+  std::fflush(stdout);
+  return status;
+}
+
+void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
+  TrainQueue queue(o, runs);
+  for (const QueuedGroup& group : queue.groups())
+    if (group.histories.empty()) check_outputs(group.options);
+  int status = 0;
+  for (QueuedGroup& group : queue.groups()) {
+    if (!group.histories.empty()) {
+      std::printf("%s: finished before, %s\n", group.title.c_str(), printable(group.options.out).c_str());
+      continue;
+    }
+    std::vector<Trainer> trainers(group.runs.begin(), group.runs.end());
+    Training training(group.options, std::move(trainers), "", nullptr, &group, &queue.baseline());
+    status = training.run();
+    if (status != 0) break;
+    group.histories = training.histories();
+  }
+  if (const int end = report(o, queue, status); end != 0) throw ExitStatus{end};
+}
+
 // All ranks have the same errors; one prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
@@ -423,14 +500,23 @@ void train(const TrainOptions& options) {
   if (ranks && options.threads == 0) share_cores(*ranks);
   const bool writes = !ranks || ranks->rank() == 0;
   try {
+    std::vector<RunConfig> configs;
+    if (options.resume.empty()) configs = fresh_configs(options);
+    if (configs.size() > kMaxRuns) return train_groups(options, configs);
     together(ranks.get(), [&] {
       if (writes) check_outputs(options);
     });
+    if (options.continues)
+      throw std::runtime_error(
+          "--continue: goes with more than three twins, which train in groups; a single group "
+          "continues from --checkpoint with --resume");
+    if (!options.table.empty() && options.resume.empty() && configs.size() < 2)
+      throw std::runtime_error("--table " + options.table + ": needs --compare or a config with [[compare]] tables");
     std::vector<Trainer> trainers;
     if (!options.resume.empty()) {
       trainers = resumed_trainers(options, ranks.get());
     } else {
-      for (const RunConfig& config : fresh_configs(options)) {
+      for (const RunConfig& config : configs) {
         if (ranks) check_ranks(config, ranks->size());
         trainers.emplace_back(config, ranks.get());
       }
@@ -456,6 +542,10 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
+      "  moescope-cli train --config many.toml --steps 300 --out many.moescope --table many.csv   up to sixteen "
+      "[[compare]]\n"
+      "  moescope-cli train --config many.toml --steps 300 --out many.moescope --table all.csv --continue   after a "
+      "stop\n"
       "  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope --serve 5000\n"
       "The published check that MXFP8 trains like BF16, at a small scale (1,500 steps, three models: minutes to an "
       "hour),\n"

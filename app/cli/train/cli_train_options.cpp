@@ -1,5 +1,6 @@
 #include "app/cli/train/cli_train_options.h"
 
+#include "core/config/candidates.h"
 #include "core/config/run_config.h"
 
 namespace moescope {
@@ -65,7 +66,10 @@ void add_train_options(Command& sub, TrainOptions& o) {
              "Resume from the newest checkpoint in this folder, with its config, bit-identically");
   sub.option("--compare", o.compare,
              "KEY=VALUE[,KEY=VALUE...]: train a twin that differs in this, in lock-step on the same batches, and "
-             "report the difference at the end; may be repeated, up to three twins")
+             "report the difference at the end; may be repeated, up to " +
+                 std::to_string(kMaxCandidates) +
+                 " twins. More than three train in groups, one after the other, each beside run A; --out then names "
+                 "one recording a group, NAME-1.moescope, NAME-2.moescope, ...")
       .repeatable();
   sub.option(
       "--noise-twin", o.noise_twin,
@@ -77,7 +81,14 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--epsilon", o.epsilon,
              "A comparison reports the first step with a larger loss difference than this (default: 0.05)")
       .range(0.0, 100.0);
-  sub.option("--overwrite", o.overwrite, "Replace existing files");
+  sub.option("--table", o.table,
+             "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and "
+             "verdict, gradient error, flips, underflow, MaxVio, tokens/s");
+  const Option overwrite = sub.option("--overwrite", o.overwrite, "Replace existing files");
+  sub.option("--continue", o.continues,
+             "With more than three twins: keep the groups whose recordings an earlier start of this command "
+             "finished, and train the others")
+      .excludes(overwrite);
 }
 
 }  // namespace moescope

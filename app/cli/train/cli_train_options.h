@@ -11,7 +11,7 @@
 namespace moescope {
 
 struct TrainOptions {
-  std::string preset, config, data, precision, out, jsonl, checkpoint, resume;
+  std::string preset, config, data, precision, out, jsonl, checkpoint, resume, table;
   std::vector<std::string> set, compare;
   std::int64_t steps = 0, seed = 0, every = 0;
   std::string all_to_all;  // empty: flat
@@ -19,7 +19,7 @@ struct TrainOptions {
   std::string matrix_units;
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
   double epsilon = kGapEpsilon;
-  bool overwrite = false, noise_twin = false, perturbed_twin = false;
+  bool overwrite = false, continues = false, noise_twin = false, perturbed_twin = false;
   bool compares() const { return !compare.empty() || noise_twin || perturbed_twin; }
   bool has_data = false, has_seed = false, has_steps = false;
 };

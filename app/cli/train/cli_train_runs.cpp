@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/config/candidates.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/lock_step.h"
@@ -133,9 +134,9 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
   for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
   if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
   if (o.perturbed_twin) twins.push_back(perturbed_twin(configs.front()));
-  if (configs.size() + twins.size() > kMaxRuns)
-    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size()) + " runs, allowed are " +
-                             std::to_string(kMaxRuns) + " with the one they are compared with");
+  if (configs.size() + twins.size() > 1 + kMaxCandidates)
+    throw std::runtime_error("--compare: " + std::to_string(configs.size() + twins.size() - 1) +
+                             " twins, allowed are " + std::to_string(kMaxCandidates));
   for (RunConfig& twin : twins) {
     for (const RunConfig& other : configs)
       if (difference(twin, other).empty())

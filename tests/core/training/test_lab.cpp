@@ -10,6 +10,7 @@
 #include "core/telemetry/recording/notes.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
+#include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lab.h"
 #include "tests/support/lab_steps.h"
 
@@ -496,6 +497,34 @@ TEST(Lab, ManyThreadsMayAskAtOnce) {
   EXPECT_EQ(std::ranges::count(markers, "change", &Marker::kind), 80);
   EXPECT_GE(std::ranges::count(markers, kNoteKind, &Marker::kind), 1) << "one a step: the last one stays";
   EXPECT_EQ(lab.status().error, "");
+}
+
+TEST(CandidateGroups, BeginWithRunAAndHoldEveryCandidateOnce) {
+  std::vector<RunConfig> runs = {one_layer("a")};
+  for (int i = 0; i < 16; ++i) runs.push_back(one_layer(("c" + std::to_string(i)).c_str()));
+  const auto groups = candidate_groups(runs);
+  ASSERT_EQ(groups.size(), 6u);
+  std::vector<std::string> names;
+  for (const auto& group : groups) {
+    EXPECT_LE(group.size(), static_cast<std::size_t>(kMaxRuns));
+    EXPECT_EQ(group.front().name, "a");
+    for (std::size_t i = 1; i < group.size(); ++i) names.push_back(group[i].name);
+  }
+  ASSERT_EQ(names.size(), 16u);
+  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], runs[i + 1].name);
+}
+
+TEST(CandidateGroups, BaselineOfOtherBitsIsRefused) {
+  Baseline baseline;
+  TelemetryFrame frame;
+  frame.ce_loss = 2;
+  frame.grad_norm = 1;
+  baseline.check(frame);
+  EXPECT_NO_THROW(baseline.check(frame)) << "the next group";
+  frame.grad_norm = std::nextafter(1.0f, 2.0f);
+  EXPECT_THROW(baseline.check(frame), std::runtime_error);
+  frame.step = 2;
+  EXPECT_THROW(baseline.check(frame), std::runtime_error) << "step 1 is missing";
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+#include "app/cli/train/cli_outcomes.h"
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "app/cli/cli_json.h"
+#include "app/cli/train/text_columns.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/frame/words.h"
+
+namespace moescope {
+namespace {
+
+// Of the files: the unit is in the key.
+struct FigureColumn {
+  const char* key;
+  float (*value)(const Outcome&);
+};
+constexpr FigureColumn kFigureColumns[] = {
+    {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
+    {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
+    {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }},
+    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half; }},
+    {"gap_that_matters_nats", [](const Outcome& o) { return o.conclusion.matters; }},
+    {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }},
+    {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }},
+    {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }},
+    {"underflow_share", [](const Outcome& o) { return o.costs.flushed; }},
+    {"max_vio", [](const Outcome& o) { return o.figures.max_vio; }},
+    {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
+};
+
+std::string underflow_place(const Outcome& outcome) {
+  return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.where);
+}
+
+std::string quoted(const std::string& text) {
+  std::string cell = "\"";
+  for (const char c : text) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + '"';
+}
+
+std::vector<TextRow> table_of(std::span<const Outcome> outcomes) {
+  std::vector<TextRow> rows = {{"candidate", "loss", "mean loss", "gap to A", "+-", "verdict", "gradient error %",
+                                "flips %", "by rounding %", "underflow %", "MaxVio", "tokens/s", "group",
+                                "differs in"}};
+  for (const Outcome& o : outcomes)
+    rows.push_back({o.name, figure_text(o.figures.final_loss, "%.4f"), figure_text(o.figures.mean_loss, "%.4f"),
+                    figure_text(o.conclusion.gap, "%+.4f"), figure_text(o.conclusion.half, "%.4f"), verdict_words(o),
+                    figure_text(o.costs.gradient_error, "%.2f", 100), figure_text(o.figures.flip_rate, "%.2f", 100),
+                    figure_text(o.costs.flips, "%.2f", 100), figure_text(o.costs.flushed, "%.2f", 100),
+                    figure_text(o.figures.max_vio, "%.3f"), figure_text(o.figures.tokens_per_s, "%.0f"),
+                    o.differs.empty() ? "all" : std::to_string(o.group), o.differs});
+  drop_empty_columns(rows);
+  return rows;
+}
+
+}  // namespace
+
+std::string outcomes_report(std::span<const Outcome> outcomes) {
+  if (outcomes.empty()) return {};
+  std::string text = "Outcomes, losses in nats/token; loss, flips and speed over the last " +
+                     std::to_string(kOutcomeSteps) + " steps, the rest as last measured\n" +
+                     aligned(table_of(outcomes));
+  bool judged = false;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.conclusion.text.empty()) continue;
+    judged |= outcome.conclusion.twins > 0;
+    if (!outcome.noise_twin) text += outcome.conclusion.text + '\n';
+  }
+  text +=
+      "All groups read the same batches and trained run A to the same bits, so that candidates of different groups "
+      "compare.\n"
+      "Gaps are means of paired losses over the last half of the steps";
+  if (!judged) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
+  return text + ", with 95 % intervals by the noise twins; " + to_string(ConfigValue(100 * kMatters)) +
+         " % of run A's loss counts as a difference that matters.\n";
+}
+
+std::string outcomes_csv(std::span<const Outcome> outcomes) {
+  std::string text = "candidate,differs_in,group,verdict,steps,first_judged_step,last_judged_step";
+  for (const FigureColumn& column : kFigureColumns) text += std::string(",") + column.key;
+  text += ",underflow_at\n";
+  for (const Outcome& o : outcomes) {
+    const StepRange judged = o.conclusion.steps;
+    text += quoted(o.name) + ',' + quoted(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
+    text += (o.waits ? "" : std::to_string(o.figures.steps)) + ',';
+    text += judged.empty() ? "," : std::to_string(judged.first) + ',' + std::to_string(judged.last);
+    for (const FigureColumn& column : kFigureColumns) {
+      const float value = column.value(o);
+      text += ',' + (is_missing(value) ? "" : formatted("%.9g", static_cast<double>(value)));
+    }
+    text += ',' + quoted(underflow_place(o)) + '\n';
+  }
+  return text;
+}
+
+std::string outcomes_json(std::span<const Outcome> outcomes) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Outcome& o : outcomes) {
+    nlohmann::ordered_json row = {
+        {"candidate", o.name}, {"differs_in", o.differs}, {"group", o.group}, {"verdict", verdict_words(o)}};
+    if (!o.waits) row["steps"] = o.figures.steps;
+    if (const StepRange judged = o.conclusion.steps; !judged.empty()) row["judged_steps"] = {judged.first, judged.last};
+    for (const FigureColumn& column : kFigureColumns)
+      row[column.key] = number_or_null(static_cast<double>(column.value(o)));
+    row["underflow_at"] = underflow_place(o);
+    row["conclusion"] = o.conclusion.text;
+    rows.push_back(std::move(row));
+  }
+  return rows.dump(2) + '\n';
+}
+
+void check_table_name(const std::string& path) {
+  if (!path.empty() && !path.ends_with(".csv") && !path.ends_with(".json"))
+    throw std::runtime_error("--table " + path + ": expected a name that ends in .csv or .json");
+}
+
+void write_outcomes(const std::string& path, std::span<const Outcome> outcomes) {
+  write_whole_file(path, path.ends_with(".json") ? outcomes_json(outcomes) : outcomes_csv(outcomes));
+}
+
+}  // namespace moescope

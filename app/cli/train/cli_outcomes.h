@@ -1,0 +1,20 @@
+// The table of outcomes of a comparison: on the terminal, as CSV and as JSON.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/training/lab/outcomes.h"
+
+namespace moescope {
+
+// The table and, below it, a sentence for each candidate that trained.
+std::string outcomes_report(std::span<const Outcome> outcomes);
+std::string outcomes_csv(std::span<const Outcome> outcomes);
+std::string outcomes_json(std::span<const Outcome> outcomes);
+
+// Throws std::runtime_error unless `path` ends in .csv or .json.
+void check_table_name(const std::string& path);
+void write_outcomes(const std::string& path, std::span<const Outcome> outcomes);
+
+}  // namespace moescope

@@ -1,0 +1,78 @@
+#include "core/training/lab/outcomes.h"
+
+#include <algorithm>
+#include <array>
+
+namespace moescope {
+namespace {
+
+Outcome outcome_of(const ComparedRun& a, const ComparedRun& run, std::span<const PairedRun> twins, double matters) {
+  Outcome outcome;
+  outcome.name = run.config.name;
+  outcome.differs = differing_settings(a.config, run.config);
+  outcome.group = run.group;
+  outcome.waits = !a.history || !run.history;
+  outcome.noise_twin = is_noise_twin(a.config, run.config);
+  if (outcome.waits) return outcome;
+  const std::array<HistoryPtr, 2> pair = {a.history, run.history};
+  const StepRange window = last_common_steps(pair, kOutcomeSteps);
+  outcome.figures = run_figures(*run.history, window);
+  if (window.empty()) return outcome;
+  outcome.costs = format_costs(*run.history, window.last);
+  if (&run != &a)
+    outcome.conclusion = conclude(a.history, {run.history, same_start(a.config, run.config)}, twins, matters);
+  return outcome;
+}
+
+}  // namespace
+
+std::string differing_settings(const RunConfig& first, const RunConfig& config) {
+  std::string text;
+  for (const ConfigDifference& found : difference(first, config))
+    text += (text.empty() ? "" : ", ") + found.key + " = " + found.b;
+  return text;
+}
+
+std::vector<Outcome> outcomes(std::span<const ComparedRun> runs, double matters) {
+  std::vector<Outcome> found;
+  if (runs.empty()) return found;
+  const ComparedRun& a = runs.front();
+  std::vector<PairedRun> twins;
+  for (const ComparedRun& run : runs.subspan(1))
+    if (run.history && is_noise_twin(a.config, run.config))
+      twins.push_back({run.history, same_start(a.config, run.config)});
+  for (const ComparedRun& run : runs) found.push_back(outcome_of(a, run, twins, matters));
+  std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {
+    const float gap = one.conclusion.gap, next = other.conclusion.gap;
+    if (is_missing(gap) || is_missing(next)) return !is_missing(gap) && is_missing(next);
+    return gap < next;
+  });
+  return found;
+}
+
+std::string verdict_words(const Outcome& outcome) {
+  if (outcome.waits) return "waiting";
+  if (outcome.differs.empty()) return "run A";
+  if (outcome.noise_twin) return "noise twin";
+  switch (outcome.conclusion.verdict) {
+    case Verdict::too_short:
+      return "too short";
+    case Verdict::lost:
+      return "lost";
+    case Verdict::identical:
+      return "identical";
+    case Verdict::no_twin:
+      return "no twin";
+    case Verdict::equal:
+      return "equal";
+    case Verdict::unclear:
+      return "unclear";
+    case Verdict::worse:
+      return "worse";
+    case Verdict::better:
+      return "better";
+  }
+  return {};
+}
+
+}  // namespace moescope
