@@ -1,7 +1,7 @@
 # Checkers run on the reference data in tests/golden; `path` is relative to that folder.
 function(add_golden_test name checker path)
   add_test(NAME ${name} COMMAND ${checker} ${CMAKE_CURRENT_SOURCE_DIR}/golden/${path})
-  set_tests_properties(${name} PROPERTIES LABELS golden TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS golden TIMEOUT ${long_seconds})
 endfunction()
 
 add_golden_test(golden_mx golden_mx mx)
@@ -16,4 +16,4 @@ foreach(set tiny mid softmax_aux wide)
 endforeach()
 add_test(NAME golden_volumes_corrupt COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/golden/corrupt_volumes.py
   $<TARGET_FILE:golden_volumes> ${CMAKE_CURRENT_SOURCE_DIR}/golden/volumes/16b_16_ranks_skewed.safetensors)
-set_tests_properties(golden_volumes_corrupt PROPERTIES LABELS golden TIMEOUT 600)
+set_tests_properties(golden_volumes_corrupt PROPERTIES LABELS golden TIMEOUT ${long_seconds})
