@@ -83,8 +83,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   CLI::App app{
       "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
-      "counts "
-      "and predicts cluster communication."};
+      "counts and predicts cluster communication."};
   app.name("moescope-cli");
   app.set_version_flag("--version", "moescope-cli " MOESCOPE_VERSION);
   app.require_subcommand(1);

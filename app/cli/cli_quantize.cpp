@@ -440,8 +440,7 @@ void add_quantize_command(CLI::App& app) {
                  "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
   command.footer(
       "The last two axes of a tensor are a matrix; leading ones (experts) count matrices that are quantized each on "
-      "its "
-      "own.\nExamples:\n"
+      "its own.\nExamples:\n"
       "  moescope-cli quantize weights.safetensors\n"
       "  moescope-cli quantize weights.safetensors --format nvfp4 --axis both\n"
       "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"

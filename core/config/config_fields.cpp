@@ -155,10 +155,9 @@ void add_run(std::vector<ConfigField>& t) {
   t.push_back(field<&RunConfig::perturbation>(
       "perturbation", "Run", "Perturbation", "", {0, kMaxSeed},
       "0: none. Any other number moves every initial weight up or down by one unit in its last place, by a choice of "
-      "its "
-      "own. Training is chaotic: from so small a difference two runs drift apart, and a twin that differs only in this "
-      "shows how far by chaos alone, without the luck of another start. It is what repeated runs on a GPU differ by, "
-      "whose sums come in any order."));
+      "its own. Training is chaotic: from so small a difference two runs drift apart, and a twin that differs only in "
+      "this shows how far by chaos alone, without the luck of another start. It is what repeated runs on a GPU differ "
+      "by, whose sums come in any order."));
 }
 
 void add_model_shape(std::vector<ConfigField>& t) {
@@ -221,8 +220,7 @@ void add_attention(std::vector<ConfigField>& t) {
   t.push_back(field<s, &ModelConfig::kv_lora_rank>(
       "model.kv_lora_rank", kGroup, "Key-value latent (kv_lora_rank)", "features", {1, 8192},
       "Keys and values of all heads are unpacked from one latent vector of this length: the idea of MLA, since only "
-      "the "
-      "latent must be cached when text is generated. DeepSeek-V3: 512. Too small a latent costs loss."));
+      "the latent must be cached when text is generated. DeepSeek-V3: 512. Too small a latent costs loss."));
   t.push_back(field<s, &ModelConfig::qk_nope_head_dim>(
       "model.qk_nope_head_dim", kGroup, "Head width without position", "features", {1, 512},
       "Part of each head's query and key that carries content only. DeepSeek-V3: 128."));
@@ -283,29 +281,25 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "router.balance_rule", kGroup, "Bias rule", "", kNone,
       "How expert_bias moves after each step. sign: by the bias update rate against the load (DeepSeek-V3, "
       "arXiv:2408.15664), over many steps. quantile_batch: at once to where each expert would have got its share of "
-      "this "
-      "batch, by quantiles of a histogram of 1000 bins (Kimi K3, TorchTitan's QuantileBalancer); needs sigmoid scores. "
-      "quantile_microbatch: the same for each sequence, exactly and on the router's outputs in place of the scores, "
-      "averaged over the batch (Megatron-LM's qb_beta with its sign turned, one sequence being its microbatch); "
-      "biases, "
-      "margins and cutoffs are then in units of router outputs. Neither quantile works with expert groups, forced "
-      "balance or gate noise.")));
+      "this batch, by quantiles of a histogram of 1000 bins (Kimi K3, TorchTitan's QuantileBalancer); needs sigmoid "
+      "scores. quantile_microbatch: the same for each sequence, exactly and on the router's outputs in place of the "
+      "scores, averaged over the batch (Megatron-LM's qb_beta with its sign turned, one sequence being its "
+      "microbatch); biases, margins and cutoffs are then in units of router outputs. Neither quantile works with "
+      "expert groups, forced balance or gate noise.")));
   t.push_back(live(field<s, &RouterConfig::quantile_ema>(
       "router.quantile_ema", kGroup, "Memory of the quantile", "", {0, 0.9999},
       "Only with quantile_microbatch: the share of the old bias that stays at each step. Megatron-LM's default is 0: "
-      "the "
-      "biases fit the last batch. 0.9 averages over about 10 steps, and takes as long to balance at the start.")));
+      "the biases fit the last batch. 0.9 averages over about 10 steps, and takes as long to balance at the start.")));
   t.push_back(live(field<s, &RouterConfig::bias_update_rate>(
       "router.bias_update_rate", kGroup, "Bias update rate", "", {0, 1},
       "The sign rule balances without a loss: after each step an overloaded expert's bias falls by this much and an "
-      "underloaded "
-      "one's rises; the bias only shifts which experts are chosen, never the mixing weights. DeepSeek-V3: 0.001. 0.1 "
-      "oscillates: MaxVio of the batch stays high while MaxVio over the window is low. 0: biases stay as they are.")));
+      "underloaded one's rises; the bias only shifts which experts are chosen, never the mixing weights. DeepSeek-V3: "
+      "0.001. 0.1 oscillates: MaxVio of the batch stays high while MaxVio over the window is low. 0: biases stay as "
+      "they are.")));
   t.push_back(live(field<s, &RouterConfig::bias_centring>(
       "router.bias_centring", kGroup, "Centre bias updates", "", kNone,
       "Subtract the mean of each bias update, as TorchTitan does, so that the biases do not drift together. The choice "
-      "of "
-      "experts is the same either way. false: exactly as in arXiv:2408.15664.")));
+      "of experts is the same either way. false: exactly as in arXiv:2408.15664.")));
   t.push_back(live(field<s, &RouterConfig::aux_mode>(
       "router.aux_mode", kGroup, "Auxiliary loss", "", kNone,
       "Loss that penalises uneven load. sequence: load counted within each sequence (DeepSeek-V3, beside the bias); "
@@ -560,10 +554,9 @@ void add_rest(std::vector<ConfigField>& t) {
       "data.generator", "Data", "Built-in text", "", kNone,
       "Text that the program writes itself where no file is given. passages: ten domains, from prose, code and "
       "arithmetic to Morse; one expert learns them about as well as eight. facts: ten languages, Q to Z, of the same "
-      "59 "
-      "symbols. The language's letter and a symbol alternate, and in every language each symbol has another successor: "
-      "590 facts to know by heart, and a use for many experts. One symbol in a hundred is random, so no model gets "
-      "below 0.048 nats/byte."));
+      "59 symbols. The language's letter and a symbol alternate, and in every language each symbol has another "
+      "successor: 590 facts to know by heart, and a use for many experts. One symbol in a hundred is random, so no "
+      "model gets below 0.048 nats/byte."));
   t.push_back(field<d, &DataConfig::batch>(
       "data.batch", "Data", "Sequences per step", "sequences", {1, 4096},
       "Sequences in one batch. DeepSeek-V3: 15360. More tokens a step mean smoother gradients and less noise in the "
@@ -581,8 +574,7 @@ void add_rest(std::vector<ConfigField>& t) {
       "data.held_out", "Data", "Held out for validation", "share", {0, 0.5},
       "Share of each of your own texts, at its end, that is never trained on: the validation loss is measured there. "
       "0: none, and no validation loss. The built-in generators write text of their own for it, whatever this says; "
-      "that "
-      "of facts is about the same facts."));
+      "that of facts is about the same facts."));
   constexpr auto p = &RunConfig::parallel;
   t.push_back(
       field<p, &ParallelConfig::ranks>("parallel.ranks", "All-to-all", "Virtual ranks", "ranks", {1, 256},
@@ -592,8 +584,7 @@ void add_rest(std::vector<ConfigField>& t) {
   t.push_back(field<p, &ParallelConfig::ranks_per_node>(
       "parallel.ranks_per_node", "All-to-all", "Ranks per node", "ranks", {1, 256},
       "Ranks that share a fast link (NVLink): 8 in most machines. Copies to other nodes go over the slower network, "
-      "where "
-      "DeepEP sends one copy per node instead of one per chosen expert."));
+      "where DeepEP sends one copy per node instead of one per chosen expert."));
   t.push_back(live(field<p, &ParallelConfig::placement>(
       "parallel.placement", "All-to-all", "Expert placement", "", kNone,
       "Which expert is on which virtual rank, for counting: contiguous (in order); random; balanced (by the rule of "
@@ -624,8 +615,8 @@ void add_rest(std::vector<ConfigField>& t) {
       "telemetry.validation_every", "Telemetry", "Validation loss every", "steps", {0, 10000},
       "Steps between losses of four fixed batches that are never trained on, the same for any seed. Always the same "
       "text, they show a difference of two runs without the swings from batch to batch. Each costs four forward "
-      "passes; "
-      "the training itself is not affected. Of your own text a part must be held out (data.held_out). 0: never.")));
+      "passes; the training itself is not affected. Of your own text a part must be held out (data.held_out). 0: "
+      "never.")));
   t.push_back(field<v, &TelemetryConfig::window>(
       "telemetry.window", "Telemetry", "Window of balance", "steps", {2, 10000},
       "Steps that windowed MaxVio and dead experts are computed over. A batch alone shows sampling noise; high in the "

@@ -33,8 +33,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"mxfp8_payload", Source::run, "%", "bytes of a token's row in MXFP8 over its bytes in BF16"},
     {"placed_max_over_mean", Source::run, "",
      "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
-     "no "
-     "replicas)"},
+     "no replicas)"},
     {"domain_bits", Source::run, "bits",
      "mutual information between a slot's domain and its expert, sum p(d,e) log2(p(d,e) / (p(d) p(e))): 0 when no "
      "expert prefers a domain"},

@@ -206,9 +206,8 @@ QString LoadDifferencePanel::explain() const {
             "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in A. "
             "The list at the top shows either run's own load instead.</p><p><b>Reading it.</b> The mean over all cells "
             "is given above for every run: if it is that of a noise twin, which differs by chance alone, the "
-            "difference "
-            "is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs use that "
-            "expert differently; experts of runs with other initial weights are unrelated.</p>") +
+            "difference is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs "
+            "use that expert differently; experts of runs with other initial weights are unrelated.</p>") +
          metricCards({"utilisation"});
 }
 

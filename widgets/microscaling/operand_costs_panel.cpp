@@ -211,9 +211,8 @@ QString OperandCostsPanel::costliest() const {
   if (worst == rows.end())
     return tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun())).toHtmlEscaped();
   if (!(worst->share > 0)) return tr("Quantization loses nothing here").toHtmlEscaped();
-  return tr("<b>%1</b> costs most in %2: SQNR %3 dB, %4 flushed to zero, %5 clipped; %6 of the rounding error of all "
-            "%7 "
-            "operands")
+  return tr("<b>%1</b> costs most in %2: SQNR %3 dB, %4 flushed to zero, %5 clipped; %6 of the rounding error "
+            "of all %7 operands")
       .arg(placeName(worst->place).toHtmlEscaped(), runLabel(*selection_, shownRun()).toHtmlEscaped(),
            formatValue(worst->sqnr_db, 3), formatPercent(worst->flushed), formatPercent(worst->clipped),
            formatPercent(worst->share))
@@ -248,8 +247,7 @@ QString OperandCostsPanel::status() const {
 QString OperandCostsPanel::csv() const {
   QString text = QStringLiteral(
       "step,layer,class,weight,operand,direction,format,SQNR [dB],underflow [%],clipped [%],share of the rounding "
-      "error, "
-      "modelled [%]\n");
+      "error, modelled [%]\n");
   const auto frame = frameOf(shownRun());
   if (!frame) return text;
   const auto percent = [](float share) { return std::isnan(share) ? QString() : QString::number(100 * share, 'g', 6); };
@@ -270,14 +268,13 @@ QString OperandCostsPanel::csv() const {
 QString OperandCostsPanel::explain() const {
   return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
             "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
-            "it. "
-            "Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the forward "
-            "pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's relative "
-            "error is the sum of its operands', and errors of roundings are nearly independent, so that their squares "
-            "add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the gradient "
-            "passes through them: what the gradient really lost is in Gradient error, measured.</p><p>A click chooses "
-            "the tensor for the other panels, Enter or a double click captures it and opens it down to the bits of a "
-            "block.</p>") +
+            "it. Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the "
+            "forward pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's "
+            "relative error is the sum of its operands', and errors of roundings are nearly independent, so that their "
+            "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
+            "gradient passes through them: what the gradient really lost is in Gradient error, measured.</p><p>A click "
+            "chooses the tensor for the other panels, Enter or a double click captures it and opens it down to the "
+            "bits of a block.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped"});
 }
 

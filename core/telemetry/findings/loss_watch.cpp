@@ -222,8 +222,7 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
       " nats/token; over the 100 steps up to step " + grouped(lowest_step_) + " it was " + decimal(lowest_, 3) + ".";
   finding.why =
       "Either what is read has changed, so that the two cannot be compared, or what was learnt is lost: a learning "
-      "rate "
-      "that is too high does this without a NaN.";
+      "rate that is too high does this without a NaN.";
   out.push_back(std::move(finding));
 }
 

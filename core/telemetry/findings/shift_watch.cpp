@@ -169,8 +169,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
                  returned + " steps.";
   finding.why =
       "Where the sign rule balances, expert_bias moves by its rate in each step, whatever the distance: this layer's "
-      "scores now "
-      "prefer a few experts by more than it has made up for, or by a gap that grows as fast.";
+      "scores now prefer a few experts by more than it has made up for, or by a gap that grows as fast.";
   return finding;
 }
 

@@ -119,8 +119,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 7> kFrameFigures = {{
       7},
      {"val_loss", "Validation loss", "nats/token",
       "mean over the tokens of four fixed batches, which are never trained on, of -ln p(next token), by the weights "
-      "after "
-      "the step",
+      "after the step",
       "Falls with the training loss, without its swings from batch to batch: always the same text.",
       "Stays behind while the training loss falls: the model learns the text by heart. Rises: stop.",
       "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},

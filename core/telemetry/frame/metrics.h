@@ -83,8 +83,7 @@ inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
       "A few per cent in 8 bits, some ten in 4: the formats decide choices that are nearly ties; the drift of the "
       "runs' weights has no part in it.",
       "High or growing with the layers: the formats' errors reach the router. Where its gate is quantized, too, "
-      "compare "
-      "with it in fp32.",
+      "compare with it in fp32.",
       "precision.router_gate, precision.experts, telemetry.gradient_every",
       "set of chosen experts compared token by token with the FP32 pass that gives the gradients"}},
 }};

@@ -1,0 +1,155 @@
+// What those need who do not see the screen or use no mouse, and names that are one of a kind.
+#include <QAccessible>
+#include <QDockWidget>
+#include <QRegularExpression>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/look/theme.h"
+#include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "tests/support/open_window.h"
+#include "tests/support/synthetic_run.h"
+#include "widgets/plots/matrix_plot.h"
+
+using namespace moescope;
+
+namespace {
+
+QString describeControl(const QWidget* control) {
+  return QString("%1 \"%2\" in %3")
+      .arg(control->metaObject()->className(),
+           control->accessibleName().isEmpty() ? control->objectName() : control->accessibleName(),
+           control->parentWidget()->metaObject()->className());
+}
+
+}  // namespace
+
+class AccessibilityTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() { useFolderOfTest(home_); }
+  void init() { useSettingsOfTest(home_); }
+
+  void everyPlotHasANameAndAValueForScreenReaders() {
+    MainWindow window(false);
+    window.resize(1600, 1000);
+    window.show();
+    SyntheticRun run(SyntheticShape{.specialise_every = 1}), twin(SyntheticShape{.specialise_every = 1});
+    run.append(30);
+    twin.append(30);
+    window.selection()->setHistories({run.history(), twin.history()});
+    int plots = 0, with_figures = 0;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      for (Panel* panel : workspace->panels()) {
+        panel->grab();  // fills its plots
+        for (PlotFrame* plot : panel->findChildren<PlotFrame*>()) {
+          if (!plot->isVisibleTo(panel)) continue;  // behind another page
+          const QByteArray where = (panel->title() + ", " + plot->metaObject()->className()).toUtf8();
+          QAccessibleInterface* told = QAccessible::queryAccessibleInterface(plot);
+          QVERIFY2(told && told->role() == QAccessible::Chart, where);
+          QVERIFY2(!told->text(QAccessible::Name).isEmpty(), where);
+          QVERIFY2(!told->text(QAccessible::Value).isEmpty(), where);
+          QCOMPARE(told->text(QAccessible::Description), told->text(QAccessible::Value));
+          ++plots;
+          with_figures += plot->notice().isEmpty();
+        }
+      }
+    }
+    QVERIFY2(plots > 40, qPrintable(QString::number(plots)));
+    QVERIFY2(with_figures > plots / 2, qPrintable(QString::number(with_figures)));
+
+    // What is under the mouse or the keyboard cursor.
+    window.workspaces()->bringUp("router");
+    auto* cells = window.findChild<QDockWidget*>("dock_router_load")->findChild<MatrixPlot*>();
+    window.selection()->setLayer(2);
+    window.selection()->setExpert(4);
+    cells->grab();
+    QAccessibleInterface* told = QAccessible::queryAccessibleInterface(cells);
+    QTest::keyClick(cells, Qt::Key_Right);
+    QVERIFY2(told->text(QAccessible::Value).contains("xpert 5"), qPrintable(told->text(QAccessible::Value)));
+  }
+
+  void focusIsSeenOnEveryControl_data() {
+    QTest::addColumn<bool>("dark");
+    QTest::newRow("light") << false;
+    QTest::newRow("dark") << true;
+  }
+
+  void focusIsSeenOnEveryControl() {
+    QFETCH(bool, dark);
+    applyTheme(dark ? Theme::dark : Theme::light);
+    MainWindow window(false);
+    window.resize(1920, 1000);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowActive(&window));
+    QStringList unseen;
+    int seen = 0;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      for (QWidget* control : window.findChildren<QWidget*>()) {
+        if (!(control->focusPolicy() & Qt::TabFocus) || control->focusProxy() || !control->isEnabled() ||
+            control->visibleRegion().isEmpty() || qobject_cast<Panel*>(control))
+          continue;
+        control->clearFocus();
+        const QImage before = control->grab().toImage();
+        control->setFocus(Qt::TabFocusReason);
+        window.setAttribute(Qt::WA_KeyboardFocusChange);  // as the key itself does
+        const QImage with_focus = control->grab().toImage();
+        if (!control->hasFocus()) continue;
+        int changed = 0;
+        for (int y = 0; y < before.height(); ++y)
+          for (int x = 0; x < before.width(); ++x) changed += before.pixel(x, y) != with_focus.pixel(x, y);
+        changed >= 8 ? void(++seen) : void(unseen << describeControl(control));
+      }
+    }
+    unseen.removeDuplicates();
+    QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join("; ")));
+    QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
+  }
+
+  void everyDockHasANameOfItsOwn() {
+    MainWindow window;
+    QSet<QString> names;
+    for (const QDockWidget* dock : window.findChildren<QDockWidget*>()) names << dock->objectName();
+    QCOMPARE(names.size(), window.findChildren<QDockWidget*>().size());
+    QVERIFY(!names.contains(QString()));
+  }
+
+  // So that a reader finds the file of any panel from its title.
+  void everyPanelsClassIsNamedAfterItsTitle() {
+    MainWindow window(false);
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QString title = panel->title();
+        title.remove("'s");
+        if (title.startsWith("A ")) title.remove(0, 2);
+        title = title.remove(QRegularExpression("[^A-Za-z0-9]"));
+        const QString name = QString(panel->metaObject()->className()).section("::", -1).remove("Panel");
+        QVERIFY2(title.contains(name, Qt::CaseInsensitive) || name.contains(title, Qt::CaseInsensitive),
+                 qPrintable(panel->title() + ": " + name));
+      }
+    }
+  }
+
+  // Two of one name could not be told apart in menus, in the command palette and by --panel.
+  void noTwoKindsOfPanelsShareATitle() {
+    MainWindow window(false);
+    QMap<QString, const QMetaObject*> kinds;
+    for (const Workspace* workspace : window.workspaces()->all()) {
+      for (const Panel* panel : workspace->panels()) {
+        QVERIFY2(kinds.value(panel->title(), panel->metaObject()) == panel->metaObject(), qPrintable(panel->title()));
+        kinds[panel->title()] = panel->metaObject();
+      }
+    }
+  }
+};
+
+QTEST_MAIN(AccessibilityTest)
+#include "qt_accessibility.moc"

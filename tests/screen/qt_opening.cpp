@@ -1,0 +1,268 @@
+// Files that are opened, dropped, followed and imported, and what is said of those that cannot be.
+#include <QAction>
+#include <QDropEvent>
+#include <QLabel>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QProgressDialog>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+#include <filesystem>
+#include <random>
+
+#include "app/actions/file_actions.h"
+#include "app/bars/notice_bar.h"
+#include "app/bars/run_bar.h"
+#include "app/session/settings.h"
+#include "app/setup/setup_form.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/telemetry/recording/recording.h"
+#include "tests/support/open_window.h"
+#include "tests/support/sample_frames.h"
+
+using namespace moescope;
+
+namespace {
+
+void drop(QWidget* target, const QStringList& paths) {
+  QMimeData data;
+  QList<QUrl> urls;
+  for (const QString& path : paths) urls << QUrl::fromLocalFile(path);
+  data.setUrls(urls);
+  QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(target, &enter);
+  QVERIFY(enter.isAccepted());
+  QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QCoreApplication::sendEvent(target, &event);
+}
+
+}  // namespace
+
+class OpeningTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() { useFolderOfTest(home_); }
+  void init() { useSettingsOfTest(home_); }
+
+  void aBadConfigIsToldAndWhatRunsStays() {
+    OpenWindow w;
+    const QString path = home_.filePath("bad.toml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("name = \"bad\"\n[router]\ntop_k = 400\nbias_updaterate = 0.1\n");
+    file.close();
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    drop(&w.window, {path});
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    const QString message = failed[0][0].toString();
+    QVERIFY2(message.contains("bad.toml:3") && message.contains("bad.toml:4"), qPrintable(message));
+    QVERIFY2(message.contains("bias_update_rate"), qPrintable(message));
+    QVERIFY(w.complaint());
+    QVERIFY(w.window.session()->isLive());
+    w.trainTo(1);
+  }
+
+  void aFileThatIsNoRecordingIsTold() {
+    OpenWindow w;
+    const QString path = home_.filePath("no.moescope");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("this is no recording");
+    file.close();
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.window.files()->open({path});
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    QVERIFY2(failed[0][0].toString().contains("no.moescope"), qPrintable(failed[0][0].toString()));
+    w.trainTo(1);
+  }
+
+  void missingDataIsToldAndWhatRunsStays() {
+    OpenWindow w;
+    RunConfig config = nano();
+    config.data.path = "/nowhere/at/all";
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.window.runControl()->start(config);
+    if (failed.isEmpty()) QVERIFY(failed.wait(kWaitMs));
+    QVERIFY2(failed[0][0].toString().contains("/nowhere/at/all"), qPrintable(failed[0][0].toString()));
+    w.trainTo(1);
+  }
+
+  void aRecordingShowsTheFiguresOfItsRun() {
+    std::map<QString, QString> live;
+    QString path;
+    {
+      OpenWindow w(nanoInMxfp8(), true);
+      w.trainTo(20);
+      w.window.session()->lab()->flush();
+      w.window.selection()->refresh();
+      for (const Panel* panel : w.window.workspaces()->overview()->panels()) live[panel->title()] = panel->csv();
+      path = w.window.session()->path();
+      QVERIFY(!path.isEmpty());
+    }
+    MainWindow window;
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    window.files()->open({path});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(window.session()->isRecording());
+    QCOMPARE(window.selection()->history()->steps().size(), 20);
+    for (const Panel* panel : window.workspaces()->overview()->panels()) {
+      if (panel->title() == "Findings") continue;  // read beside the window's thread: qt_findings.cpp
+      QVERIFY2(live[panel->title()].count('\n') > 1, qPrintable(panel->title()));
+      QTRY_VERIFY2_WITH_TIMEOUT(  // a slow window reads its curves after it was opened
+          panel->csv() == live[panel->title()],
+          qPrintable(panel->title() + "\n" + live[panel->title()].left(400) + "\n--\n" + panel->csv().left(400)),
+          kWaitMs);
+    }
+    window.selection()->setStep(7);
+    QCOMPARE(window.selection()->step(), 7);
+    QCOMPARE(window.findChild<RunBar*>()->runAction()->text(), QString("Play"));
+  }
+
+  void aRecordingWithoutItsLogSaysSo() {
+    QTemporaryDir folder;
+    const std::string whole = folder.filePath("whole.moescope").toStdString();
+    const std::string alone = folder.filePath("alone.moescope").toStdString();
+    RecordingWriter writer(whole);
+    writer.add_run(sample_info({}));
+    std::mt19937 rng(1);
+    writer.write(std::vector{std::make_shared<const TelemetryFrame>(sample_frame(0, {}, rng))});
+    std::filesystem::copy_file(whole, alone);  // as of a program that is killed now
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({QString::fromStdString(alone)});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(w.window.findChild<NoticeBar*>()->isVisible());
+    QVERIFY2(w.window.findChild<NoticeBar*>()->text().contains(
+                 "alone.moescope-wal, is not here. The recording ends with step 0"),
+             qPrintable(w.window.findChild<NoticeBar*>()->text()));
+  }
+
+  void droppedLogsAreRunsSideBySide() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString bad = folder.filePath("bad.jsonl");
+    QFile file(bad);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\nnot json\n{\"step\":1,\"loss\":2}\n");
+    file.close();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    const QString samples = QString(MOESCOPE_TEST_DATA) + "/../assets/samples/";
+    drop(&w.window, {samples + "unbalanced_bf16.jsonl", samples + "domain_shift.jsonl", bad});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
+    QVERIFY(!w.window.session()->isLive());
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
+    auto* message = w.window.findChild<QMessageBox*>("skipped_lines");
+    QVERIFY(message);
+    QVERIFY2(message->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(message->text()));
+    QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
+    message->close();
+    QCOMPARE(w.window.findChild<SetupForm*>()->findChild<QLabel*>("setup_purpose")->text(),
+             QString("Settings of the next run, not of what is open"));
+    drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
+    QTRY_VERIFY(w.complaint());
+    QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));
+  }
+
+  void aLogIsFollowedWhileItGrows() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("run.jsonl");
+    MainWindow window(false);
+    window.show();
+    window.session()->follow({path});
+    QVERIFY(window.session()->isFollowing());
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("waiting for run.jsonl"), kWaitMs);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    for (int step = 0; step < 30; ++step)
+      file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[1,3,4,2],[2,3,4,1]]}\n")
+                     .arg(step)
+                     .arg(5 - 0.1 * step)
+                     .toUtf8());
+    QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), 29, kWaitMs);
+    QVERIFY(window.selection()->following());
+    file.write("half a line");
+    file.write(" that is no JSON\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->skipped().size(), std::size_t{1}, kWaitMs);
+    QVERIFY(window.session()->followingText().contains("1 could not be read"));
+    QVERIFY(file.resize(0));  // the training began anew
+    QVERIFY(file.seek(0));
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->followingText().contains("restarted"), kWaitMs);
+    file.write("{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,3]]}\n");
+    QTRY_COMPARE_WITH_TIMEOUT(window.session()->histories().front()->steps().last, 0, kWaitMs);
+  }
+
+  void anImportTellsHowFarItIsAndCanBeCancelled() {
+    OpenWindow w;
+    QTemporaryDir folder;
+    const QString path = folder.filePath("large.jsonl");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray layer = "[1";
+    for (int expert = 1; expert < 256; ++expert) layer += ",100";
+    layer += "]";
+    QByteArray layers = layer;
+    for (int i = 1; i < 20; ++i) layers += "," + layer;
+    for (int step = 0; step < 1000; ++step)
+      file.write("{\"step\":" + QByteArray::number(step) + ",\"tokens_per_expert\":[" + layers + "]}\n");
+    file.close();
+    QSignalSpy progress(w.window.session(), &RunSession::openingProgress);
+    QSignalSpy failed(w.window.session(), &RunSession::failed);
+    connect(w.window.session(), &RunSession::openingProgress, &w.window, [&](double share) {
+      if (share > 0.2) emit w.window.findChild<QProgressDialog*>()->canceled();  // as its button does
+    });
+    w.window.files()->open({path});
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), kWaitMs);
+    QVERIFY(failed[0][0].toString().isEmpty());
+    QVERIFY(progress.size() > 1);
+    QVERIFY2(progress.last()[0].toDouble() < 1, "it did not read to the end");
+    QVERIFY(w.window.session()->isLive());  // what was open stays
+    QVERIFY(!w.complaint());
+  }
+
+  void theSampleOpensFromTheHelpMenu() {
+    MainWindow window(false);
+    window.show();
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    QAction* sample = menuAction(window, "Open the sample");
+    QVERIFY(sample);
+    sample->trigger();
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(window.session()->histories().size(), std::size_t{2});
+    QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
+    QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->count(Severity::severe) == 3, kWaitMs);
+  }
+
+  void droppedTextBecomesTheData() {
+    OpenWindow w;
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    drop(&w.window, {"/usr/share/common-licenses"});
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.lab()->config(0).data.path, std::string("/usr/share/common-licenses"));
+    w.window.session()->lab()->pause();
+  }
+
+  void onlyTheNewestRecordingsAreKept() {
+    const QDir folder(recordingsFolder());
+    folder.mkpath(".");
+    for (int i = 0; i < kKeptRecordings + 5; ++i) {
+      QFile file(folder.filePath(QString("old-%1.moescope").arg(i)));
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.setFileTime(QDateTime::currentDateTime().addDays(-100 - i), QFileDevice::FileModificationTime);
+    }
+    const QString fresh = newRecordingPath("x");
+    QCOMPARE(folder.entryList({"*.moescope"}).size(), kKeptRecordings - 1);
+    QVERIFY(!QFile::exists(fresh));
+    QVERIFY(!folder.exists(QString("old-%1.moescope").arg(kKeptRecordings + 4)));
+  }
+};
+
+QTEST_MAIN(OpeningTest)
+#include "qt_opening.moc"

@@ -1,0 +1,403 @@
+// How panels share the window: at every size, at twice the scale, on a projector, in a lesson.
+#include <QDockWidget>
+#include <QHeaderView>
+#include <QScrollArea>
+#include <QScrollBar>
+#include <QTabBar>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QTest>
+#include <cmath>
+
+#include "app/lessons/lesson_actions.h"
+#include "app/setup/setup_form.h"
+#include "app/window/projector_view.h"
+#include "app/workspaces/overview.h"
+#include "app/workspaces/workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "tests/support/open_window.h"
+#include "tests/support/synthetic_run.h"
+
+using namespace moescope;
+
+namespace {
+
+// The lines between docks belong to their window.
+void dragLine(QWidget* window, QPoint from, QPoint by) {
+  QTest::mousePress(window, Qt::LeftButton, {}, from);
+  for (int i = 1; i <= 4; ++i) {
+    const QPoint at = from + by * i / 4;
+    QMouseEvent move(QEvent::MouseMove, at, window->mapToGlobal(at), Qt::NoButton, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(window, &move);
+    QTest::qWait(20);
+  }
+  QTest::mouseRelease(window, Qt::LeftButton, {}, from + by);
+  QTest::qWait(50);
+}
+
+// Of the panels on the screen: what part of the workspace's width and height each has.
+QMap<QString, QSizeF> sharesOf(const Workspace& workspace) {
+  QMap<QString, QSizeF> shares;
+  for (const Panel* panel : workspace.panels())
+    if (!panel->visibleRegion().isEmpty())
+      shares[panel->title()] = {1.0 * panel->width() / workspace.width(), 1.0 * panel->height() / workspace.height()};
+  return shares;
+}
+
+// Bars and lines of a fixed height take more of a small window.
+void compareShares(const QMap<QString, QSizeF>& now, const QMap<QString, QSizeF>& before, QSize window) {
+  QCOMPARE(now.keys(), before.keys());
+  for (auto each = before.begin(); each != before.end(); ++each) {
+    const QSizeF share = now[each.key()];
+    const bool alike =
+        std::abs(share.width() - each->width()) < 0.015 && std::abs(share.height() - each->height()) < 0.05;
+    QVERIFY2(alike, qPrintable(QString("%1 at %2 x %3: %4 x %5 of the room, before %6 x %7")
+                                   .arg(each.key())
+                                   .arg(window.width())
+                                   .arg(window.height())
+                                   .arg(share.width())
+                                   .arg(share.height())
+                                   .arg(each->width())
+                                   .arg(each->height())));
+  }
+}
+
+}  // namespace
+
+class WindowLayoutTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir home_;
+
+ private slots:
+  void initTestCase() { useFolderOfTest(home_); }
+  void init() { useSettingsOfTest(home_); }
+
+  void noEmptyTabBarStaysInAWorkspace() {
+    OpenWindow t;
+    t.window.resize(1900, 1000);
+    for (const char* name : {"overview", "router", "text"}) {
+      QVERIFY(t.window.workspaces()->bringUp(QString(name)));
+      QTest::qWait(50);
+      int with_tabs = 0;
+      for (const QTabBar* bar : t.window.findChildren<QTabBar*>()) {
+        if (!bar->isVisible()) continue;
+        QVERIFY2(bar->count() > 0, name);
+        with_tabs += qobject_cast<const Workspace*>(bar->parentWidget()) != nullptr;
+      }
+      QVERIFY2(with_tabs > 0, name);
+    }
+  }
+
+  void layoutSurvivesARestartAndDefaultComesBack() {
+    {
+      OpenWindow w;
+      w.window.findChild<QDockWidget*>("dock_balance")->close();
+      w.window.findChild<QDockWidget*>("dock_loss")->setFloating(true);
+      w.window.close();
+    }
+    OpenWindow w;
+    auto* balance = w.window.findChild<QDockWidget*>("dock_balance");
+    auto* loss = w.window.findChild<QDockWidget*>("dock_loss");
+    QVERIFY(balance->isHidden());
+    QVERIFY(loss->isFloating());
+    menuAction(w.window, "Restore Default Layout")->trigger();
+    QVERIFY(!balance->isHidden());
+    QVERIFY(!loss->isFloating());
+    for (const QDockWidget* dock : w.window.workspaces()->overview()->docks())
+      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+  }
+
+  void everyPanelHasItsShareOfTheWindow_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<bool>("form");
+    QTest::newRow("small, the form folded") << QSize(1280, 800) << false;
+    QTest::newRow("large, the form beside the panels") << QSize(1920, 1080) << true;
+  }
+
+  void everyPanelHasItsShareOfTheWindow() {
+    QFETCH(QSize, size);
+    QFETCH(bool, form);
+    MainWindow window(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    QCOMPARE(window.size(), size);
+    QCOMPARE(window.findChild<SetupForm*>()->isVisible(), form);
+    const int room = size.width() - (form ? 400 : 0);
+    for (const Panel* panel : window.workspaces()->overview()->panels()) {
+      if (panel->title() == "Findings") continue;  // a tab behind Balance
+      QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
+      QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
+      QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));
+    }
+  }
+
+  void panelsKeepTheirSharesOfAWindowThatChangesItsSize_data() {
+    QTest::addColumn<bool>("dragged");
+    QTest::newRow("by default") << false;
+    QTest::newRow("as a person dragged them") << true;
+  }
+
+  void panelsKeepTheirSharesOfAWindowThatChangesItsSize() {
+    QFETCH(bool, dragged);
+    MainWindow window(false);
+    window.resize(1760, 1000);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    Workspace* overview = window.workspaces()->overview();
+    if (dragged) {  // the line between the first two panels, and the one between the rows
+      const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
+      dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
+      QVERIFY(overview->findChild<QDockWidget*>("dock_loss")->width() > loss.width() + 100);
+      dragLine(overview, {loss.center().x(), loss.bottom() + 2}, {0, 60});
+      QVERIFY(overview->findChild<QDockWidget*>("dock_loss")->height() > loss.height() + 40);
+    }
+    const auto shares = sharesOf(*overview);
+    for (const QSize size :
+         {QSize(1280, 800), QSize(1024, 700), QSize(1920, 1080), QSize(1140, 720), QSize(1760, 1000)}) {
+      window.resize(size);
+      QTest::qWait(50);
+      QCOMPARE(window.size(), size);
+      compareShares(sharesOf(*overview), shares, size);
+    }
+    // In another workspace meanwhile.
+    window.workspaces()->bringUp("router");
+    window.resize(1024, 700);
+    QTest::qWait(50);
+    window.resize(1760, 1000);
+    window.workspaces()->bringUp("overview");
+    QTest::qWait(50);
+    compareShares(sharesOf(*overview), shares, window.size());
+    // What was arranged comes back with the shares, whatever was in between.
+    const QVariantMap kept = overview->remembered();
+    overview->arrangeAnew();
+    overview->applySizes();
+    QVERIFY(overview->restore(kept));
+    QTest::qWait(50);
+    compareShares(sharesOf(*overview), shares, window.size());
+  }
+
+  void theWindowFitsAScreenOf1080LinesAtTwiceTheScale() {
+    MainWindow window(false);
+    window.resize(960, 500);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    SyntheticRun run(SyntheticShape{.specialise_every = 1});
+    run.append(20);
+    window.selection()->setHistories({run.history()});
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(20);
+      const QSize size = window.size();
+      QVERIFY2(size.width() <= 960 && size.height() <= 540 - 30,  // without the window's title
+               qPrintable(QString("%1: %2 x %3").arg(workspace->name()).arg(size.width()).arg(size.height())));
+      for (const QDockWidget* dock : workspace->docks()) {  // those in front, which the workspace scrolls to
+        const bool seen = dock->isVisible() && dock->geometry().bottom() >= 0;
+        if (seen && qobject_cast<const Panel*>(dock->widget()))
+          QVERIFY2(dock->height() > 140, qPrintable(dock->windowTitle() + QString(": %1").arg(dock->height())));
+      }
+    }
+    auto* overview = window.workspaces()->overview();
+    window.workspaces()->bringUp(overview);
+    auto* scroll = qobject_cast<QScrollArea*>(overview->parentWidget()->parentWidget());
+    auto* timeline = window.findChild<QDockWidget*>("dock_timeline");
+    const auto seen = [&] {
+      const QRect place(timeline->mapTo(scroll->viewport(), QPoint(0, 0)), timeline->size());
+      return scroll->viewport()->rect().contains(place);
+    };
+    scroll->verticalScrollBar()->setValue(0);
+    QVERIFY(!seen());
+    overview->bringIntoView(timeline);
+    QVERIFY(seen());
+  }
+
+  void theFormGivesWayToThePanelsAndComesBack() {
+    MainWindow window(false);
+    window.resize(1500, 900);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* form = window.findChild<QDockWidget*>("dock_setup");
+    QVERIFY(form->isVisible());
+    const int width = form->width();
+    window.resize(1280, 800);
+    QVERIFY(!form->isVisible());
+    window.resize(1024, 700);
+    window.resize(1600, 900);
+    QVERIFY(form->isVisible());
+    QTest::qWait(20);
+    QVERIFY2(std::abs(form->width() - width) < 10, qPrintable(QString::number(form->width())));
+    window.resize(1280, 800);
+    form->toggleViewAction()->trigger();  // wanted all the same
+    QVERIFY(form->isVisible());
+    window.resize(1240, 800);
+    QVERIFY(form->isVisible());
+    form->toggleViewAction()->trigger();
+    window.resize(1760, 1000);
+    QVERIFY(!form->isVisible());
+  }
+
+  void theWindowGetsNarrowAtOnceWithTheFormOpen() {
+    MainWindow window(false);
+    window.resize(1600, 900);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* form = window.findChild<QDockWidget*>("dock_setup");
+    QVERIFY(form->isVisible());
+    window.resize(1024, 700);
+    QTest::qWait(50);
+    QCOMPARE(window.width(), 1024);
+    QVERIFY(!form->isVisible());
+    window.resize(1600, 900);
+    QTest::qWait(50);
+    QVERIFY(form->isVisible());
+  }
+
+  void projectorViewEnlargesTypeAndBringsAllBack_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<bool>("dragged");
+    QTest::newRow("small") << QSize(1280, 800) << false;
+    QTest::newRow("large, as a person dragged it") << QSize(1920, 1080) << true;
+  }
+
+  void projectorViewEnlargesTypeAndBringsAllBack() {
+    constexpr int kSettledMs = 150;
+    QFETCH(QSize, size);
+    QFETCH(bool, dragged);
+    MainWindow window(false);
+    window.resize(size);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    SyntheticRun run(SyntheticShape{.specialise_every = 1});
+    run.append(20);
+    window.selection()->setHistories({run.history()});
+    QTest::qWait(kSettledMs);
+    Workspace* overview = window.workspaces()->overview();
+    if (dragged) {
+      const QRect loss = overview->findChild<QDockWidget*>("dock_loss")->geometry();
+      dragLine(overview, {loss.right() + 2, loss.center().y()}, {140, 0});
+      window.findChild<QDockWidget*>("dock_balance")->close();
+    }
+    QTest::qWait(kSettledMs);
+    const auto shapes = [&] {
+      QMap<QString, QRect> rects;
+      for (const Workspace* workspace : window.workspaces()->all())
+        for (const QDockWidget* dock : workspace->docks())
+          if (!dock->isHidden() && workspace == window.workspaces()->current())
+            rects[dock->objectName()] = dock->geometry();
+      return rects;
+    };
+    QMap<QString, QMap<QString, QRect>> before;
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      before[workspace->name()] = shapes();
+    }
+    window.workspaces()->bringUp(overview);
+    const auto* plot = overview->findChild<PlotFrame*>();
+    const int line = plot->fontMetrics().height();
+    const auto* rows = window.findChild<QDockWidget*>("dock_compare_table")->findChild<QTableView*>()->verticalHeader();
+    const int row = rows->defaultSectionSize();
+    const QFont usual = QApplication::font();
+    const bool form = window.findChild<QDockWidget*>("dock_setup")->isVisible();
+
+    QTest::keyClick(&window, Qt::Key_F5);
+    QTest::qWait(kSettledMs);
+    QVERIFY(plot->fontMetrics().height() >= 1.35 * line);
+    QVERIFY2(rows->defaultSectionSize() >= row + plot->fontMetrics().height() - line,
+             qPrintable(QString("%1, then %2").arg(row).arg(rows->defaultSectionSize())));
+    QVERIFY(!window.findChild<QDockWidget*>("dock_setup")->isVisible());
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      QCOMPARE(window.size(), size);
+      int shown = 0;
+      for (const Panel* panel : workspace->panels()) shown += panel->isVisible() && !panel->visibleRegion().isEmpty();
+      QVERIFY2(shown >= 1 && shown <= 4, qPrintable(QString("%1: %2").arg(workspace->name()).arg(shown)));
+    }
+    window.workspaces()->bringUp(overview);
+    QTest::keyClick(&window, Qt::Key_F5);
+    QTest::qWait(kSettledMs);
+    QCOMPARE(QApplication::font(), usual);
+    QCOMPARE(plot->fontMetrics().height(), line);
+    QCOMPARE(window.size(), size);
+    QCOMPARE(window.findChild<QDockWidget*>("dock_setup")->isVisible(), form);
+    for (Workspace* workspace : window.workspaces()->all()) {
+      window.workspaces()->bringUp(workspace);
+      QTest::qWait(kSettledMs);
+      const auto after = shapes();
+      QCOMPARE(after.keys(), before[workspace->name()].keys());
+      for (auto dock = after.begin(); dock != after.end(); ++dock) {
+        const QRect was = before[workspace->name()][dock.key()], is = dock.value();
+        const int off = std::max({std::abs(was.left() - is.left()), std::abs(was.top() - is.top()),
+                                  std::abs(was.width() - is.width()), std::abs(was.height() - is.height())});
+        QVERIFY2(off <= size.width() / 80, qPrintable(QString("%1: off by %2").arg(dock.key()).arg(off)));
+      }
+    }
+  }
+
+  void aLessonKeepsItsPanelsInTheProjectorView() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QTest::qWait(100);
+    auto* balance = window.findChild<QDockWidget*>("dock_balance");
+    const QFont usual = QApplication::font();
+    window.lessons()->start("1", LessonActions::Ask::never);
+    QTRY_VERIFY(window.lessons()->active());
+    QTest::qWait(100);
+    const auto shown = [&] {
+      QStringList names;
+      for (const QDockWidget* dock : window.workspaces()->current()->docks())
+        if (!dock->isHidden()) names << dock->objectName();
+      return names;
+    };
+    const QStringList of_lesson = shown();
+    window.projector()->action()->trigger();
+    QTest::qWait(50);
+    QCOMPARE(shown(), of_lesson);
+    window.lessons()->leave();  // into the projector view
+    QTest::qWait(50);
+    window.workspaces()->bringUp("overview");
+    QVERIFY(QApplication::font().pointSizeF() > 1.3 * usual.pointSizeF());
+    QVERIFY(window.findChild<QDockWidget*>("dock_all_to_all")->isHidden());
+    window.lessons()->start("1", LessonActions::Ask::never);
+    QTest::qWait(50);
+    window.projector()->action()->trigger();  // ends while the lesson goes on
+    QTest::qWait(50);
+    QCOMPARE(QApplication::font(), usual);
+    window.lessons()->leave();
+    QTest::qWait(50);
+    window.workspaces()->bringUp("overview");
+    for (const QDockWidget* dock : window.workspaces()->overview()->docks())
+      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+    QVERIFY(!balance->isHidden());
+  }
+
+  void theExpertPanelIsThereOnceAnExpertIsChosen() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    window.workspaces()->bringUp("router");
+    QTest::qWait(50);
+    auto* card = window.findChild<QDockWidget*>("dock_router_expert");
+    QVERIFY(!card->isVisible());
+    SyntheticRun run(SyntheticShape{});
+    run.append(3);
+    window.selection()->setHistories({run.history()});
+    QVERIFY(!card->isVisible());
+    window.selection()->setExpert(3);
+    QVERIFY(card->isVisible());
+    window.selection()->setExpert(-1);
+    QVERIFY(!card->isVisible());
+  }
+};
+
+QTEST_MAIN(WindowLayoutTest)
+#include "qt_window_layout.moc"

@@ -1,0 +1,88 @@
+// A shown window with a paused run, and settings and files of its own for each test.
+#pragma once
+
+#include <QAction>
+#include <QLineEdit>
+#include <QMessageBox>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/actions/run_control.h"
+#include "app/bars/live_bar.h"
+#include "app/session/run_session.h"
+#include "app/setup/field_editor.h"
+#include "app/window/main_window.h"
+#include "tests/support/takes_keys.h"
+
+namespace moescope {
+
+inline constexpr int kWaitMs = 60000;
+
+inline RunConfig nano() {
+  return load_preset("nano").config;
+}
+
+inline RunConfig nanoInMxfp8() {
+  RunConfig config = nano();
+  config.precision.experts = Recipe::mxfp8_rceil;  // so that the number formats' panels have something to show
+  return config;
+}
+
+// A shown window with a paused nano run.
+struct OpenWindow {
+  MainWindow window;
+
+  explicit OpenWindow(const RunConfig& config = nano(), bool recorded = false) {
+    window.runControl()->setRecorded(recorded);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QSignalSpy opened(window.session(), &RunSession::opened);
+    QSignalSpy failed(&window, &MainWindow::failed);
+    window.runControl()->start(config, RunControl::Start::paused);
+    if (opened.isEmpty() && !opened.wait(kWaitMs))
+      qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
+    QVERIFY(takesKeys(&window));
+  }
+  Lab* lab() { return window.session()->lab(); }
+  std::int64_t step() { return lab()->status().step; }
+  void key(int key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
+    QTest::keyClick(&window, Qt::Key(key), modifiers);
+  }
+  void trainTo(std::int64_t step) {
+    lab()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && this->step() == step, kWaitMs);
+    lab()->flush();
+  }
+  void typeLive(const char* field, const char* text) {
+    auto* line = window.findChild<LiveBar*>()->editor(field)->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, text);
+    QTest::keyClick(line, Qt::Key_Return);
+  }
+  std::vector<Marker> markers() {
+    lab()->flush();
+    return window.session()->histories().front()->markers();
+  }
+  QMessageBox* complaint() { return window.findChild<QMessageBox*>("warning"); }
+};
+
+inline QAction* menuAction(MainWindow& window, const QString& text) {
+  for (QAction* action : window.findChildren<QAction*>())
+    if (action->text().remove('&') == text) return action;
+  return nullptr;
+}
+
+// Nothing that the person keeps is read or written.
+inline void useFolderOfTest(const QTemporaryDir& home) {
+  qputenv("XDG_DATA_HOME", home.path().toUtf8());
+  QCoreApplication::setApplicationName("moescope");
+}
+inline void useSettingsOfTest(const QTemporaryDir& home) {
+  QSettings::setPath(QSettings::IniFormat, QSettings::UserScope,
+                     home.path() + "/config-" + QTest::currentTestFunction());
+}
+
+}  // namespace moescope
