@@ -33,7 +33,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kPatience = 20000;  // ms, on a busy machine
+constexpr int kPatience = 60000;  // ms, on a busy machine or under a sanitizer
 
 std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
   std::mt19937 generator(seed);

@@ -68,17 +68,16 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
   std::string text = "Outcomes, losses in nats/token; loss, flips and speed over the last " +
                      std::to_string(kOutcomeSteps) + " steps, the rest as last measured\n" +
                      aligned(table_of(outcomes));
-  bool judged = false;
+  bool has_twin = false;
   for (const Outcome& outcome : outcomes) {
-    if (outcome.conclusion.text.empty()) continue;
-    judged |= outcome.conclusion.twins > 0;
-    if (!outcome.noise_twin) text += outcome.conclusion.text + '\n';
+    has_twin |= outcome.noise_twin;
+    if (!outcome.noise_twin && !outcome.conclusion.text.empty()) text += outcome.conclusion.text + '\n';
   }
   text +=
       "All groups read the same batches and trained run A to the same bits, so that candidates of different groups "
       "compare.\n"
       "Gaps are means of paired losses over the last half of the steps";
-  if (!judged) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
+  if (!has_twin) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
   return text + ", with 95 % intervals by the noise twins; " + to_string(ConfigValue(100 * kMatters)) +
          " % of run A's loss counts as a difference that matters.\n";
 }
