@@ -3,17 +3,16 @@
 // DIR holds muon.safetensors; tests/golden/muon/README.md describes it and says how exact each comparison is. Exits
 // with 0 when all agrees, 1 when something differs, 2 when there is nothing to compare or a file cannot be read.
 #include <cmath>
-#include <filesystem>
 #include <stdexcept>
 #include <vector>
 
 #include "core/files/safetensors.h"
 #include "core/model/muon.h"
 #include "core/numerics/size.h"
+#include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 
 using namespace moescope;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -190,8 +189,7 @@ void check_case(const Case& c) {
   }
 }
 
-void check_file(const fs::path& path) {
-  const SafetensorsFile file(path.string());
+void check_cases(const SafetensorsFile& file) {
   constexpr std::string_view kSuffix = ".weight0";
   for (const TensorView& tensor : file.tensors())
     if (tensor.name.ends_with(kSuffix))
@@ -201,17 +199,5 @@ void check_file(const fs::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: golden_muon DIR\n");
-    return 2;
-  }
-  try {
-    check_file(fs::path(argv[1]) / "muon.safetensors");
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "golden_muon: %s\n", error.what());
-    return 2;
-  }
-  std::printf("%zu values compared, %zu differ\n", Tally::total_compared, Tally::total_differ);
-  if (Tally::total_compared == 0) return 2;
-  return Tally::total_differ ? 1 : 0;
+  return check_folder("golden_muon", argc, argv, {{"muon", check_cases}});
 }

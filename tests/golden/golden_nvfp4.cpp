@@ -5,16 +5,15 @@
 // Free are the sign of a zero and the codes of blocks whose scale is 0. Exits with 0 when all that is there agrees, 1
 // when something differs, 2 when there is nothing to compare or a file cannot be read.
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include "core/numerics/hadamard.h"
 #include "core/numerics/operand_format.h"
+#include "tests/golden/checked_folder.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
 
 using namespace moescope;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -234,38 +233,10 @@ void check_products(const SafetensorsFile& file) {
   }
 }
 
-int check_directory(const fs::path& directory) {
-  int unreadable = 0;
-  const std::pair<const char*, void (*)(const SafetensorsFile&)> files[] = {
-      {"nvfp4", check_arithmetics}, {"nvfp4_4over6", check_four_over_six}, {"nvfp4_gemm", check_products}};
-  for (const auto& [name, check] : files) {
-    const fs::path path = directory / (std::string(name) + ".safetensors");
-    if (!fs::exists(path)) continue;
-    std::printf("%s\n", path.filename().c_str());
-    try {
-      check(SafetensorsFile(path.string()));
-    } catch (const std::exception& error) {
-      std::printf("  failed: %s\n", error.what());
-      ++unreadable;
-    }
-  }
-  std::printf("%zu values compared, %zu differ, %d files unreadable\n", Tally::total_compared, Tally::total_differ,
-              unreadable);
-  if (unreadable || Tally::total_compared == 0) return 2;
-  return Tally::total_differ ? 1 : 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: golden_nvfp4 DIR\n");
-    return 2;
-  }
-  try {
-    return check_directory(argv[1]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "golden_nvfp4: %s\n", error.what());
-    return 2;
-  }
+  return check_folder(
+      "golden_nvfp4", argc, argv,
+      {{"nvfp4", check_arithmetics}, {"nvfp4_4over6", check_four_over_six}, {"nvfp4_gemm", check_products}});
 }

@@ -3,7 +3,7 @@
 // DIR holds any of quantile.safetensors, deepseek_v4.safetensors, token_drop.safetensors, eplb.safetensors;
 // tests/golden/router2026/README.md describes them and says how exact each is. Exits with 0 when all that is there
 // agrees, 1 when something differs, 2 when there is nothing to compare or a file cannot be read.
-#include <filesystem>
+#include <functional>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -13,10 +13,10 @@
 #include "core/model/moe/token_drop.h"
 #include "core/numerics/size.h"
 #include "core/parallel/eplb.h"
+#include "tests/golden/checked_folder.h"
 #include "tests/golden/tally.h"
 
 using namespace moescope;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -32,6 +32,7 @@ class Case {
   Case(const SafetensorsFile& file, std::string name) : file_(file), name_(std::move(name)) {
     for (const std::int64_t n : file.at(name_ + ".meta").integers()) meta_.push_back(static_cast<int>(n));
   }
+  const std::string& name() const { return name_; }
   int meta(std::size_t i) const { return meta_.at(i); }
   std::string named(const char* tensor) const { return name_ + '.' + tensor; }
   bool has(const char* tensor) const { return file_.find(named(tensor)) != nullptr; }
@@ -385,57 +386,27 @@ void check_eplb(const Case& c) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-void check_quantile(const Case& c, const std::string& name) {
-  if (name.starts_with("k3_"))
+void check_quantile(const Case& c) {
+  if (c.name().starts_with("k3_"))
     check_global_batch(c);
-  else if (name.starts_with("micro_"))
+  else if (c.name().starts_with("micro_"))
     check_microbatches(c);
   else
     check_sign(c);
 }
 
-void check_file(const fs::path& path) {
-  const std::string stem = path.stem().string();
-  std::printf("%s\n", path.filename().c_str());
-  const SafetensorsFile file(path.string());
-  for (const std::string& name : cases_in(file)) {
-    const Case c(file, name);
-    if (stem == "quantile") check_quantile(c, name);
-    if (stem == "deepseek_v4") check_deepseek_v4(c);
-    if (stem == "token_drop") check_drop(c);
-    if (stem == "eplb") check_eplb(c);
-  }
-}
-
-int check_directory(const fs::path& directory) {
-  int unreadable = 0;
-  for (const char* name : {"quantile", "deepseek_v4", "token_drop", "eplb"}) {
-    const fs::path path = directory / (std::string(name) + ".safetensors");
-    if (!fs::exists(path)) continue;
-    try {
-      check_file(path);
-    } catch (const std::exception& error) {
-      std::printf("  failed: %s\n", error.what());
-      ++unreadable;
-    }
-  }
-  std::printf("%zu values compared, %zu differ, %d files unreadable\n", Tally::total_compared, Tally::total_differ,
-              unreadable);
-  if (unreadable || Tally::total_compared == 0) return 2;
-  return Tally::total_differ ? 1 : 0;
+std::function<void(const SafetensorsFile&)> each_case(void (*check)(const Case&)) {
+  return [check](const SafetensorsFile& file) {
+    for (const std::string& name : cases_in(file)) check(Case(file, name));
+  };
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: golden_router2026 DIR\n");
-    return 2;
-  }
-  try {
-    return check_directory(argv[1]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "golden_router2026: %s\n", error.what());
-    return 2;
-  }
+  return check_folder("golden_router2026", argc, argv,
+                      {{"quantile", each_case(check_quantile)},
+                       {"deepseek_v4", each_case(check_deepseek_v4)},
+                       {"token_drop", each_case(check_drop)},
+                       {"eplb", each_case(check_eplb)}});
 }

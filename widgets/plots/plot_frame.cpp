@@ -13,6 +13,18 @@
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
+namespace {
+
+// "Cross-en…, nats/token": of a caption that is too long its words give way, not the unit behind the last comma.
+QString withItsUnit(const QString& caption, const QFontMetrics& metrics, int width) {
+  const int comma = static_cast<int>(caption.lastIndexOf(QLatin1String(", ")));
+  const QString unit = comma < 0 ? QString() : caption.mid(comma);
+  const int room = width - metrics.horizontalAdvance(unit);
+  if (room < metrics.averageCharWidth() * 4) return metrics.elidedText(caption, Qt::ElideRight, width);
+  return metrics.elidedText(caption.left(caption.size() - unit.size()), Qt::ElideRight, room) + unit;
+}
+
+}  // namespace
 
 PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setAttribute(Qt::WA_OpaquePaintEvent);
@@ -235,7 +247,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   painter.translate(1, plot.center().y());
   painter.rotate(-90);
   const QRect place(-plot.height() / 2 - 8, 0, plot.height() + 16, metrics.height());
-  painter.drawText(place, Qt::AlignCenter, metrics.elidedText(caption, Qt::ElideRight, place.width()));
+  painter.drawText(place, Qt::AlignCenter, withItsUnit(caption, metrics, place.width()));
   painter.restore();
 }
 

@@ -1,0 +1,102 @@
+#include <gtest/gtest.h>
+
+#include "core/config/run_config.h"
+#include "core/files/assets.h"
+
+namespace moescope {
+namespace {
+
+std::string problems_text(const ParsedConfig& parsed) {
+  std::string text;
+  for (const ConfigProblem& problem : parsed.problems) text += problem.text() + '\n';
+  return text;
+}
+
+TEST(Presets, AllAreValidAndNamed) {
+  std::size_t files = 0;
+  for (const Asset& asset : assets()) files += asset.name.starts_with("presets/");
+  EXPECT_EQ(files, preset_names().size() + comparison_preset_names().size());
+  for (const std::string& name : preset_names()) {
+    const ParsedConfig preset = load_preset(name);
+    EXPECT_EQ(problems_text(preset), "");
+    EXPECT_EQ(preset.config.name, name);
+    EXPECT_LT(memory_estimate(preset.config), 1e9);
+  }
+}
+
+TEST(Presets, ComparisonsAreValidAndEachHasANoiseTwin) {
+  for (const std::string& name : comparison_preset_names()) {
+    const ParsedConfig preset = load_preset(name);
+    EXPECT_EQ(problems_text(preset), "") << name;
+    const std::vector<RunConfig> runs = all_runs(preset);
+    ASSERT_GE(runs.size(), 3u) << name;
+    EXPECT_TRUE(is_noise_twin(runs.front(), runs.back())) << name << ": what else would the band be made of";
+    for (const RunConfig& run : runs) {
+      EXPECT_TRUE(validate(run).empty()) << name;
+      EXPECT_EQ(run.precision.router_gate == Recipe::mxfp4, run.name == "mxfp4") << name;
+    }
+  }
+  const std::vector<RunConfig> check = all_runs(load_preset("convergence-check"));
+  EXPECT_EQ(check[0].optimizer.total_steps, 1500);
+  EXPECT_EQ(check[0].model.n_experts, 64) << "as preset = \"16B-like\" says";
+  EXPECT_EQ(check[0].precision.experts, Recipe::bf16);
+  EXPECT_EQ(difference(check[0], check[1]),
+            (std::vector<ConfigDifference>{
+                {"precision.experts", find_field("precision.experts")->label, "bf16", "mxfp8_rceil"},
+                {"precision.dense_ffn", find_field("precision.dense_ffn")->label, "bf16", "mxfp8_rceil"}}));
+}
+
+TEST(Presets, AreWhatTheyArePromisedToBe) {
+  const auto router = [](const char* name) { return load_preset(name).config.router; };
+  EXPECT_EQ(router("mini-v3").score_func, ScoreFunc::sigmoid);
+  EXPECT_GT(router("mini-v3").n_groups, 0);
+  EXPECT_GT(load_preset("mini-v3").config.model.q_lora_rank, 0);
+  EXPECT_EQ(router("16B-like").score_func, ScoreFunc::softmax);
+  EXPECT_EQ(router("16B-like").top_k, 6);
+  EXPECT_EQ(load_preset("16B-like").config.model.n_experts, 64);
+  EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
+}
+
+// As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.
+TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
+  const auto precision = [](const char* name) { return load_preset(name).config.precision; };
+  for (const char* name : {"small", "mini-v3", "16B-like"}) {
+    const PrecisionConfig p = precision(name);
+    EXPECT_EQ(p.experts, std::string_view(name) == "16B-like" ? Recipe::bf16 : Recipe::mxfp8_rceil) << name;
+    for (const Recipe recipe : {p.shared_experts, p.dense_ffn, p.attention, p.head})
+      EXPECT_EQ(recipe, Recipe::bf16) << name;
+    EXPECT_EQ(p.router_gate, Recipe::fp32) << name;
+  }
+  for (const char* name : {"nano", "small-fp32"}) {
+    const PrecisionConfig p = precision(name);
+    for (const Recipe recipe : {p.experts, p.shared_experts, p.dense_ffn, p.attention, p.router_gate, p.head})
+      EXPECT_EQ(recipe, Recipe::fp32) << name;
+  }
+  for (const ConfigDifference& found : difference(load_preset("small").config, load_preset("small-fp32").config))
+    EXPECT_TRUE(found.key.starts_with("precision.")) << found.key;
+}
+
+TEST(Presets, UnknownOneNamesTheKnown) {
+  EXPECT_EQ(
+      problems_text(load_preset("tiny")),
+      "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, convergence-check, "
+      "mxfp4-everywhere, mini-v3-formats\n");
+}
+
+// The window shows it where the comparison runs.
+TEST(Presets, SayWhatToExpectAndAreKnownByTheirRuns) {
+  for (const std::string& name : comparison_preset_names()) {
+    const std::string about = preset_about(name);
+    EXPECT_NE(about.find("\n\n"), std::string::npos) << name << ": what it is, then what comes out";
+    EXPECT_EQ(about.find('#'), std::string::npos) << name;
+    const std::vector<RunConfig> runs = all_runs(load_preset(name));
+    EXPECT_EQ(comparison_preset_of(runs), name);
+    EXPECT_EQ(comparison_preset_of({runs[0], runs[1]}), "") << "half of it is another comparison";
+  }
+  EXPECT_EQ(comparison_preset_of({load_preset("nano").config}), "");
+  EXPECT_NE(preset_about("mini-v3").find("DeepSeek-V3"), std::string::npos);
+  EXPECT_EQ(preset_about("no such preset"), "");
+}
+
+}  // namespace
+}  // namespace moescope
