@@ -54,7 +54,8 @@ concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;
 void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.layer(router.layer, LayerColumn{"among all layers"});
   visit.figures(router, kRouterFigures);
-  visit.by_expert(router.tokens_per_expert, Column{"tokens_per_expert", "uint32 [E]"});
+  visit.by_expert(router.tokens_per_expert,
+                  Column{"tokens_per_expert", "uint16 [E], or uint32 [E] where one does not fit"});
   visit.by_expert(router.expert_bias, Column{"expert_bias", "float32 [E], after the step's update"});
   visit.by_expert(router.score_mass, Column{"score_mass", "float32 [E], sums to 1"});
   visit.by_expert(router.gate_mass, Column{"gate_mass", "float32 [E], sums to 1"});

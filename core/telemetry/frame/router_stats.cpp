@@ -22,8 +22,15 @@ std::uint64_t total(std::span<const Count> counts) {
 // n ln n. Counts lie close together, so that nearly all are found in the cache.
 class TimesLn {
  public:
-  double operator()(std::uint32_t n) const {
-    return n < table_.size() ? table_[n] : n * std::log(static_cast<double>(n));
+  // Of all counts, of which none is above `largest`. The loop of every day calls nothing.
+  static double sum(std::span<const std::uint32_t> counts, std::uint32_t largest) {
+    const std::vector<double>& table = TimesLn::table();
+    double sum = 0;
+    if (largest < table.size())
+      for (const std::uint32_t n : counts) sum += table[n];
+    else
+      for (const std::uint32_t n : counts) sum += n < table.size() ? table[n] : n * std::log(static_cast<double>(n));
+    return sum;
   }
 
  private:
@@ -36,7 +43,6 @@ class TimesLn {
     static const std::vector<double> kTable = make_table();
     return kTable;
   }
-  std::span<const double> table_ = table();
 };
 
 float max_vio_of(double largest, std::size_t experts, std::uint64_t sum) {
@@ -86,18 +92,16 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
     largest = std::max(largest, n);
   }
   if (sum == 0) return {};
-  const TimesLn times_ln;
   const double experts = static_cast<double>(counts.size());
   const double mean = static_cast<double>(sum) / experts;
-  double squares = 0, n_ln_n = 0;
+  double squares = 0;
   std::uint64_t padding = 0;
   for (const std::uint32_t n : counts) {
     squares += (n - mean) * (n - mean);
-    n_ln_n += times_ln(n);
     padding += -n & (alignment - 1);
   }
   return {max_vio_of(largest, counts.size(), sum), static_cast<float>(std::sqrt(squares / experts) / mean),
-          entropy_norm_of(n_ln_n, counts.size(), sum),
+          entropy_norm_of(TimesLn::sum(counts, largest), counts.size(), sum),
           static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum))};
 }
 

@@ -26,18 +26,13 @@ std::vector<T> array_of(std::span<const std::uint8_t> blob, std::size_t size, co
   return values;
 }
 
+// As integers of `width` bytes each.
 std::vector<std::uint32_t> counts_of(std::span<const std::uint8_t> blob, std::size_t size, int width,
                                      const char* what) {
-  if (blob.size() != size * width) {
-    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
-                             std::to_string(size * width));
-  }
-  std::vector<std::uint32_t> counts(size);
-  const std::uint8_t* bytes = blob.data();
-  for (std::uint32_t& n : counts) {
-    for (int b = 0; b < width; ++b) n |= std::uint32_t{*bytes++} << 8 * b;
-  }
-  return counts;
+  if (width == 4) return array_of<std::uint32_t>(blob, size, what);
+  const auto widened = [](const auto& narrow) { return std::vector<std::uint32_t>(narrow.begin(), narrow.end()); };
+  return width == 2 ? widened(array_of<std::uint16_t>(blob, size, what))
+                    : widened(array_of<std::uint8_t>(blob, size, what));
 }
 
 float get_float(Statement& row) {
@@ -77,10 +72,14 @@ class RowReader {
   void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
     get_figures(row_, version_, frame, table);
   }
-  template <class T>
-  void by_expert(std::vector<T>& values, Column column) {
+  void by_expert(std::vector<float>& values, Column column) {
     const auto blob = row_.get_blob();
-    values = array_of<T>(blob, blob.empty() ? 0 : static_cast<std::size_t>(info_.n_experts), column.name);
+    values = array_of<float>(blob, experts_in(blob), column.name);
+  }
+  void by_expert(std::vector<std::uint32_t>& counts, Column column) {
+    const auto blob = row_.get_blob();
+    const bool narrow = blob.size() == experts_in(blob) * sizeof(std::uint16_t);
+    counts = counts_of(blob, experts_in(blob), narrow ? 2 : 4, column.name);
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
     if (column.since > version_) return;
@@ -114,6 +113,10 @@ class RowReader {
   }
 
  private:
+  std::size_t experts_in(std::span<const std::uint8_t> blob) const {
+    return blob.empty() ? 0 : static_cast<std::size_t>(info_.n_experts);
+  }
+
   Statement& row_;
   const RunInfo& info_;
   std::int64_t version_;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -45,7 +46,8 @@ void bind_array(Statement& statement, const std::vector<T>& values) {
 // Binds the columns of a row, as a visitor of describe(). The row must live until the statement has run.
 class RowBinder {
  public:
-  explicit RowBinder(Statement& statement) : statement_(statement) {}
+  // Narrow counts are kept in `narrow`, which must live as long.
+  RowBinder(Statement& statement, std::vector<std::uint16_t>& narrow) : statement_(statement), narrow_(narrow) {}
 
   void layer(int layer, LayerColumn) { statement_.bind(std::int64_t{layer}); }
   // And the nan_mask after them.
@@ -59,9 +61,13 @@ class RowBinder {
     }
     statement_.bind(nan_mask);
   }
-  template <class T>
-  void by_expert(const std::vector<T>& values, Column) {
-    bind_array(statement_, values);
+  void by_expert(const std::vector<float>& values, Column) { bind_array(statement_, values); }
+  void by_expert(const std::vector<std::uint32_t>& counts, Column) {
+    std::uint32_t bits = 0;
+    for (const std::uint32_t n : counts) bits |= n;
+    if (bits > std::numeric_limits<std::uint16_t>::max()) return bind_array(statement_, counts);
+    narrow_.assign(counts.begin(), counts.end());
+    bind_array(statement_, narrow_);
   }
   template <class Bins>
   void bins(const Bins& bins, Column) {
@@ -83,6 +89,7 @@ class RowBinder {
 
  private:
   Statement& statement_;
+  std::vector<std::uint16_t>& narrow_;
 };
 
 std::string utc_now() {
@@ -213,7 +220,7 @@ struct RecordingWriter::Database {
   template <class Row>
   void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
     statement.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step);
-    RowBinder binder(statement);
+    RowBinder binder(statement, narrow_counts);
     describe(row, binder);
   }
   void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
@@ -248,6 +255,7 @@ struct RecordingWriter::Database {
   Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
   Statement insert_marker{connection,
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
+  std::vector<std::uint16_t> narrow_counts;  // that a statement is about to insert
   std::int64_t next_id = 1;
   std::map<int, std::int64_t> newest_step;  // by run
   std::chrono::steady_clock::time_point log_taken_in{};
@@ -260,7 +268,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
 
   const std::int64_t id = next_id++;
   insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
-  RowBinder(insert_frame).figures(frame, kFrameFigures);
+  RowBinder(insert_frame, narrow_counts).figures(frame, kFrameFigures);
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
   insert_all(frame, frame.routers, id);

@@ -5,12 +5,12 @@
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
 // computed a run, version 6 key and value of a live change, which before had only the sentence in `text`, version 7
-// the validation loss. This program reads all seven.
+// the validation loss, version 8 loads as uint16 where all fit and histograms of 48 bins. This program reads all eight.
 //
 // Which columns the rows of figures have is said in core/telemetry/frame/describe.h; the schema as SQLite has it, with
 // a note beside each column: sqlite3 FILE .schema
 //
-// Blobs are arrays, little-endian, without header: uint32 or float32 as said at the column, shape from `run`.
+// Blobs are arrays, little-endian, without header, of what is said at the column, shape from `run`.
 // NULL in a REAL column: no value was recorded, or, where the row's nan_mask says so, the value was NaN: bit i stands
 // for the i-th of the row's columns marked [i].
 //
@@ -37,9 +37,9 @@ constexpr int newest_format(int newest, const Tables&... tables) {
 }
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-// 6 by what is no figure; a figure of a later format raises it.
+// 8 by what is no figure; a figure of a later format raises it.
 inline constexpr int kFormatVersion =
-    newest_format(6, kFrameFigures, kRouterFigures, kQuantFigures, kFlipFigures, kGradientFigures);
+    newest_format(8, kFrameFigures, kRouterFigures, kQuantFigures, kFlipFigures, kGradientFigures);
 inline constexpr int kOldestFormatVersion = 1;
 
 // flip.reference

@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(RecordingFormats, FormatSevenHasTheseColumns) {
-  const std::string path = temporary_file("columns_of_seven.moescope");
+TEST(RecordingFormats, FormatEightHasTheseColumns) {
+  const std::string path = temporary_file("columns_of_eight.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
   const auto columns = [&](const std::string& table) {
@@ -24,7 +24,7 @@ TEST(RecordingFormats, FormatSevenHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 7);
+  ASSERT_EQ(kFormatVersion, 8);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
             "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, nan_mask INTEGER, data_ms REAL, "
@@ -48,6 +48,31 @@ TEST(RecordingFormats, FormatSevenHasTheseColumns) {
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
             "INTEGER");
   EXPECT_EQ(columns("marker"), "id INTEGER, run INTEGER, step INTEGER, kind TEXT, text TEXT, key TEXT, value TEXT");
+}
+
+// Loads are what most of a large run's file consists of. Formats before the eighth have them as uint32 always.
+TEST(RecordingFormats, LoadsAreOfTheNarrowestTypeThatFits) {
+  const std::string path = temporary_file("narrow_loads.moescope");
+  const std::vector<std::vector<std::uint32_t>> loads = {{0, 65535}, {1, 65536}};
+  {
+    RecordingWriter writer(path);
+    writer.add_run(sample_info({.moe_layers = 1, .n_experts = 2}));
+    std::vector<FramePtr> frames;
+    for (std::size_t step = 0; step < loads.size(); ++step) {
+      TelemetryFrame frame;
+      frame.step = static_cast<std::int64_t>(step);
+      frame.routers.emplace_back().layer = 1;
+      frame.routers[0].tokens_per_expert = loads[step];
+      frames.push_back(std::make_shared<TelemetryFrame>(std::move(frame)));
+    }
+    writer.write(frames);
+  }
+  Connection file(path, SQLITE_OPEN_READONLY);
+  EXPECT_EQ(file.integer("SELECT length(tokens_per_expert) FROM router WHERE step = 0"), 4);
+  EXPECT_EQ(file.integer("SELECT length(tokens_per_expert) FROM router WHERE step = 1"), 8);
+  const auto history = RecordingReader(path).load(0);
+  for (std::size_t step = 0; step < loads.size(); ++step)
+    EXPECT_EQ(history->frame_at(static_cast<std::int64_t>(step))->routers[0].tokens_per_expert, loads[step]);
 }
 
 TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {
