@@ -18,6 +18,7 @@
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/layers/precision.h"
+#include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
 
 namespace moescope {
@@ -95,6 +96,8 @@ class Transformer {
   OperandTap* tap_ = nullptr;
   std::int64_t step_ = 0;
   ExpertMasks killed_;
+  std::vector<ExpertTable> tables_;               // of the first MoE layers, router.n_hash_layers
+  std::vector<std::vector<std::int32_t>> given_;  // what they gave this batch: [layer][T, K]
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;

@@ -24,10 +24,10 @@ VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivation
   const ParallelConfig& p = config.parallel;
   const PlacementChoice choice = parse_placement_choice(p.placement);
   if (choice.kind == PlacementChoice::Kind::contiguous)
-    return count_volumes(router.ids, config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
+    return count_volumes(router.sent(), config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
   const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
   const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups}, load);
-  return count_volumes(router.ids, config.router.top_k, placement, p.ranks_per_node);
+  return count_volumes(router.sent(), config.router.top_k, placement, p.ranks_per_node);
 }
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,

@@ -93,6 +93,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "router.force_balance",
                                          "router.route_scale",
                                          "router.capacity_factor",
+                                         "router.token_drop",
                                          "precision.experts",
                                          "precision.shared_experts",
                                          "precision.dense_ffn",
@@ -375,6 +376,18 @@ INSTANTIATE_TEST_SUITE_P(
                              [](RunConfig& c) {
                                c.router.n_groups = 4;
                                c.router.n_limited_groups = 5;
+                             }},
+                    RuleCase{"router.token_drop", [](RunConfig& c) { c.router.token_drop = TokenDrop::probs; }},
+                    RuleCase{"router.n_hash_layers", [](RunConfig& c) { c.router.n_hash_layers = 4; }},
+                    RuleCase{"router.n_hash_layers",
+                             [](RunConfig& c) {
+                               c.router.n_hash_layers = 1;
+                               c.router.force_balance = true;
+                             }},
+                    RuleCase{"router.killed_experts",
+                             [](RunConfig& c) {
+                               c.router.n_hash_layers = 1;
+                               c.router.killed_experts = "2:3";
                              }},
                     RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "1:16"; }},
                     RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "0:1"; }},

@@ -57,6 +57,11 @@ RunConfig config_with(const Numbers& numbers) {
   p.hadamard = numbers.hadamard;
   p.payload = numbers.payload;
   c.optimizer.name = numbers.optimizer;
+  if (numbers.optimizer == OptimizerName::muon) {
+    c.router.n_hash_layers = 1;
+    c.router.token_drop = TokenDrop::probs;
+    c.router.capacity_factor = 1;
+  }
   p.nvfp4_rule = numbers.scales;
   if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6
     p.stochastic_operands = StochasticOperands::gradients;

@@ -250,6 +250,45 @@ TEST_F(TrainerTest, ForcedBalanceIsRoundRobin) {
   EXPECT_TRUE(std::isnan(f.routers[0].margin));
 }
 
+// What is counted as beyond the capacity, what is sent, and what the mixing weights reach are one thing.
+TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
+  config_.router.capacity_factor = 1;
+  Trainer dropless(config_);
+  const TelemetryFrame counted = step(dropless);
+  config_.router.token_drop = TokenDrop::probs;
+  Trainer dropping(config_);
+  const TelemetryFrame dropped = step(dropping);
+  EXPECT_NE(dropped.ce_loss, counted.ce_loss);
+  const RouterFrame &first = dropped.routers[0], &what_if = counted.routers[0];
+  EXPECT_EQ(first.tokens_per_expert, what_if.tokens_per_expert) << "as chosen";
+  EXPECT_GT(first.dropped_fraction, 0);
+  EXPECT_EQ(first.dropped_fraction, what_if.dropped_fraction);
+  const auto sent = [](const RouterFrame& r) {
+    return std::accumulate(r.volume.copies_RR.begin(), r.volume.copies_RR.end(), 0u);
+  };
+  EXPECT_EQ(sent(what_if), 160u);
+  EXPECT_EQ(sent(first), static_cast<std::uint32_t>(std::lround(160 * (1 - first.dropped_fraction))));
+  for (std::size_t e = 0; e < first.tokens_per_expert.size(); ++e)
+    EXPECT_EQ(first.tokens_per_expert[e] > 0, first.gate_mass[e] > 0);
+  // All of a capacity that nobody reaches.
+  dropping.apply(change("router.capacity_factor", 16.0));
+  EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
+}
+
+TEST_F(TrainerTest, TablesRouteTheFirstLayersAndTheirGatesLearn) {
+  config_.router.n_hash_layers = 1;
+  Trainer trainer(config_);
+  const Batch batch = data_->batch(0);
+  const TelemetryFrame first = trainer.step(batch), second = trainer.step(batch);
+  EXPECT_EQ(first.routers[0].tokens_per_expert, second.routers[0].tokens_per_expert) << "the same bytes";
+  EXPECT_NE(first.routers[0].gate_mass, second.routers[0].gate_mass);
+  EXPECT_TRUE(std::isnan(first.routers[0].margin)) << "nothing was chosen by score";
+  EXPECT_FALSE(std::isnan(first.routers[1].margin));
+  for (const float bias : second.routers[0].expert_bias) EXPECT_EQ(bias, 0);
+  const auto& moved = second.routers[1].expert_bias;
+  EXPECT_TRUE(std::ranges::any_of(moved, [](float bias) { return bias != 0; }));
+}
+
 TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
   config_.optimizer.warmup_steps = 0;
   config_.optimizer.schedule = Schedule::constant;
