@@ -315,6 +315,10 @@ void check_blocks(const char* key, Recipe recipe, const char* size_key, int size
 // Feed-forward units must fill the blocks of any operand's recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   constexpr auto kKey = "precision.operands";
+  if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
+    found.push_back({{kKey, "model.n_layers"},
+                     "layer " + std::to_string(operand.layers.last) + " is named, but there are layers 0 to " +
+                         std::to_string(c.model.n_layers - 1) + ": choose one of these"});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
   check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);

@@ -74,7 +74,9 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   killed_ = killed_masks(config_);
   for (std::size_t i = 0; i < tables_.size(); ++i)
     tables_[i].look_up({batch.input.data() + part_.first_token(), tokens()}, given_[i]);
-  precision_ = step_precision(config_.precision, config_.seed, step);
+  precision_.clear();
+  for (int layer = 0; layer <= config_.model.n_layers; ++layer)
+    precision_.push_back(step_precision(config_.precision, config_.seed, step, layer));
   if (quant_statistics)
     for (LayerSums& sums : quant_sums_) sums = {};
   clock.enter(Phase::other);

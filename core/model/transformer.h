@@ -57,7 +57,7 @@ class Transformer {
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
-  const StepPrecision& precision() const { return precision_; }
+  const std::vector<StepPrecision>& precision() const { return precision_; }  // per layer, then the head's
 
  private:
   struct Block {
@@ -70,7 +70,7 @@ class Transformer {
   std::size_t tokens() const { return part_.tokens(); }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
-    return {&precision_,
+    return {&precision_[static_cast<std::size_t>(layer)],
             layer,
             quant_statistics_ ? &quant_sums_[static_cast<std::size_t>(layer)] : nullptr,
             tap_,
@@ -104,7 +104,7 @@ class Transformer {
   std::vector<Block> blocks_;
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
-  StepPrecision precision_;
+  std::vector<StepPrecision> precision_;
   std::vector<LayerSums> quant_sums_;
   T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
   T *dx_, *dh_, *norm_partial_;

@@ -98,7 +98,7 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
   for (std::size_t layer = 0; layer < sums.size(); ++layer) {
     const bool head = layer + 1 == sums.size();
     for (const auto& [gemm, at] : operands) {
-      const OperandFormat format = format_of(config, model.precision(), {gemm, at});
+      const OperandFormat format = format_of(config, model.precision()[layer], {gemm, at});
       const Gemm source = at.operand == Operand::x ? source_of_x(gemm) : gemm;
       const QuantSums& counted = sums[layer][static_cast<std::size_t>(source)][operand_index(at.direction, at.operand)];
       if (format.scheme == QuantScheme::fp32 || counted.elements == 0) continue;
@@ -164,7 +164,8 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
     if (writes)
       frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
   }
-  const bool any_rounded = !model.precision().plain || config.precision.payload != TokenPayload::fp32;
+  const bool any_rounded =
+      config.precision.payload != TokenPayload::fp32 || !std::ranges::all_of(model.precision(), &StepPrecision::plain);
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
   const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);

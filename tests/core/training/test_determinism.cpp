@@ -213,7 +213,7 @@ TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
   PrecisionConfig precision;
   precision.experts = Recipe::mxfp4;
   const auto seed = [&](std::int64_t run, std::int64_t step) {
-    return step_precision(precision, run, step).of(GemmClass::experts).seed;
+    return step_precision(precision, run, step, 1).of(GemmClass::experts).seed;
   };
   EXPECT_EQ(seed(1, 5), seed(1, 5));
   EXPECT_NE(seed(1, 5), seed(1, 6));
