@@ -13,6 +13,7 @@
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
+#include "core/training/operand_scan.h"
 #include "core/training/trainer_state.h"
 
 namespace moescope {
@@ -197,6 +198,11 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   learner.config.router.gate_noise = noise;
   gather_wire(learner.ranks());  // what these passes sent does not belong to the next step
   return static_cast<float>(sum / static_cast<double>(held_out.size()));
+}
+
+std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
+                                                  const std::function<bool(int done, int of)>& progress) {
+  return moescope::scan_operands(state_->learner, batch, recipe, progress);
 }
 
 const RunConfig& Trainer::config() const {
