@@ -5,6 +5,7 @@
 #include "app/look/messages.h"
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
+#include "app/session/step_plan.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/microscaling/capture_bar.h"
@@ -94,15 +95,7 @@ const History& CaptureActions::shownRun() const {
 
 // Throws what plan_recompute() throws.
 RecomputePlan CaptureActions::planOf(std::int64_t step) const {
-  const auto& histories = session_->histories();
-  const History& run = shownRun();
-  if (const Lab* training = session_->lab())
-    return plan_recompute(run, *histories.front(), place_, step, training->checkpoint_before(run.info().run, step));
-  // Of runs out of several files each reads its own batches.
-  const bool several = session_->paths().size() > 1;
-  return plan_recompute(
-      run, several ? run : *histories.front(), place_, step, nullptr,
-      several ? std::string() : recorded_checkpoint(session_->path().toStdString(), run.info().name, step));
+  return planOfStep(*session_, shownRun(), place_, step);
 }
 
 void CaptureActions::recompute(std::int64_t step) {

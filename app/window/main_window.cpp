@@ -20,6 +20,7 @@
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
 #include "app/actions/run_costs.h"
+#include "app/actions/scan_actions.h"
 #include "app/actions/source_status.h"
 #include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
@@ -161,6 +162,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   costs_ = new RunCosts(&session_, run_bar_, form_, comparison_, remembers_);
   heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
+  new ScanActions(&session_, &selection_, workspaces_, this);
 }
 
 void MainWindow::buildLessons() {

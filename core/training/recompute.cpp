@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "core/data/dataset.h"
 #include "core/model/layers/operand_tap.h"
@@ -72,6 +73,30 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   return plan;
 }
 
+RunCopy train_copy(const RecomputePlan& plan, const std::stop_token& stop,
+                   const std::function<void(std::int64_t next)>& on_step) {
+  const std::unique_ptr<Dataset> data = data_of(plan);
+  RunCopy copy{trainer_of(plan), {}};
+  const std::int64_t first_step = copy.trainer.steps_taken();
+  Mixture mixture = data->mixture(plan.data.mixture);
+  auto change = plan.changes.begin();
+  auto mix = plan.mixtures.begin();
+  for (std::int64_t step = first_step;; ++step) {
+    if (stop.stop_requested()) throw std::runtime_error("cancelled");
+    for (; change != plan.changes.end() && change->first <= step; ++change)
+      if (change->first >= first_step) copy.trainer.apply(change->second);
+    for (; mix != plan.mixtures.end() && mix->first <= step; ++mix) mixture = data->mixture(mix->second);
+    copy.batch = data->batch(step, mixture);
+    on_step(step);
+    if (step >= plan.step) return copy;
+    copy.trainer.step(copy.batch);
+  }
+}
+
+void check_loss(const RecomputePlan& plan, float loss) {
+  if (!same_bits(loss, plan.loss)) throw std::runtime_error(otherwise(plan, loss));
+}
+
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step) {
   const std::string folder = checkpoints_of(recording_path);
   if (folder.empty()) return {};
@@ -97,24 +122,16 @@ void Recomputation::work(const std::stop_token& stop) {
 }
 
 CapturedOperand Recomputation::compute(const std::stop_token& stop) {
-  const std::unique_ptr<Dataset> data = data_of(plan_);
-  Trainer trainer = trainer_of(plan_);
-  first_step_ = next_step_ = trainer.steps_taken();
+  bool first = true;
+  RunCopy copy = train_copy(plan_, stop, [&](std::int64_t next) {
+    if (std::exchange(first, false)) first_step_ = next;
+    next_step_ = next;
+  });
   OperandTap tap(plan_.place);
-  Mixture mixture = data->mixture(plan_.data.mixture);
-  auto change = plan_.changes.begin();
-  auto mix = plan_.mixtures.begin();
-  TelemetryFrame frame;
-  for (std::int64_t step = trainer.steps_taken(); step <= plan_.step; ++step) {
-    if (stop.stop_requested()) throw std::runtime_error("cancelled");
-    for (; change != plan_.changes.end() && change->first <= step; ++change)
-      if (change->first >= first_step_) trainer.apply(change->second);
-    for (; mix != plan_.mixtures.end() && mix->first <= step; ++mix) mixture = data->mixture(mix->second);
-    frame = trainer.step(data->batch(step, mixture), step == plan_.step ? &tap : nullptr);
-    next_step_ = step + 1;
-  }
-  if (!same_bits(frame.ce_loss, plan_.loss)) throw std::runtime_error(otherwise(plan_, frame.ce_loss));
-  std::optional<CapturedOperand> captured = tap.finish(trainer.config().model.n_experts);
+  const float loss = copy.trainer.step(copy.batch, &tap).ce_loss;
+  next_step_ = plan_.step + 1;
+  check_loss(plan_, loss);
+  std::optional<CapturedOperand> captured = tap.finish(copy.trainer.config().model.n_experts);
   if (!captured) throw std::runtime_error("run " + plan_.config.name + " has no " + place_text(plan_.place));
   captured->run = plan_.run;
   captured->run_name = plan_.config.name;

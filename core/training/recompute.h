@@ -7,14 +7,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/data/dataset.h"
 #include "core/telemetry/history/history.h"
 #include "core/training/capture.h"
+#include "core/training/trainer.h"
 #include "core/training/trainer_snapshot.h"
 
 namespace moescope {
@@ -41,6 +44,18 @@ struct RecomputePlan {
 // recorded_config() and recorded_changes() do (recorded_run.h).
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
+
+// A copy of the run with the weights before the plan's step, and the batch of that step.
+struct RunCopy {
+  Trainer trainer;
+  Batch batch;
+};
+// `on_step` gets each step that the copy is about to take, the plan's last. Throws std::runtime_error when stopped, and
+// what Trainer::resume() and open_dataset() throw.
+RunCopy train_copy(const RecomputePlan& plan, const std::stop_token& stop,
+                   const std::function<void(std::int64_t next)>& on_step);
+// Throws std::runtime_error, with what may be the cause, if the step did not give the recorded loss to the bit.
+void check_loss(const RecomputePlan& plan, float loss);
 
 // The newest checkpoint of a run at or before `step` in the folder beside its recording; empty: none.
 std::string recorded_checkpoint(const std::string& recording_path, const std::string& run_name, std::int64_t step);

@@ -389,6 +389,32 @@ class CompareTest : public QObject {
     QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);
   }
 
+  // A copy of the run rounds one operand after the other; the run trains on.
+  void whatEachOperandDoesToTheGradientIsMeasured() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.trainTo(3);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    auto* costs = w.panel<OperandCostsPanel>();
+    for (QDockWidget* dock : w.window.workspaces()->compare()->findChildren<QDockWidget*>())
+      if (dock->isAncestorOf(costs)) dock->raise();
+    auto* table = costs->findChild<QTableView*>();
+    QTRY_VERIFY(table->model()->rowCount() > 0);
+    auto* basis = costs->findChild<QComboBox*>();
+    basis->setCurrentIndex(OperandCostsPanel::kMeasured);
+    QTRY_VERIFY_WITH_TIMEOUT(w.conclusion<OperandCostsPanel>().contains("moves the gradient most"), kWaitMs);
+    const QString said = w.conclusion<OperandCostsPanel>();
+    QVERIFY2(said.contains("step 2") && said.contains("B "), qPrintable(said));
+    const ModelConfig& m = w.window.session()->lab()->config(1).model;
+    const int rows = table->model()->rowCount();
+    QCOMPARE(rows, 6 * (m.n_layers - m.n_dense_layers));  // the routed experts alone are rounded
+    const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
+    QVERIFY2(said.contains(cell(0, 2)), qPrintable(said + cell(0, 2)));
+    QCOMPARE(costs->csv().count('\n'), rows + 1);
+    basis->setCurrentIndex(OperandCostsPanel::kModelled);
+    QTRY_VERIFY(table->model()->rowCount() > rows);
+  }
+
   // One click from any setting's label: the values of its context menu.
   void everySettingOffersTwinsInOneClick() {
     OpenWindow w;

@@ -21,6 +21,66 @@ QString briefName(const OperandPlace& place) {
   return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
 }
 
+constexpr const char* kMeasureLink = "measure";
+constexpr const char* kCancelLink = "cancel";
+
+QString link(const char* target, const QString& text) {
+  return QStringLiteral("<a href=\"%1\">%2</a>").arg(QLatin1String(target), text.toHtmlEscaped());
+}
+
+QString effectName(const OperandEffect& effect) {
+  const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
+  return layer + QObject::tr("%1, %2 of %3")
+                     .arg(gemmClassLabel(effect.rounded.gemm_class),
+                          QLatin1String(operand_name(effect.rounded.operand)),
+                          QLatin1String(direction_name(*effect.rounded.gemm)));
+}
+
+// "3 routed dY wgrad".
+QString briefName(const OperandEffect& effect) {
+  return (effect.layer < 0 ? QString() : QString::number(effect.layer) + QLatin1Char(' ')) +
+         gemmClassBrief(effect.rounded.gemm_class) + QLatin1Char(' ') +
+         QLatin1String(operand_name(effect.rounded.operand)) + QLatin1Char(' ') +
+         QLatin1String(direction_name(*effect.rounded.gemm));
+}
+
+QString lossText(double nats) {
+  return (nats < 0 ? QString() : QStringLiteral("+")) + formatValue(nats, 3);
+}
+
+QStandardItem* figureItem(const QString& text, double value) {
+  auto* item = new QStandardItem(text);
+  item->setData(value, Qt::UserRole);
+  item->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  return item;
+}
+
+void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
+  model.clear();
+  model.setSortRole(Qt::UserRole);
+  model.setHorizontalHeaderLabels({QObject::tr("operand"), QObject::tr("of the error"), QObject::tr("gradient error"),
+                                   QObject::tr("loss, nats"), QObject::tr("recipe")});
+  model.horizontalHeaderItem(0)->setToolTip(QObject::tr("Layer, class and factor of the GEMM that was rounded alone"));
+  model.horizontalHeaderItem(1)->setToolTip(QObject::tr("Share of the sum of all squared gradient errors, measured"));
+  model.horizontalHeaderItem(2)->setToolTip(
+      QObject::tr("|g - g0| / |g0| over all weights, g0 with everything in FP32, measured"));
+  model.horizontalHeaderItem(3)->setToolTip(
+      QObject::tr("Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it"));
+  for (const OperandEffect& each : scan.effects) {
+    auto* name = new QStandardItem(briefName(each));
+    name->setData(briefName(each), Qt::UserRole);
+    name->setToolTip(effectName(each));
+    auto* recipe = new QStandardItem(QLatin1String(recipe_info(each.rounded.recipe).name));
+    recipe->setData(recipe->text(), Qt::UserRole);
+    const bool forward = each.rounded.gemm == Direction::forward;
+    model.appendRow({name, figureItem(formatPercent(each.share), each.share),
+                     figureItem(formatPercent(each.gradient_error), each.gradient_error),
+                     figureItem(forward ? lossText(each.loss_change) : QString(), each.loss_change), recipe});
+    for (int column = 0; column < model.columnCount(); ++column)
+      model.item(model.rowCount() - 1, column)->setEditable(false);
+  }
+}
+
 }  // namespace
 
 class OperandCostsModel : public QAbstractTableModel {
@@ -135,6 +195,19 @@ class OperandCostsModel : public QAbstractTableModel {
 OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* parent)
     : Panel(selection, tr("Operand costs"), Provenance::measured_here, parent), of_(of) {
   model_ = new OperandCostsModel(this);
+  effects_ = new QStandardItemModel(this);
+  basis_ = new QComboBox(this);
+  basis_->addItems({tr("modelled"), tr("measured")});
+  basis_->setItemData(kModelled, tr("By the rounding errors of each weight's operands, as if independent"),
+                      Qt::ToolTipRole);
+  basis_->setItemData(kMeasured,
+                      tr("By what rounding each operand alone does to the gradient: a copy of the run takes a forward "
+                         "and a backward pass for each"),
+                      Qt::ToolTipRole);
+  basis_->setToolTip(tr("How costs are told"));
+  basis_->setAccessibleName(tr("How costs are told"));
+  addControl(basis_);
+  connect(basis_, &QComboBox::currentIndexChanged, this, &OperandCostsPanel::showBasis);
   view_ = new QTableView(this);
   view_->setModel(model_);
   view_->setSortingEnabled(true);
@@ -154,6 +227,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &OperandCostsPanel::fill);
   conclusion_ = new ConclusionLabel(this);
+  connect(conclusion_, &QLabel::linkActivated, this, &OperandCostsPanel::followLink);
   addBody(conclusion_, 0);
   addBody(view_);
 }
@@ -185,8 +259,68 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
   fill();
 }
 
+void OperandCostsPanel::showBasis(int basis) {
+  view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
+  view_->setColumnHidden(OperandCostsModel::kFormat, false);
+  view_->sortByColumn(OperandCostsModel::kShare, Qt::DescendingOrder);
+  frame_.reset();
+  fill();
+  if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible()) followLink(kMeasureLink);
+}
+
+void OperandCostsPanel::followLink(const QString& link) {
+  if (link == QLatin1String(kCancelLink)) return emit measurementCancelled();
+  refused_.clear();
+  if (const auto frame = frameOf(shownRun())) emit measurementRequested(shownRun(), frame->step);
+  fill();
+}
+
+void OperandCostsPanel::showMeasuring(const QString& progress) {
+  progress_ = progress;
+  refused_.clear();
+  fill();
+}
+
+void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> measured) {
+  progress_.clear();
+  refused_.clear();
+  measured_ = std::move(measured);
+  fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
+  effects_->sort(OperandCostsModel::kShare, Qt::DescendingOrder);
+  fill();
+}
+
+void OperandCostsPanel::showRefused(const QString& why) {
+  progress_.clear();
+  refused_ = why;
+  fill();
+}
+
+QString OperandCostsPanel::sayMeasured() const {
+  if (!progress_.isEmpty()) return progress_.toHtmlEscaped() + QStringLiteral(" ") + link(kCancelLink, tr("Cancel"));
+  const auto frame = frameOf(shownRun());
+  const QString again =
+      frame ? link(kMeasureLink, tr("Measure %1 at step %2").arg(runLabel(*selection_, shownRun())).arg(frame->step))
+            : tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun())).toHtmlEscaped();
+  if (!refused_.isEmpty()) return refused_.toHtmlEscaped() + QStringLiteral(" ") + again;
+  if (!measured_ || measured_->scan.effects.empty()) return again;
+  const OperandScan& scan = measured_->scan;
+  const OperandEffect& worst = scan.effects.front();
+  const bool other = !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
+  return tr("<b>%1</b> moves the gradient most: by %2, %3 of all squared errors. All %4 rounded at once: %5, loss %6 "
+            "nats/token (%7, step %8).")
+             .arg(effectName(worst).toHtmlEscaped(), formatPercent(worst.gradient_error), formatPercent(worst.share))
+             .arg(scan.effects.size())
+             .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change),
+                  measured_->run.toHtmlEscaped())
+             .arg(measured_->step) +
+         (other ? QStringLiteral(" ") + again : QString());
+}
+
 void OperandCostsPanel::fill() {
   if (!isVisible()) return;
+  if (basis_->currentIndex() == kMeasured)
+    return conclusion_->say(selection_->history() ? sayMeasured() : noRunNotice().toHtmlEscaped());
   const auto frame = frameOf(shownRun());
   if (frame != frame_) {
     frame_ = frame;
@@ -220,11 +354,13 @@ QString OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
+  if (basis_->currentIndex() == kMeasured) return;  // of a class, not of one tensor
   selection_->setTensor(model_->rows()[static_cast<std::size_t>(index.row())].place);
 }
 
 // Tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
+  if (basis_->currentIndex() == kMeasured) return;
   const OperandPlace place = model_->rows()[static_cast<std::size_t>(index.row())].place;
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
@@ -233,10 +369,13 @@ void OperandCostsPanel::open(const QModelIndex& index) {
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
+  if (basis_->currentIndex() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
   return frame_ ? Panel::kind() : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
+  if (basis_->currentIndex() == kMeasured)
+    return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
   QStringList parts{tr("\"of the error\" modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
@@ -244,7 +383,35 @@ QString OperandCostsPanel::status() const {
   return parts.join(QStringLiteral(", "));
 }
 
+QString OperandCostsPanel::measuredCsv() const {
+  QString text = QStringLiteral(
+      "step,layer,class,operand,GEMM,recipe,gradient error [%],share of the squared error [%],loss change "
+      "[nats/token]\n");
+  for (const OperandEffect& each : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
+    text +=
+        QStringLiteral("%1,%2,%3,%4,%5,%6,")
+            .arg(measured_->step)
+            .arg(each.layer < 0 ? QString() : QString::number(each.layer),
+                 QLatin1String(gemm_class_name(each.rounded.gemm_class)),
+                 QLatin1String(operand_name(each.rounded.operand)), QLatin1String(direction_name(*each.rounded.gemm)),
+                 QLatin1String(recipe_info(each.rounded.recipe).name)) +
+        QStringLiteral("%1,%2,%3\n")
+            .arg(100 * each.gradient_error, 0, 'g', 6)
+            .arg(100 * each.share, 0, 'g', 6)
+            .arg(each.loss_change, 0, 'g', 6);
+  return text;
+}
+
+QVariantMap OperandCostsPanel::saveState() const {
+  return {{QStringLiteral("measured"), basis_->currentIndex() == kMeasured}};
+}
+
+void OperandCostsPanel::restoreState(const QVariantMap& state) {
+  basis_->setCurrentIndex(state.value(QStringLiteral("measured"), false).toBool() ? kMeasured : kModelled);
+}
+
 QString OperandCostsPanel::csv() const {
+  if (basis_->currentIndex() == kMeasured) return measuredCsv();
   QString text = QStringLiteral(
       "step,layer,class,weight,operand,direction,format,SQNR [dB],underflow [%],clipped [%],share of the rounding "
       "error, modelled [%]\n");
@@ -272,7 +439,15 @@ QString OperandCostsPanel::explain() const {
             "forward pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's "
             "relative error is the sum of its operands', and errors of roundings are nearly independent, so that their "
             "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
-            "gradient passes through them: what the gradient really lost is in Gradient error, measured.</p><p>A click "
+            "gradient passes through them: what the gradient really lost is in Gradient error, "
+            "measured.</p><p><b>Measured</b>: a copy of "
+            "the run trains up to the step and takes it again with everything in FP32 but one operand of one GEMM of "
+            "one "
+            "class of one layer, one after the other, on the same weights and batch. <i>Gradient error</i> is |g - "
+            "g<sub>0</sub>| / |g<sub>0</sub>| over all weights, <i>of the error</i> its square's part of the sum, "
+            "<i>loss</i> the change of that batch's cross-entropy. Nothing here is chance; what a step's error does to "
+            "a run in the end only twins tell: FP4 gradients with stochastic rounding have larger errors and cost "
+            "less.</p><p>A click "
             "chooses the tensor for the other panels, Enter or a double click captures it and opens it down to the "
             "bits of a block.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped"});

@@ -1,15 +1,25 @@
-// Which operand hurts: all quantized operands of a run at the cursor's step by layer and GEMM, costliest first. A
+// Which operand hurts: all quantized operands of a run at the cursor's step by layer and GEMM, costliest first, by a
+// model of how their errors add up, or by what each alone does to the gradient, which a copy of the run measures. A
 // double click opens the tensor.
 #pragma once
 
+#include <QComboBox>
+#include <QStandardItemModel>
 #include <QTableView>
 
+#include "core/training/operand_scan.h"
 #include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
 
 class OperandCostsModel;
+
+struct MeasuredOperands {
+  QString run;  // "A", with its name
+  std::int64_t step = 0;
+  OperandScan scan;
+};
 
 class OperandCostsPanel : public Panel {
   Q_OBJECT
@@ -19,11 +29,21 @@ class OperandCostsPanel : public Panel {
     active_run,   // B where that is run A and quantizes nothing
     compared_run  // if that is run A, the one beside it with the lowest SQNR
   };
+  enum Basis { kModelled, kMeasured };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  // What has become of a measurement that was requested, by this panel or another.
+  void showMeasuring(const QString& progress);
+  void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: forgets it
+  void showRefused(const QString& why);
 
  signals:
+  void measurementRequested(int run, std::int64_t step);
+  void measurementCancelled();
   void operandOpened(const OperandPlace& place, std::int64_t step);
 
  protected:
@@ -32,6 +52,10 @@ class OperandCostsPanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
+  void showBasis(int basis);
+  void followLink(const QString& link);
+  QString sayMeasured() const;
+  QString measuredCsv() const;
   int shownRun() const;  // -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
@@ -41,9 +65,13 @@ class OperandCostsPanel : public Panel {
 
   Of of_;
   ConclusionLabel* conclusion_;
+  QComboBox* basis_;
   OperandCostsModel* model_;
+  QStandardItemModel* effects_;
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
+  std::shared_ptr<const MeasuredOperands> measured_;
+  QString progress_, refused_;  // of a measurement; empty: none
 };
 
 }  // namespace moescope

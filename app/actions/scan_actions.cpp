@@ -1,0 +1,82 @@
+#include "app/actions/scan_actions.h"
+
+#include <exception>
+
+#include "app/session/kernel_question.h"
+#include "app/session/run_session.h"
+#include "app/session/step_plan.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/selection/compared_runs.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kPollMs = 100;
+
+}  // namespace
+
+ScanActions::ScanActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, QWidget* window)
+    : QObject(window),
+      session_(session),
+      selection_(selection),
+      window_(window),
+      panels_(workspaces->findChildren<OperandCostsPanel*>()) {
+  timer_.setInterval(kPollMs);
+  connect(&timer_, &QTimer::timeout, this, &ScanActions::look);
+  connect(session_, &RunSession::opened, this, [this] {
+    timer_.stop();
+    scan_.reset();
+    for (OperandCostsPanel* panel : panels_) panel->showMeasured(nullptr);
+  });
+  for (OperandCostsPanel* panel : panels_) {
+    connect(panel, &OperandCostsPanel::measurementRequested, this, &ScanActions::ask);
+    connect(panel, &OperandCostsPanel::measurementCancelled, this, [this] { stop(tr("Cancelled.")); });
+  }
+}
+
+void ScanActions::ask(int run, std::int64_t step) {
+  const std::string kernels = session_->histories()[static_cast<std::size_t>(run)]->info().kernels;
+  withKernelsAsked(window_, kernels, session_->paths(), [this, run, step] { start(run, step); });
+}
+
+void ScanActions::start(int run, std::int64_t step) {
+  scan_.reset();
+  try {
+    const History& history = *session_->histories()[static_cast<std::size_t>(run)];
+    scan_ = std::make_unique<RecomputedScan>(planOfStep(*session_, history, {}, step));
+  } catch (const std::exception& refused) {
+    return stop(tr("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
+  }
+  run_ = runLabel(*selection_, run);
+  timer_.start();
+  look();
+}
+
+void ScanActions::stop(const QString& why) {
+  timer_.stop();
+  scan_.reset();
+  for (OperandCostsPanel* panel : panels_) panel->showRefused(why);
+}
+
+void ScanActions::look() {
+  const std::int64_t step = scan_->plan().step;
+  if (!scan_->over()) {
+    const QString progress =
+        scan_->passes() > 0
+            ? tr("Rounding one operand at a time at step %1: %2 of %3 passes.")
+                  .arg(step)
+                  .arg(scan_->passes_done())
+                  .arg(scan_->passes())
+            : tr("A copy of %1 trains up to step %2: at step %3.").arg(run_).arg(step).arg(scan_->next_step());
+    for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
+    return;
+  }
+  if (!scan_->scan()) return stop(tr("This was not measured: %1.").arg(QString::fromStdString(scan_->error())));
+  timer_.stop();
+  const auto measured = std::make_shared<const MeasuredOperands>(MeasuredOperands{run_, step, *scan_->scan()});
+  scan_.reset();
+  for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
+}
+
+}  // namespace moescope

@@ -1,0 +1,18 @@
+#include "app/session/step_plan.h"
+
+#include "app/session/run_session.h"
+
+namespace moescope {
+
+RecomputePlan planOfStep(const RunSession& session, const History& run, const OperandPlace& place, std::int64_t step) {
+  const auto& histories = session.histories();
+  if (const Lab* training = session.lab())
+    return plan_recompute(run, *histories.front(), place, step, training->checkpoint_before(run.info().run, step));
+  // Of runs out of several files each reads its own batches.
+  const bool several = session.paths().size() > 1;
+  return plan_recompute(
+      run, several ? run : *histories.front(), place, step, nullptr,
+      several ? std::string() : recorded_checkpoint(session.path().toStdString(), run.info().name, step));
+}
+
+}  // namespace moescope
