@@ -18,7 +18,9 @@
 #include "core/files/export_events.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
+#include "core/files/replay_page.h"
 #include "core/io/text_escape.h"
+#include "core/io/whole_file.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
 #include "core/training/export_weights.h"
@@ -30,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ExportOptions {
-  std::string in, to, out, panel, workspace, size, run;
+  std::string in, to, out, panel, workspace, size, run, with;
   std::optional<std::int64_t> step;
 };
 
@@ -77,12 +79,24 @@ void export_tensors(const ExportOptions& options) {
   std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
 }
 
+void export_replay(const ExportOptions& options) {
+  std::vector<std::string> files = {options.in};
+  if (!options.with.empty()) files.push_back(options.with);
+  const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
+  const std::string page = replay_page(opened.histories);
+  write_whole_file(options.out, page);
+  std::printf("%s: %zu runs, %.1f MB\n", printable(options.out).c_str(), opened.histories.size(),
+              1e-6 * static_cast<double>(page.size()));
+}
+
 void check(const ExportOptions& options) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
   const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
   if (!options.panel.empty() && !of_panels) throw std::runtime_error("--panel goes with --to png, svg or csv");
   if (!options.workspace.empty() && options.to != "png" && options.to != "svg")
     throw std::runtime_error("--workspace goes with --to png or svg");
+  if (!options.with.empty() && options.to != "replay") throw std::runtime_error("--with goes with --to replay");
+  if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
   if (options.step && !of_panels && options.to != "safetensors")
@@ -98,6 +112,8 @@ void export_run(const ExportOptions& options) {
     export_trace(options.in, options.out);
   else if (options.to == "tensorboard")
     export_all_events(options);
+  else if (options.to == "replay")
+    export_replay(options);
   else if (options.to == "safetensors")
     export_tensors(options);
   else
@@ -111,7 +127,7 @@ void add_export_command(CLI::App& app) {
   Command command(app, "export", "Writes a recording in a format that other programs read");
   command
       .option("RECORDING", options->in,
-              "Recording (.moescope); for tensorboard and pictures any training log, "
+              "Recording (.moescope); for tensorboard, replay and pictures any training log, "
               "for safetensors a checkpoint, too")
       .required();
   command
@@ -122,20 +138,23 @@ void add_export_command(CLI::App& app) {
               "tensorboard: the scalars as event files, OUT is a folder\n"
               "trace: where the time of each step went (Chrome trace, Perfetto)\n"
               "safetensors: the weights of a kept checkpoint\n"
-              "html: a report of the runs and how they compare, in one file")
+              "html: a report of the runs and how they compare, in one file\n"
+              "replay: a page that plays the steps in a browser, offline, in one file")
       .required()
-      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html"});
+      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html", "replay"});
   command.option("-o,--out", options->out, "File (tensorboard: folder) to write").required();
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
   command.option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
   command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");
   command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)");
+  command.option("--with", options->with, "Second recording or log, beside the first on the page of --to replay");
   command.option("--run", options->run, "Run whose weights are written (default: the first)");
   command.footer(
       "Examples:\n"
       "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"
       "  moescope-cli export run.moescope --to tensorboard -o logs\n"
-      "  moescope-cli export compared.moescope --to html -o report.html");
+      "  moescope-cli export compared.moescope --to html -o report.html\n"
+      "  moescope-cli export a.moescope --with b.moescope --to replay -o replay.html");
   command.runs([options] { export_run(*options); });
 }
 
