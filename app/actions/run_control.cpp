@@ -71,6 +71,8 @@ void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
 }
 
 void RunControl::startAll(const ParsedConfig& parsed) {
+  if (std::vector<RunConfig> runs = all_runs(parsed); runs.size() > kMaxRuns)
+    return emit groupsRequested(runs, runs.front().optimizer.total_steps);
   if (!parsed.twins.empty()) workspaces_->bringUp(workspaces_->compare());
   startAll(all_runs(parsed), Start::running);
 }

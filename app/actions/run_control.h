@@ -31,7 +31,8 @@ class RunControl : public QObject {
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
   void startAll(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
-  void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
+  // Of a file, with the twins in it; asks for groups where these are more than can train at once.
+  void startAll(const ParsedConfig& parsed);
   void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
   void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
   void setUntil(std::optional<qint64> step);                   // as asked for: pauses before it; nothing: no end
@@ -43,6 +44,9 @@ class RunControl : public QObject {
   // The run bar shows what is open: one run of several, with its settings where they are known.
   void showOpen(const RunConfig* config);
   void showStatus(const LabStatus& status);  // while it trains
+
+ signals:
+  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);  // run A first
 
  private:
   void onOpened();
