@@ -110,6 +110,9 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
 void CompareActions::setOutcomes(OutcomesDock* outcomes, FileActions* files) {
   outcomes_ = outcomes;
   files_ = files;
+  connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
+    if (session_->histories().empty() && !session_->opening()) openCandidate(recording, run);
+  });
   connect(outcomes_, &OutcomesDock::openRequested, this, &CompareActions::openCandidate);
   connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
     if (session_->isRecording() && session_->path() == recording) openCandidate(recording, run);

@@ -30,9 +30,9 @@ class RunControl : public QObject {
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
-  void startAll(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
-  // Of a file, with the twins in it; asks for groups where these are more than can train at once.
-  void startAll(const ParsedConfig& parsed);
+  // In lock-step, the first is run A; asks for groups where they are more than can train at once.
+  void startAll(std::vector<RunConfig> configs, Start start);
+  void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
   void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
   void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
   void setUntil(std::optional<qint64> step);                   // as asked for: pauses before it; nothing: no end

@@ -83,7 +83,7 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
 
 void OutcomesDock::start(std::vector<RunConfig> runs, std::int64_t steps, const QString& recording) {
   worker_.cancel();
-  computing_ = false;
+  computing_ = begun_ = false;
   queue_ = std::make_unique<QueueTraining>(std::move(runs), steps, recording.toStdString());
   const std::size_t groups = queue_->groups().size();
   const auto path = [&](std::size_t g) {
@@ -146,6 +146,10 @@ void OutcomesDock::showProgress() {
   stop_->setEnabled(!status.done);
   stop_->setToolTip(status.running ? "After the step in flight; groups that have finished stay"
                                    : "Trains the groups that have not finished, from their first step");
+  if (status.step > 1 && !std::exchange(begun_, true)) {
+    const auto first = QString::fromStdString(path_of_group(queue_->recording(), 1));
+    emit begun(first, QString::fromStdString(queue_->groups().front().runs.front().name));
+  }
   const bool ended = running_ && !status.running;
   running_ = status.running;
   if (ended || since_outcomes_.elapsed() >= kOutcomesMs) computeOutcomes();

@@ -34,6 +34,7 @@ class OutcomesDock : public QDockWidget {
   void goOn();  // with the groups that have not finished
 
  signals:
+  void begun(QString recording, QString run);  // the first group's recording has steps to show, here of run A
   void openRequested(QString recording, QString run);
   void runChosen(QString recording, QString run);  // where that recording is open
   void failed(QString why);                        // the groups cannot be compared, or training failed
@@ -51,7 +52,7 @@ class OutcomesDock : public QDockWidget {
   std::unique_ptr<QueueTraining> queue_;
   QTimer clock_;
   QElapsedTimer since_outcomes_;
-  bool computing_ = false, running_ = false;
+  bool computing_ = false, running_ = false, begun_ = false;
   QLabel *progress_text_, *place_;
   QProgressBar* bar_;
   QPushButton* stop_;

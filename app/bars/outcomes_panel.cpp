@@ -77,6 +77,13 @@ float figureOf(const Outcome& o, int column) {
   }
 }
 
+// A twin by chance may be a millionth away.
+QString nats(float value) {
+  if (is_missing(value)) return {};
+  const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
+  return tiny ? formatValue(value, 2) : withMinus(QString::number(static_cast<double>(value), 'f', 5));
+}
+
 bool isText(int column) {
   return column == kCandidateColumn || column == kDiffersColumn || column == kVerdictColumn;
 }
@@ -155,11 +162,9 @@ class OutcomesModel : public QAbstractTableModel {
       case kStepsColumn:
         return o.waits ? QString() : formatCount(static_cast<double>(o.figures.steps));
       case kGapColumn:
-        return is_missing(value) ? QString()
-                                 : (value > 0 ? QStringLiteral("+") : QString()) +
-                                       withMinus(QString::number(static_cast<double>(value), 'f', 5));
+        return (value > 0 ? QStringLiteral("+") : QString()) + nats(value);
       case kHalfColumn:
-        return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 5);
+        return nats(value);
       case kLossColumn:
         return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 4);
       default:
@@ -171,7 +176,7 @@ class OutcomesModel : public QAbstractTableModel {
   // What is said while it trains may change with the next step.
   QString verdict(const Outcome& o) const {
     const QString words = QString::fromStdString(verdict_words(o));
-    if (training_ == 0 || o.waits || isRunA(o) || o.group != training_) return words;
+    if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
     return o.conclusion.verdict == Verdict::too_short ? QStringLiteral("trains") : words + QStringLiteral(", so far");
   }
 
