@@ -23,6 +23,7 @@
 #include "app/cli/cli_predict.h"
 #include "app/cli/cli_quantize.h"
 #include "app/cli/cli_reproduce.h"
+#include "app/cli/cli_scan.h"
 #include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
 #include "app/cli/train/cli_train.h"
@@ -97,6 +98,7 @@ int main(int argc, char** argv) {
   moescope::add_export_command(app);
   moescope::add_check_command(app);
   moescope::add_figures_command(app);
+  moescope::add_scan_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

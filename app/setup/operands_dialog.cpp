@@ -4,8 +4,11 @@
 #include <QDialogButtonBox>
 #include <QGridLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPushButton>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "widgets/plots/axis.h"
@@ -34,6 +37,11 @@ std::vector<OperandRecipe> readable(const QString& text) {
   }
 }
 
+// What the table has no place for.
+bool is_single(const OperandRecipe& recipe) {
+  return recipe.gemm || recipe.layers != LayerRange{};
+}
+
 }  // namespace
 
 OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(parent) {
@@ -51,27 +59,58 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
       grid->addWidget(choices_[c][o], int(c) + 1, int(o) + 1);
     }
   }
-  for (const OperandRecipe& each : readable(text))
-    choice(each.gemm_class, each.operand)->setCurrentIndex(static_cast<int>(each.recipe) + 1);
-  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel | QDialogButtonBox::Reset);
-  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-  connect(buttons, &QDialogButtonBox::accepted, this, [this] {
+  std::vector<OperandRecipe> single;
+  for (const OperandRecipe& each : readable(text)) {
+    if (is_single(each))
+      single.push_back(each);
+    else
+      choice(each.gemm_class, each.operand)->setCurrentIndex(static_cast<int>(each.recipe) + 1);
+  }
+  single_ = new QLineEdit(QString::fromStdString(operand_recipes_text(single)));
+  single_->setPlaceholderText("experts.dY.wgrad=bf16, 2-3:experts.W=mxfp4");
+  single_->setAccessibleName("Recipes of single layers and GEMMs");
+  single_->setToolTip(
+      "[LAYERS:]CLASS.OPERAND[.GEMM]=RECIPE, several with commas. Layers count from 0; GEMMs are forward, dgrad, "
+      "wgrad.");
+  problem_ = new QLabel;
+  problem_->setWordWrap(true);
+  buttons_ = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel | QDialogButtonBox::Reset);
+  connect(single_, &QLineEdit::textChanged, this, &OperandsDialog::checkSingle);
+  connect(buttons_, &QDialogButtonBox::rejected, this, &QDialog::reject);
+  connect(buttons_, &QDialogButtonBox::accepted, this, [this] {
     emit chosen(this->text());
     accept();
   });
-  connect(buttons, &QDialogButtonBox::clicked, this, [this, buttons](QAbstractButton* button) {
-    if (buttons->standardButton(button) != QDialogButtonBox::Reset) return;
+  connect(buttons_, &QDialogButtonBox::clicked, this, [this](QAbstractButton* button) {
+    if (buttons_->standardButton(button) != QDialogButtonBox::Reset) return;
     for (const auto& row : choices_)
       for (QComboBox* box : row) box->setCurrentIndex(0);
+    single_->clear();
   });
   auto* words = new QLabel(
-      "The recipe applies to this operand in all its GEMMs, whatever the class is set to. Each operand is quantized "
-      "along the dimension that its GEMM contracts.");
+      "The recipe applies to this operand in all its GEMMs and layers, whatever the class is set to. Each operand is "
+      "quantized along the dimension that its GEMM contracts.");
   words->setWordWrap(true);
   auto* column = new QVBoxLayout(this);
   column->addWidget(words);
   column->addLayout(grid);
-  column->addWidget(buttons);
+  column->addWidget(new QLabel("Of single layers and GEMMs, over what the table says:"));
+  column->addWidget(single_);
+  column->addWidget(problem_);
+  column->addWidget(buttons_);
+  checkSingle();
+}
+
+void OperandsDialog::checkSingle() {
+  QString problem;
+  try {
+    parse_operand_recipes(single_->text().toStdString());
+  } catch (const std::invalid_argument& error) {
+    problem = error.what();
+  }
+  problem_->setText(problem);
+  problem_->setVisible(!problem.isEmpty());
+  buttons_->button(QDialogButtonBox::Ok)->setEnabled(problem.isEmpty());
 }
 
 QComboBox* OperandsDialog::choice(GemmClass gemm_class, Operand operand) const {
@@ -84,6 +123,7 @@ QString OperandsDialog::text() const {
     for (const Operand operand : kOperands)
       if (const int index = choice(static_cast<GemmClass>(c), operand)->currentIndex(); index > 0)
         chosen.push_back({static_cast<GemmClass>(c), operand, static_cast<Recipe>(index - 1)});
+  std::ranges::copy(readable(single_->text()), std::back_inserter(chosen));
   return QString::fromStdString(operand_recipes_text(chosen));
 }
 

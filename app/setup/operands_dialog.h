@@ -1,4 +1,5 @@
-// Recipes of single operands as a table: a combo box for each class of GEMMs and operand.
+// Recipes of single operands as a table: a combo box for each class of GEMMs and operand, and a line for entries of
+// single layers and GEMMs.
 #pragma once
 
 #include <QDialog>
@@ -7,6 +8,9 @@
 #include "core/config/operand_recipes.h"
 
 class QComboBox;
+class QDialogButtonBox;
+class QLabel;
+class QLineEdit;
 
 namespace moescope {
 
@@ -16,13 +20,19 @@ class OperandsDialog : public QDialog {
  public:
   explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
   QComboBox* choice(GemmClass gemm_class, Operand operand) const;
+  QLineEdit* single() const { return single_; }  // entries of single layers and GEMMs
   QString text() const;
 
  signals:
   void chosen(QString text);
 
  private:
+  void checkSingle();
+
   std::array<std::array<QComboBox*, 3>, kNumGemmClasses> choices_{};
+  QLineEdit* single_ = nullptr;
+  QLabel* problem_ = nullptr;
+  QDialogButtonBox* buttons_ = nullptr;
 };
 
 }  // namespace moescope

@@ -223,8 +223,31 @@ void check_quantiles(const RunConfig& c, Rules& found) {
          rule + ", but all " + std::to_string(c.model.n_experts) + " experts are chosen: lower top_k, or choose sign"});
 }
 
+void check_dropping(const RunConfig& c, Rules& found) {
+  if (c.router.token_drop != TokenDrop::none && c.router.capacity_factor == 0)
+    found.push_back({{"router.token_drop", "router.capacity_factor"},
+                     "token_drop needs a capacity: set capacity_factor, for example to 1.25, or choose none"});
+}
+
+void check_hash_layers(const RunConfig& c, Rules& found) {
+  const int layers = c.model.n_layers - c.model.n_dense_layers, given = c.router.n_hash_layers;
+  if (given == 0) return;
+  if (given > layers)
+    found.push_back({{"router.n_hash_layers", "model.n_layers", "model.n_dense_layers"},
+                     "n_hash_layers is " + std::to_string(given) + ", but there are " + std::to_string(layers) +
+                         " MoE layers: choose 0 to " + std::to_string(layers)});
+  if (c.router.force_balance)
+    found.push_back({{"router.n_hash_layers", "router.force_balance"},
+                     "n_hash_layers gives experts by a table, force_balance in turns: choose one of them"});
+  if (!c.router.killed_experts.empty())
+    found.push_back({{"router.killed_experts", "router.n_hash_layers"},
+                     "the table of n_hash_layers knows no killed experts: choose one of the two"});
+}
+
 void check_router(const RunConfig& c, Rules& found) {
   check_quantiles(c, found);
+  check_dropping(c, found);
+  check_hash_layers(c, found);
   if (c.router.top_k > c.model.n_experts)
     found.push_back({{"router.top_k", "model.n_experts"},
                      "top_k is " + std::to_string(c.router.top_k) + ", but there are " +
@@ -292,6 +315,10 @@ void check_blocks(const char* key, Recipe recipe, const char* size_key, int size
 // Feed-forward units must fill the blocks of any operand's recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   constexpr auto kKey = "precision.operands";
+  if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
+    found.push_back({{kKey, "model.n_layers"},
+                     "layer " + std::to_string(operand.layers.last) + " is named, but there are layers 0 to " +
+                         std::to_string(c.model.n_layers - 1) + ": choose one of these"});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
   check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);

@@ -17,6 +17,8 @@ constexpr std::array<const char*, 3> kChoices<BalanceRule>{"sign", "quantile_bat
 template <>
 constexpr std::array<const char*, 3> kChoices<AuxMode>{"none", "sequence", "batch"};
 template <>
+constexpr std::array<const char*, 3> kChoices<TokenDrop>{"none", "probs", "position"};
+template <>
 constexpr std::array<const char*, 2> kChoices<Schedule>{"constant", "cosine"};
 template <>
 constexpr std::array<const char*, 2> kChoices<OptimizerName>{"adamw", "muon"};
@@ -322,9 +324,26 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "way. Load is perfect and a token's experts are neighbours, on one rank or few: the best case for DeepEP; the "
       "experts cannot specialise.")));
   t.push_back(live(field<s, &RouterConfig::capacity_factor>(
-      "router.capacity_factor", kGroup, "What-if capacity factor", "", {0, 16},
-      "Counts how many tokens would be dropped if each expert took at most this many times its fair share. "
-      "Nothing is dropped: like DeepSeek-V3 the training is dropless. 0: off; Switch uses 1.25.")));
+      "router.capacity_factor", kGroup, "Capacity factor", "", {0, 16},
+      "Each expert takes at most this many times its fair share of the batch's copies of tokens, if token_drop says "
+      "so; "
+      "with token_drop = none nothing is dropped, as in DeepSeek-V3, and what would have been is counted. 0: off; "
+      "Switch uses 1.25.")));
+  t.push_back(live(field<s, &RouterConfig::token_drop>(
+      "router.token_drop", kGroup, "Drop tokens beyond capacity", "", kNone,
+      "Which copies of tokens an expert keeps that was chosen more often than its capacity. probs: those with the "
+      "largest mixing weights; position: the first in the batch (Megatron-LM's policies). A copy that is dropped is "
+      "not "
+      "sent, adds nothing and moves no weight; the token's other weights stay as they are, and it does not go to "
+      "another expert. As in Megatron-LM the auxiliary loss and expert_bias count what is left. The capacity is of the "
+      "whole batch, where Megatron-LM has one for each rank's tokens. none: dropless.")));
+  t.push_back(field<s, &RouterConfig::n_hash_layers>(
+      "router.n_hash_layers", kGroup, "Layers routed by a table", "layers", {0, 4096},
+      "The first MoE layers get each byte's experts from a fixed table instead of the router's choice (DeepSeek-V4's "
+      "hash layers; it has 3). Their gate still learns the mixing weights, no bias moves, and their balance is "
+      "whatever "
+      "the bytes of the text give. The table is drawn from the seed, K different experts for each byte, as "
+      "TorchTitan does where the published one is not at hand. 0: none."));
 }
 
 void add_router_actions(std::vector<ConfigField>& t) {
@@ -540,7 +559,8 @@ void add_precision(std::vector<ConfigField>& t) {
       "A recipe for one operand of one class of GEMMs, which overrides everything above, as CLASS.OPERAND=RECIPE: "
       "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas (or semicolons). Classes: experts, "
       "shared_experts, dense_ffn, attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. "
-      "Empty: none."));
+      "Of one GEMM alone: experts.dY.wgrad=bf16 (forward, dgrad or wgrad). Of some layers: 2-3:experts.W=bf16. Later "
+      "entries override earlier ones. Empty: none."));
 }
 
 void add_rest(std::vector<ConfigField>& t) {

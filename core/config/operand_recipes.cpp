@@ -1,6 +1,7 @@
 #include "core/config/operand_recipes.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <stdexcept>
 
@@ -10,6 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr Operand kOperands[] = {Operand::x, Operand::w, Operand::dy};
+constexpr Direction kDirections[] = {Direction::forward, Direction::dgrad, Direction::wgrad};
 
 std::optional<GemmClass> gemm_class_named(std::string_view name) {
   for (int i = 0; i < kNumGemmClasses; ++i)
@@ -26,26 +28,79 @@ std::optional<Operand> operand_named(std::string_view name) {
   throw std::invalid_argument("\"" + std::string(entry) + "\": " + why);
 }
 
+std::string class_names() {
+  std::string names;
+  for (int i = 0; i < kNumGemmClasses; ++i)
+    names += (i ? ", " : "") + std::string(gemm_class_name(static_cast<GemmClass>(i)));
+  return names;
+}
+
+std::string recipe_names() {
+  std::string names;
+  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  return names;
+}
+
+// Whether this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
+bool reads(Direction gemm, Operand operand) {
+  return operand != (gemm == Direction::forward ? Operand::dy : gemm == Direction::dgrad ? Operand::x : Operand::w);
+}
+
+std::optional<Direction> direction_named(std::string_view name) {
+  if (name == "fprop") return Direction::forward;
+  const auto found = std::ranges::find_if(kDirections, [&](Direction each) { return name == direction_name(each); });
+  return found == std::end(kDirections) ? std::nullopt : std::optional(*found);
+}
+
+// "2" or "2-5".
+LayerRange parse_layers(std::string_view entry, std::string_view text) {
+  const auto number = [&](std::string_view digits) {
+    int value = -1;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || value < 0)
+      refuse(entry, "layers are a number or a range, such as 2 or 2-5");
+    return value;
+  };
+  const auto dash = text.find('-');
+  const LayerRange range{number(trimmed(text.substr(0, dash))),
+                         number(trimmed(dash == text.npos ? text : text.substr(dash + 1)))};
+  if (range.last < range.first) refuse(entry, "the range of layers ends before it begins");
+  return range;
+}
+
 OperandRecipe parse_entry(std::string_view entry) {
-  const auto dot = entry.find('.'), equals = entry.find('=');
-  if (dot == entry.npos || equals == entry.npos || dot > equals)
+  OperandRecipe out{};
+  const auto colon = entry.find(':');
+  const std::string_view named = colon == entry.npos ? entry : trimmed(entry.substr(colon + 1));
+  if (colon != entry.npos) out.layers = parse_layers(entry, trimmed(entry.substr(0, colon)));
+  const auto dot = named.find('.'), equals = named.find('=');
+  if (dot == named.npos || equals == named.npos || dot > equals)
     refuse(entry, "expected CLASS.OPERAND=RECIPE, such as experts.dY=mxfp8_e5m2_grad");
-  const auto gemm_class = gemm_class_named(trimmed(entry.substr(0, dot)));
-  if (!gemm_class) {
-    std::string names;
-    for (int i = 0; i < kNumGemmClasses; ++i)
-      names += (i ? ", " : "") + std::string(gemm_class_name(static_cast<GemmClass>(i)));
-    refuse(entry, "classes are " + names);
-  }
-  const auto operand = operand_named(trimmed(entry.substr(dot + 1, equals - dot - 1)));
+  const auto gemm_class = gemm_class_named(trimmed(named.substr(0, dot)));
+  if (!gemm_class) refuse(entry, "classes are " + class_names());
+  out.gemm_class = *gemm_class;
+  if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is of no layer");
+  const std::string_view of_class = named.substr(dot + 1, equals - dot - 1);
+  const auto second = of_class.find('.');
+  const auto operand = operand_named(trimmed(of_class.substr(0, second)));
   if (!operand) refuse(entry, "operands are x, W, dY");
-  const auto recipe = recipe_named(trimmed(entry.substr(equals + 1)));
-  if (!recipe) {
-    std::string names;
-    for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
-    refuse(entry, "recipes are " + names);
+  out.operand = *operand;
+  if (second != of_class.npos) {
+    out.gemm = direction_named(trimmed(of_class.substr(second + 1)));
+    if (!out.gemm) refuse(entry, "GEMMs are forward, dgrad, wgrad");
+    if (!reads(*out.gemm, out.operand))
+      refuse(entry, std::string(direction_name(*out.gemm)) + " does not read " + operand_name(out.operand) +
+                        ": forward multiplies x and W, dgrad dY and W, wgrad dY and x");
   }
-  return {*gemm_class, *operand, *recipe};
+  const auto recipe = recipe_named(trimmed(named.substr(equals + 1)));
+  if (!recipe) refuse(entry, "recipes are " + recipe_names());
+  out.recipe = *recipe;
+  return out;
+}
+
+std::string layers_text(const LayerRange& layers) {
+  if (layers == LayerRange{}) return {};
+  return std::to_string(layers.first) + (layers.last == layers.first ? "" : "-" + std::to_string(layers.last)) + ':';
 }
 
 }  // namespace
@@ -63,8 +118,9 @@ std::vector<OperandRecipe> parse_operand_recipes(std::string_view text) {
 std::string operand_recipes_text(const std::vector<OperandRecipe>& recipes) {
   std::string text;
   for (const OperandRecipe& each : recipes)
-    text += std::string(text.empty() ? "" : ", ") + gemm_class_name(each.gemm_class) + '.' +
-            operand_name(each.operand) + '=' + recipe_info(each.recipe).name;
+    text += std::string(text.empty() ? "" : ", ") + layers_text(each.layers) + gemm_class_name(each.gemm_class) + '.' +
+            operand_name(each.operand) + (each.gemm ? std::string(".") + direction_name(*each.gemm) : "") + '=' +
+            recipe_info(each.recipe).name;
   return text;
 }
 

@@ -1,8 +1,12 @@
 // Recipes of single operands of one class of GEMMs, in place of the class's own: "experts.dY=mxfp8_e5m2_grad,
-// attention.W=bf16". The operand is quantized as that recipe quantizes it; of two entries for one operand the later one
-// counts. Semicolons may separate entries as well, because commas have a meaning of their own in --compare.
+// attention.W=bf16". An entry may be for one of the three GEMMs of each weight, forward, dgrad or wgrad, and for some
+// layers only, counted among all from 0: "experts.dY.wgrad=bf16, 2-3:experts.W.forward=mxfp4". The operand is quantized
+// as that recipe quantizes it; of two entries for one operand the later one counts. Semicolons may separate entries as
+// well, because commas have a meaning of their own in --compare.
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +16,18 @@
 
 namespace moescope {
 
+struct LayerRange {
+  int first = 0, last = std::numeric_limits<int>::max();
+  bool holds(int layer) const { return first <= layer && layer <= last; }
+  bool operator==(const LayerRange&) const = default;
+};
+
 struct OperandRecipe {
   GemmClass gemm_class;
   Operand operand;
   Recipe recipe;
+  std::optional<Direction> gemm = {};  // nullopt: both that read the operand
+  LayerRange layers = {};              // of the head, which is of no layer: all
   bool operator==(const OperandRecipe&) const = default;
 };
 

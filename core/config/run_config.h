@@ -20,6 +20,8 @@ enum class ScoreFunc { sigmoid, softmax, sqrtsoftplus };
 // What moves expert_bias: core/model/moe/router.h and quantile_balance.h.
 enum class BalanceRule { sign, quantile_batch, quantile_microbatch };
 enum class AuxMode { none, sequence, batch };
+// Which copies of tokens an expert takes where they are more than its capacity: core/model/moe/token_drop.h.
+enum class TokenDrop { none, probs, position };
 enum class Schedule { constant, cosine };
 // Text that the program writes itself. passages: ten kinds of text, from prose to Morse. facts: ten languages of the
 // same symbols, to be known by heart (core/data/facts.h).
@@ -64,10 +66,12 @@ struct RouterConfig {
   AuxMode aux_mode = AuxMode::none;
   double aux_coeff = 0.0;
   double z_coeff = 0.0;
-  bool force_balance = false;       // round-robin, as in the published throughput runs
-  double capacity_factor = 0.0;     // what-if only: slots beyond it are counted, not dropped; 0: off
-  double gate_noise = 0.0;          // standard deviation of the noise on the logits that choose experts; 0: none
-  bool frozen = false;              // gate and expert_bias stay as they are
+  bool force_balance = false;  // round-robin, as in the published throughput runs
+  TokenDrop token_drop = TokenDrop::none;
+  double capacity_factor = 0.0;  // what an expert takes, in fair shares; without token_drop only counted; 0: off
+  int n_hash_layers = 0;    // the first MoE layers, whose experts a table gives each byte (model/moe/expert_table.h)
+  double gate_noise = 0.0;  // standard deviation of the noise on the logits that choose experts; 0: none
+  bool frozen = false;      // gate and expert_bias stay as they are
   std::string killed_experts = {};  // cannot be chosen; this and the next two: core/config/expert_list.h
   std::string pinned_bias = {};     // expert_bias held at these values
   std::string initial_bias = {};    // expert_bias before the first step

@@ -135,12 +135,12 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
 template <class T>
 void Learner<T>::update_biases() {
   const RouterConfig& router = config.router;
-  for (std::size_t i = 0; i < expert_bias.size(); ++i) {
+  for (std::size_t i = size(router.n_hash_layers); i < expert_bias.size(); ++i) {
     const RouterActivations<T>& routed = model_->moe()[i].router;
     if (router.balance_rule != BalanceRule::sign)
       balance_by_quantiles<T>(router, model_->part(), routed, expert_bias[i], model_->killed(i));
     else if (router.bias_update_rate > 0)
-      update_expert_bias<T>(expert_bias[i], routed.tokens_per_expert, router.bias_update_rate, router.bias_centring,
+      update_expert_bias<T>(expert_bias[i], routed.rows_per_expert, router.bias_update_rate, router.bias_centring,
                             model_->killed(i));
   }
 }
@@ -194,9 +194,9 @@ void check_ranks(const RunConfig& config, int ranks) {
   if (ranks > 1 && config.parallel.placement != "contiguous")
     refuse("experts are placed in order; set parallel.placement to contiguous");
   if (ranks == 1) return;
-  const StepPrecision precision = step_precision(config.precision, config.seed, 0);
-  for (int c = 0; c < kNumGemmClasses; ++c) {
-    const auto gemm_class = static_cast<GemmClass>(c);
+  for (int i = 0; i < config.model.n_layers * kNumGemmClasses; ++i) {
+    const StepPrecision precision = step_precision(config.precision, config.seed, 0, i / kNumGemmClasses);
+    const auto gemm_class = static_cast<GemmClass>(i % kNumGemmClasses);
     if (gemm_class == GemmClass::experts) continue;  // their rows come together on one rank
     for (const OperandFormat& format : precision.of(gemm_class).formats) {
       const bool over_tokens = has_tensor_scale(format) ||

@@ -27,14 +27,19 @@ WholeRouter::WholeRouter(const RouterActivations<float>& here, const BatchPart& 
   gather(here.mix, k, mix_, whole_.mix);
   gather(here.margin, 1, margin_, whole_.margin);
   gather(here.cutoff, 1, cutoff_, whole_.cutoff);
-  whole_.ids.resize(part.all_tokens * k);
-  part.ranks->gather_all(here.ids.data(), here.ids.size() * sizeof(std::int32_t), whole_.ids.data());
+  gather(here.ids, whole_.ids);
+  if (!here.not_dropped.empty()) gather(here.not_dropped, whole_.not_dropped);
 }
 
 void WholeRouter::gather(const float* here, std::size_t width, std::vector<float>& all, float*& view) const {
   all.resize(part_.all_tokens * width);
   part_.ranks->gather_all(here, part_.tokens() * width * sizeof(float), all.data());
   view = all.data();
+}
+
+void WholeRouter::gather(const std::vector<std::int32_t>& here, std::vector<std::int32_t>& all) const {
+  all.resize(here.size() * static_cast<std::size_t>(part_.of));
+  part_.ranks->gather_all(here.data(), here.size() * sizeof(std::int32_t), all.data());
 }
 
 std::vector<LayerSums> gather_quant_sums(const Transformer<float>& model) {

@@ -16,6 +16,7 @@ class WholeRouter {
 
  private:
   void gather(const float* here, std::size_t width, std::vector<float>& all, float*& view) const;
+  void gather(const std::vector<std::int32_t>& here, std::vector<std::int32_t>& all) const;
 
   const RouterActivations<float>& here_;
   const BatchPart& part_;

@@ -30,6 +30,10 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
       dense_(size(config.model.n_dense_layers)),
       moe_(size(config.model.n_layers - config.model.n_dense_layers)),
       quant_sums_(size(config.model.n_layers + 1)) {
+  for (int i = 0; i < config.router.n_hash_layers; ++i)
+    tables_.emplace_back(config.seed, config.model.n_dense_layers + i, config.model.vocab, config.model.n_experts,
+                         config.router.top_k);
+  given_.resize(tables_.size());
   plan_memory();
 }
 
@@ -68,7 +72,11 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   quant_statistics_ = quant_statistics;
   step_ = step;
   killed_ = killed_masks(config_);
-  precision_ = step_precision(config_.precision, config_.seed, step);
+  for (std::size_t i = 0; i < tables_.size(); ++i)
+    tables_[i].look_up({batch.input.data() + part_.first_token(), tokens()}, given_[i]);
+  precision_.clear();
+  for (int layer = 0; layer <= config_.model.n_layers; ++layer)
+    precision_.push_back(step_precision(config_.precision, config_.seed, step, layer));
   if (quant_statistics)
     for (LayerSums& sums : quant_sums_) sums = {};
   clock.enter(Phase::other);
@@ -108,7 +116,8 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
   }
   const std::size_t i = size(moe_index(layer));
   const RoutingLimits limits{
-      killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)})};
+      killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)}),
+      i < given_.size() ? given_[i].data() : nullptr};
   moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer), clock,
                      limits);
 }

@@ -18,6 +18,7 @@
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/layers/precision.h"
+#include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
 
 namespace moescope {
@@ -56,7 +57,7 @@ class Transformer {
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
-  const StepPrecision& precision() const { return precision_; }
+  const std::vector<StepPrecision>& precision() const { return precision_; }  // per layer, then the head's
 
  private:
   struct Block {
@@ -69,7 +70,7 @@ class Transformer {
   std::size_t tokens() const { return part_.tokens(); }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
-    return {&precision_,
+    return {&precision_[static_cast<std::size_t>(layer)],
             layer,
             quant_statistics_ ? &quant_sums_[static_cast<std::size_t>(layer)] : nullptr,
             tap_,
@@ -95,13 +96,15 @@ class Transformer {
   OperandTap* tap_ = nullptr;
   std::int64_t step_ = 0;
   ExpertMasks killed_;
+  std::vector<ExpertTable> tables_;               // of the first MoE layers, router.n_hash_layers
+  std::vector<std::vector<std::int32_t>> given_;  // what they gave this batch: [layer][T, K]
   Attention<T> attention_;
   MoeLayer<T> moe_layer_;
   Arena<T> memory_;
   std::vector<Block> blocks_;
   std::vector<FeedForwardActivations<T>> dense_;  // per dense layer
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
-  StepPrecision precision_;
+  std::vector<StepPrecision> precision_;
   std::vector<LayerSums> quant_sums_;
   T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
   T *dx_, *dh_, *norm_partial_;

@@ -110,10 +110,10 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
     return std::span(all).subspan((static_cast<std::size_t>(source) * tokens + t) * k, k);
   };
   const auto needs_rank = [&](int source, std::size_t t, int rank) {
-    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e / own == rank; });
+    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e >= 0 && e / own == rank; });
   };
   const auto needs_node = [&](int source, std::size_t t, int node) {
-    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return at.node(e / own) == node; });
+    return std::ranges::any_of(chosen(source, t), [&](std::int32_t e) { return e >= 0 && at.node(e / own) == node; });
   };
 
   outward_.clear();

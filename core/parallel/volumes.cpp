@@ -43,6 +43,7 @@ VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, i
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
       for (int k = 0; k < top_k; ++k) {
+        if (chosen[k] < 0) continue;
         const std::uint32_t rank = rank_of(chosen[k]);
         const std::uint32_t node = node_of_rank[rank];
         ++copies[rank];

@@ -17,7 +17,8 @@
 
 namespace moescope {
 
-// topk_TK: chosen expert of each slot, token-major, each in [0, E). E % R == 0 is required.
+// topk_TK: chosen expert of each slot, token-major, each in [0, E), or -1 where the copy is not sent. E % R == 0 is
+// required.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
                           int ranks_per_node);
 // The same for any placement; the tokens of a replicated expert take its replicas in turns.

@@ -99,6 +99,7 @@ RunConfig in_fp32(RunConfig config) {
   for (const ConfigField& field : config_fields())
     if (field.key.starts_with("precision.") && std::ranges::count(field.choices, "fp32") > 0)
       field.set(config, std::string("fp32"));
+  config.precision.operands.clear();
   return config;
 }
 

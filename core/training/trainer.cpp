@@ -13,6 +13,7 @@
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
+#include "core/training/operand_scan.h"
 #include "core/training/trainer_state.h"
 
 namespace moescope {
@@ -24,10 +25,10 @@ VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivation
   const ParallelConfig& p = config.parallel;
   const PlacementChoice choice = parse_placement_choice(p.placement);
   if (choice.kind == PlacementChoice::Kind::contiguous)
-    return count_volumes(router.ids, config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
+    return count_volumes(router.sent(), config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
   const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
   const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups}, load);
-  return count_volumes(router.ids, config.router.top_k, placement, p.ranks_per_node);
+  return count_volumes(router.sent(), config.router.top_k, placement, p.ranks_per_node);
 }
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
@@ -98,7 +99,7 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
   for (std::size_t layer = 0; layer < sums.size(); ++layer) {
     const bool head = layer + 1 == sums.size();
     for (const auto& [gemm, at] : operands) {
-      const OperandFormat format = format_of(config, model.precision(), {gemm, at});
+      const OperandFormat format = format_of(config, model.precision()[layer], {gemm, at});
       const Gemm source = at.operand == Operand::x ? source_of_x(gemm) : gemm;
       const QuantSums& counted = sums[layer][static_cast<std::size_t>(source)][operand_index(at.direction, at.operand)];
       if (format.scheme == QuantScheme::fp32 || counted.elements == 0) continue;
@@ -164,7 +165,8 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
     if (writes)
       frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
   }
-  const bool any_rounded = !model.precision().plain || config.precision.payload != TokenPayload::fp32;
+  const bool any_rounded =
+      config.precision.payload != TokenPayload::fp32 || !std::ranges::all_of(model.precision(), &StepPrecision::plain);
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
   const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
@@ -196,6 +198,11 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   learner.config.router.gate_noise = noise;
   gather_wire(learner.ranks());  // what these passes sent does not belong to the next step
   return static_cast<float>(sum / static_cast<double>(held_out.size()));
+}
+
+std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
+                                                  const std::function<bool(int done, int of)>& progress) {
+  return moescope::scan_operands(state_->learner, batch, recipe, progress);
 }
 
 const RunConfig& Trainer::config() const {

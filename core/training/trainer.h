@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,7 @@ inline bool is_due(std::int64_t step, int every) {
 class Ranks;
 
 class OperandTap;
+struct OperandScan;
 
 class Trainer {
  public:
@@ -45,6 +48,10 @@ class Trainer {
   // Mean cross-entropy of batches like those of the steps, by the present weights and without gate noise. Nothing of
   // the training changes; routing() is that of the last of them. Collective.
   float held_out_loss(const std::vector<Batch>& held_out);
+
+  // What rounding one operand alone would do to a step on `batch` (operand_scan.h). Nothing of the training changes.
+  std::optional<OperandScan> scan_operands(const Batch& batch, std::optional<Recipe> recipe,
+                                           const std::function<bool(int done, int of)>& progress);
 
   const RunConfig& config() const;  // with live changes applied
   std::int64_t steps_taken() const;

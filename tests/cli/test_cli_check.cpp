@@ -71,6 +71,27 @@ TEST_F(CliCheck, WrongWordsAreNamed) {
   EXPECT_EQ(run({"check", sample("domain_shift"), "--follow", "--until", "soon"}).status, 2);
 }
 
+TEST_F(CliCheck, ScanRanksOperandsByTheGradientsError) {
+  const Result result = run({"scan", "--preset", "nano", "--steps", "3", "--set", "precision.experts=mxfp4", "--json"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["moescope_scan"], 1);
+  EXPECT_EQ(json["step"], 3);
+  ASSERT_EQ(json["operands"].size(), 12u) << "six operands in two layers";
+  double last = 1;
+  for (const Json& each : json["operands"]) {
+    EXPECT_EQ(each["class"], "experts");
+    EXPECT_EQ(each["recipe"], "mxfp4");
+    EXPECT_GT(each["gradient_error"], 0);
+    EXPECT_LE(each["gradient_error"], last);
+    last = each["gradient_error"];
+  }
+  EXPECT_EQ(run({"scan", "--preset", "nano", "--steps", "1"}).status, 2) << "nothing is rounded";
+  const Result wrong = run({"scan", "--preset", "nano", "--recipe", "fp3"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("allowed are fp32"), std::string::npos) << wrong.err;
+}
+
 TEST_F(CliCheck, FollowsALogUntilItFails) {
   const std::vector<std::string> lines = lines_of(sample("unbalanced_bf16"));
   const pid_t pid = start({"check", path("log.jsonl"), "--follow", "--fail-on", "collapsed", "--idle", "60"});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/files/safetensors.h"
+#include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/token_drop.h"
 #include "core/numerics/size.h"
@@ -292,12 +293,10 @@ void check_table(const Case& c, const RouterConfig& config, const std::string& t
   const std::vector<std::int32_t> tokens = c.integers("token_ids"), rows = c.integers("hash." + table + ".table");
   const std::size_t experts = size(c.meta(2)), top_k = size(config.top_k);
   std::vector<std::int32_t> ids;
+  ExpertTable(rows, config.top_k).look_up(tokens, ids);
   std::vector<float> gates(tokens.size() * top_k);
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    const auto row = rows.begin() + static_cast<std::ptrdiff_t>(size(tokens[t]) * top_k);
-    ids.insert(ids.end(), row, row + static_cast<std::ptrdiff_t>(top_k));
+  for (std::size_t t = 0; t < tokens.size(); ++t)
     mixing_weights(config, scores.data() + t * experts, ids.data() + t * top_k, gates.data() + t * top_k);
-  }
   Tally id_tally(c.named("hash.") + table + ".ids"), gate_tally(c.named("hash.") + table + ".gates");
   all_equal(id_tally, ids, c.integers("hash." + table + ".ids"));
   all_within(gate_tally, gates, c.floats("hash." + table + ".gates"), 1e-37, 5e-6);
@@ -340,7 +339,7 @@ void check_drop(const Case& c) {
   const auto place = [&](std::size_t i) { return i / top_k * experts + size(ids[i]); };
   for (std::size_t i = 0; i < ids.size(); ++i) gates[i] = probs[place(i)];
   std::vector<std::uint8_t> kept(ids.size());
-  drop_beyond_capacity(ids.data(), tokens, c.meta(2), c.meta(1), capacity, gates.data(), kept.data());
+  drop_beyond_capacity(TokenDrop::probs, ids.data(), tokens, c.meta(2), c.meta(1), capacity, gates.data(), kept.data());
   std::vector<std::int32_t> map(tokens * experts);
   for (std::size_t i = 0; i < ids.size(); ++i) dense[place(i)] = gates[i], map[place(i)] = kept[i];
   Tally rows(c.named("capacity")), drop(c.named("drop.probs")), maps(c.named("drop.map")), padded(c.named("pad.probs"));

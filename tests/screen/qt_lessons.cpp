@@ -30,7 +30,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kWaitMs = 60000;
+constexpr int kWaitMs = 240000;
 
 struct OpenWindow {
   MainWindow window{false};

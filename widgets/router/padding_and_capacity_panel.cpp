@@ -64,7 +64,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   factor_ = new QSlider(Qt::Horizontal, factor_row_);
   factor_->setRange(0, sliderPlace(kMaxFactor));
   factor_->setAccessibleName(tr("Capacity factor"));
-  factor_->setToolTip(tr("What-if: this router drops nothing; a router with this capacity factor would"));
+  factor_->setToolTip(tr("What a router with this capacity factor would drop"));
   knob->addWidget(factor_text_);
   knob->addWidget(factor_, 1);
   addBody(factor_row_, 0);
@@ -218,9 +218,12 @@ QString PaddingAndCapacityPanel::explain() const {
   return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
             "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
             "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
-            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> this router drops "
-            "nothing. One with a fixed capacity would drop the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / "
-            "sum_e n_e</code>. Move the slider, or the line in the plot.</p>") +
+            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with "
+            "a fixed capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the "
+            "slider, or the line in the plot, to ask for other capacities than the run's. A run really drops only "
+            "where "
+            "its <code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
+            "dropped.</p>") +
          metricCards({"padding_fraction", "dropped_fraction"});
 }
 

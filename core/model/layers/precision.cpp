@@ -11,12 +11,16 @@
 namespace moescope {
 namespace {
 
-using OwnRecipes = std::array<std::optional<Recipe>, 3>;  // of the operands of one class
+using OwnRecipes = std::array<std::optional<Recipe>, kGemmOperands.size()>;  // of one class of a layer
 
-OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class) {
+OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class, int layer) {
   OwnRecipes own;
-  for (const OperandRecipe& each : all)
-    if (each.gemm_class == gemm_class) own[static_cast<std::size_t>(each.operand)] = each.recipe;
+  for (const OperandRecipe& each : all) {
+    if (each.gemm_class != gemm_class || (gemm_class != GemmClass::head && !each.layers.holds(layer))) continue;
+    for (std::size_t i = 0; i < kGemmOperands.size(); ++i)
+      if (kGemmOperands[i].operand == each.operand && (!each.gemm || each.gemm == kGemmOperands[i].direction))
+        own[i] = each.recipe;
+  }
   return own;
 }
 
@@ -40,7 +44,7 @@ Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, Operand operand) {
 }
 
 OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
-  const auto& mine = own[static_cast<std::size_t>(at.operand)];
+  const auto& mine = own[operand_index(at.direction, at.operand)];
   OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
   const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == Operand::dy;
   if (is_scaled(format) && drawn) format.rounding = config.rounding;
@@ -71,13 +75,13 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
 
 }  // namespace
 
-StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step) {
+StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step, int layer) {
   const std::uint64_t mixed = hash_of({static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(step)});
   StepPrecision precision;
   const std::vector<OperandRecipe> operands = parse_operand_recipes(config.operands);
   const auto set = [&](GemmClass gemm_class, Recipe recipe) {
     ClassPrecision& of_class = precision.classes[static_cast<std::size_t>(gemm_class)];
-    of_class = class_precision(config, recipe, own_recipes(operands, gemm_class), mixed);
+    of_class = class_precision(config, recipe, own_recipes(operands, gemm_class, layer), mixed);
     precision.plain = precision.plain && of_class.plain;
   };
   set(GemmClass::experts, config.experts);

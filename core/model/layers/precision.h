@@ -47,12 +47,14 @@ struct ClassPrecision {
   }
 };
 
+// All classes of one layer in one step.
 struct StepPrecision {
   std::array<ClassPrecision, kNumGemmClasses> classes;
   bool plain = true;
   const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
 };
-StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step);
+// Of one layer; the head's is that of any.
+StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step, int layer);
 
 // Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "core/numerics/parallel.h"
 #include "core/numerics/row_math.h"
@@ -17,9 +18,16 @@ void sum_choices(const std::int32_t* slots, std::size_t k, std::size_t first, st
                  std::size_t dim, T* dh) {
   for (std::size_t t = first; t < last; ++t) {
     T* out = dh + t * dim;
-    std::copy_n(dx + static_cast<std::size_t>(slots[t * k]) * dim, dim, out);
-    for (std::size_t j = 1; j < k; ++j)
-      add_scaled(T{1}, dx + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
+    bool first_row = true;
+    for (std::size_t j = 0; j < k; ++j) {
+      if (slots[t * k + j] < 0) continue;
+      const T* row = dx + static_cast<std::size_t>(slots[t * k + j]) * dim;
+      if (std::exchange(first_row, false))
+        std::copy_n(row, dim, out);
+      else
+        add_scaled(T{1}, row, dim, out);
+    }
+    if (first_row) std::fill_n(out, dim, T{0});
   }
 }
 
@@ -30,7 +38,8 @@ void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, st
     T* out = y + t * dim;
     std::copy_n(residual + t * dim, dim, out);
     for (std::size_t j = 0; j < k; ++j)
-      add_scaled(mix[t * k + j], expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
+      if (slots[t * k + j] >= 0)
+        add_scaled(mix[t * k + j], expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
   }
 }
 
@@ -40,6 +49,10 @@ void spread_choices(const std::int32_t* slots, std::size_t k, std::size_t first,
   for (std::size_t t = first; t < last; ++t) {
     const T* in = dy + t * dim;
     for (std::size_t j = 0; j < k; ++j) {
+      if (slots[t * k + j] < 0) {
+        dmix[t * k + j] = T{0};
+        continue;
+      }
       const std::size_t slot = static_cast<std::size_t>(slots[t * k + j]);
       T* __restrict out = dexpert_y + slot * dim;
       const T weight = mix[t * k + j];
@@ -59,15 +72,17 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
   plan.top_k = top_k;
   plan.expert_offset.assign(static_cast<std::size_t>(n_experts) + 1, 0);
   plan.slot_of_choice.resize(topk_TK.size());
-  plan.token_of_slot.resize(topk_TK.size());
   for (const std::int32_t e : topk_TK) {
-    assert(e >= 0 && e < n_experts);
-    ++plan.expert_offset[static_cast<std::size_t>(e) + 1];
+    assert(e >= -1 && e < n_experts);
+    if (e >= 0) ++plan.expert_offset[static_cast<std::size_t>(e) + 1];
   }
   for (int e = 0; e < n_experts; ++e)
     plan.expert_offset[static_cast<std::size_t>(e) + 1] += plan.expert_offset[static_cast<std::size_t>(e)];
+  plan.token_of_slot.resize(static_cast<std::size_t>(plan.expert_offset.back()));
   // expert_offset[e] serves as the next free slot of e and is shifted back afterwards.
   for (std::size_t i = 0; i < topk_TK.size(); ++i) {
+    plan.slot_of_choice[i] = -1;
+    if (topk_TK[i] < 0) continue;
     const std::int32_t slot = plan.expert_offset[static_cast<std::size_t>(topk_TK[i])]++;
     plan.slot_of_choice[i] = slot;
     plan.token_of_slot[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(i / static_cast<std::size_t>(top_k));

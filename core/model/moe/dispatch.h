@@ -1,8 +1,8 @@
 // Moves token rows to the experts that chose them and back: permute, and weighted un-permute.
 //
-// Legend: T tokens, D dim, E experts, K top_k, N = T*K slots. Slots are grouped by expert; inside an expert they keep
-// token order. Nothing is dropped. A token's rows are always summed in the order of its choices, so no sum depends on
-// which rank computes it.
+// Legend: T tokens, D dim, E experts, K top_k, N slots: one for each of the T*K choices that is not dropped. Slots are
+// grouped by expert; inside an expert they keep token order. A token's rows are always summed in the order of its
+// choices, so no sum depends on which rank computes it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace moescope {
 struct DispatchPlan {
   int top_k = 0;
   std::vector<std::int32_t> expert_offset;   // [E + 1], expert e owns slots offset[e] .. offset[e + 1]
-  std::vector<std::int32_t> slot_of_choice;  // [T*K]
+  std::vector<std::int32_t> slot_of_choice;  // [T*K]; -1: dropped
   std::vector<std::int32_t> token_of_slot;   // [N]
 
   int experts() const { return static_cast<int>(expert_offset.size()) - 1; }
@@ -24,7 +24,7 @@ struct DispatchPlan {
   }
 };
 
-// topk_TK: chosen experts, token-major. Stable counting sort.
+// topk_TK: chosen experts, token-major; -1: dropped. Stable counting sort.
 void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, DispatchPlan& plan);
 
 // x_ND[slot] = h_TD[token of slot].
@@ -37,7 +37,7 @@ void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh);
 // y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j].
 template <class T>
 void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y);
-// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y.
+// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, 0 of what was dropped.
 template <class T>
 void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
                       T* dmix);

@@ -98,7 +98,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
   router_forward(config_.router, w.gate, expert_bias, h, part_, m.dim, m.n_experts, a.router, precision.of(Gemm::gate),
                  limits);
   clock.enter(Phase::dispatch);
-  plan_dispatch(a.router.ids, config_.router.top_k, m.n_experts, a.plan);
+  plan_dispatch(a.router.sent(), config_.router.top_k, m.n_experts, a.plan);
   dispatch_tokens(sent_tokens(config_.precision.payload, h, tokens, m.dim, precision), a, ws);
   experts_forward(w, a, ws, precision, clock);
   combine_forward(a.plan, residual, a.router.mix, a.y, m.dim, y);
@@ -112,7 +112,7 @@ template <class T>
 void MoeLayer<T>::dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
   const int dim = config_.model.dim;
   if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
-  a.exchange.plan(a.plan, a.router.ids, *part_.ranks);
+  a.exchange.plan(a.plan, a.router.sent(), *part_.ranks);
   const OperandFormat format = transfer_format(config_.precision.payload, kDispatch);
   if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, tokens, part_.tokens(), dim, a.x);
   dispatch_forward(a.plan, tokens, dim, ws.dx);

@@ -1,8 +1,8 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
-// Legend: T tokens here, D dim, E experts, K top_k, N = T*K slots, F expert hidden width. Where experts are spread over
-// ranks, M is the number of rows that the experts here receive, at most the slots of the whole batch; on one process M
-// = N.
+// Legend: T tokens here, D dim, E experts, K top_k, N slots: T*K, less those dropped; F expert hidden width. Where
+// experts are spread over ranks, M is the number of rows that the experts here receive, at most the slots of the whole
+// batch; on one process M = N.
 #pragma once
 
 #include <vector>

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/model/layers/linear.h"
+#include "core/model/moe/token_drop.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/row_math.h"
@@ -115,6 +116,47 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
 }
 
+// The same where the experts are given.
+template <class T>
+void take_given(const RouterConfig& config, const std::int32_t* given, int n_experts, std::size_t t,
+                RouterActivations<T>& a) {
+  const std::size_t top_k = size(config.top_k);
+  std::copy_n(given + t * top_k, top_k, a.ids.data() + t * top_k);
+  a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
+  mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
+}
+
+// Over the whole batch, whichever ranks hold it.
+template <class T>
+void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
+  const std::size_t here = a.ids.size(), all = part.all_tokens * size(config.top_k);
+  std::vector<std::int32_t> ids = a.ids;
+  std::vector<T> mix(a.mix, a.mix + here);
+  if (part.ranks) {
+    ids.resize(all);
+    mix.resize(all);
+    part.ranks->gather_all(a.ids.data(), here * sizeof(std::int32_t), ids.data());
+    part.ranks->gather_all(a.mix, here * sizeof(T), mix.data());
+  }
+  std::vector<std::uint8_t> kept(all);
+  drop_beyond_capacity(config.token_drop, ids.data(), part.all_tokens, config.top_k, n_experts,
+                       expert_capacity(part.all_tokens, config.top_k, n_experts, config.capacity_factor), mix.data(),
+                       kept.data());
+  const std::size_t first = part.first_token() * size(config.top_k);
+  std::copy_n(mix.data() + first, here, a.mix);
+  a.not_dropped = a.ids;
+  for (std::size_t i = 0; i < here; ++i)
+    if (!kept[first + i]) a.not_dropped[i] = -1;
+}
+
+// [E] of the whole batch.
+void count_experts(const BatchPart& part, const std::vector<std::int32_t>& ids, std::vector<std::uint32_t>& counts) {
+  std::fill(counts.begin(), counts.end(), 0u);
+  for (const std::int32_t e : ids)
+    if (e >= 0) ++counts[size(e)];
+  sum_over_ranks(part.ranks, counts.data(), counts.size());
+}
+
 // Experts that can be chosen, ascending.
 std::vector<std::int32_t> living_experts(int n_experts, const std::uint8_t* killed) {
   std::vector<std::int32_t> living;
@@ -159,7 +201,8 @@ void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, 
     const T* scores = a.scores + t * experts;
     const T divisor = share_divisor(config, scores, n_experts);
     for (std::size_t e = 0; e < experts; ++e) share[e] += static_cast<double>(scores[e] / divisor);
-    for (std::size_t j = 0; j < top_k; ++j) load[a.ids[t * top_k + j]] += T{1};
+    for (std::size_t j = 0; j < top_k; ++j)
+      if (const std::int32_t e = a.sent()[t * top_k + j]; e >= 0) load[e] += T{1};
   }
 }
 
@@ -298,6 +341,7 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
   arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
   ids.assign(tokens * size(top_k), 0);
   tokens_per_expert.assign(size(n_experts), 0);
+  rows_per_expert.assign(size(n_experts), 0);
 }
 
 template <class T>
@@ -340,15 +384,21 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
     for (std::size_t t = first; t < last; ++t) {
-      if (config.force_balance)
+      if (limits.given)
+        take_given(config, limits.given, n_experts, t, a);
+      else if (config.force_balance)
         assign_round_robin(config, living, n_experts, part, t, a);
       else
         route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
     }
   });
-  std::fill(a.tokens_per_expert.begin(), a.tokens_per_expert.end(), 0u);
-  for (std::size_t i = 0; i < tokens * size(config.top_k); ++i) ++a.tokens_per_expert[size(a.ids[i])];
-  sum_over_ranks(part.ranks, a.tokens_per_expert.data(), a.tokens_per_expert.size());
+  a.not_dropped.clear();
+  if (config.token_drop != TokenDrop::none) drop_tokens(config, part, n_experts, a);
+  count_experts(part, a.ids, a.tokens_per_expert);
+  if (a.not_dropped.empty())
+    a.rows_per_expert = a.tokens_per_expert;
+  else
+    count_experts(part, a.not_dropped, a.rows_per_expert);
   a.aux_loss = config.aux_mode == AuxMode::none ? 0 : auxiliary_loss(config, part, n_experts, a);
   a.z_loss = config.z_coeff > 0 ? z_loss(config, part, a.lse) : 0;
 }

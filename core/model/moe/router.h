@@ -4,7 +4,7 @@
 // As TorchTitan (models/moe): s = sigmoid, softmax or (DeepSeek-V4) sqrt(softplus) of gate(h); experts are chosen by
 // s + expert_bias, tokens are mixed by s alone. With router.balance_rule = quantile_microbatch they are chosen by
 // gate(h) + expert_bias. With groups, a group counts the sum of its two best choice scores, and only the best groups
-// stay.
+// stay. With router.token_drop an expert takes no more than its capacity, and auxiliary losses count what it takes.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,29 @@ namespace moescope {
 // The router's values of one layer, kept from the forward pass to the end of the step.
 template <class T>
 struct RouterActivations {
-  T *logits, *scores;             // [T, E]
-  T* lse;                         // [T] log-sum-exp of the logits; only with softmax or z-loss
-  T* mix;                         // [T, K] mixing weights, in the order of `ids`
-  T* margin;                      // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
-  T* cutoff;                      // [T] the (K+1)-th choice score; NaN likewise
-  T* load;                        // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
-  std::vector<std::int32_t> ids;  // [T, K] chosen experts, ascending (round-robin order when balance is forced)
-  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch
+  T *logits, *scores;  // [T, E]
+  T* lse;              // [T] log-sum-exp of the logits; only with softmax or z-loss
+  T* mix;              // [T, K] mixing weights, in the order of `ids`
+  T* margin;           // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+  T* cutoff;           // [T] the (K+1)-th choice score; NaN likewise
+  T* load;             // [B, E] f of the auxiliary loss; one row for the whole batch in batch mode
+  // [T, K] chosen experts, ascending (in turn where balance is forced, in the table's order where one routes).
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> not_dropped;  // [T, K] the same with -1 where the copy is dropped; empty: none can be
+  std::vector<std::uint32_t> tokens_per_expert;  // [E] of the whole batch, dropped ones as well
+  std::vector<std::uint32_t> rows_per_expert;    // [E] without them
   double aux_loss = 0, z_loss = 0;               // of the whole batch, with their coefficients
 
   void plan(Arena<T>& arena, const BatchPart& part, int n_experts, int top_k);
+  // [T, K] where copies go; -1: nowhere.
+  const std::vector<std::int32_t>& sent() const { return not_dropped.empty() ? ids : not_dropped; }
 };
 
 // What else determines which experts a layer's tokens get.
 struct RoutingLimits {
   const std::uint8_t* killed = nullptr;  // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
   std::uint64_t noise_seed = 0;          // of router.gate_noise: one for each layer and step
+  const std::int32_t* given = nullptr;   // [T, K] experts of the tokens here, in place of the router's choice
 };
 
 // gate_ED, h_TD; fills everything in `a`.

@@ -86,6 +86,7 @@ RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterAct
   }
   sums.score_entropy = static_cast<float>(total.entropy / static_cast<double>(tokens));
   sums.margin = static_cast<float>(total.margin / static_cast<double>(tokens));
+  if (std::isnan(sums.margin) && std::isfinite(sums.score_entropy)) sums.margin = kNoValue;
   sums.score_chosen.assign(total.chosen.begin(), total.chosen.begin() + score_bins(config));
   for (std::size_t b = 0; b < sums.score_chosen.size(); ++b)
     sums.score_rejected.push_back(total.scores[b] - total.chosen[b]);

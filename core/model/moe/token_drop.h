@@ -1,5 +1,4 @@
-// Dropping of tokens beyond the capacity of an expert, by gate: Megatron-LM apply_router_token_dropping, policy
-// "probs".
+// Dropping of tokens beyond the capacity of an expert: Megatron-LM apply_router_token_dropping, without padding.
 //
 // Legend: T tokens that count together, E experts, K top_k.
 #pragma once
@@ -7,16 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/config/run_config.h"
+
 namespace moescope {
 
 // Rows that an expert takes: ceil(T K / E * factor). Above T nothing is dropped.
 int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor);
 
-// kept_TK: 1 for the `capacity` copies of each expert with the largest mixing weights, the first token among equals; 0
-// for the others, whose weight in mix_TK becomes 0. The rest is not normalised anew, and a token does not get another
-// expert. Returns how many were dropped.
+// kept_TK: 1 for `capacity` copies of each expert, by policy `probs` those with the largest mixing weights, the first
+// token among equals, by `position` those of the first tokens; 0 for the others, whose weight in mix_TK becomes 0. The
+// rest is not normalised anew, and a token does not get another expert. Returns how many were dropped.
 template <class T>
-std::size_t drop_beyond_capacity(const std::int32_t* ids, std::size_t tokens, int top_k, int n_experts, int capacity,
-                                 T* mix, std::uint8_t* kept);
+std::size_t drop_beyond_capacity(TokenDrop policy, const std::int32_t* ids, std::size_t tokens, int top_k,
+                                 int n_experts, int capacity, T* mix, std::uint8_t* kept);
 
 }  // namespace moescope

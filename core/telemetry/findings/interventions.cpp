@@ -19,7 +19,8 @@ constexpr std::array kKeys = {"router.killed_experts", "router.pinned_bias",    
                               "router.frozen",         "router.force_balance",    "router.gate_noise",
                               "router.balance_rule",   "router.bias_update_rate", "router.aux_mode",
                               "router.aux_coeff",      "router.z_coeff",          "router.top_k",
-                              "router.route_norm",     "router.score_func",       "optimizer.router_lr_factor"};
+                              "router.route_norm",     "router.score_func",       "optimizer.router_lr_factor",
+                              "router.token_drop",     "router.capacity_factor"};
 // A lasting finding is dated by the window of 50 steps in which it first showed, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that this program does not know.
@@ -172,7 +173,12 @@ std::string Interventions::balancing(std::int64_t step) const {
     if (!each.empty()) stated += (stated.empty() ? "" : ", ") + each;
   if (stated.empty()) return {};
   if (holds("router.force_balance", step)) return "Balance is forced: force_balance = true.";
-  return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + ".";
+  const std::string drop = value("router.token_drop", step);
+  const std::string dropping = drop.empty() || drop == "none"
+                                   ? ""
+                                   : " Beyond capacity copies are dropped: " + cited("router.token_drop", step) + ", " +
+                                         cited("router.capacity_factor", step) + ".";
+  return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
 }
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {

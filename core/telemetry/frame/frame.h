@@ -76,7 +76,7 @@ struct RouterFrame {
   float aux_loss = kNoValue;                  // with its coefficient
   float z_loss = kNoValue;                    // with its coefficient
   float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;          // what-if at router.capacity_factor
+  float dropped_fraction = kNoValue;          // beyond router.capacity_factor
   std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
   std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin

@@ -44,7 +44,7 @@ struct LoadFigures {
 LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
 // sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): what a router with
-// this capacity would have dropped. kNoValue for capacity_factor <= 0.
+// this capacity drops. kNoValue for capacity_factor <= 0.
 float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
 // The value below which the share q of `values` lies, interpolated between two of them (Hyndman and Fan's type 7, as

@@ -93,6 +93,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "router.force_balance",
                                          "router.route_scale",
                                          "router.capacity_factor",
+                                         "router.token_drop",
                                          "precision.experts",
                                          "precision.shared_experts",
                                          "precision.dense_ffn",
@@ -376,6 +377,18 @@ INSTANTIATE_TEST_SUITE_P(
                                c.router.n_groups = 4;
                                c.router.n_limited_groups = 5;
                              }},
+                    RuleCase{"router.token_drop", [](RunConfig& c) { c.router.token_drop = TokenDrop::probs; }},
+                    RuleCase{"router.n_hash_layers", [](RunConfig& c) { c.router.n_hash_layers = 4; }},
+                    RuleCase{"router.n_hash_layers",
+                             [](RunConfig& c) {
+                               c.router.n_hash_layers = 1;
+                               c.router.force_balance = true;
+                             }},
+                    RuleCase{"router.killed_experts",
+                             [](RunConfig& c) {
+                               c.router.n_hash_layers = 1;
+                               c.router.killed_experts = "2:3";
+                             }},
                     RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "1:16"; }},
                     RuleCase{"router.killed_experts", [](RunConfig& c) { c.router.killed_experts = "0:1"; }},
                     RuleCase{"router.killed_experts",
@@ -624,6 +637,17 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   EXPECT_NE(refused("head.x=int3").find("mxfp6_e2m3"), std::string::npos);
   EXPECT_NE(refused("head.x").find("CLASS.OPERAND=RECIPE"), std::string::npos);
   EXPECT_NE(refused("head=x.bf16").find("CLASS.OPERAND=RECIPE"), std::string::npos);
+  const std::string single = "experts.dY.wgrad=bf16, 2-3:experts.W.forward=mxfp4, 1:attention.x=fp32";
+  const auto narrow = parse_operand_recipes(single);
+  EXPECT_EQ(operand_recipes_text(narrow), single);
+  EXPECT_EQ(narrow[1], (OperandRecipe{GemmClass::experts, Operand::w, Recipe::mxfp4, Direction::forward, {2, 3}}));
+  EXPECT_EQ(parse_operand_recipes("head.x.fprop=bf16")[0].gemm, Direction::forward);
+  EXPECT_NE(refused("experts.x.dgrad=bf16").find("dgrad does not read x"), std::string::npos);
+  EXPECT_NE(refused("experts.x.sideways=bf16").find("forward, dgrad, wgrad"), std::string::npos);
+  EXPECT_NE(refused("3-2:experts.x=bf16").find("ends before it begins"), std::string::npos);
+  EXPECT_NE(refused("two:experts.x=bf16").find("such as 2 or 2-5"), std::string::npos);
+  EXPECT_NE(refused("1:head.x=bf16").find("of no layer"), std::string::npos);
+  EXPECT_NE(refused("2-9:experts.x=bf16").find("layers 0 to 3"), std::string::npos);
   RunConfig odd;
   odd.model.moe_inter = 40;
   odd.precision.operands = "experts.W=mxfp4";

@@ -186,7 +186,7 @@ TEST_P(RouterGradients, GateAndInput) {
   const RouterConfig config = GetParam().config;
   std::vector<double> gate = random_values(kExperts * kDim, "gate"), h = random_values(kTokens * kDim, "h");
   const std::vector<double> bias = random_values(kExperts, "bias", 0.05);
-  const std::vector<double> r = random_values(static_cast<std::size_t>(kTokens * config.top_k), "r");
+  std::vector<double> r = random_values(static_cast<std::size_t>(kTokens * config.top_k), "r");
   Arena<double> arena;
   RouterActivations<double> a;
   a.plan(arena, {kSequences, kLength}, kExperts, config.top_k);
@@ -196,6 +196,8 @@ TEST_P(RouterGradients, GateAndInput) {
     return weighted_sum(r, a.mix) + a.aux_loss + a.z_loss;
   };
   loss();
+  for (std::size_t i = 0; i < r.size(); ++i)
+    if (a.sent()[i] < 0) r[i] = 0;  // as combine_backward() has it
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
   router_backward(config, gate.data(), h.data(), r.data(), {kSequences, kLength}, kDim, kExperts, a, dlogits.data(),
                   dgate.data(), dh.data(), false);
@@ -231,6 +233,12 @@ std::vector<RouterCase> router_cases() {
     c.score_func = ScoreFunc::softmax, c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7, c.z_coeff = 0.3;
   });
   add("SigmoidZ", [](RouterConfig& c) { c.z_coeff = 0.3; });
+  add("DroppedByWeightSequenceAux", [](RouterConfig& c) {
+    c.token_drop = TokenDrop::probs, c.capacity_factor = 0.8, c.aux_mode = AuxMode::sequence, c.aux_coeff = 0.7;
+  });
+  add("DroppedByPositionBatchAux", [](RouterConfig& c) {
+    c.token_drop = TokenDrop::position, c.capacity_factor = 0.6, c.aux_mode = AuxMode::batch, c.aux_coeff = 0.7;
+  });
   add("AllExperts", [](RouterConfig& c) { c.top_k = 8; });
   return cases;
 }
@@ -238,10 +246,12 @@ std::vector<RouterCase> router_cases() {
 INSTANTIATE_TEST_SUITE_P(Cases, RouterGradients, testing::ValuesIn(router_cases()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Gradients, DispatchExpertsAndCombine) {
+// Expert 3 gets nothing: its gradient must be zero.
+class ExpertGradients : public testing::TestWithParam<std::vector<std::int32_t>> {};
+
+TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
   constexpr int kTokens = 10, kDim = 6, kInter = 5, kExperts = 5, kTopK = 2, kSlots = kTokens * kTopK;
-  // Expert 3 gets nothing: its gradient must be zero.
-  const std::vector<std::int32_t> ids = {0, 1, 0, 2, 1, 4, 0, 1, 2, 4, 0, 4, 1, 2, 0, 2, 0, 1, 1, 4};
+  const std::vector<std::int32_t>& ids = GetParam();
   std::vector<double> w13 = random_values(kExperts * 2 * kDim * kInter, "w13");
   std::vector<double> w2 = random_values(kExperts * kDim * kInter, "w2");
   std::vector<double> g13(w13.size(), NAN), g2(w2.size(), NAN);
@@ -272,6 +282,11 @@ TEST(Gradients, DispatchExpertsAndCombine) {
   for (int i = 0; i < kDim * kInter; ++i) EXPECT_EQ(g2[static_cast<std::size_t>(3 * kDim * kInter + i)], 0);
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    AllAndSomeCopies, ExpertGradients,
+    testing::Values(std::vector<std::int32_t>{0, 1, 0, 2, 1, 4, 0, 1, 2, 4, 0, 4, 1, 2, 0, 2, 0, 1, 1, 4},
+                    std::vector<std::int32_t>{0, 1, 0, 2, -1, 4, -1, -1, 2, -1, 0, 4, 1, 2, 0, 2, 0, 1, 1, 4}));
+
 TEST(Gradients, CrossEntropy) {
   constexpr int kTokens = 5, kVocab = 19;
   std::vector<double> logits = random_values(kTokens * kVocab, "logits", 3);
@@ -296,6 +311,11 @@ TEST(Gradients, WholeModel) {
     config.router.aux_mode = AuxMode::sequence;
     config.router.aux_coeff = 0.3;
     config.router.z_coeff = 0.2;
+    if (q_lora_rank) {
+      config.router.n_hash_layers = 1;
+      config.router.token_drop = TokenDrop::probs;
+      config.router.capacity_factor = 1;
+    }
     Learner<double> learner(config, Weights::zero);
     fill_weights(learner.parameters);
     Batch batch{.sequences = 2, .length = 9, .input = {}, .target = {}, .domain = {0, 0}};

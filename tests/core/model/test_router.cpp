@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
+#include <set>
 
+#include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"
 #include "core/model/moe/router_sums.h"
@@ -300,9 +303,46 @@ TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
   std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
   std::vector<std::uint8_t> kept(8);
   EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
-  EXPECT_EQ(drop_beyond_capacity(ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
+  EXPECT_EQ(drop_beyond_capacity(TokenDrop::probs, ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
   EXPECT_EQ(kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
+  EXPECT_EQ(drop_beyond_capacity(TokenDrop::position, ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
+  EXPECT_EQ(kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
+}
+
+TEST(TokenDrop, WhatIsDroppedIsRoutedButNotSent) {
+  RouterConfig c;
+  c.top_k = 1;
+  c.token_drop = TokenDrop::position;
+  c.capacity_factor = 1.5;  // of 6 tokens and 3 experts: 3 rows
+  const auto r = route(c, {3, 0, 0}, {0, 0, 0}, 6);
+  EXPECT_EQ(r->a.ids, (Ids{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(r->a.sent(), (Ids{0, 0, 0, -1, -1, -1}));
+  EXPECT_EQ(r->a.tokens_per_expert, (std::vector<std::uint32_t>{6, 0, 0}));
+  EXPECT_EQ(r->a.rows_per_expert, (std::vector<std::uint32_t>{3, 0, 0}));
+  EXPECT_GT(r->a.mix[2], 0);
+  EXPECT_EQ(r->a.mix[3], 0);
+}
+
+TEST(ExpertTable, GivesEveryTokenIdExpertsOfItsOwn) {
+  const ExpertTable table(7, 1, 256, 8, 3);
+  std::vector<std::int32_t> bytes(256), ids, of_two;
+  std::iota(bytes.begin(), bytes.end(), 0);
+  table.look_up(bytes, ids);
+  std::vector<int> load(8);
+  for (std::size_t v = 0; v < 256; ++v) {
+    const std::set<std::int32_t> row(ids.begin() + static_cast<std::ptrdiff_t>(3 * v),
+                                     ids.begin() + static_cast<std::ptrdiff_t>(3 * v + 3));
+    EXPECT_EQ(row.size(), 3u);
+    for (const std::int32_t e : row) ++load.at(static_cast<std::size_t>(e));
+  }
+  for (const int n : load) EXPECT_NEAR(n, 96, 40);
+  table.look_up(std::vector<std::int32_t>{65, 65}, of_two);
+  EXPECT_TRUE(std::equal(of_two.begin(), of_two.begin() + 3, of_two.begin() + 3));
+  EXPECT_TRUE(std::equal(of_two.begin(), of_two.begin() + 3, ids.begin() + 3 * 65));
+  std::vector<std::int32_t> other;
+  ExpertTable(7, 2, 256, 8, 3).look_up(bytes, other);
+  EXPECT_NE(other, ids) << "another layer's table";
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   EXPECT_EQ(healthy.help, "Balancing: bias_update_rate = 0.001, aux_mode = none.");
 }
 
+TEST(Health, SaysThatCopiesAreDropped) {
+  MadeUp run(
+      "[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\ntoken_drop = \"probs\"\ncapacity_factor = 1.25\n");
+  run.steps(160, MadeUp::even(), MadeUp::even());
+  EXPECT_TRUE(says(judge(run.history()).help,
+                   "aux_mode = none. Beyond capacity copies are dropped: token_drop = probs, capacity_factor = 1.25."));
+}
+
 // A finding only once it has lasted; healthy it is not meanwhile.
 TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
   MadeUp run;

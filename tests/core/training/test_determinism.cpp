@@ -57,6 +57,11 @@ RunConfig config_with(const Numbers& numbers) {
   p.hadamard = numbers.hadamard;
   p.payload = numbers.payload;
   c.optimizer.name = numbers.optimizer;
+  if (numbers.optimizer == OptimizerName::muon) {
+    c.router.n_hash_layers = 1;
+    c.router.token_drop = TokenDrop::probs;
+    c.router.capacity_factor = 1;
+  }
   p.nvfp4_rule = numbers.scales;
   if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6
     p.stochastic_operands = StochasticOperands::gradients;
@@ -208,7 +213,7 @@ TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
   PrecisionConfig precision;
   precision.experts = Recipe::mxfp4;
   const auto seed = [&](std::int64_t run, std::int64_t step) {
-    return step_precision(precision, run, step).of(GemmClass::experts).seed;
+    return step_precision(precision, run, step, 1).of(GemmClass::experts).seed;
   };
   EXPECT_EQ(seed(1, 5), seed(1, 5));
   EXPECT_NE(seed(1, 5), seed(1, 6));

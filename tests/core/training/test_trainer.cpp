@@ -250,6 +250,45 @@ TEST_F(TrainerTest, ForcedBalanceIsRoundRobin) {
   EXPECT_TRUE(std::isnan(f.routers[0].margin));
 }
 
+// What is counted as beyond the capacity, what is sent, and what the mixing weights reach are one thing.
+TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
+  config_.router.capacity_factor = 1;
+  Trainer dropless(config_);
+  const TelemetryFrame counted = step(dropless);
+  config_.router.token_drop = TokenDrop::probs;
+  Trainer dropping(config_);
+  const TelemetryFrame dropped = step(dropping);
+  EXPECT_NE(dropped.ce_loss, counted.ce_loss);
+  const RouterFrame &first = dropped.routers[0], &what_if = counted.routers[0];
+  EXPECT_EQ(first.tokens_per_expert, what_if.tokens_per_expert) << "as chosen";
+  EXPECT_GT(first.dropped_fraction, 0);
+  EXPECT_EQ(first.dropped_fraction, what_if.dropped_fraction);
+  const auto sent = [](const RouterFrame& r) {
+    return std::accumulate(r.volume.copies_RR.begin(), r.volume.copies_RR.end(), 0u);
+  };
+  EXPECT_EQ(sent(what_if), 160u);
+  EXPECT_EQ(sent(first), static_cast<std::uint32_t>(std::lround(160 * (1 - first.dropped_fraction))));
+  for (std::size_t e = 0; e < first.tokens_per_expert.size(); ++e)
+    EXPECT_EQ(first.tokens_per_expert[e] > 0, first.gate_mass[e] > 0);
+  // All of a capacity that nobody reaches.
+  dropping.apply(change("router.capacity_factor", 16.0));
+  EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
+}
+
+TEST_F(TrainerTest, TablesRouteTheFirstLayersAndTheirGatesLearn) {
+  config_.router.n_hash_layers = 1;
+  Trainer trainer(config_);
+  const Batch batch = data_->batch(0);
+  const TelemetryFrame first = trainer.step(batch), second = trainer.step(batch);
+  EXPECT_EQ(first.routers[0].tokens_per_expert, second.routers[0].tokens_per_expert) << "the same bytes";
+  EXPECT_NE(first.routers[0].gate_mass, second.routers[0].gate_mass);
+  EXPECT_TRUE(std::isnan(first.routers[0].margin)) << "nothing was chosen by score";
+  EXPECT_FALSE(std::isnan(first.routers[1].margin));
+  for (const float bias : second.routers[0].expert_bias) EXPECT_EQ(bias, 0);
+  const auto& moved = second.routers[1].expert_bias;
+  EXPECT_TRUE(std::ranges::any_of(moved, [](float bias) { return bias != 0; }));
+}
+
 TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
   config_.optimizer.warmup_steps = 0;
   config_.optimizer.schedule = Schedule::constant;
@@ -391,7 +430,7 @@ TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   config.nvfp4_rule = Nvfp4Rule::transformer_engine;
   config.nvfp4_square_weights = true;
   config.nvfp4_four_over_six = FourOverSixChoice::mse_256;
-  const StepPrecision precision = step_precision(config, 1, 2);
+  const StepPrecision precision = step_precision(config, 1, 2, 1);
   for (const GemmOperand& at : kGemmOperands) {
     const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
     EXPECT_EQ(format.nvfp4,
@@ -525,13 +564,56 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
 }
 
 // Without quantization a rotation of both operands changes a product by rounding alone.
+// One GEMM of one layer: nothing else of a forward and a backward pass changes by a bit.
+TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
+  const Batch batch = data_->batch(0);
+  const auto pass = [&](const char* operands, std::vector<float>& gradients) {
+    RunConfig config = config_;
+    config.precision.operands = operands;
+    EXPECT_TRUE(validate(config).empty()) << operands;
+    Learner<float> learner(config);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    const double loss = learner.forward(batch, false, clock).ce;
+    learner.backward(batch, clock);
+    gradients.assign(learner.parameters.gradients, learner.parameters.gradients + learner.parameters.size());
+    return loss;
+  };
+  std::vector<float> exact, rounded;
+  const double loss = pass("", exact);
+  EXPECT_EQ(pass("2:experts.dY.wgrad=mxfp4", rounded), loss);
+  const Learner<float> shapes(config_);
+  int changed = 0;
+  for (const ParameterTensor& tensor : shapes.parameters.tensors()) {
+    bool same = true;
+    for (std::size_t b = 0; b < tensor.blocks(); ++b) {
+      const auto at = static_cast<std::ptrdiff_t>(tensor.offset + b * tensor.outer_stride);
+      const auto size = static_cast<std::ptrdiff_t>(tensor.block_elements());
+      same = same && std::equal(exact.begin() + at, exact.begin() + at + size, rounded.begin() + at);
+    }
+    EXPECT_EQ(same, !tensor.name.starts_with("layers.2.moe.experts")) << tensor.name;
+    changed += !same;
+  }
+  EXPECT_GT(changed, 0);
+  EXPECT_EQ(pass("1:experts.W.dgrad=mxfp4", rounded), loss) << "the backward pass alone";
+  EXPECT_NE(rounded, exact);
+  EXPECT_NE(pass("1:experts.W.forward=mxfp4", rounded), loss);
+
+  config_.precision.operands = "1:attention.x.forward=mxfp8_rceil, head.dY=bf16";
+  Trainer trainer(config_);
+  for (const QuantFrame& q : step(trainer).quants)
+    EXPECT_TRUE(q.layer == 1 ? q.direction == Direction::forward && q.operand == Operand::x
+                             : q.layer == -1 && q.operand == Operand::dy)
+        << place_text(q);
+}
+
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   PrecisionConfig& p = config_.precision;
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
-  StepPrecision rotated = step_precision(p, 1, 1);
+  StepPrecision rotated = step_precision(p, 1, 1, 1);
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
   p.hadamard = true;
-  EXPECT_TRUE(step_precision(p, 1, 1).plain) << "fp32 stays as it is";
+  EXPECT_TRUE(step_precision(p, 1, 1, 1).plain) << "fp32 stays as it is";
   // Products of a linear layer through fp32 operands that are rotated.
   for (ClassPrecision& formats : rotated.classes)
     for (OperandFormat& format : formats.formats) {

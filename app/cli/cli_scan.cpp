@@ -1,0 +1,170 @@
+#include "app/cli/cli_scan.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "app/cli/cli_json.h"
+#include "app/cli/command_line.h"
+#include "app/cli/train/cli_train_runs.h"
+#include "app/cli/train/text_columns.h"
+#include "core/data/dataset.h"
+#include "core/training/operand_scan.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kScanSchema = 1;  // of --json: rises when a key changes its meaning or goes away
+
+struct ScanOptions {
+  TrainOptions run;
+  std::string recipe;
+  std::int64_t warmup = 100;
+  bool json = false, csv = false, quiet = false;
+};
+
+// A line that redraws itself on a terminal.
+void show_progress(const char* what, std::int64_t done, std::int64_t of) {
+  if (isatty(STDERR_FILENO) != 1) return;
+  std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
+  if (done == of) std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+}
+
+std::optional<Recipe> recipe_of(const ScanOptions& o) {
+  if (o.recipe.empty()) return std::nullopt;
+  if (const auto recipe = recipe_named(o.recipe)) return recipe;
+  std::string names;
+  for (const RecipeInfo& info : recipes()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  throw std::runtime_error("--recipe: is \"" + o.recipe + "\", allowed are " + names);
+}
+
+Trainer trained(const ScanOptions& o, const Dataset*& data, std::unique_ptr<Dataset>& owner) {
+  Trainer trainer = o.run.resume.empty() ? Trainer(fresh_configs(o.run).front())
+                                         : std::move(resumed_trainers(o.run, nullptr).front());
+  const RunConfig& config = trainer.config();
+  owner = open_dataset(config.data, config.seed);
+  data = owner.get();
+  const Mixture mixture = data->mixture(config.data.mixture);
+  for (std::int64_t i = 0; o.run.resume.empty() && i < o.warmup; ++i) {
+    trainer.step(data->batch(i, mixture));
+    if (!o.quiet) show_progress("training", i + 1, o.warmup);
+  }
+  return trainer;
+}
+
+nlohmann::ordered_json json_of(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
+  nlohmann::ordered_json out{{"moescope_scan", kScanSchema},
+                             {"run", config.name},
+                             {"step", step},
+                             {"loss_fp32", number_or_null(scan.loss)},
+                             {"all",
+                              {{"gradient_error", number_or_null(scan.all_gradient_error)},
+                               {"loss_change", number_or_null(scan.all_loss_change)}}}};
+  auto& operands = out["operands"] = nlohmann::ordered_json::array();
+  for (const OperandEffect& each : scan.effects)
+    operands.push_back({{"layer", each.layer < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(each.layer)},
+                        {"class", gemm_class_name(each.rounded.gemm_class)},
+                        {"operand", operand_name(each.rounded.operand)},
+                        {"gemm", direction_name(*each.rounded.gemm)},
+                        {"recipe", recipe_info(each.rounded.recipe).name},
+                        {"gradient_error", number_or_null(each.gradient_error)},
+                        {"share", number_or_null(each.share)},
+                        {"loss_change", number_or_null(each.loss_change)}});
+  return out;
+}
+
+void print_csv(const OperandScan& scan) {
+  std::printf(
+      "layer,class,operand,GEMM,recipe,gradient error [%%],share of the squared error [%%],loss change "
+      "[nats/token]\n");
+  for (const OperandEffect& each : scan.effects)
+    std::printf("%s,%s,%s,%s,%s,%.6g,%.6g,%.6g\n", each.layer < 0 ? "" : std::to_string(each.layer).c_str(),
+                gemm_class_name(each.rounded.gemm_class), operand_name(each.rounded.operand),
+                direction_name(*each.rounded.gemm), recipe_info(each.rounded.recipe).name, 100 * each.gradient_error,
+                100 * each.share, each.loss_change);
+}
+
+std::string text(const char* format, double value) {
+  char out[64];
+  std::snprintf(out, sizeof out, format, value);
+  return out;
+}
+
+void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
+  std::printf("%s at step %lld, one batch: cross-entropy %.6g nats/token in FP32.\n", config.name.c_str(),
+              static_cast<long long>(step), scan.loss);
+  std::printf("All %zu operands rounded: gradient error %.3g %%, loss %+.3g nats/token. One at a time:\n",
+              scan.effects.size(), 100 * scan.all_gradient_error, scan.all_loss_change);
+  std::vector<TextRow> rows{{"operand", "gradient error, %", "share, %", "loss, nats/token", "recipe"}};
+  for (const OperandEffect& each : scan.effects)
+    rows.push_back({effect_name(each), text("%.3g", 100 * each.gradient_error), text("%.1f", 100 * each.share),
+                    each.rounded.gemm == Direction::forward ? text("%+.2e", each.loss_change) : "-",
+                    recipe_info(each.rounded.recipe).name});
+  std::fputs(aligned(rows).c_str(), stdout);
+}
+
+void scan(const ScanOptions& o) {
+  const std::optional<Recipe> recipe = recipe_of(o);
+  const Dataset* data = nullptr;
+  std::unique_ptr<Dataset> owner;
+  Trainer trainer = trained(o, data, owner);
+  const RunConfig& config = trainer.config();
+  const std::int64_t step = trainer.steps_taken();
+  if (scanned_operands(config, recipe).empty())
+    throw std::runtime_error("nothing of run " + config.name + " is rounded: give --recipe, or set [precision]");
+  const auto found =
+      trainer.scan_operands(data->batch(step, data->mixture(config.data.mixture)), recipe, [&](int done, int of) {
+        if (!o.quiet) show_progress("pass", done, of);
+        return true;
+      });
+  if (o.json)
+    std::printf("%s\n", json_of(*found, config, step).dump(2).c_str());
+  else if (o.csv)
+    print_csv(*found);
+  else
+    print_table(*found, config, step);
+}
+
+}  // namespace
+
+void add_scan_command(CLI::App& app) {
+  auto options = std::make_shared<ScanOptions>();
+  Command command(app, "scan", "Round one operand at a time and rank them by what that does to the gradient");
+  command.last_counts();
+  TrainOptions& run = options->run;
+  const Option preset = command.option("--preset", run.preset, "The run: a preset, as for train (default: small)");
+  command.option("--config", run.config, "The run: a TOML file").excludes(preset);
+  command.option("--set", run.set, "KEY=VALUE: one key of the config; may be repeated").repeatable();
+  command.option("--resume", run.resume, "The newest checkpoint in this folder, as it is");
+  command.option("--steps", options->warmup, "Steps to train before, where no checkpoint is given")
+      .range(std::int64_t{0}, std::int64_t{1000000000})
+      .shows_default();
+  command.option("--recipe", options->recipe, "Round all operands by this recipe, whatever the run's own");
+  const Option json = command.option("--json", options->json, "Prints JSON");
+  command.option("--csv", options->csv, "Prints CSV").excludes(json);
+  command.option("--quiet", options->quiet, "No progress on the terminal");
+  command.footer(
+      "Same weights, same batch (that of the next step), everything in FP32 but one operand of one GEMM of one class\n"
+      "of one layer. Gradient error: |g - g0| / |g0| over all weights, g0 in FP32. Share: of the sum of the squared\n"
+      "errors. Loss: change of the batch's cross-entropy; operands of dgrad and wgrad cannot change it. "
+      "Deterministic:\n"
+      "nothing here is chance. A step's error is not yet a run's: train twins to see what it comes to.\n"
+      "JSON: {\"moescope_scan\": 1, \"run\", \"step\", \"loss_fp32\", \"all\": {\"gradient_error\", \"loss_change\"},\n"
+      "\"operands\": [{\"layer\" (null: head), \"class\", \"operand\", \"gemm\", \"recipe\", \"gradient_error\", "
+      "\"share\",\n"
+      "\"loss_change\"}]}, errors and shares as parts of 1. Keys may be added; the number rises when one changes.\n"
+      "Examples:\n"
+      "  moescope-cli scan --preset small --steps 200\n"
+      "  moescope-cli scan --preset nano --recipe mxfp4 --json");
+  command.runs([options] { scan(*options); });
+}
+
+}  // namespace moescope

@@ -1,0 +1,172 @@
+#include "core/training/operand_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "core/training/gradient_reference.h"
+
+namespace moescope {
+namespace {
+
+struct ClassRecipe {
+  GemmClass gemm_class;
+  Recipe recipe;
+};
+
+std::vector<ClassRecipe> class_recipes(const PrecisionConfig& p) {
+  return {{GemmClass::experts, p.experts},         {GemmClass::shared_experts, p.shared_experts},
+          {GemmClass::dense_ffn, p.dense_ffn},     {GemmClass::attention, p.attention},
+          {GemmClass::router_gate, p.router_gate}, {GemmClass::head, p.head}};
+}
+
+bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
+  const bool moe = layer >= model.n_dense_layers;
+  switch (gemm_class) {
+    case GemmClass::attention:
+      return true;
+    case GemmClass::dense_ffn:
+      return !moe;
+    case GemmClass::shared_experts:
+      return moe && model.n_shared > 0;
+    case GemmClass::experts:
+    case GemmClass::router_gate:
+      return moe;
+    default:
+      return false;
+  }
+}
+
+// By the entries of precision.operands, or the class's.
+Recipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class, const GemmOperand& at) {
+  Recipe recipe = of_class.recipe;
+  for (const OperandRecipe& each : entries)
+    if (each.gemm_class == of_class.gemm_class && each.operand == at.operand &&
+        (!each.gemm || each.gemm == at.direction) && (layer < 0 || each.layers.holds(layer)))
+      recipe = each.recipe;
+  return recipe;
+}
+
+// The config in FP32 but for these.
+RunConfig rounding_only(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
+  RunConfig out = in_fp32(config);
+  out.precision.override_x = out.precision.override_w = out.precision.override_dy = std::nullopt;
+  out.precision.operands = operand_recipes_text(rounded);
+  return out;
+}
+
+// A second set of activations for the learner's weights.
+class Passes {
+ public:
+  Passes(Learner<float>& learner, const Batch& batch)
+      : learner_(learner),
+        batch_(batch),
+        config_(learner.config),
+        model_(config_, learner.parameters, batch.sequences, batch.length) {}
+
+  // Of one forward and backward pass; the gradients are the learner's then.
+  double loss(const std::vector<OperandRecipe>& rounded) {
+    config_ = rounding_only(learner_.config, rounded);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    const double ce = model_.forward(batch_, learner_.expert_bias, false, clock, learner_.steps_taken).ce;
+    model_.backward(batch_, clock);
+    return ce;
+  }
+  const float* gradients() const { return learner_.parameters.gradients; }
+  std::size_t size() const { return learner_.parameters.size(); }
+
+ private:
+  Learner<float>& learner_;
+  const Batch& batch_;
+  RunConfig config_;
+  Transformer<float> model_;
+};
+
+double norm_of_difference(const float* a, const float* b, std::size_t n) {
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double d = static_cast<double>(a[i]) - (b ? static_cast<double>(b[i]) : 0.0);
+    sum += d * d;
+  }
+  return std::sqrt(sum);
+}
+
+void check(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
+  const auto problems = validate(rounding_only(config, rounded));
+  if (!problems.empty()) throw std::invalid_argument(problems.front().text());
+}
+
+std::vector<OperandRecipe> all_of(const std::vector<OperandEffect>& effects) {
+  std::vector<OperandRecipe> all;
+  for (const OperandEffect& each : effects) all.push_back(each.rounded);
+  return all;
+}
+
+void rank(std::vector<OperandEffect>& effects) {
+  double sum = 0;
+  for (const OperandEffect& each : effects) sum += each.gradient_error * each.gradient_error;
+  for (OperandEffect& each : effects) each.share = sum > 0 ? each.gradient_error * each.gradient_error / sum : 0;
+  std::ranges::stable_sort(effects, std::greater(), &OperandEffect::gradient_error);
+}
+
+}  // namespace
+
+std::vector<OperandEffect> scanned_operands(const RunConfig& config, std::optional<Recipe> recipe) {
+  const PrecisionConfig& p = config.precision;
+  if (!recipe && (p.override_x || p.override_w || p.override_dy))
+    throw std::invalid_argument(
+        "precision.override_x, override_w and override_dy put formats in place of recipes: say the same by "
+        "precision.operands, or give one recipe for all operands");
+  const std::vector<OperandRecipe> entries = parse_operand_recipes(p.operands);
+  std::vector<OperandEffect> found;
+  const auto add = [&](int layer, ClassRecipe of_class) {
+    for (const GemmOperand& at : kGemmOperands) {
+      const Recipe rounding = recipe ? *recipe : recipe_in(entries, layer, of_class, at);
+      if (is_plain(recipe_format(rounding, at.direction, at.operand))) continue;
+      found.push_back({layer, {of_class.gemm_class, at.operand, rounding, at.direction}});
+      if (layer >= 0) found.back().rounded.layers = {layer, layer};
+    }
+  };
+  for (int layer = 0; layer < config.model.n_layers; ++layer)
+    for (const ClassRecipe& of_class : class_recipes(p))
+      if (layer_has(config.model, layer, of_class.gemm_class)) add(layer, of_class);
+  add(-1, {GemmClass::head, p.head});
+  check(config, all_of(found));
+  return found;
+}
+
+std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& batch, std::optional<Recipe> recipe,
+                                         const std::function<bool(int done, int of)>& progress) {
+  OperandScan scan{.effects = scanned_operands(learner.config, recipe)};
+  const int passes = static_cast<int>(scan.effects.size()) + 2;
+  int done = 0;
+  const auto go_on = [&] { return !progress || progress(++done, passes); };
+  Passes model(learner, batch);
+  scan.loss = model.loss({});
+  const std::vector<float> exact(model.gradients(), model.gradients() + model.size());
+  const double norm = norm_of_difference(exact.data(), nullptr, exact.size());
+  const auto error = [&] {
+    return norm > 0 ? norm_of_difference(model.gradients(), exact.data(), exact.size()) / norm : 0;
+  };
+  if (!go_on()) return std::nullopt;
+  scan.all_loss_change = model.loss(all_of(scan.effects)) - scan.loss;
+  scan.all_gradient_error = error();
+  if (!go_on()) return std::nullopt;
+  for (OperandEffect& each : scan.effects) {
+    each.loss_change = model.loss({each.rounded}) - scan.loss;
+    each.gradient_error = error();
+    if (!go_on()) return std::nullopt;
+  }
+  rank(scan.effects);
+  return scan;
+}
+
+std::string effect_name(const OperandEffect& effect) {
+  return (effect.layer < 0 ? std::string() : "layer " + std::to_string(effect.layer) + ", ") +
+         gemm_class_name(effect.rounded.gemm_class) + ", " + operand_name(effect.rounded.operand) + " of " +
+         direction_name(*effect.rounded.gemm);
+}
+
+}  // namespace moescope
