@@ -720,7 +720,7 @@ class CompareTest : public QObject {
       parsed.twins.back().optimizer.lr = 0.001 * i + 0.0001;
     }
     parsed.twins.push_back(perturbed_twin(parsed.config));
-    parsed.twins.back().name = "by chance";
+    parsed.twins.back().name = "by-chance";
     w.window.findChild<RunControl*>()->startAll(all_runs(parsed), RunControl::Start::running);
     auto* dock = w.window.findChild<OutcomesDock*>();
     QVERIFY(dock->isVisible());
