@@ -2,12 +2,17 @@
 
 #include <QAction>
 #include <QMenu>
+#include <algorithm>
 #include <map>
+#include <utility>
 
+#include "app/actions/file_actions.h"
 #include "app/actions/training_only.h"
+#include "app/bars/outcomes_dock.h"
 #include "app/bars/run_chips.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
+#include "app/session/settings.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -102,6 +107,23 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
           &CompareActions::addPerturbedTwin);
 }
 
+void CompareActions::setOutcomes(OutcomesDock* outcomes, FileActions* files) {
+  outcomes_ = outcomes;
+  files_ = files;
+  connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
+    if (session_->histories().empty() && !session_->opening()) openCandidate(recording, run);
+  });
+  connect(outcomes_, &OutcomesDock::openRequested, this, &CompareActions::openCandidate);
+  connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
+    if (session_->isRecording() && session_->path() == recording) openCandidate(recording, run);
+  });
+  connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
+  connect(outcomes_, &OutcomesDock::saved, messages_, &Messages::saySaved);
+  connect(session_, &RunSession::opened, this, &CompareActions::chooseAskedRun);
+  // A recording that is still being written gets its runs with their first steps.
+  connect(session_, &RunSession::runsChanged, this, &CompareActions::chooseAskedRun);
+}
+
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
@@ -111,6 +133,11 @@ void CompareActions::addActionsTo(QMenu* menu) {
                                        &CompareActions::addPerturbedTwin);
   perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
   offWithoutTraining(menu, {twin, noise, perturbed}, session_);
+  QAction* outcomes = outcomes_->toggleViewAction();
+  outcomes->setText("&Outcomes of many candidates");
+  outcomes->setShortcut(Qt::Key_F8);
+  outcomes->setToolTip("Of candidates that train in groups: \"Compare with...\" takes up to sixteen");
+  menu->addAction(outcomes);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -124,9 +151,54 @@ void CompareActions::askForTwin(const QString& key) {
   if (!session_->isLive())
     return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
   auto* dialog = new CompareDialog(session_->config(), key, messages_->window());
+  dialog->setRoom(kMaxRuns - static_cast<int>(session_->histories().size()));
   if (twin_cost_) dialog->setCost(twin_cost_);
+  if (candidates_cost_) dialog->setCandidatesCost(candidates_cost_);
   connect(dialog, &CompareDialog::twinRequested, this, &CompareActions::addTwin);
+  connect(dialog, &CompareDialog::candidatesRequested, this, &CompareActions::addTwins);
+  connect(dialog, &CompareDialog::groupsRequested, this,
+          [this, first = session_->config()](const std::vector<RunConfig>& candidates, qint64 steps) {
+            std::vector<RunConfig> runs{first};
+            runs.insert(runs.end(), candidates.begin(), candidates.end());
+            startGroups(std::move(runs), steps);
+          });
   dialog->open();
+}
+
+void CompareActions::addTwins(const std::vector<RunConfig>& twins) {
+  for (const RunConfig& twin : twins) addTwin(twin);
+}
+
+void CompareActions::startGroups(std::vector<RunConfig> runs, qint64 steps) {
+  if (outcomes_->training())
+    return messages_->warn("Candidates train already: cancel them under Outcomes (F8), or let them come to their end.");
+  if (Lab* lab = session_->lab()) lab->pause();  // it would take threads from them
+  // Those that show what chance does train first, so that the others get their verdicts as they come.
+  std::stable_partition(runs.begin() + 1, runs.end(),
+                        [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
+  messages_->warnOfErrors([&] {
+    const QString recording = newRecordingPath(QString::fromStdString(runs.front().name) + "-groups");
+    outcomes_->start(std::move(runs), steps, recording);
+  });
+}
+
+void CompareActions::openCandidate(const QString& recording, const QString& run) {
+  asked_recording_ = recording;
+  asked_run_ = run;
+  if (session_->path() == recording && session_->isRecording()) return chooseAskedRun();
+  files_->open({recording});
+}
+
+void CompareActions::chooseAskedRun() {
+  if (asked_run_.isEmpty() || session_->path() != asked_recording_) return;
+  const auto& histories = session_->histories();
+  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
+    if (QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name) != asked_run_) continue;
+    selection_->setRun(place);
+    workspaces_->bringUp(workspaces_->compare());
+    asked_run_.clear();
+    return;
+  }
 }
 
 void CompareActions::addTwin(RunConfig twin) {

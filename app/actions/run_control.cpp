@@ -53,6 +53,7 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   if (session_->opening()) return;
   for (const RunConfig& config : configs)
     if (const auto problems = validate(config); !problems.empty()) return messages_->warn(text(problems));
+  if (configs.size() > kMaxRuns) return emit groupsRequested(configs, configs.front().optimizer.total_steps);
   run_when_open_ = start == Start::running;
   setEndOf(configs);
   const QString name = QString::fromStdString(configs.front().name);

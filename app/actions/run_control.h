@@ -30,7 +30,8 @@ class RunControl : public QObject {
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
-  void startAll(std::vector<RunConfig> configs, Start start);  // in lock-step, the first is run A
+  // In lock-step, the first is run A; asks for groups where they are more than can train at once.
+  void startAll(std::vector<RunConfig> configs, Start start);
   void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
   void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
   void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
@@ -43,6 +44,9 @@ class RunControl : public QObject {
   // The run bar shows what is open: one run of several, with its settings where they are known.
   void showOpen(const RunConfig* config);
   void showStatus(const LabStatus& status);  // while it trains
+
+ signals:
+  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);  // run A first
 
  private:
   void onOpened();

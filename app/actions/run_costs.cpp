@@ -5,6 +5,7 @@
 #include "app/bars/run_bar.h"
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
+#include "core/training/lab/candidate_groups.h"
 
 namespace moescope {
 
@@ -24,6 +25,12 @@ RunCosts::RunCosts(RunSession* session, RunBar* bar, SetupForm* form, CompareAct
   });
   comparison->setTwinCost([this](const RunConfig& twin) {
     return speeds_.twinText(twin, session_->isLive() ? session_->lab()->status().step : 0);
+  });
+  comparison->setCandidatesCost([this](const std::vector<RunConfig>& candidates, std::int64_t steps) {
+    if (steps == 0) return speeds_.twinsText(candidates, session_->isLive() ? session_->lab()->status().step : 0);
+    std::vector<RunConfig> runs{session_->config()};
+    runs.insert(runs.end(), candidates.begin(), candidates.end());
+    return speeds_.groupsText(candidate_groups(runs), steps);
   });
   measureAnew();
   for (auto signal : {&RunSession::opened, &RunSession::configChanged, &RunSession::runsChanged})

@@ -7,10 +7,13 @@
 #include <QLabel>
 #include <QPushButton>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <utility>
 
 #include "app/look/theme.h"
+#include "app/setup/candidate_list.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/twin_menu.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {
@@ -46,10 +49,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   ok_ = buttons->button(QDialogButtonBox::Ok);
   ok_->setText("Train the twin");
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-  connect(buttons, &QDialogButtonBox::accepted, this, [this] {
-    emit twinRequested(twin());
-    accept();
-  });
+  connect(buttons, &QDialogButtonBox::accepted, this, &CompareDialog::start);
   auto* form = new QFormLayout;
   form->addRow("Setting", keys_);
   form->addRow(from ? "Now" : "Run A", now_);
@@ -61,11 +61,14 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
                     "batches and catches up while run A waits. Without a change it repeats the run, for later actions.")
                 .arg(*from)
           : QString("The twin starts from step 0 with run A's settings except this one, reads the same batches and "
-                    "catches up while run A waits."));
+                    "catches up while run A waits. Several go on the list; more than can train at once train in "
+                    "groups."));
   words->setWordWrap(true);
   column->addWidget(words);
   column->addLayout(form);
+  if (!from) column->addWidget(makeListButtons());
   column->addWidget(problem_);
+  if (!from) column->addWidget(list_);
   column->addWidget(cost_);
   column->addStretch(1);
   column->addWidget(buttons);
@@ -100,10 +103,65 @@ void CompareDialog::onKeyChosen() {
   check();
 }
 
+QWidget* CompareDialog::makeListButtons() {
+  list_ = new CandidateList(first_);
+  connect(list_, &CandidateList::changed, this, &CompareDialog::check);
+  auto* buttons = new QWidget;
+  auto* row = new QHBoxLayout(buttons);
+  row->setContentsMargins(0, 0, 0, 0);
+  const auto add = [&](const QString& text, const QString& tip) {
+    auto* button = new QPushButton(text);
+    button->setAutoDefault(false);
+    button->setToolTip(tip);
+    row->addWidget(button);
+    return button;
+  };
+  add_ = add("&Add to list", "One more candidate: run A with this setting changed");
+  add_to_chosen_ = add("Add to &chosen", "Changes this setting in the chosen candidate, too");
+  add_values_ = add("Add all &values", "A candidate for every other value of this setting, as far as there is room");
+  auto* chance = add("Add &perturbed twin",
+                     "Run A, its weights moved by a unit in the last place: shows how large a gap chance alone makes");
+  connect(add_, &QPushButton::clicked, this, [this] { say(list_->add(twin())); });
+  connect(add_to_chosen_, &QPushButton::clicked, this, &CompareDialog::addToChosen);
+  connect(add_values_, &QPushButton::clicked, this, &CompareDialog::addEveryOtherValue);
+  connect(chance, &QPushButton::clicked, this, &CompareDialog::addPerturbedTwin);
+  return buttons;
+}
+
+// Values that the rules between settings exclude are left out.
+void CompareDialog::addEveryOtherValue() {
+  const ConfigField& field = editor_->field();
+  QString refused;
+  for (const ConfigValue& value : twinValues(field, field.get(first_))) {
+    RunConfig candidate = first_;
+    field.set(candidate, value);
+    if (const QString why = list_->add(candidate); !why.isEmpty()) refused = why;
+  }
+  say(refused);
+}
+
+void CompareDialog::addPerturbedTwin() {
+  RunConfig twin = perturbed_twin(first_);
+  const auto listed = [&](const RunConfig& candidate) { return difference(candidate, twin).empty(); };
+  while (std::ranges::any_of(list_->candidates(), listed)) twin = perturbed_twin(twin);
+  say(list_->add(twin));
+}
+
+void CompareDialog::addToChosen() {
+  if (const RunConfig* chosen = list_->chosen()) say(list_->changeChosen(with(*chosen)));
+}
+
+void CompareDialog::say(const QString& problem) {
+  if (!problem.isEmpty()) problem_->setText(problem);
+}
+
 RunConfig CompareDialog::twin() const {
-  RunConfig twin = first_;
-  if (const auto value = editor_->value()) editor_->field().set(twin, *value);
-  return twin;
+  return with(first_);
+}
+
+RunConfig CompareDialog::with(RunConfig config) const {
+  if (const auto value = editor_->value()) editor_->field().set(config, *value);
+  return config;
 }
 
 void CompareDialog::check() {
@@ -120,8 +178,57 @@ void CompareDialog::check() {
   }
   problem_->setText(problem);
   ok_->setEnabled(problem.isEmpty());
+  if (list_) {
+    add_->setEnabled(problem.isEmpty());
+    add_values_->setEnabled(!twinValues(editor_->field(), editor_->field().get(first_)).empty());
+    add_to_chosen_->setEnabled(list_->chosen() && editor_->problem().isEmpty());
+    if (!list_->candidates().empty()) return showCandidates();
+    ok_->setText("Train the twin");
+  }
   cost_->setVisible(cost_of_ && problem.isEmpty());
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));
+}
+
+// With a list its candidates train, and the editor is for the next one.
+void CompareDialog::showCandidates() {
+  const auto count = static_cast<int>(list_->candidates().size());
+  ok_->setEnabled(true);
+  ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
+  if (difference(first_, twin()).empty()) problem_->clear();  // nothing is wrong with the list
+  QStringList words;
+  if (const QString how = list_->words(); !how.isEmpty()) words << how;
+  if (cost_of_all_) words << cost_of_all_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);
+  cost_->setText(words.join("\n\n"));
+  cost_->setVisible(!words.isEmpty());
+  growToFit();
+}
+
+// The list and what it costs need room; what the person gave stays.
+void CompareDialog::growToFit() {
+  if (!layout()) return;
+  layout()->activate();
+  const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : sizeHint().height();
+  if (height() < wanted) resize(width(), wanted);
+}
+
+void CompareDialog::start() {
+  if (!list_ || list_->candidates().empty())
+    emit twinRequested(twin());
+  else if (list_->inGroups())
+    emit groupsRequested(list_->candidates(), list_->steps());
+  else
+    emit candidatesRequested(list_->candidates());
+  accept();
+}
+
+void CompareDialog::setRoom(int runs) {
+  if (list_) list_->setRoom(runs);
+}
+
+void CompareDialog::setCandidatesCost(
+    std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)> text) {
+  cost_of_all_ = std::move(text);
+  check();
 }
 
 void CompareDialog::setCost(std::function<QString(const RunConfig&)> text) {

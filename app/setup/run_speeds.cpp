@@ -142,18 +142,37 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
                     .arg(groupedDigits(steps), aboutSeconds(steps * speed->seconds_per_step), originText(*speed));
 }
 
-QString RunSpeeds::twinText(const RunConfig& twin, std::int64_t step) const {
-  const RunCost cost = run_cost(twin);
+QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const {
+  const RunCost cost = costOfAll(twins);
   QString text =
-      QString("The twin takes %1 more for weights, gradients and the optimizer (counted).").arg(megabytes(cost.bytes));
-  const auto speed = of(twin);
+      (twins.size() == 1 ? QString("The twin takes") : QString("The %1 twins take together").arg(twins.size())) +
+      QString(" %1 more for weights, gradients and the optimizer (counted).").arg(megabytes(cost.bytes));
+  const auto speed = of(twins);
   if (!speed) return text;
   if (step > 0)
-    text += QString(" It catches up %1 steps in %2.")
+    text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
                 .arg(groupedDigits(static_cast<double>(step)),
                      aboutSeconds(static_cast<double>(step) * speed->seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
                     .arg(groupedDigits(1000 * speed->seconds_per_step), originText(*speed));
+}
+
+QString RunSpeeds::groupsText(const std::vector<std::vector<RunConfig>>& groups, std::int64_t steps) const {
+  std::int64_t most = 0;
+  std::vector<RunConfig> all;
+  for (const std::vector<RunConfig>& group : groups) {
+    most = std::max(most, costOfAll(group).bytes);
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  QString text = QString(
+                     "%1 runs of %2 steps in all. Memory: up to %3 at a time for weights, gradients and the "
+                     "optimizer (counted; the batch and the runs' histories come on top).")
+                     .arg(all.size())
+                     .arg(groupedDigits(static_cast<double>(steps)), megabytes(most));
+  const auto speed = of(all);
+  if (!speed) return text + " How long it takes is known once some steps were trained on this machine.";
+  return text + QString(" Time: %1 (%2).")
+                    .arg(aboutSeconds(static_cast<double>(steps) * speed->seconds_per_step), originText(*speed));
 }
 
 }  // namespace moescope

@@ -31,7 +31,10 @@ class RunSpeeds {
   // The same in a few words: "3 runs, 0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s".
   QString listText(const std::vector<RunConfig>& runs) const;
   // The same of a twin of `first` that starts when that one has taken `step` steps.
-  QString twinText(const RunConfig& twin, std::int64_t step) const;
+  QString twinText(const RunConfig& twin, std::int64_t step) const { return twinsText({twin}, step); }
+  QString twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const;
+  // The same of groups that train one after the other, each so many steps.
+  QString groupsText(const std::vector<std::vector<RunConfig>>& groups, std::int64_t steps) const;
 
  private:
   struct Speed {

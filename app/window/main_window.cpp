@@ -27,6 +27,7 @@
 #include "app/bars/live_bar.h"
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
+#include "app/bars/outcomes_dock.h"
 #include "app/bars/run_bar.h"
 #include "app/bars/start_card.h"
 #include "app/bars/status_line.h"
@@ -89,6 +90,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   since_status_.start();
   if (!remembers_) return;
   layout_->restore();
+  outcomes_->hide();  // it holds nothing yet, wherever it was
   if (!units.note.isEmpty()) messages_->say(units.note, kNoteMs);
 }
 
@@ -131,6 +133,7 @@ void MainWindow::buildDocks() {
   form_dock_ = add(Qt::LeftDockWidgetArea, makeFormDock());
   actions_dock_ = add(Qt::RightDockWidgetArea, new ActionsDock(this));
   notes_ = add(Qt::RightDockWidgetArea, new NotesDock(&session_, &selection_, this));
+  outcomes_ = add(Qt::BottomDockWidgetArea, new OutcomesDock(&selection_, this));
   layout_ = new WindowLayout(this, workspaces_, form_dock_);
   projector_ = new ProjectorView(layout_, messages_, this);
 }
@@ -154,6 +157,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
   source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
   comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
+  comparison_->setOutcomes(outcomes_, files_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
   recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
@@ -258,6 +262,7 @@ void MainWindow::connectSession() {
 // What the form and the live bar ask for besides changes of the open run.
 void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
+  connect(control_, &RunControl::groupsRequested, comparison_, &CompareActions::startGroups);
   connect(files_, &FileActions::formWanted, form_dock_, &QWidget::show);
   connect(settings_, &LiveSettings::formWanted, form_dock_, &QWidget::show);
   connect(form_, &SetupForm::compareRequested, comparison_, &CompareActions::askForTwin);
@@ -391,6 +396,7 @@ void MainWindow::showEvent(QShowEvent* event) {
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (Lab* lab = session_.lab()) lab->pause();
+  outcomes_->cancel();
   lessons_->leave();
   projector_->leave();
   if (remembers_) layout_->save();

@@ -29,6 +29,7 @@ class LiveBar;
 class LiveSettings;
 class NotesDock;
 class NoticeBar;
+class OutcomesDock;
 class ProjectorView;
 class RecordingActions;
 class RouterActions;
@@ -119,6 +120,7 @@ class MainWindow : public QMainWindow {
   QDockWidget* form_dock_;
   ActionsDock* actions_dock_;
   NotesDock* notes_;
+  OutcomesDock* outcomes_;
 
   WindowLayout* layout_;
   ProjectorView* projector_;

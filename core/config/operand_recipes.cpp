@@ -87,7 +87,7 @@ OperandRecipe parse_entry(std::string_view entry) {
   out.operand = *operand;
   if (second != of_class.npos) {
     out.gemm = direction_named(trimmed(of_class.substr(second + 1)));
-    if (!out.gemm) refuse(entry, "GEMMs are forward, dgrad, wgrad");
+    if (!out.gemm) refuse(entry, "GEMMs are forward (or fprop), dgrad, wgrad");
     if (!reads(*out.gemm, out.operand))
       refuse(entry, std::string(direction_name(*out.gemm)) + " does not read " + operand_name(out.operand) +
                         ": forward multiplies x and W, dgrad dY and W, wgrad dY and x");

@@ -4,10 +4,12 @@
 #include <QHeaderView>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/telemetry/frame/operand_costs.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -44,8 +46,9 @@ QString briefName(const OperandEffect& effect) {
          QLatin1String(direction_name(*effect.rounded.gemm));
 }
 
+// Most are far below what three places show.
 QString lossText(double nats) {
-  return (nats < 0 ? QString() : QStringLiteral("+")) + formatValue(nats, 3);
+  return inPrint((nats < 0 ? QString() : QStringLiteral("+")) + QString::number(nats, 'g', 2));
 }
 
 QStandardItem* figureItem(const QString& text, double value) {
@@ -319,6 +322,8 @@ QString OperandCostsPanel::sayMeasured() const {
 
 void OperandCostsPanel::fill() {
   if (!isVisible()) return;
+  update();  // the header, too
+  for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
   if (basis_->currentIndex() == kMeasured)
     return conclusion_->say(selection_->history() ? sayMeasured() : noRunNotice().toHtmlEscaped());
   const auto frame = frameOf(shownRun());
@@ -333,8 +338,12 @@ void OperandCostsPanel::fill() {
     view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
   }
   conclusion_->say(costliest());
-  const int current = model_->rowOf(selection_->tensor());
-  if (current >= 0) view_->selectRow(current);
+  // A panel that opens shows the costliest; later it goes along with what is chosen elsewhere.
+  const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
+  view_->setAutoScroll(chosen && was_filled_);
+  if (const int current = model_->rowOf(selection_->tensor()); current >= 0) view_->selectRow(current);
+  view_->setAutoScroll(true);
+  was_filled_ = was_filled_ || frame_;
 }
 
 QString OperandCostsPanel::costliest() const {

@@ -71,7 +71,9 @@ class OperandCostsPanel : public Panel {
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::shared_ptr<const MeasuredOperands> measured_;
-  QString progress_, refused_;  // of a measurement; empty: none
+  QString progress_, refused_;          // of a measurement; empty: none
+  std::optional<OperandPlace> tensor_;  // that was chosen when it was last filled
+  bool was_filled_ = false;
 };
 
 }  // namespace moescope

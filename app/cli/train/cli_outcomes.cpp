@@ -10,41 +10,10 @@
 #include "app/cli/train/text_columns.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/frame/words.h"
+#include "core/training/lab/outcome_table.h"
 
 namespace moescope {
 namespace {
-
-// Of the files: the unit is in the key.
-struct FigureColumn {
-  const char* key;
-  float (*value)(const Outcome&);
-};
-constexpr FigureColumn kFigureColumns[] = {
-    {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
-    {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
-    {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }},
-    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half; }},
-    {"gap_that_matters_nats", [](const Outcome& o) { return o.conclusion.matters; }},
-    {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }},
-    {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }},
-    {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }},
-    {"underflow_share", [](const Outcome& o) { return o.costs.flushed; }},
-    {"max_vio", [](const Outcome& o) { return o.figures.max_vio; }},
-    {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
-};
-
-std::string underflow_place(const Outcome& outcome) {
-  return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.where);
-}
-
-std::string quoted(const std::string& text) {
-  std::string cell = "\"";
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + '"';
-}
 
 std::vector<TextRow> table_of(std::span<const Outcome> outcomes) {
   std::vector<TextRow> rows = {{"candidate", "loss", "mean loss", "gap to A", "+-", "verdict", "gradient error %",
@@ -82,24 +51,6 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
          " % of run A's loss counts as a difference that matters.\n";
 }
 
-std::string outcomes_csv(std::span<const Outcome> outcomes) {
-  std::string text = "candidate,differs_in,group,verdict,steps,first_judged_step,last_judged_step";
-  for (const FigureColumn& column : kFigureColumns) text += std::string(",") + column.key;
-  text += ",underflow_at\n";
-  for (const Outcome& o : outcomes) {
-    const StepRange judged = o.conclusion.steps;
-    text += quoted(o.name) + ',' + quoted(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
-    text += (o.waits ? "" : std::to_string(o.figures.steps)) + ',';
-    text += judged.empty() ? "," : std::to_string(judged.first) + ',' + std::to_string(judged.last);
-    for (const FigureColumn& column : kFigureColumns) {
-      const float value = column.value(o);
-      text += ',' + (is_missing(value) ? "" : formatted("%.9g", static_cast<double>(value)));
-    }
-    text += ',' + quoted(underflow_place(o)) + '\n';
-  }
-  return text;
-}
-
 std::string outcomes_json(std::span<const Outcome> outcomes) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Outcome& o : outcomes) {
@@ -107,7 +58,7 @@ std::string outcomes_json(std::span<const Outcome> outcomes) {
         {"candidate", o.name}, {"differs_in", o.differs}, {"group", o.group}, {"verdict", verdict_words(o)}};
     if (!o.waits) row["steps"] = o.figures.steps;
     if (const StepRange judged = o.conclusion.steps; !judged.empty()) row["judged_steps"] = {judged.first, judged.last};
-    for (const FigureColumn& column : kFigureColumns)
+    for (const OutcomeFigure& column : outcome_figures())
       row[column.key] = number_or_null(static_cast<double>(column.value(o)));
     row["underflow_at"] = underflow_place(o);
     row["conclusion"] = o.conclusion.text;

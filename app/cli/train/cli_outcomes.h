@@ -1,4 +1,4 @@
-// The table of outcomes of a comparison: on the terminal, as CSV and as JSON.
+// The table of outcomes of a comparison: on the terminal, as CSV (core/training/lab/outcome_table.h) and as JSON.
 #pragma once
 
 #include <span>
@@ -10,7 +10,6 @@ namespace moescope {
 
 // The table and, below it, a sentence for each candidate that trained.
 std::string outcomes_report(std::span<const Outcome> outcomes);
-std::string outcomes_csv(std::span<const Outcome> outcomes);
 std::string outcomes_json(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.

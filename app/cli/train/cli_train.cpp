@@ -398,7 +398,7 @@ class Training {
 
   void compare() {
     std::vector<RunConfig> configs;
-    std::vector<ComparedRun> runs;
+    std::vector<JudgedRun> runs;
     for (const LockStep::Run& run : lock_step_.runs()) {
       configs.push_back(run.trainer.config());
       runs.push_back({configs.back(), histories_[runs.size()]});

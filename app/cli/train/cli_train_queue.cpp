@@ -54,13 +54,6 @@ bool has_ended(const History& run, std::int64_t end) {
 
 }  // namespace
 
-std::string path_of_group(const std::string& path, int number) {
-  if (path.empty()) return {};
-  const fs::path whole(path);
-  return (whole.parent_path() / (whole.stem().string() + '-' + std::to_string(number) + whole.extension().string()))
-      .string();
-}
-
 TrainQueue::TrainQueue(const TrainOptions& options, const std::vector<RunConfig>& runs)
     : end_(options.has_steps ? options.steps : runs.front().optimizer.total_steps) {
   refuse_options(options, runs.size());
@@ -106,16 +99,9 @@ bool TrainQueue::done() const {
 }
 
 std::vector<Outcome> TrainQueue::outcomes() const {
-  HistoryPtr a;  // the same in every group
-  for (const QueuedGroup& group : groups_)
-    if (!a && !group.histories.empty()) a = group.histories.front();
-  std::vector<ComparedRun> runs = {{groups_.front().runs.front(), a}};
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const QueuedGroup& group = groups_[g];
-    for (std::size_t i = 1; i < group.runs.size(); ++i)
-      runs.push_back({group.runs[i], group.histories.empty() ? nullptr : group.histories[i], static_cast<int>(g) + 1});
-  }
-  return moescope::outcomes(runs);
+  std::vector<CandidateGroup> groups;
+  for (const QueuedGroup& group : groups_) groups.push_back({group.runs, group.histories});
+  return group_outcomes(groups);
 }
 
 }  // namespace moescope

@@ -12,9 +12,6 @@
 
 namespace moescope {
 
-// Of arrays in memory for each run: up to 22 histories are kept until the end.
-inline constexpr std::size_t kQueueArrayBytes = std::size_t{32} << 20;
-
 struct QueuedGroup {
   TrainOptions options;                    // the queue's, but for its recording
   std::vector<RunConfig> runs;             // run A first
@@ -42,8 +39,5 @@ class TrainQueue {
   Baseline baseline_;
   bool kernels_chosen_ = false;
 };
-
-// "sweep.moescope" -> "sweep-2.moescope".
-std::string path_of_group(const std::string& path, int number);
 
 }  // namespace moescope

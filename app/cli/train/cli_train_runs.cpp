@@ -8,6 +8,7 @@
 #include "core/config/candidates.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
+#include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {
@@ -114,16 +115,6 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
     throw std::runtime_error(option + ": " + problem);
   if (difference(first, twin).empty()) throw std::runtime_error(option + ": is the run's value already");
   return twin;
-}
-
-// Two twins may have one name (mxfp8 in the experts, mxfp8 in the attention); runs and checkpoints need one each.
-std::string free_name(const std::string& wanted, const std::vector<RunConfig>& taken) {
-  const auto is_taken = [&](const std::string& name) {
-    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
-  };
-  std::string name = wanted;
-  for (int n = 2; is_taken(name); ++n) name = wanted + '-' + std::to_string(n);
-  return name;
 }
 
 }  // namespace

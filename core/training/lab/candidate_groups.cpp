@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +19,36 @@ std::vector<std::vector<RunConfig>> candidate_groups(std::span<const RunConfig> 
     group.insert(group.end(), candidates.begin(), candidates.end());
   }
   return groups;
+}
+
+std::string path_of_group(const std::string& path, int number) {
+  if (path.empty()) return {};
+  const std::filesystem::path whole(path);
+  return (whole.parent_path() / (whole.stem().string() + '-' + std::to_string(number) + whole.extension().string()))
+      .string();
+}
+
+std::vector<Outcome> group_outcomes(std::span<const CandidateGroup> groups) {
+  if (groups.empty()) return {};
+  HistoryPtr a;  // the same in every group
+  for (const CandidateGroup& group : groups)
+    if (!a && !group.histories.empty()) a = group.histories.front();
+  std::vector<JudgedRun> runs = {{groups.front().runs.front(), a}};
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const CandidateGroup& group = groups[g];
+    for (std::size_t i = 1; i < group.runs.size(); ++i)
+      runs.push_back({group.runs[i], group.histories.empty() ? nullptr : group.histories[i], static_cast<int>(g) + 1});
+  }
+  return outcomes(runs);
+}
+
+std::string free_name(const std::string& wanted, std::span<const RunConfig> taken) {
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(taken, [&](const RunConfig& config) { return config.name == name; });
+  };
+  std::string name = wanted;
+  for (int n = 2; is_taken(name); ++n) name = wanted + '-' + std::to_string(n);
+  return name;
 }
 
 void Baseline::check(const TelemetryFrame& frame_of_a) {

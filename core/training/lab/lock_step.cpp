@@ -14,7 +14,8 @@ namespace {
 void check_fit(const std::vector<Trainer>& trainers) {
   if (trainers.empty() || trainers.size() > kMaxRuns)
     throw std::runtime_error("a lab holds " + std::to_string(trainers.size()) + " runs, allowed are 1 to " +
-                             std::to_string(kMaxRuns) + "; moescope-cli train takes more, in groups");
+                             std::to_string(kMaxRuns) +
+                             "; \"Compare with...\" and moescope-cli train take more, in groups");
   const Trainer& first = trainers.front();
   for (const Trainer& trainer : trainers) {
     if (const std::string problem = lock_step_problem(first.config(), trainer.config()); !problem.empty())

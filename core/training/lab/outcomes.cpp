@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-Outcome outcome_of(const ComparedRun& a, const ComparedRun& run, std::span<const PairedRun> twins, double matters) {
+Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const PairedRun> twins, double matters) {
   Outcome outcome;
   outcome.name = run.config.name;
   outcome.differs = differing_settings(a.config, run.config);
@@ -33,15 +33,15 @@ std::string differing_settings(const RunConfig& first, const RunConfig& config) 
   return text;
 }
 
-std::vector<Outcome> outcomes(std::span<const ComparedRun> runs, double matters) {
+std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters) {
   std::vector<Outcome> found;
   if (runs.empty()) return found;
-  const ComparedRun& a = runs.front();
+  const JudgedRun& a = runs.front();
   std::vector<PairedRun> twins;
-  for (const ComparedRun& run : runs.subspan(1))
+  for (const JudgedRun& run : runs.subspan(1))
     if (run.history && is_noise_twin(a.config, run.config))
       twins.push_back({run.history, same_start(a.config, run.config)});
-  for (const ComparedRun& run : runs) found.push_back(outcome_of(a, run, twins, matters));
+  for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, matters));
   std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {
     const float gap = one.conclusion.gap, next = other.conclusion.gap;
     if (is_missing(gap) || is_missing(next)) return !is_missing(gap) && is_missing(next);

@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-struct ComparedRun {
+struct JudgedRun {
   RunConfig config;
   HistoryPtr history;  // nullptr: it waits
   int group = 1;       // it trains in, from 1
@@ -30,7 +30,7 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 
 // `runs`: run A first. The result: run A, then the others by loss gap, the best first; those without a gap last, in the
 // order given.
-std::vector<Outcome> outcomes(std::span<const ComparedRun> runs, double matters = kMatters);
+std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters = kMatters);
 
 // In one or two words: "worse", "better", "equal", "unclear", "lost", "identical", "no twin" (nothing tells how far
 // chance goes), "too short"; "run A", "noise twin", "waiting".

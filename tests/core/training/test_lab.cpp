@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "core/telemetry/recording/notes.h"
@@ -12,6 +13,7 @@
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lab.h"
+#include "core/training/lab/queue_training.h"
 #include "tests/support/lab_steps.h"
 
 namespace moescope {
@@ -525,6 +527,107 @@ TEST(CandidateGroups, BaselineOfOtherBitsIsRefused) {
   EXPECT_THROW(baseline.check(frame), std::runtime_error);
   frame.step = 2;
   EXPECT_THROW(baseline.check(frame), std::runtime_error) << "step 1 is missing";
+}
+
+// Run A and candidates of other learning rates.
+std::vector<RunConfig> run_with_candidates(int candidates) {
+  std::vector<RunConfig> runs(1, one_layer("a"));
+  for (int i = 1; i <= candidates; ++i) {
+    runs.push_back(runs.front());
+    runs.back().name = "lr" + std::to_string(i);
+    runs.back().optimizer.lr *= 1 + 0.5 * i;
+  }
+  return runs;
+}
+
+bool ended(const QueueTraining& queue) {
+  return eventually([&] { return !queue.status().running; });
+}
+
+TEST_F(LabFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
+  const std::vector<RunConfig> runs = run_with_candidates(5);
+  QueueTraining queue(runs, 60, path("sweep.moescope"));
+  queue.start();
+  ASSERT_TRUE(ended(queue)) << queue.status().error;
+  EXPECT_TRUE(queue.status().done) << queue.status().error;
+  EXPECT_EQ(queue.status().share, 1);
+  const auto groups = queue.groups();
+  ASSERT_EQ(groups.size(), 2u);
+
+  Lab together({runs[0], runs[4], runs[5]}, "");  // those of the second group
+  run_to(together, 60);
+  const auto histories = together.histories();
+  ASSERT_EQ(groups[1].histories.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(all_losses(*groups[1].histories[i]), all_losses(*histories[i]));
+
+  const auto found = group_outcomes(groups);
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found.front().name, "a");
+  for (const Outcome& outcome : std::span(found).subspan(1)) {
+    EXPECT_FALSE(outcome.waits);
+    EXPECT_FALSE(is_missing(outcome.conclusion.gap)) << outcome.name;
+    EXPECT_EQ(outcome.figures.steps, 60);
+  }
+  for (int g = 1; g <= 2; ++g) {
+    const RecordingReader recording(path_of_group(path("sweep.moescope"), g));
+    ASSERT_EQ(recording.runs().size(), groups[static_cast<std::size_t>(g - 1)].runs.size());
+    EXPECT_EQ(all_losses(*recording.load(0)), all_losses(*histories.front())) << "run A of group " << g;
+  }
+}
+
+TEST(Queue, CancelKeepsFinishedGroupsAndStartContinues) {
+  QueueTraining queue(run_with_candidates(7), 40, "");
+  queue.start();
+  ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
+  EXPECT_GT(queue.status().share, 4.0 / 10);
+  queue.cancel();
+  ASSERT_TRUE(ended(queue));
+  EXPECT_FALSE(queue.status().done);
+  EXPECT_TRUE(queue.status().error.empty()) << queue.status().error;
+  EXPECT_EQ(queue.status().group, 1);
+  const auto kept = queue.groups();
+  ASSERT_EQ(kept[0].histories.size(), 4u);
+  EXPECT_TRUE(kept[1].histories.empty()) << "half a group does not compare";
+  int waiting = 0;
+  for (const Outcome& outcome : group_outcomes(kept)) waiting += outcome.waits ? 1 : 0;
+  EXPECT_EQ(waiting, 4);
+
+  queue.start();
+  ASSERT_TRUE(ended(queue));
+  EXPECT_TRUE(queue.status().done) << queue.status().error;
+  EXPECT_EQ(queue.groups()[0].histories[1], kept[0].histories[1]) << "not trained again";
+  for (const Outcome& outcome : group_outcomes(queue.groups())) EXPECT_FALSE(outcome.waits);
+}
+
+TEST(Queue, BaselineOfOtherBitsEndsItInWords) {
+  Lab other({one_layer("a")}, "");
+  run_to(other, 1);
+  TelemetryFrame frame;
+  frame.ce_loss = std::nextafter(other.histories().front()->value_at(Metric::ce_loss, kWholeRun, 0), 0.0f);
+  frame.grad_norm = other.histories().front()->value_at(Metric::grad_norm, kWholeRun, 0);
+  Baseline baseline;
+  baseline.check(frame);
+  QueueTraining queue(run_with_candidates(4), 5, "", baseline);
+  queue.start();
+  ASSERT_TRUE(ended(queue));
+  EXPECT_FALSE(queue.status().done);
+  const std::string error = queue.status().error;
+  EXPECT_NE(error.find("group 1: run A differs from that of another group at step 0"), std::string::npos) << error;
+  EXPECT_NE(error.find("cannot be compared"), std::string::npos) << error;
+}
+
+TEST(Queue, CandidateWhoseLossIsLostEndsAlone) {
+  std::vector<RunConfig> runs = run_with_candidates(4);
+  runs[1].optimizer.lr = 1;
+  runs[1].optimizer.weight_decay = 10;
+  runs[1].optimizer.schedule = Schedule::constant;
+  QueueTraining queue(runs, 100, "");
+  queue.start();
+  ASSERT_TRUE(ended(queue));
+  EXPECT_TRUE(queue.status().done) << queue.status().error;
+  const auto groups = queue.groups();
+  EXPECT_LT(groups[0].histories[1]->steps().last, 99);
+  EXPECT_EQ(groups[0].histories[2]->steps().last, 99);
 }
 
 }  // namespace

@@ -1,0 +1,359 @@
+#include "app/bars/outcomes_panel.h"
+
+#include <QAbstractTableModel>
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
+#include <QFont>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QStandardPaths>
+#include <QTableView>
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "app/look/theme.h"
+#include "core/io/whole_file.h"
+#include "core/training/lab/outcome_table.h"
+#include "widgets/plots/axis.h"
+#include "widgets/plots/type_scale.h"
+
+namespace moescope {
+
+namespace {
+
+enum OutcomeColumn {
+  kCandidateColumn,
+  kDiffersColumn,
+  kGroupColumn,
+  kStepsColumn,
+  kGapColumn,
+  kHalfColumn,
+  kVerdictColumn,
+  kGradientColumn,
+  kFlipsColumn,
+  kUnderflowColumn,
+  kLossColumn,
+  kOutcomeColumns
+};
+
+struct OutcomeHead {
+  const char *name, *tip;
+};
+constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
+    {"candidate", "Name of the run in its group's recording"},
+    {"differs in", "Settings in which it differs from run A"},
+    {"group", "It trains in, beside run A"},
+    {"steps", "Taken so far"},
+    {"gap to A, nats/token",
+     "Mean of its loss minus run A's on the same batches, over the last half of the steps; measured"},
+    {"+-", "Half of the 95 % interval of the gap, nats/token, by the noise twins; computed from measured losses"},
+    {"verdict", "Whether the gap is more than chance, and matters"},
+    {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured"},
+    {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured"},
+    {"underflow", "Largest share of an operand's values that became zero; as last measured"},
+    {"loss, nats/token", "Mean over the last 100 steps; measured"},
+};
+
+float figureOf(const Outcome& o, int column) {
+  switch (column) {
+    case kStepsColumn:
+      return o.waits ? kNoValue : static_cast<float>(o.figures.steps);
+    case kGapColumn:
+      return o.conclusion.gap;
+    case kHalfColumn:
+      return o.conclusion.half;
+    case kGradientColumn:
+      return o.costs.gradient_error;
+    case kFlipsColumn:
+      return o.costs.flips;
+    case kUnderflowColumn:
+      return o.costs.flushed;
+    case kLossColumn:
+      return o.figures.mean_loss;
+    default:
+      return static_cast<float>(o.group);
+  }
+}
+
+// A twin by chance may be a millionth away.
+QString nats(float value) {
+  if (is_missing(value)) return {};
+  const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
+  return tiny ? formatValue(value, 2) : withMinus(QString::number(static_cast<double>(value), 'f', 5));
+}
+
+bool isText(int column) {
+  return column == kCandidateColumn || column == kDiffersColumn || column == kVerdictColumn;
+}
+
+bool isRunA(const Outcome& o) {
+  return o.differs.empty();
+}
+
+}  // namespace
+
+class OutcomesModel : public QAbstractTableModel {
+ public:
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setRows(std::vector<Outcome> rows, int training) {
+    training_ = training;
+    const bool same = rows.size() == rows_.size();
+    if (!same) beginResetModel();
+    rows_ = std::move(rows);
+    arrange();
+    if (!same) return endResetModel();
+    if (!rows_.empty()) emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
+  }
+  const std::vector<Outcome>& rows() const { return rows_; }
+  int rowOf(const std::string& name) const {
+    const auto found = std::ranges::find(rows_, name, &Outcome::name);
+    return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
+  }
+
+  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : std::ssize(rows_); }
+  int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kOutcomeColumns; }
+
+  QVariant data(const QModelIndex& index, int role) const override {
+    const Outcome& o = rows_[static_cast<std::size_t>(index.row())];
+    if (role == Qt::TextAlignmentRole && !isText(index.column())) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    if (role == Qt::DisplayRole) return text(o, index.column());
+    if (role == Qt::FontRole && isRunA(o)) {
+      QFont bold = QApplication::font("QAbstractItemView");
+      bold.setBold(true);
+      return bold;
+    }
+    if (role == Qt::ForegroundRole && o.waits) return mutedColor(QApplication::palette());
+    if (role == Qt::ToolTipRole) return tip(o, index.column());
+    return {};
+  }
+
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
+    if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
+    const OutcomeHead& head = kOutcomeHeads[section];
+    if (role == Qt::DisplayRole)
+      return section == kHalfColumn ? QStringLiteral("\u00b1") : QString::fromUtf8(head.name);
+    if (role == Qt::ToolTipRole)
+      return QStringLiteral("%1. Click, or S in the table, sorts").arg(QLatin1String(head.tip));
+    return {};
+  }
+
+  void sort(int column, Qt::SortOrder order) override {
+    column_ = column;
+    order_ = order;
+    if (rows_.empty()) return;
+    arrange();
+    emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
+  }
+
+  QString text(const Outcome& o, int column) const {
+    const float value = figureOf(o, column);
+    switch (column) {
+      case kCandidateColumn:
+        return QString::fromStdString(o.name);
+      case kDiffersColumn:
+        return isRunA(o) ? QStringLiteral("(run A)") : QString::fromStdString(o.differs);
+      case kGroupColumn:
+        return isRunA(o) ? QStringLiteral("all") : QString::number(o.group);
+      case kVerdictColumn:
+        return verdict(o);
+      case kStepsColumn:
+        return o.waits ? QString() : formatCount(static_cast<double>(o.figures.steps));
+      case kGapColumn:
+        return (value > 0 ? QStringLiteral("+") : QString()) + nats(value);
+      case kHalfColumn:
+        return nats(value);
+      case kLossColumn:
+        return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 4);
+      default:
+        return is_missing(value) ? QString() : formatPercent(static_cast<double>(value));
+    }
+  }
+
+ private:
+  // What is said while it trains may change with the next step.
+  QString verdict(const Outcome& o) const {
+    const QString words = QString::fromStdString(verdict_words(o));
+    if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
+    return o.conclusion.verdict == Verdict::too_short ? QStringLiteral("trains") : words + QStringLiteral(", so far");
+  }
+
+  QString tip(const Outcome& o, int column) const {
+    if (column == kVerdictColumn && !o.conclusion.text.empty()) return QString::fromStdString(o.conclusion.text);
+    if (column == kUnderflowColumn && !is_missing(o.costs.flushed)) return QString::fromStdString(underflow_place(o));
+    return text(o, column);
+  }
+
+  // Run A stays first; figures that are missing, so those that wait, stay last.
+  void arrange() {
+    if (rows_.empty()) return;
+    std::stable_sort(rows_.begin() + 1, rows_.end(), [this](const Outcome& a, const Outcome& b) {
+      const bool up = order_ == Qt::AscendingOrder;
+      if (isText(column_)) {
+        const QString of_a = text(a, column_), of_b = text(b, column_);
+        return up ? of_a < of_b : of_b < of_a;
+      }
+      const float of_a = figureOf(a, column_), of_b = figureOf(b, column_);
+      if (std::isnan(of_a) || std::isnan(of_b)) return !std::isnan(of_a) && std::isnan(of_b);
+      return up ? of_a < of_b : of_a > of_b;
+    });
+  }
+
+  std::vector<Outcome> rows_;
+  int training_ = 0;
+  int column_ = kGapColumn;
+  Qt::SortOrder order_ = Qt::AscendingOrder;
+};
+
+OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Outcomes"), Provenance::measured_here, parent) {
+  model_ = new OutcomesModel(this);
+  view_ = new QTableView(this);
+  view_->setObjectName("outcomes_table");
+  view_->setModel(model_);
+  view_->setSortingEnabled(true);
+  view_->sortByColumn(kGapColumn, Qt::AscendingOrder);
+  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  view_->setSelectionMode(QAbstractItemView::SingleSelection);
+  view_->setAlternatingRowColors(true);
+  view_->setWordWrap(false);
+  view_->setAccessibleName(tr("Outcomes of run A and its candidates"));
+  view_->verticalHeader()->hide();
+  view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  view_->horizontalHeader()->setSectionResizeMode(kDiffersColumn, QHeaderView::Stretch);
+  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
+  followFont(view_, [this] {
+    view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
+    view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 6);
+  });
+  view_->installEventFilter(this);
+  connect(view_, &QTableView::activated, this, [this](const QModelIndex& at) { emit opened(outcomeAt(at)); });
+  connect(view_, &QTableView::clicked, this, [this](const QModelIndex& at) { emit chosen(outcomeAt(at)); });
+
+  auto* copy_button = new QToolButton(this);
+  copy_button->setText(tr("Copy"));
+  copy_button->setToolTip(tr("Copies the table, tab-separated (Ctrl+C)"));
+  connect(copy_button, &QToolButton::clicked, this, &OutcomesPanel::copy);
+  auto* save_button = new QToolButton(this);
+  save_button->setText(tr("CSV..."));
+  save_button->setToolTip(tr("Saves the table with all figures, as moescope-cli train --table does"));
+  connect(save_button, &QToolButton::clicked, this, &OutcomesPanel::askSave);
+  for (QToolButton* button : {copy_button, save_button}) addControl(button);
+  addBody(view_);
+}
+
+void OutcomesPanel::showOutcomes(std::vector<Outcome> outcomes, int training) {
+  const QModelIndex now = view_->currentIndex();
+  const std::string name = now.isValid() ? outcomeAt(now).name : std::string();
+  outcomes_ = outcomes;
+  model_->setRows(std::move(outcomes), training);
+  for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn})
+    view_->setColumnHidden(column, !isMeasured(column));
+  update();  // the header's words, too
+  const int row = name.empty() ? -1 : model_->rowOf(name);
+  if (row >= 0 && row != view_->currentIndex().row()) view_->setCurrentIndex(model_->index(row, now.column()));
+}
+
+const Outcome& OutcomesPanel::outcomeAt(const QModelIndex& index) const {
+  return model_->rows()[static_cast<std::size_t>(index.row())];
+}
+
+void OutcomesPanel::sortByCurrentColumn() {
+  const QModelIndex at = view_->currentIndex();
+  if (!at.isValid()) return;
+  const QHeaderView* header = view_->horizontalHeader();
+  const bool again = header->sortIndicatorSection() == at.column();
+  const bool down = again && header->sortIndicatorOrder() == Qt::AscendingOrder;
+  view_->sortByColumn(at.column(), down ? Qt::DescendingOrder : Qt::AscendingOrder);
+}
+
+bool OutcomesPanel::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride) {
+    auto* key = static_cast<QKeyEvent*>(event);
+    const bool sorts = key->key() == Qt::Key_S && key->modifiers() == Qt::NoModifier;
+    const bool copies = key->matches(QKeySequence::Copy);
+    if (sorts || copies) {
+      event->accept();
+      if (event->type() == QEvent::KeyPress) sorts ? sortByCurrentColumn() : copy();
+      return true;
+    }
+  }
+  return Panel::eventFilter(watched, event);
+}
+
+void OutcomesPanel::copy() {
+  QStringList lines;
+  const auto line = [&](auto&& cell) {
+    QStringList cells;
+    for (int column = 0; column < kOutcomeColumns; ++column) cells << cell(column);
+    lines << cells.join(QLatin1Char('\t'));
+  };
+  line([this](int column) { return model_->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(); });
+  for (const Outcome& o : model_->rows()) line([&](int column) { return model_->text(o, column); });
+  QApplication::clipboard()->setText(lines.join(QLatin1Char('\n')) + QLatin1Char('\n'));
+}
+
+QString OutcomesPanel::csv() const {
+  return QString::fromStdString(outcomes_csv(outcomes_));
+}
+
+void OutcomesPanel::saveCsv(const QString& path) const {
+  write_whole_file(path.toStdString(), outcomes_csv(outcomes_));
+}
+
+void OutcomesPanel::askSave() {
+  const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
+  const QString path =
+      QFileDialog::getSaveFileName(this, tr("Save outcomes"), folder + "/outcomes.csv", tr("Tables (*.csv)"));
+  if (path.isEmpty()) return;
+  try {
+    saveCsv(path);
+    emit saved(path);
+  } catch (const std::runtime_error& error) {
+    emit refused(QString::fromUtf8(error.what()));
+  }
+}
+
+bool OutcomesPanel::isMeasured(int column) const {
+  return std::ranges::any_of(outcomes_, [column](const Outcome& o) { return !is_missing(figureOf(o, column)); });
+}
+
+// Columns that are empty are not there; how to fill them.
+QString OutcomesPanel::status() const {
+  QStringList keys;
+  if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
+  if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
+  const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
+  return keys.isEmpty() || !begun ? QString() : tr("not measured in run A's settings: %1").arg(keys.join(", "));
+}
+
+std::optional<Provenance> OutcomesPanel::kind() const {
+  return outcomes_.empty() ? std::nullopt : std::optional(Provenance::measured_here);
+}
+
+QString OutcomesPanel::explain() const {
+  return tr("<p><b>What came of the comparison.</b> Candidates that are more than can train side by side train in "
+            "groups, one after the other: run A and up to three candidates. Every group trains run A again on the same "
+            "batches, and at every step its loss and gradient norm are checked to be those of the first group, to the "
+            "bit; so candidates of different groups compare as if all had trained together. If they differ the "
+            "comparison ends and says at which step.</p>"
+            "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
+            "steps, in nats/token; <b>\u00b1</b> half of its 95 % interval by the noise twins among the candidates "
+            "(without one, by the run's own fluctuations alone, and there is no verdict). <b>Worse</b> and "
+            "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
+            "run "
+            "A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
+            "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
+            "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
+            "set by telemetry.gradient_every, flips_every and quant_every.</p>"
+            "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is open "
+            "already, a click makes the run "
+            "active. A click on a "
+            "column's title, or S with the cursor in it, sorts; run A stays first and those that wait last. Groups "
+            "that finished stay after a cancel; Continue trains the others.</p>")
+      .arg(100 * kMatters);
+}
+
+}  // namespace moescope

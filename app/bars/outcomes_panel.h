@@ -1,0 +1,53 @@
+// The table of outcomes: run A, then its candidates by loss gap. A click on a column's title sorts by it, so does S
+// with the cursor in the column; Enter or a double click opens the group's recording.
+#pragma once
+
+#include <vector>
+
+#include "core/training/lab/outcomes.h"
+#include "widgets/panel/panel.h"
+
+class QModelIndex;
+class QTableView;
+
+namespace moescope {
+
+class OutcomesModel;
+
+class OutcomesPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit OutcomesPanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+  // In the order of outcomes(). `training`: the group that trains now; 0: none.
+  void showOutcomes(std::vector<Outcome> outcomes, int training);
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  void saveCsv(const QString& path) const;  // throws std::runtime_error
+
+ signals:
+  void opened(const moescope::Outcome& of);  // by Enter or a double click
+  void chosen(const moescope::Outcome& of);  // by a click
+  void saved(QString path);
+  void refused(QString why);
+
+ protected:
+  std::optional<Provenance> kind() const override;
+  QString status() const override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  void copy();
+  void askSave();
+  void sortByCurrentColumn();
+  const Outcome& outcomeAt(const QModelIndex& index) const;
+  bool isMeasured(int column) const;
+
+  std::vector<Outcome> outcomes_;
+  OutcomesModel* model_;
+  QTableView* view_;
+};
+
+}  // namespace moescope

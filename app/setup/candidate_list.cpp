@@ -1,0 +1,169 @@
+#include "app/setup/candidate_list.h"
+
+#include <QAction>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QListWidget>
+#include <QPushButton>
+#include <QSpinBox>
+#include <algorithm>
+
+#include "core/config/candidates.h"
+#include "core/telemetry/findings/verdict.h"
+#include "core/training/lab/candidate_groups.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kUsualSteps = 300, kMostSteps = 1'000'000, kRowsShown = 6;
+
+}  // namespace
+
+CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
+    : QWidget(parent), first_(first), room_(kMaxRuns - 1) {
+  title_ = new QLabel;
+  list_ = new QListWidget;
+  list_->setObjectName("candidates");
+  list_->setAccessibleName("Candidates to compare with run A");
+  list_->setAlternatingRowColors(true);
+  remove_ = new QPushButton("&Remove");
+  remove_->setAutoDefault(false);
+  remove_->setToolTip("Takes the chosen candidate off the list (Delete)");
+  steps_ = new QSpinBox;
+  steps_->setObjectName("group_steps");
+  steps_->setAccessibleName("Steps of each group");
+  steps_->setRange(1, kMostSteps);
+  steps_->setValue(std::min(first.optimizer.total_steps, kUsualSteps));
+  steps_->setGroupSeparatorShown(true);
+  steps_->setToolTip(
+      QString("Of every run, from step 0; the schedule of the learning rate has %1. Comparisons of fewer "
+              "than %2 steps get no verdict.")
+          .arg(first.optimizer.total_steps)
+          .arg(kLeastSteps));
+
+  auto* head = new QHBoxLayout;
+  head->addWidget(title_, 1);
+  head->addWidget(remove_);
+  steps_row_ = new QWidget;
+  auto* row = new QHBoxLayout(steps_row_);
+  row->setContentsMargins(0, 0, 0, 0);
+  auto* label = new QLabel("S&teps of each group");
+  label->setBuddy(steps_);
+  row->addWidget(label);
+  row->addWidget(steps_, 1);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->addLayout(head);
+  column->addWidget(list_);
+  column->addWidget(steps_row_);
+
+  auto* remove = new QAction(list_);
+  remove->setShortcut(QKeySequence::Delete);
+  remove->setShortcutContext(Qt::WidgetShortcut);
+  list_->addAction(remove);
+  connect(remove, &QAction::triggered, this, &CandidateList::remove);
+  connect(remove_, &QPushButton::clicked, this, &CandidateList::remove);
+  connect(list_, &QListWidget::currentRowChanged, this, [this](int at) {
+    remove_->setEnabled(at >= 0);
+    emit changed();
+  });
+  connect(steps_, &QSpinBox::valueChanged, this, &CandidateList::changed);
+  fill(-1);
+}
+
+void CandidateList::setRoom(int runs) {
+  room_ = runs;
+  fill(list_->currentRow());
+}
+
+int CandidateList::steps() const {
+  return steps_->value();
+}
+
+const RunConfig* CandidateList::chosen() const {
+  const int at = list_->currentRow();
+  return at < 0 ? nullptr : &candidates_[static_cast<std::size_t>(at)];
+}
+
+QString CandidateList::refusal(const RunConfig& candidate, int instead) const {
+  if (instead < 0 && candidates_.size() >= kMaxCandidates)
+    return QString("%1 candidates are on the list, more cannot be compared: remove one first.").arg(kMaxCandidates);
+  if (difference(first_, candidate).empty()) return "Run A has this value already: choose another one.";
+  if (const auto problems = validate(candidate); !problems.empty())
+    return QString::fromStdString(problems.front().message);
+  if (const std::string problem = lock_step_problem(first_, candidate); !problem.empty())
+    return QString::fromStdString(problem);
+  for (int at = 0; at < static_cast<int>(candidates_.size()); ++at)
+    if (at != instead && difference(candidates_[static_cast<std::size_t>(at)], candidate).empty())
+      return "This candidate is on the list already: choose another value.";
+  return {};
+}
+
+QString CandidateList::add(const RunConfig& candidate) {
+  if (QString refused = refusal(candidate, -1); !refused.isEmpty()) return refused;
+  std::vector<RunConfig> taken = candidates_;
+  taken.push_back(first_);
+  candidates_.push_back(candidate);
+  candidates_.back().name = free_name(twin_name(first_, candidate), taken);
+  fill(-1);
+  return {};
+}
+
+QString CandidateList::changeChosen(const RunConfig& candidate) {
+  const int at = list_->currentRow();
+  if (at < 0) return "No candidate is chosen.";
+  if (QString refused = refusal(candidate, at); !refused.isEmpty()) return refused;
+  std::vector<RunConfig> taken = candidates_;
+  taken.erase(taken.begin() + at);
+  taken.push_back(first_);
+  RunConfig& changed = candidates_[static_cast<std::size_t>(at)];
+  changed = candidate;
+  changed.name = free_name(twin_name(first_, candidate), taken);
+  fill(at);
+  return {};
+}
+
+void CandidateList::remove() {
+  const int at = list_->currentRow();
+  if (at < 0) return;
+  candidates_.erase(candidates_.begin() + at);
+  fill(std::min(at, static_cast<int>(candidates_.size()) - 1));
+}
+
+void CandidateList::fill(int chosen) {
+  {
+    const QSignalBlocker quiet(list_);
+    list_->clear();
+    for (const RunConfig& candidate : candidates_) {
+      const QString differs = QString::fromStdString(differing_settings(first_, candidate));
+      auto* item = new QListWidgetItem(differs, list_);
+      item->setToolTip(QString::fromStdString(candidate.name) + ": " + differs);
+    }
+    list_->setCurrentRow(chosen);
+  }
+  const int rows = std::clamp(static_cast<int>(candidates_.size()), 2, kRowsShown);
+  list_->setFixedHeight(rows * (list_->fontMetrics().height() + 5) + 6);
+  title_->setText(QString("%1 of up to %2 candidates beside run A").arg(candidates_.size()).arg(kMaxCandidates));
+  remove_->setEnabled(chosen >= 0);
+  steps_row_->setVisible(inGroups());
+  setVisible(!candidates_.empty());
+  emit changed();
+}
+
+QString CandidateList::words() const {
+  if (!inGroups()) return {};
+  std::vector<RunConfig> runs{first_};
+  runs.insert(runs.end(), candidates_.begin(), candidates_.end());
+  QString text = QString(
+                     "They train in %1 groups, one after the other, each with run A from step 0 and with a "
+                     "recording of its own; run A in the window pauses.")
+                     .arg(candidate_groups(runs).size());
+  const bool twin =
+      std::ranges::any_of(candidates_, [this](const RunConfig& candidate) { return is_noise_twin(first_, candidate); });
+  if (!twin) text += " None of them differs by chance alone: without such a twin no gap can be told from noise.";
+  return text;
+}
+
+}  // namespace moescope

@@ -1,0 +1,59 @@
+#include "core/training/lab/outcome_table.h"
+
+#include "core/telemetry/frame/words.h"
+
+namespace moescope {
+namespace {
+
+constexpr OutcomeFigure kOutcomeFigures[] = {
+    {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
+    {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
+    {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }},
+    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half; }},
+    {"gap_that_matters_nats", [](const Outcome& o) { return o.conclusion.matters; }},
+    {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }},
+    {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }},
+    {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }},
+    {"underflow_share", [](const Outcome& o) { return o.costs.flushed; }},
+    {"max_vio", [](const Outcome& o) { return o.figures.max_vio; }},
+    {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
+};
+
+std::string quoted(const std::string& text) {
+  std::string cell = "\"";
+  for (const char c : text) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + '"';
+}
+
+}  // namespace
+
+std::span<const OutcomeFigure> outcome_figures() {
+  return kOutcomeFigures;
+}
+
+std::string underflow_place(const Outcome& outcome) {
+  return is_missing(outcome.costs.flushed) ? "" : place_text(outcome.costs.where);
+}
+
+std::string outcomes_csv(std::span<const Outcome> outcomes) {
+  std::string text = "candidate,differs_in,group,verdict,steps,first_judged_step,last_judged_step";
+  for (const OutcomeFigure& column : kOutcomeFigures) text += std::string(",") + column.key;
+  text += ",underflow_at\n";
+  for (const Outcome& o : outcomes) {
+    const StepRange judged = o.conclusion.steps;
+    text += quoted(o.name) + ',' + quoted(o.differs) + ',' + std::to_string(o.group) + ',' + verdict_words(o) + ',';
+    text += (o.waits ? "" : std::to_string(o.figures.steps)) + ',';
+    text += judged.empty() ? "," : std::to_string(judged.first) + ',' + std::to_string(judged.last);
+    for (const OutcomeFigure& column : kOutcomeFigures) {
+      const float value = column.value(o);
+      text += ',' + (is_missing(value) ? "" : formatted("%.9g", static_cast<double>(value)));
+    }
+    text += ',' + quoted(underflow_place(o)) + '\n';
+  }
+  return text;
+}
+
+}  // namespace moescope
