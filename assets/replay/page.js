@@ -62,6 +62,9 @@ function extent(values) {
 function short(value) { return isFinite(value) ? String(Number(value.toPrecision(4))) : 'none'; }
 function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
 
+// Our tokens are bytes; a log's loss is in its own unit, most often nats per token.
+function lossUnit(run) { return run.from_log ? 'as logged' : 'nats per byte'; }
+
 function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name); }
 
 // Utilisation 1/8 and less is blue, 1 is the card's colour, 8 and more is orange; an expert without a token is black.
@@ -195,17 +198,17 @@ function addLoss(section, run) {
   const margin = 0.03 * (largestLoss - smallestLoss) || 1, low = smallestLoss - margin, high = largestLoss + margin;
   const plot = {title: 'Loss', height: 190, over: 'steps'};
   plot.draw = context => {
-    plot.what.textContent = `Blue: cross-entropy of the batch, orange: of held-out batches; nats per byte, ${origin(run)}. ` +
-        `Now ${short(lossAt(run, state.step))} nats. All runs have one scale.`;
-    axes(context, plot, stepTicks(), linearTicks(low, high), 'step', 'nats per byte');
+    plot.what.textContent = `Blue: cross-entropy of the batch, orange: of held-out batches; ${lossUnit(run)}, ${origin(run)}. ` +
+        `Now ${short(lossAt(run, state.step))}. All runs have one scale.`;
+    axes(context, plot, stepTicks(), linearTicks(low, high), 'step', lossUnit(run));
     line(context, plot, run, p => run.loss[p], low, high, '--a', 1.5);
     line(context, plot, run, p => run.val_loss[p], low, high, '--b', 2);
     crosshair(context, plot);
   };
   plot.say = x => {
     const step = first + Math.floor(x * (last + 1 - first)), p = pointAt(run, step);
-    return `step ${step}\nloss ${short(lossAt(run, step))} nats per byte` +
-        (p >= 0 && isFinite(run.val_loss[p]) ? `\nheld-out loss ${short(run.val_loss[p])} nats per byte` : '');
+    return `step ${step}\nloss ${short(lossAt(run, step))} ${lossUnit(run)}` +
+        (p >= 0 && isFinite(run.val_loss[p]) ? `\nheld-out loss ${short(run.val_loss[p])} ${lossUnit(run)}` : '');
   };
   addPlot(section, plot);
 }
