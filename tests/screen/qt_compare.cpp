@@ -1,8 +1,6 @@
 // Runs side by side as a person sees them: panels on two real histories, twins made through the window.
 #include <QApplication>
-#include <QClipboard>
 #include <QComboBox>
-#include <QDirIterator>
 #include <QDockWidget>
 #include <QDoubleSpinBox>
 #include <QDragEnterEvent>
@@ -11,13 +9,11 @@
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
-#include <QListWidget>
 #include <QMenu>
 #include <QMimeData>
 #include <QPushButton>
 #include <QRegularExpression>
 #include <QSignalSpy>
-#include <QSpinBox>
 #include <QTabBar>
 #include <QTableView>
 #include <QTemporaryDir>
@@ -28,8 +24,6 @@
 
 #include "app/actions/compare_actions.h"
 #include "app/actions/run_control.h"
-#include "app/bars/outcomes_dock.h"
-#include "app/bars/outcomes_panel.h"
 #include "app/bars/run_bar.h"
 #include "app/bars/run_chips.h"
 #include "app/setup/compare_dialog.h"
@@ -42,8 +36,6 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/frame/operand_costs.h"
 #include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/recording/recording.h"
-#include "core/training/recorded_run.h"
 #include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/compare/gradient_error_panel.h"
@@ -67,15 +59,6 @@ RunConfig nano() {
   RunConfig config = load_preset("nano").config;
   config.telemetry.flips_every = 2;
   config.telemetry.gradient_every = 5;
-  return config;
-}
-
-// Many of them train in a second.
-RunConfig quick(const char* name) {
-  RunConfig config = nano();
-  config.name = name;
-  config.data.batch = 2;
-  config.data.seq = 32;
   return config;
 }
 
@@ -114,6 +97,13 @@ struct OpenWindow {
   T* panel() {
     return window.workspaces()->compare()->findChild<T*>();
   }
+  OperandCostsPanel* raisedCosts() {
+    window.workspaces()->bringUp("compare");
+    auto* costs = panel<OperandCostsPanel>();
+    for (QDockWidget* dock : window.workspaces()->compare()->findChildren<QDockWidget*>())
+      if (dock->isAncestorOf(costs)) dock->raise();
+    return costs;
+  }
   template <typename T>
   QString conclusion() {  // of a panel, without markup
     QString html = panel<T>()->template findChild<ConclusionLabel*>()->text();
@@ -135,40 +125,6 @@ QAction* compareAction(RunChips* chips, const QString& text) {
   for (QAction* action : menu->findChildren<QAction*>())
     if (QString(action->text()).remove('&').startsWith(text)) return action;
   return nullptr;
-}
-
-QPushButton* pushButton(const QWidget* of, const QString& text) {
-  for (QPushButton* each : of->findChildren<QPushButton*>())
-    if (each->text().remove('&').startsWith(text)) return each;
-  return nullptr;
-}
-
-bool showsWords(const QWidget* in, const QString& words) {
-  return std::ranges::any_of(in->findChildren<QLabel*>(),
-                             [&](const QLabel* label) { return label->isVisible() && label->text().contains(words); });
-}
-
-// Of the table of outcomes, as the person sees it.
-QStringList shownColumn(const QTableView* table, int column) {
-  QStringList cells;
-  for (int row = 0; row < table->model()->rowCount(); ++row)
-    cells << table->model()->index(row, column).data().toString();
-  return cells;
-}
-
-// The window's dialog with `values` of the learning rate on its list.
-CompareDialog* dialogWith(OpenWindow& w, int values) {
-  QTest::keyClick(&w.window, Qt::Key_C);
-  auto* dialog = w.window.findChild<CompareDialog*>("compare_dialog");
-  if (!dialog) qFatal("no dialog");
-  choose(dialog, "Setting", "optimizer.lr");
-  for (int i = 1; i <= values; ++i) {
-    auto* line = dialog->findChild<FieldEditor*>()->findChild<QLineEdit*>();
-    line->selectAll();
-    QTest::keyClicks(line, QString::number(0.002 + 0.0001 * i));
-    QTest::mouseClick(pushButton(dialog, "Add to list"), Qt::LeftButton);
-  }
-  return dialog;
 }
 
 }  // namespace
@@ -421,10 +377,7 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.addFormat("mxfp4");
     w.trainTo(3);
-    QVERIFY(w.window.workspaces()->bringUp("compare"));
-    auto* costs = w.panel<OperandCostsPanel>();
-    for (QDockWidget* dock : w.window.workspaces()->compare()->findChildren<QDockWidget*>())
-      if (dock->isAncestorOf(costs)) dock->raise();
+    OperandCostsPanel* costs = w.raisedCosts();
     auto* table = costs->findChild<QTableView*>();
     const auto frame = w.window.selection()->histories()[1]->quant_frame_at(2);
     QVERIFY(frame);
@@ -449,10 +402,7 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.addFormat("mxfp4");
     w.trainTo(3);
-    QVERIFY(w.window.workspaces()->bringUp("compare"));
-    auto* costs = w.panel<OperandCostsPanel>();
-    for (QDockWidget* dock : w.window.workspaces()->compare()->findChildren<QDockWidget*>())
-      if (dock->isAncestorOf(costs)) dock->raise();
+    OperandCostsPanel* costs = w.raisedCosts();
     auto* table = costs->findChild<QTableView*>();
     QTRY_VERIFY(table->model()->rowCount() > 0);
     auto* basis = costs->findChild<QComboBox*>();
@@ -621,179 +571,6 @@ class CompareTest : public QObject {
     QTRY_VERIFY(browser->csv().contains("w"));
     QVERIFY2(browser->error().isEmpty(), qPrintable(browser->error()));
     QVERIFY(w.window.session()->isLive());  // and the run is still there
-  }
-
-  void theListTakesSixteenCandidatesAndRefusesMore() {
-    CompareDialog dialog(nano(), "optimizer.lr");
-    dialog.setAttribute(Qt::WA_DeleteOnClose, false);
-    QSignalSpy groups(&dialog, &CompareDialog::groupsRequested);
-    dialog.show();
-    auto* line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
-    const auto add = [&](int i) {
-      line->selectAll();
-      QTest::keyClicks(line, QString::number(0.002 + 0.0001 * i));
-      QTest::mouseClick(pushButton(&dialog, "Add to list"), Qt::LeftButton);
-    };
-    auto* list = dialog.findChild<QListWidget*>("candidates");
-    QVERIFY(!list->isVisible());  // one twin needs no list
-    add(0);
-    add(0);
-    QCOMPARE(list->count(), 1);
-    QVERIFY(showsWords(&dialog, "on the list already"));
-    QVERIFY(!dialog.findChild<QSpinBox*>("group_steps")->isVisible());  // it trains beside run A
-    for (int i = 1; i < 16; ++i) add(i);
-    QCOMPARE(list->count(), 16);
-    add(16);
-    QCOMPARE(list->count(), 16);
-    QVERIFY(showsWords(&dialog, "16 candidates are on the list, more cannot be compared"));
-    QVERIFY(showsWords(&dialog, "in 6 groups"));
-    QVERIFY(QTest::qWaitForWindowActive(&dialog));
-    list->setFocus();
-    list->setCurrentRow(3);
-    QTest::keyClick(list, Qt::Key_Delete);
-    QCOMPARE(list->count(), 15);
-    QTest::mouseClick(pushButton(&dialog, "Add perturbed twin"), Qt::LeftButton);
-    QCOMPARE(list->count(), 16);
-    list->setCurrentRow(0);  // of two settings
-    choose(&dialog, "Setting", "router.top_k");
-    line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();
-    line->selectAll();
-    QTest::keyClicks(line, "1");
-    QTest::mouseClick(pushButton(&dialog, "Add to chosen"), Qt::LeftButton);
-    QCOMPARE(list->item(0)->text(), QString("router.top_k = 1, optimizer.lr = 0.002"));
-    dialog.findChild<QSpinBox*>("group_steps")->setValue(123);
-    QTest::mouseClick(pushButton(&dialog, "Train 16 candidates"), Qt::LeftButton);
-    QCOMPARE(groups.size(), 1);
-    QCOMPARE(groups[0][1].toLongLong(), 123);
-    QCOMPARE(groups[0][0].value<std::vector<RunConfig>>().size(), 16u);
-  }
-
-  void candidatesTrainInGroupsIntoOneTable() {
-    RunConfig config = quick("tiny");
-    OpenWindow w(config);
-    CompareDialog* dialog = dialogWith(w, 4);
-    QTest::mouseClick(pushButton(dialog, "Add perturbed twin"), Qt::LeftButton);
-    QVERIFY(showsWords(dialog, "7 runs of"));
-    dialog->findChild<QSpinBox*>("group_steps")->setValue(60);
-    QTest::mouseClick(pushButton(dialog, "Train 5 candidates"), Qt::LeftButton);
-    auto* dock = w.window.findChild<OutcomesDock*>();
-    QVERIFY(dock->isVisible());
-    const auto* table = dock->findChild<QTableView*>("outcomes_table");
-    QCOMPARE(table->model()->rowCount(), 6);
-    QVERIFY(shownColumn(table, 6).contains("waiting"));
-    QVERIFY(!w.lab()->status().running);
-    auto* panel = dock->findChild<OutcomesPanel*>();
-    QTRY_VERIFY_WITH_TIMEOUT(!dock->training() && panel->csv().count("waiting") == 0, kWaitMs);
-    QTRY_VERIFY(showsWords(dock, "All 2 groups are done"));
-
-    // What their recordings say.
-    std::vector<JudgedRun> runs;
-    QTRY_COMPARE(recordedGroups().size(), 2);
-    for (int group = 1; group <= 2; ++group) {
-      const RecordingReader recording(recordedGroups()[group - 1].toStdString());
-      for (const RunInfo& info : recording.runs())
-        if (group == 1 || info.run > 0) runs.push_back({recorded_config(info), recording.load(info.run), group});
-    }
-    const std::vector<Outcome> expected = outcomes(runs);
-    QCOMPARE(panel->outcomes().size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {  // the table is some moments behind
-      QTRY_COMPARE(panel->outcomes()[i].name, expected[i].name);
-      QCOMPARE(panel->outcomes()[i].group, expected[i].group);
-      if (i > 0) QTRY_COMPARE(panel->outcomes()[i].conclusion.gap, expected[i].conclusion.gap);
-      QTRY_COMPARE(verdict_words(panel->outcomes()[i]), verdict_words(expected[i]));
-    }
-    QCOMPARE(shownColumn(table, 0).front(), QString("tiny"));  // run A first
-    QVERIFY(shownColumn(table, 6).contains("noise twin"));
-
-    sortingAndOpening(w, dock);
-  }
-
-  void aFileWithManyTwinsTrainsInGroups() {
-    OpenWindow w;
-    ParsedConfig parsed;
-    parsed.config = quick("file");
-    parsed.config.optimizer.warmup_steps = 1;
-    parsed.config.optimizer.total_steps = 3;
-    for (int i = 1; i <= 4; ++i) {
-      parsed.twins.push_back(parsed.config);
-      parsed.twins.back().name = "lr" + std::to_string(i);
-      parsed.twins.back().optimizer.lr = 0.001 * i + 0.0001;
-    }
-    parsed.twins.push_back(perturbed_twin(parsed.config));
-    parsed.twins.back().name = "by-chance";
-    w.window.findChild<RunControl*>()->startAll(all_runs(parsed), RunControl::Start::running);
-    auto* dock = w.window.findChild<OutcomesDock*>();
-    QVERIFY(dock->isVisible());
-    QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 2 groups are done"), kWaitMs);
-    auto* panel = dock->findChild<OutcomesPanel*>();
-    QTRY_COMPARE(panel->csv().count("waiting"), 0);
-    for (const Outcome& outcome : panel->outcomes()) {
-      QCOMPARE(outcome.figures.steps, 3);
-      if (outcome.noise_twin) QCOMPARE(outcome.group, 1);  // so that the others are judged as they come
-    }
-  }
-
-  void cancelKeepsTheGroupsThatAreDone() {
-    RunConfig config = quick("cancelled");
-    OpenWindow w(config);
-    CompareDialog* dialog = dialogWith(w, 7);
-    dialog->findChild<QSpinBox*>("group_steps")->setValue(50);
-    QTest::mouseClick(pushButton(dialog, "Train 7 candidates"), Qt::LeftButton);
-    auto* dock = w.window.findChild<OutcomesDock*>();
-    auto* stop = dock->findChild<QPushButton*>("queue_stop");
-    QCOMPARE(stop->text(), QString("Cancel"));
-    const auto* words = dock->findChild<QLabel*>("queue_progress");
-    QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Group 2 of 3"), kWaitMs);
-    QTest::mouseClick(stop, Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Cancelled: 1 of 3 groups are done"), kWaitMs);
-    auto* panel = dock->findChild<OutcomesPanel*>();
-    QTRY_COMPARE(panel->csv().count("waiting"), 4);
-    QCOMPARE(stop->text(), QString("Continue"));
-    QTest::mouseClick(stop, Qt::LeftButton);
-    QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("All 3 groups are done"), kWaitMs);
-    QTRY_COMPARE(panel->csv().count("waiting"), 0);
-  }
-
- private:
-  QStringList recordedGroups() const {
-    QStringList paths;
-    QDirIterator files(home_.path(), {"*tiny-groups-*.moescope"}, QDir::Files, QDirIterator::Subdirectories);
-    while (files.hasNext()) paths << files.next();
-    paths.sort();
-    return paths;
-  }
-
-  // By the keyboard alone.
-  void sortingAndOpening(OpenWindow& w, OutcomesDock* dock) {
-    auto* table = dock->findChild<QTableView*>("outcomes_table");
-    table->setFocus();
-    table->setCurrentIndex(table->model()->index(0, 1));  // what differs
-    const auto sorted = [&] {
-      QStringList rest = shownColumn(table, 1).mid(1);
-      QStringList wanted = rest;
-      wanted.sort();
-      if (rest == wanted) return 1;
-      std::ranges::reverse(wanted);
-      return rest == wanted ? -1 : 0;
-    };
-    QTest::keyClick(table, Qt::Key_S);
-    QCOMPARE(sorted(), 1);
-    QTest::keyClick(table, Qt::Key_S);
-    QCOMPARE(sorted(), -1);
-    QCOMPARE(shownColumn(table, 0).front(), QString("tiny"));
-    QTest::keyClick(table, Qt::Key_C, Qt::ControlModifier);
-    QCOMPARE(QApplication::clipboard()->text().count('\n'), 7);
-
-    QSignalSpy opened(w.window.session(), &RunSession::opened);
-    const QString name = shownColumn(table, 0)[3], group = shownColumn(table, 2)[3];
-    table->setCurrentIndex(table->model()->index(3, 0));
-    QTest::keyClick(table, Qt::Key_Return);
-    QVERIFY(opened.wait(kWaitMs));
-    QVERIFY(w.window.session()->path().endsWith("-" + group + ".moescope"));
-    QTRY_COMPARE(runName(w, w.window.selection()->run()), name);
-  }
-  QString runName(OpenWindow& w, int place) {
-    return QString::fromStdString(w.window.selection()->histories()[static_cast<std::size_t>(place)]->info().name);
   }
 };
 
