@@ -20,6 +20,10 @@ for (const run of runs) {
   run.load = bytesOf(run.load);
   run.points = run.edges.length - 1;
   run.pictures = new Map();
+  // Of every row of load the newest point that has one, since logs leave out steps.
+  run.newest = new Int32Array(run.load_max.length);
+  for (let i = 0; i < run.newest.length; ++i)
+    run.newest[i] = isFinite(run.load_max[i]) || i % run.points === 0 ? i % run.points : run.newest[i - 1];
 }
 const first = Math.min(...runs.map(run => run.edges[0]));
 const last = Math.max(...runs.map(run => run.edges[run.points] - 1));
@@ -48,7 +52,8 @@ function ofLayer(run, values, layer, p) {
   return slot < 0 || p < 0 ? NaN : values[slot * run.points + p];
 }
 function maxVioAt(run, layer, step) { return ofLayer(run, run.max_vio, layer, pointAt(run, step)); }
-function loadOfPoint(run, layer, p, expert) {
+function loadOfPoint(run, layer, at, expert) {
+  const p = ofLayer(run, run.newest, layer, at);
   const largest = ofLayer(run, run.load_max, layer, p);
   return largest * run.load[(run.layers.indexOf(layer) * run.points + p) * run.experts + expert] / 255;
 }
@@ -236,7 +241,7 @@ function addLoadOverTime(section, run) {
   const plot = {title: 'Expert load over steps', height: 210, over: 'steps'};
   plot.draw = context => {
     plot.what.textContent = `Layer ${state.layer}, load in fair shares, ${origin(run)}. Blue: 1/8 and less, grey: 1, ` +
-        `orange: 8 and more, black: no token. Dark grey: no value.`;
+        `orange: 8 and more, black: no token. Steps without load show the newest before them; dark grey: there is none.`;
     const {w, h} = inside(plot), key = state.layer + ' ' + document.documentElement.className;
     if (run.layers.includes(state.layer)) {
       if (!run.pictures.has(key))
