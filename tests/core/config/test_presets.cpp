@@ -2,15 +2,10 @@
 
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
+#include "tests/support/configs.h"
 
 namespace moescope {
 namespace {
-
-std::string problems_text(const ParsedConfig& parsed) {
-  std::string text;
-  for (const ConfigProblem& problem : parsed.problems) text += problem.text() + '\n';
-  return text;
-}
 
 TEST(Presets, AllAreValidAndNamed) {
   std::size_t files = 0;
@@ -18,7 +13,7 @@ TEST(Presets, AllAreValidAndNamed) {
   EXPECT_EQ(files, preset_names().size() + comparison_preset_names().size());
   for (const std::string& name : preset_names()) {
     const ParsedConfig preset = load_preset(name);
-    EXPECT_EQ(problems_text(preset), "");
+    EXPECT_EQ(all_text(preset.problems), "");
     EXPECT_EQ(preset.config.name, name);
     EXPECT_LT(memory_estimate(preset.config), 1e9);
   }
@@ -27,7 +22,7 @@ TEST(Presets, AllAreValidAndNamed) {
 TEST(Presets, ComparisonsAreValidAndEachHasANoiseTwin) {
   for (const std::string& name : comparison_preset_names()) {
     const ParsedConfig preset = load_preset(name);
-    EXPECT_EQ(problems_text(preset), "") << name;
+    EXPECT_EQ(all_text(preset.problems), "") << name;
     const std::vector<RunConfig> runs = all_runs(preset);
     ASSERT_GE(runs.size(), 3u) << name;
     EXPECT_TRUE(is_noise_twin(runs.front(), runs.back())) << name << ": what else would the band be made of";
@@ -78,7 +73,7 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
 
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(
-      problems_text(load_preset("tiny")),
+      all_text(load_preset("tiny").problems),
       "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, convergence-check, "
       "mxfp4-everywhere, mini-v3-formats\n");
 }
