@@ -71,10 +71,10 @@ nlohmann::ordered_json json_of(const OperandScan& scan, const RunConfig& config,
   auto& operands = out["operands"] = nlohmann::ordered_json::array();
   for (const OperandEffect& each : scan.effects)
     operands.push_back({{"layer", each.layer < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(each.layer)},
-                        {"class", gemm_class_name(each.rounded.gemm_class)},
-                        {"operand", operand_name(each.rounded.operand)},
-                        {"gemm", direction_name(*each.rounded.gemm)},
-                        {"recipe", recipe_info(each.rounded.recipe).name},
+                        {"class", gemm_class_name(each.gemm_class)},
+                        {"operand", operand_name(each.operand)},
+                        {"gemm", direction_name(each.gemm)},
+                        {"recipe", each.recipe},
                         {"gradient_error", number_or_null(each.gradient_error)},
                         {"share", number_or_null(each.share)},
                         {"loss_change", number_or_null(each.loss_change)}});
@@ -87,9 +87,8 @@ void print_csv(const OperandScan& scan) {
       "[nats/token]\n");
   for (const OperandEffect& each : scan.effects)
     std::printf("%s,%s,%s,%s,%s,%.6g,%.6g,%.6g\n", each.layer < 0 ? "" : std::to_string(each.layer).c_str(),
-                gemm_class_name(each.rounded.gemm_class), operand_name(each.rounded.operand),
-                direction_name(*each.rounded.gemm), recipe_info(each.rounded.recipe).name, 100 * each.gradient_error,
-                100 * each.share, each.loss_change);
+                gemm_class_name(each.gemm_class), operand_name(each.operand), direction_name(each.gemm),
+                each.recipe.c_str(), 100 * each.gradient_error, 100 * each.share, each.loss_change);
 }
 
 std::string text(const char* format, double value) {
@@ -106,8 +105,7 @@ void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t 
   std::vector<TextRow> rows{{"operand", "gradient error, %", "share, %", "loss, nats/token", "recipe"}};
   for (const OperandEffect& each : scan.effects)
     rows.push_back({effect_name(each), text("%.3g", 100 * each.gradient_error), text("%.1f", 100 * each.share),
-                    each.rounded.gemm == Direction::forward ? text("%+.2e", each.loss_change) : "-",
-                    recipe_info(each.rounded.recipe).name});
+                    each.gemm == Direction::forward ? text("%+.2e", each.loss_change) : "-", each.recipe});
   std::fputs(aligned(rows).c_str(), stdout);
 }
 

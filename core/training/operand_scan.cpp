@@ -98,12 +98,6 @@ void check(const RunConfig& config, const std::vector<OperandRecipe>& rounded) {
   if (!problems.empty()) throw std::invalid_argument(problems.front().text());
 }
 
-std::vector<OperandRecipe> all_of(const std::vector<OperandEffect>& effects) {
-  std::vector<OperandRecipe> all;
-  for (const OperandEffect& each : effects) all.push_back(each.rounded);
-  return all;
-}
-
 void rank(std::vector<OperandEffect>& effects) {
   double sum = 0;
   for (const OperandEffect& each : effects) sum += each.gradient_error * each.gradient_error;
@@ -113,34 +107,35 @@ void rank(std::vector<OperandEffect>& effects) {
 
 }  // namespace
 
-std::vector<OperandEffect> scanned_operands(const RunConfig& config, std::optional<Recipe> recipe) {
+std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::optional<Recipe> recipe) {
   const PrecisionConfig& p = config.precision;
   if (!recipe && (p.override_x || p.override_w || p.override_dy))
     throw std::invalid_argument(
         "precision.override_x, override_w and override_dy put formats in place of recipes: say the same by "
         "precision.operands, or give one recipe for all operands");
   const std::vector<OperandRecipe> entries = parse_operand_recipes(p.operands);
-  std::vector<OperandEffect> found;
+  std::vector<OperandRecipe> found;
   const auto add = [&](int layer, ClassRecipe of_class) {
     for (const GemmOperand& at : kGemmOperands) {
       const Recipe rounding = recipe ? *recipe : recipe_in(entries, layer, of_class, at);
       if (is_plain(recipe_format(rounding, at.direction, at.operand))) continue;
-      found.push_back({layer, {of_class.gemm_class, at.operand, rounding, at.direction}});
-      if (layer >= 0) found.back().rounded.layers = {layer, layer};
+      found.push_back({of_class.gemm_class, at.operand, rounding, at.direction});
+      if (layer >= 0) found.back().layers = {layer, layer};
     }
   };
   for (int layer = 0; layer < config.model.n_layers; ++layer)
     for (const ClassRecipe& of_class : class_recipes(p))
       if (layer_has(config.model, layer, of_class.gemm_class)) add(layer, of_class);
   add(-1, {GemmClass::head, p.head});
-  check(config, all_of(found));
+  check(config, found);
   return found;
 }
 
 std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& batch, std::optional<Recipe> recipe,
                                          const std::function<bool(int done, int of)>& progress) {
-  OperandScan scan{.effects = scanned_operands(learner.config, recipe)};
-  const int passes = static_cast<int>(scan.effects.size()) + 2;
+  const std::vector<OperandRecipe> operands = scanned_operands(learner.config, recipe);
+  OperandScan scan;
+  const int passes = static_cast<int>(operands.size()) + 2;
   int done = 0;
   const auto go_on = [&] { return !progress || progress(++done, passes); };
   Passes model(learner, batch);
@@ -151,22 +146,19 @@ std::optional<OperandScan> scan_operands(Learner<float>& learner, const Batch& b
     return norm > 0 ? norm_of_difference(model.gradients(), exact.data(), exact.size()) / norm : 0;
   };
   if (!go_on()) return std::nullopt;
-  scan.all_loss_change = model.loss(all_of(scan.effects)) - scan.loss;
+  scan.all_loss_change = model.loss(operands) - scan.loss;
   scan.all_gradient_error = error();
   if (!go_on()) return std::nullopt;
-  for (OperandEffect& each : scan.effects) {
-    each.loss_change = model.loss({each.rounded}) - scan.loss;
-    each.gradient_error = error();
+  for (const OperandRecipe& each : operands) {
+    OperandEffect effect{each.gemm_class == GemmClass::head ? -1 : each.layers.first, each.gemm_class, each.operand,
+                         *each.gemm, recipe_info(each.recipe).name};
+    effect.loss_change = model.loss({each}) - scan.loss;
+    effect.gradient_error = error();
+    scan.effects.push_back(std::move(effect));
     if (!go_on()) return std::nullopt;
   }
   rank(scan.effects);
   return scan;
-}
-
-std::string effect_name(const OperandEffect& effect) {
-  return (effect.layer < 0 ? std::string() : "layer " + std::to_string(effect.layer) + ", ") +
-         gemm_class_name(effect.rounded.gemm_class) + ", " + operand_name(effect.rounded.operand) + " of " +
-         direction_name(*effect.rounded.gemm);
 }
 
 }  // namespace moescope

@@ -33,17 +33,15 @@ QString link(const char* target, const QString& text) {
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
   return layer + QObject::tr("%1, %2 of %3")
-                     .arg(gemmClassLabel(effect.rounded.gemm_class),
-                          QLatin1String(operand_name(effect.rounded.operand)),
-                          QLatin1String(direction_name(*effect.rounded.gemm)));
+                     .arg(gemmClassLabel(effect.gemm_class), QLatin1String(operand_name(effect.operand)),
+                          QLatin1String(direction_name(effect.gemm)));
 }
 
 // "3 routed dY wgrad".
 QString briefName(const OperandEffect& effect) {
   return (effect.layer < 0 ? QString() : QString::number(effect.layer) + QLatin1Char(' ')) +
-         gemmClassBrief(effect.rounded.gemm_class) + QLatin1Char(' ') +
-         QLatin1String(operand_name(effect.rounded.operand)) + QLatin1Char(' ') +
-         QLatin1String(direction_name(*effect.rounded.gemm));
+         gemmClassBrief(effect.gemm_class) + QLatin1Char(' ') + QLatin1String(operand_name(effect.operand)) +
+         QLatin1Char(' ') + QLatin1String(direction_name(effect.gemm));
 }
 
 // Most are far below what three places show.
@@ -73,9 +71,9 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
     auto* name = new QStandardItem(briefName(each));
     name->setData(briefName(each), Qt::UserRole);
     name->setToolTip(effectName(each));
-    auto* recipe = new QStandardItem(QLatin1String(recipe_info(each.rounded.recipe).name));
+    auto* recipe = new QStandardItem(QString::fromStdString(each.recipe));
     recipe->setData(recipe->text(), Qt::UserRole);
-    const bool forward = each.rounded.gemm == Direction::forward;
+    const bool forward = each.gemm == Direction::forward;
     model.appendRow({name, figureItem(formatPercent(each.share), each.share),
                      figureItem(formatPercent(each.gradient_error), each.gradient_error),
                      figureItem(forward ? lossText(each.loss_change) : QString(), each.loss_change), recipe});
@@ -397,17 +395,15 @@ QString OperandCostsPanel::measuredCsv() const {
       "step,layer,class,operand,GEMM,recipe,gradient error [%],share of the squared error [%],loss change "
       "[nats/token]\n");
   for (const OperandEffect& each : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
-    text +=
-        QStringLiteral("%1,%2,%3,%4,%5,%6,")
-            .arg(measured_->step)
-            .arg(each.layer < 0 ? QString() : QString::number(each.layer),
-                 QLatin1String(gemm_class_name(each.rounded.gemm_class)),
-                 QLatin1String(operand_name(each.rounded.operand)), QLatin1String(direction_name(*each.rounded.gemm)),
-                 QLatin1String(recipe_info(each.rounded.recipe).name)) +
-        QStringLiteral("%1,%2,%3\n")
-            .arg(100 * each.gradient_error, 0, 'g', 6)
-            .arg(100 * each.share, 0, 'g', 6)
-            .arg(each.loss_change, 0, 'g', 6);
+    text += QStringLiteral("%1,%2,%3,%4,%5,%6,")
+                .arg(measured_->step)
+                .arg(each.layer < 0 ? QString() : QString::number(each.layer),
+                     QLatin1String(gemm_class_name(each.gemm_class)), QLatin1String(operand_name(each.operand)),
+                     QLatin1String(direction_name(each.gemm)), QString::fromStdString(each.recipe)) +
+            QStringLiteral("%1,%2,%3\n")
+                .arg(100 * each.gradient_error, 0, 'g', 6)
+                .arg(100 * each.share, 0, 'g', 6)
+                .arg(each.loss_change, 0, 'g', 6);
   return text;
 }
 

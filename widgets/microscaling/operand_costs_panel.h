@@ -7,7 +7,7 @@
 #include <QStandardItemModel>
 #include <QTableView>
 
-#include "core/training/operand_scan.h"
+#include "core/telemetry/frame/operand_effects.h"
 #include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 

@@ -37,8 +37,8 @@ TEST_F(OperandScanTest, TakesWhatTheRunRounds) {
   config_.precision.operands = "1:experts.W=fp32, head.dY.wgrad=bf16";
   const auto some = scanned_operands(config_, std::nullopt);
   EXPECT_EQ(some.size(), 4u + 6 + 1);
-  EXPECT_EQ(effect_name(some.front()), "layer 1, experts, x of forward");
-  EXPECT_EQ(effect_name(some.back()), "head, dY of wgrad");
+  EXPECT_EQ(operand_recipes_text({some.front()}), "1:experts.x.forward=mxfp8_rceil");
+  EXPECT_EQ(operand_recipes_text({some.back()}), "head.dY.wgrad=bf16");
   const ModelConfig& m = config_.model;
   const int moe = m.n_layers - m.n_dense_layers;
   const int classes = m.n_layers + m.n_dense_layers + moe * (m.n_shared > 0 ? 3 : 2) + 1;
@@ -62,7 +62,9 @@ TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
   double shares = 0;
   for (std::size_t i = 0; i < scan->effects.size(); ++i) {
     const OperandEffect& each = scan->effects[i];
-    const std::vector<float> rounded = gradients(operand_recipes_text({each.rounded}).c_str(), rounded_loss);
+    const OperandRecipe alone{each.gemm_class, each.operand, Recipe::mxfp4, each.gemm, {each.layer, each.layer}};
+    EXPECT_EQ(each.recipe, "mxfp4");
+    const std::vector<float> rounded = gradients(operand_recipes_text({alone}).c_str(), rounded_loss);
     double squares = 0, norm = 0;
     for (std::size_t k = 0; k < exact.size(); ++k) {
       squares += std::pow(static_cast<double>(rounded[k]) - static_cast<double>(exact[k]), 2);
@@ -70,7 +72,7 @@ TEST_F(OperandScanTest, ErrorsAreThoseOfSeparateModels) {
     }
     EXPECT_NEAR(each.gradient_error, std::sqrt(squares / norm), 1e-9) << effect_name(each);
     EXPECT_EQ(each.loss_change, rounded_loss - loss) << effect_name(each);
-    if (each.rounded.gemm != Direction::forward) {
+    if (each.gemm != Direction::forward) {
       EXPECT_EQ(each.loss_change, 0) << effect_name(each);
     }
     EXPECT_LE(each.gradient_error, scan->effects[i > 0 ? i - 1 : 0].gradient_error);
