@@ -223,7 +223,7 @@ class QtFindings : public QObject {
     FieldEditor* editor =
         window.findChild<SetupForm*>()->editor("router.bias_update_rate");  // nothing trains: no live bar
     QTRY_VERIFY(editor->isVisible());
-    QVERIFY(editor->visibleRegion().boundingRect().height() > 0);
+    QTRY_VERIFY(editor->visibleRegion().boundingRect().height() > 0);
   }
 };
 
