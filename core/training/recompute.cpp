@@ -75,8 +75,8 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
 
 RunCopy train_copy(const RecomputePlan& plan, const std::stop_token& stop,
                    const std::function<void(std::int64_t next)>& on_step) {
-  const std::unique_ptr<Dataset> data = data_of(plan);
-  RunCopy copy{trainer_of(plan), {}};
+  RunCopy copy{data_of(plan), trainer_of(plan), {}};
+  const Dataset* data = copy.data.get();
   const std::int64_t first_step = copy.trainer.steps_taken();
   Mixture mixture = data->mixture(plan.data.mixture);
   auto change = plan.changes.begin();

@@ -47,6 +47,7 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
 
 // A copy of the run with the weights before the plan's step, and the batch of that step.
 struct RunCopy {
+  std::unique_ptr<Dataset> data;  // which the batch refers to
   Trainer trainer;
   Batch batch;
 };

@@ -407,7 +407,8 @@ class CompareTest : public QObject {
     QTRY_VERIFY(table->model()->rowCount() > 0);
     auto* basis = costs->findChild<QComboBox*>();
     basis->setCurrentIndex(OperandCostsPanel::kMeasured);
-    QTRY_VERIFY_WITH_TIMEOUT(w.conclusion<OperandCostsPanel>().contains("moves the gradient most"), kWaitMs);
+    QTRY_VERIFY2_WITH_TIMEOUT(w.conclusion<OperandCostsPanel>().contains("moves the gradient most"),
+                              qPrintable(w.conclusion<OperandCostsPanel>()), kWaitMs);
     const QString said = w.conclusion<OperandCostsPanel>();
     QVERIFY2(said.contains("step 2") && said.contains("B "), qPrintable(said));
     const ModelConfig& m = w.window.session()->lab()->config(1).model;
