@@ -34,7 +34,8 @@ void TrainingThread::main_loop() {
     if (shared_.status.running && shared_.lowest_step >= shared_.run_before) shared_.status.running = false;
     if (shared_.stop) continue;
     if (!captures_.empty()) compute_captures_ahead(lock);
-    if (shared_.stop || !shared_.wants_step()) continue;
+    // What was asked for meanwhile comes first: a change made before a step was asked for holds for that step.
+    if (shared_.stop || !shared_.requests.empty() || !shared_.wants_step()) continue;
     const bool limited = is_limited();
     if (limited && Clock::now() < next_due_) continue;
     if (shared_.single_steps > 0) --shared_.single_steps;
