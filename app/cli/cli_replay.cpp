@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/config/run_config.h"
+#include "core/config/setup_link.h"
 #include "core/files/open_runs.h"
 #include "core/files/replay_page.h"
 #include "core/io/text_escape.h"
@@ -37,6 +38,16 @@ ReplayRun logged_run(const History& first, const HistoryPointer& run) {
   return replay;
 }
 
+// Of runs whose settings are known; empty: not all are.
+std::string setup_of(const OpenedRuns& opened) {
+  SharedSetup setup;
+  for (const auto& history : opened.histories) {
+    if (history->info().config_toml.empty()) return {};
+    setup.configs.push_back(parse_config(history->info().config_toml, history->info().name).config);
+  }
+  return setup_link(setup);
+}
+
 }  // namespace
 
 void export_replay(const std::vector<std::string>& files, const std::string& out) {
@@ -51,6 +62,7 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
     else
       runs.push_back(trained_run(first, history));
   }
+  if (!runs.empty()) runs.front().setup = setup_of(opened);
   const std::string page = replay_page(runs);
   write_whole_file(out, page);
   std::printf("%s: %zu runs, %.1f MB\n", printable(out).c_str(), runs.size(), 1e-6 * static_cast<double>(page.size()));

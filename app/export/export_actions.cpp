@@ -11,6 +11,7 @@
 #include <QTemporaryDir>
 #include <stdexcept>
 
+#include "app/actions/setup_links.h"
 #include "app/export/report_source.h"
 #include "app/look/messages.h"
 #include "app/session/progress_job.h"
@@ -183,10 +184,13 @@ void ExportActions::saveReplay(const QString& path) {
     }
     runs.push_back(std::move(run));
   }
+  const auto setup = sharedSetup(*session_, *selection_, *workspaces_);
+  if (setup && !runs.empty()) runs.front().setup = setup_link(*setup);
   const auto work = [runs, to = path.toStdString()](const std::function<bool(double)>& progress) {
     const std::string page = replay_page(runs, {}, progress);
-    if (!page.empty()) write_whole_file(to, page);
-    return !page.empty();
+    if (page.empty() || !progress(1)) return false;
+    write_whole_file(to, page);
+    return true;
   };
   showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(), work), path);
 }

@@ -6,18 +6,27 @@ function draw() {
   asked = true;
   requestAnimationFrame(() => drawNow());
 }
+// The link that opens these runs in the program, with what the page shows now.
+function showSetup() {
+  const seen = `layer=${state.layer ?? 0}&step=${state.step}&`;
+  const link = page.setup.replace(/(layer|expert|step)=\d+&/g, '').replace('config=', seen + 'config=');
+  document.querySelector('#setup input').value = link;
+  document.querySelector('#setup a').href = link;
+}
 // Plots in sight; all of them for paper.
 function drawNow(all = false) {
   asked = false;
   document.getElementById('scrub').value = state.step;
   document.getElementById('step').textContent = `step ${state.step} of ${first} to ${last}`;
+  if (page.setup) showSetup();
   for (const plot of plots) {
     const words = plot.words();
     if (plot.what.textContent !== words) plot.what.textContent = words;
+    plot.canvas.hidden = Boolean(plot.isEmpty?.());
   }
   for (const plot of plots) {
     const box = plot.canvas.getBoundingClientRect();
-    if (!all && (box.bottom < 0 || box.top > innerHeight)) continue;
+    if (plot.canvas.hidden || !all && (box.bottom < 0 || box.top > innerHeight)) continue;
     const context = begin(plot);
     plot.draw(context);
     crosshair(context, plot);
@@ -78,7 +87,7 @@ function chooseGemms(gemms) {
 }
 
 function onKey(event) {
-  if (event.target.tagName === 'SELECT' || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.target.tagName === 'SELECT' || event.target.readOnly && event.target.type === 'text' || event.ctrlKey || event.altKey || event.metaKey) return;
   const actions = {
     ' ': () => play(!state.playing), ArrowLeft: () => goTo(state.step - stride()), ArrowRight: () => goTo(state.step + stride()),
     Home: () => goTo(first), End: () => goTo(last), n: () => layerBy(1), p: () => layerBy(-1), l: changeTheme
@@ -106,7 +115,7 @@ function addVerdicts() {
   for (const verdict of page.verdicts) {
     const paragraph = document.createElement('p');
     paragraph.className = 'verdict ' + verdict.severity;
-    paragraph.textContent = `${letter(verdict.run)} against A: ${verdict.sentence}${verdict.why ? ' ' + verdict.why : ''}`;
+    paragraph.textContent = `${verdict.sentence} ${verdict.why}`;
     document.getElementById('verdicts').append(paragraph);
   }
 }
@@ -152,6 +161,8 @@ function start() {
   addEventListener('resize', draw);
   addEventListener('scroll', draw, {passive: true});
   addEventListener('beforeprint', () => drawNow(true));
+  document.getElementById('setup').hidden = !page.setup;
+  document.querySelector('#setup input').addEventListener('focus', event => event.target.select());
   addVerdicts();
   document.getElementById('plots').classList.toggle('pair', runs.length === 2);
   runs.forEach(addHead);

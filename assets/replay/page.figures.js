@@ -5,12 +5,13 @@ const largestMaxVio = Math.max(0.1, ...runs.flatMap(run => [extent(run.max_vio)[
 function addLoss(run) {
   const margin = 0.03 * (lossOfAll[1] - lossOfAll[0]) || 1, low = lossOfAll[0] - margin, high = lossOfAll[1] + margin;
   const plot = {kind: 'loss', title: 'Loss', height: 200, over: 'steps'};
-  plot.words = () => `Blue: cross-entropy of the batch, orange: of held-out batches; ${lossUnit(run)}, ${origin(run)}. ` +
+  plot.words = () => `Cross-entropy of the batch and of held-out batches; ${lossUnit(run)}, ${origin(run)}. ` +
       `Now ${steady(lossAt(run, state.step))}.`;
   plot.draw = context => {
     axes(context, plot, stepTicks(), linearTicks(low, high), 'step', lossUnit(run));
     line(context, plot, run, p => run.loss[p], low, high, colours.a, 1.5);
     line(context, plot, run, p => run.val_loss[p], low, high, colours.b, 2);
+    keys(context, plot, [[colours.a, 'batch'], [colours.b, 'held-out']]);
   };
   plot.say = x => {
     const step = stepOfShare(x), p = pointAt(run, step);
@@ -23,11 +24,12 @@ function addLoss(run) {
 function addBalance(run) {
   const plot = {kind: 'balance', title: 'Balance over steps', height: 190, over: 'steps'}, high = 1.05 * largestMaxVio;
   plot.words = () => `MaxVio of layer ${state.layer}: load of the fullest expert over the fair share, minus 1; 0 is even; ` +
-      `${origin(run)}. Orange: one batch, blue: the last ${run.window || 'few'} steps. Now ${steady(maxVioAt(run, state.layer, state.step))}.`;
+      `${origin(run)}. Now ${steady(maxVioAt(run, state.layer, state.step))}.`;
   plot.draw = context => {
     axes(context, plot, stepTicks(), linearTicks(0, high), 'step', 'MaxVio (ratio)');
     line(context, plot, run, p => ofLayer(run, run.max_vio, state.layer, p), 0, high, colours.b, 1.2);
     line(context, plot, run, p => ofLayer(run, run.max_vio_window, state.layer, p), 0, high, colours.a, 1.8);
+    keys(context, plot, [[colours.b, 'one batch'], [colours.a, run.window ? `last ${run.window} steps` : 'window']]);
   };
   plot.say = x => {
     const step = stepOfShare(x);
@@ -102,7 +104,7 @@ function addAllToAll(run) {
   plot.words = () => {
     const m = newestAt(steps, state.step), when = m < 0 ? `Not counted up to step ${state.step}. ` : `Step ${steps[m]}, layer ${state.layer}: `;
     return when + 'token copies that dispatch sends from rank to rank, one for every chosen expert, counted from the routing' +
-        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. The diagonal stays on its rank; lines are borders of nodes.`;
+        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. The veiled diagonal stays on its rank; lines are borders of nodes.`;
   };
   plot.draw = context => {
     if (largestOf !== state.layer) {
@@ -114,6 +116,10 @@ function addAllToAll(run) {
       const copies = copiesAt(run, state.layer, state.step, from, to);
       return copies === 0 ? 0 : codeOf(copies / largest);
     }), kLeft, kTop, w, h);
+    context.fillStyle = colours.card;
+    context.globalAlpha = 0.5;
+    for (let r = 0; r < ranks; ++r) context.fillRect(kLeft + r / ranks * w, kTop + r / ranks * h, w / ranks, h / ranks);
+    context.globalAlpha = 1;
     context.strokeStyle = colours.ink;
     context.lineWidth = 1;
     for (let r = per_node; per_node > 0 && r < ranks; r += per_node)
@@ -197,6 +203,7 @@ function addQuantizationError(run) {
 }
 
 // Below the columns: the factor, and under groups of them the direction and the product.
+const kBriefly = {forward: 'fwd', dgrad: 'dx', wgrad: 'dw', dispatch: 'disp', combine: 'comb'};
 function operandNames(context, plot, columns) {
   const {w, h} = inside(plot), cellW = w / columns.length;
   context.fillStyle = colours.faint;
@@ -207,7 +214,7 @@ function operandNames(context, plot, columns) {
       let end = c + 1;
       while (end < words.length && same(words[c], words[end])) ++end;
       const name = text(words[c]), room = (end - c) * cellW - 3;
-      const fitting = [name, name.slice(0, 3), name[0]].find(part => context.measureText(part).width < room) ?? '';
+      const fitting = [name, kBriefly[name] ?? name, name[0]].find(part => context.measureText(part).width < room) ?? '';
       context.fillText(fitting, kLeft + (c + end) / 2 * cellW, kTop + h + 13 + 16 * line);
       c = end;
     }
@@ -241,16 +248,16 @@ function exponentTicks([low, high]) {
 }
 function whyNoScales(run) {
   const operand = chosenOperand(run);
-  return operand?.bins ? '' : operand ? `${chosenName()} has no block scales in this run.` : `${chosenName()} is not quantized in this run.`;
+  return operand?.bins ? '' : sentence(`${chosenName()} ${operand ? 'has no block scales' : 'is not quantized'} in this run.`);
 }
 
 function addScalesOverSteps(run) {
   const plot = {kind: 'scales over steps', title: 'Block scales over steps', height: 220, over: 'steps', shape: () => String(scaleBytes())};
+  plot.isEmpty = () => whyNoScales(run) !== '';
   plot.words = () => whyNoScales(run) ||
-      `${chosenName()}: share of its blocks by scale, log2, ${origin(run)}. Between two measured steps the last is held.`;
+      `${sentence(chosenName())}: share of its blocks by scale, log2, ${origin(run)}. Between two measured steps the last is held.`;
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
-    if (whyNoScales(run)) return;
     const [low, high] = bytes, steps = run.operands.steps;
     drawOverSteps(context, plot, keptPicture(run, `scales ${operand.o} ${bytes}`, run.points, high - low + 1, 'amount', (p, row) => {
       const m = newestAt(steps, run.edges[p + 1] - 1);
@@ -272,20 +279,20 @@ function addScalesOverSteps(run) {
 
 function addScalesNow(run) {
   const plot = {kind: 'scales at step', title: 'Block scale histogram at the step', height: 200, over: 'scales', shape: () => String(scaleBytes())};
+  plot.isEmpty = () => !measured();
   const measured = () => whyNoScales(run) ? undefined : operandAt(run, chosenOperand(run), state.step);
   plot.words = () => {
     const now = measured();
-    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}; blocks with NaN or Inf: ` +
-        `${percent(now.nan_blocks)}.` : `Not measured up to step ${state.step}.`);
+    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}. Beside these, blocks with NaN or Inf: ` +
+        `${percent(now.nan_blocks)}, with the least scale, 2^-127, mostly of zeros: ${percent(now.least_blocks)}.` : `Not measured up to step ${state.step}.`);
   };
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
-    if (!measured()) return;
     const [low, high] = bytes, {w, h} = inside(plot), n = high - low + 1;
-    const shares = Array.from({length: n}, (_, i) => scaleShareAt(run, operand, state.step, low + i)), top = 1.1 * Math.max(...shares);
+    const shares = Array.from({length: n}, (_, i) => scaleShareAt(run, operand, state.step, low + i)), top = Math.min(1, 1.1 * Math.max(0.01, ...shares));
     context.fillStyle = colours.a;
     shares.forEach((share, i) => context.fillRect(kLeft + i / n * w + 1, kTop + h * (1 - share / top), Math.max(1, w / n - 2), h * share / top));
-    axes(context, plot, exponentTicks(bytes), [0, 0.5, 1].map(y => [y, percent((1 - y) * top)]), 'log2 of the scale', 'share of blocks');
+    axes(context, plot, exponentTicks(bytes), [0, 0.5, 1].map(y => [y, `${Number(((1 - y) * 100 * top).toPrecision(2))} %`]), 'log2 of the scale', 'share of blocks');
   };
   plot.say = x => {
     const why = whyNoScales(run);

@@ -2,7 +2,7 @@
 
 const state = {step: last, layer: layers[0], gemms: '', operand: null, hover: null, playing: false};
 const plots = [], colours = {};
-const kLeft = 52, kRight = 10, kTop = 22, kBottom = 34;
+const kLeft = 58, kRight = 10, kTop = 22, kBottom = 34;
 
 function dark() { return document.documentElement.classList.contains('dark'); }
 function readColours() {
@@ -66,7 +66,7 @@ function keptPicture(run, key, width, height, scale, codeAt) {
 
 // A plot of a run: `kind` is the same for all runs, and what has the same `shape` is hovered together. `over` is 'steps'
 // for time axes. words() say what it shows, draw(context) paints, say(x, y) tells in lines what is at a place, 0 to 1
-// from the left and the top.
+// from the left and the top. Where there is nothing to draw, isEmpty() is true, and the words say why.
 function addPlot(run, plot) {
   const figure = document.createElement('figure'), title = document.createElement('h3'), what = document.createElement('p');
   title.textContent = runs.length > 1 ? `${letter(runs.indexOf(run))}: ${plot.title}` : plot.title;
@@ -169,6 +169,20 @@ function legend(context, plot, scale, low, high) {
   for (let i = 0; i < width; ++i) {
     context.fillStyle = `rgb(${luts[scale][codeOf(i / (width - 1))].join()})`;
     context.fillRect(end - width + i, 6, 1.5, 9);
+  }
+}
+
+// What the lines are, at the same place.
+function keys(context, plot, names) {
+  let right = kLeft + inside(plot).w;
+  context.textAlign = 'right';
+  for (const [colour, name] of [...names].reverse()) {
+    context.fillStyle = colours.faint;
+    context.fillText(name, right, 14);
+    right -= context.measureText(name).width + 5;
+    context.fillStyle = colour;
+    context.fillRect(right - 16, 9, 16, 3);
+    right -= 28;
   }
 }
 

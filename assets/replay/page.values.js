@@ -45,7 +45,7 @@ for (const run of runs) {
   }
   if (run.operands) {
     decodeLater(run.operands, 'sqnr', decibelsOf);
-    for (const key of ['format', 'underflow', 'clipped', 'nan_blocks', 'blocks']) decodeLater(run.operands, key, bytesOf);
+    for (const key of ['format', 'underflow', 'clipped', 'nan_blocks', 'least_blocks', 'blocks']) decodeLater(run.operands, key, bytesOf);
     let at = 0;
     run.operands.list = run.operands.list.map(([layer, gemms, gemm, operand, direction, first, bins], o) => {
       at += bins;
@@ -120,7 +120,7 @@ function operandAt(run, operand, step) {  // undefined: not measured up to the s
   const at = m * table.list.length + operand.o;
   if (table.format[at] === 255) return undefined;
   return {step: table.steps[m], sqnr: table.sqnr[at], underflow: shareOf(table.underflow[at]), clipped: shareOf(table.clipped[at]),
-          nan_blocks: shareOf(table.nan_blocks[at]), format: table.formats[table.format[at]]};
+          nan_blocks: shareOf(table.nan_blocks[at]), least_blocks: shareOf(table.least_blocks[at]), format: table.formats[table.format[at]]};
 }
 // Share of the operand's blocks whose scale is 2^(byte - 127), or from there to below the double of it.
 function scaleCodeAt(run, operand, m, byte) {
@@ -139,6 +139,7 @@ function byteText(bytes) {
   const unit = bytes >= 1e9 ? [1e9, 'GB'] : bytes >= 1e6 ? [1e6, 'MB'] : bytes >= 1e3 ? [1e3, 'kB'] : [1, 'bytes'];
   return `${Number((bytes / unit[0]).toPrecision(3))} ${unit[1]}`;
 }
+function sentence(text) { return text[0].toUpperCase() + text.slice(1); }
 function letter(i) { return String.fromCharCode(65 + i); }
 function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
 // Our tokens are bytes; a log's loss is in its own unit, most often nats per token.

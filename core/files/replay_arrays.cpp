@@ -14,11 +14,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kNanScale = 255;                // of QuantFrame::e8m0_blocks
-constexpr std::uint8_t kNoFormat = 255;       // not measured
-constexpr double kDecades = 5;                // of share codes
-constexpr std::size_t kBytesOfAnOperand = 6;  // without its blocks
-constexpr int kFramesForShape = 32;           // frames in which to look whether a run has matrices
+constexpr int kLeastScale = 0, kNanScale = 255;  // of QuantFrame::e8m0_blocks: mostly blocks of zeros; NaN or Inf
+constexpr std::uint8_t kNoFormat = 255;          // not measured
+constexpr double kDecades = 5;                   // of share codes
+constexpr std::size_t kBytesOfAnOperand = 7;     // without its blocks
+constexpr int kFramesForShape = 32;              // frames in which to look whether a run has matrices
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
@@ -102,7 +102,7 @@ class OperandTable {
     steps_.push_back(frame.step);
     for (const QuantFrame& quant : frame.quants) {
       ScaleBins& bins = places_[key_of(quant)];
-      for (int byte = 0; byte < kNanScale; ++byte) {
+      for (int byte = kLeastScale + 1; byte < kNanScale; ++byte) {
         if (quant.e8m0_blocks[static_cast<std::size_t>(byte)] == 0) continue;
         bins.low = std::min(bins.low, byte);
         bins.high = std::max(bins.high, byte);
@@ -134,6 +134,7 @@ class OperandTable {
     underflow_.resize(format_.size());
     clipped_.resize(format_.size());
     nan_blocks_.resize(format_.size());
+    least_blocks_.resize(format_.size());
     sqnr_.resize(2 * format_.size());
     blocks_.resize(blocks_at + row_);
     for (const QuantFrame& quant : frame.quants) {
@@ -154,6 +155,7 @@ class OperandTable {
             {"underflow", base64(underflow_)},
             {"clipped", base64(clipped_)},
             {"nan_blocks", base64(nan_blocks_)},
+            {"least_blocks", base64(least_blocks_)},
             {"blocks", base64(blocks_)}};
   }
 
@@ -178,6 +180,7 @@ class OperandTable {
     underflow_[at] = share_code(quant.underflow);
     clipped_[at] = share_code(quant.clipped);
     nan_blocks_[at] = share(kNanScale);
+    least_blocks_[at] = share(kLeastScale);
     const double hundredths = 100 * static_cast<double>(quant.sqnr_db);
     const int sqnr = std::isnan(hundredths) ? -32768
                      : std::isinf(hundredths) && hundredths > 0
@@ -193,23 +196,10 @@ class OperandTable {
   std::vector<ReplayJson> list_;
   std::vector<std::string> formats_;
   std::size_t row_ = 0;  // bins of all operands
-  std::vector<std::uint8_t> format_, sqnr_, underflow_, clipped_, nan_blocks_, blocks_;
+  std::vector<std::uint8_t> format_, sqnr_, underflow_, clipped_, nan_blocks_, least_blocks_, blocks_;
 };
 
 }  // namespace
-
-std::string base64(std::span<const std::uint8_t> bytes) {
-  constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t three = 0;
-    for (std::size_t k = 0; k < 3; ++k) three = three << 8 | (k < n ? bytes[i + k] : 0u);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[three >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
 
 std::string base64(std::span<const float> values) {
   std::vector<std::uint8_t> bytes;

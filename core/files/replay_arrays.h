@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "core/io/base64.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {
@@ -19,7 +20,6 @@ namespace moescope {
 using ReplayJson = nlohmann::ordered_json;
 using ReplayTick = std::function<void(double)>;  // told how far a part has come, 0 to 1; may throw to end it
 
-std::string base64(std::span<const std::uint8_t> bytes);
 std::string base64(std::span<const float> values);  // little-endian float32
 
 // A share of 0 to 1 on a logarithmic scale from 1e-5, off by at most 2.4 %: 0 is 0, 1 all up to 1e-5, 254 is 1; 255:

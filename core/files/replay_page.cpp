@@ -116,7 +116,9 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
     const PairedRun run{runs[i].history, runs[i].same_start};
     ReplayJson verdict = {{"run", i}, {"severity", severity_name(Severity::note)}, {"why", ""}};
     if (runs[i].twin) {
-      verdict["sentence"] = "a noise twin, which differs from it by chance alone.";
+      verdict["sentence"] =
+          printable(runs[i].history->info().name + " is a noise twin of " + runs.front().history->info().name) +
+          ": they differ by chance alone.";
     } else if (const auto found = compare_findings(runs.front().history, run, twins); !found.empty()) {
       verdict["sentence"] = printable(found.front().saw);
       verdict["severity"] = severity_name(found.front().severity);
@@ -176,7 +178,10 @@ std::string replay_page(std::span<const ReplayRun> runs, const ReplayLimits& lim
       written.push_back(run_of(runs[i].history, limits.bytes / runs.size(), limits.points,
                                part_of(tick, static_cast<double>(i) / n, static_cast<double>(i + 1) / n)));
     const ReplayJson classes = gemm_classes(written);
-    return page_with({{"verdicts", verdicts_of(runs)}, {"gemms", classes}, {"runs", std::move(written)}});
+    return page_with({{"setup", runs.empty() ? std::string() : runs.front().setup},
+                      {"verdicts", verdicts_of(runs)},
+                      {"gemms", classes},
+                      {"runs", std::move(written)}});
   } catch (const Cancelled&) {
     return {};
   }

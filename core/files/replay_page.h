@@ -24,8 +24,9 @@ namespace moescope {
 
 struct ReplayRun {
   std::shared_ptr<const History> history;
-  bool same_start = true;                 // as the first run (verdict.h)
-  std::shared_ptr<const History> twin{};  // of a noise twin of the first run: the part by which others are judged
+  bool same_start = true;                    // as the first run (verdict.h)
+  std::shared_ptr<const History> twin = {};  // of a noise twin of the first run: the part by which others are judged
+  std::string setup = {};  // of the first: a link that opens all of these runs in the program; empty: there is none
 };
 
 struct ReplayLimits {
