@@ -760,8 +760,9 @@ TEST(ModelPresets, Train) {
   for (const std::string& name : model_preset_names()) {
     SCOPED_TRACE(name);
     RunConfig config = load_preset(name).config;
-    config.data.batch = 2;
+    config.data.batch = 4;
     config.optimizer.warmup_steps = 2;
+    config.optimizer.lr = 3e-3;
     config.telemetry.texts_every = config.telemetry.sample_every = 0;
     const auto data = open_dataset(config.data, config.seed);
     Trainer trainer(config);
@@ -776,7 +777,7 @@ TEST(ModelPresets, Train) {
       const bool by_loss_alone = config.router.balance_rule == BalanceRule::sign && config.router.bias_update_rate == 0;
       EXPECT_EQ(std::ranges::all_of(r.expert_bias, [](float b) { return b == 0; }), by_table || by_loss_alone);
       EXPECT_EQ(std::accumulate(r.tokens_per_expert.begin(), r.tokens_per_expert.end(), 0u),
-                static_cast<std::uint32_t>(2 * config.data.seq * config.router.top_k));
+                static_cast<std::uint32_t>(4 * config.data.seq * config.router.top_k));
     }
   }
 }
