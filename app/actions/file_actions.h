@@ -36,6 +36,7 @@ class FileActions : public QObject {
 
  signals:
   void lessonOpened(QString path);
+  void queueOpened(QString path);
   void formWanted();  // on the screen: it was filled
 
  private:

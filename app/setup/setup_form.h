@@ -70,6 +70,7 @@ class SetupForm : public QWidget {
   void addRow(QGridLayout* grid, const ConfigField& field);
   void offerTwinsOf(const Row& row);
   void onEdited(const std::string& key);
+  void showDerived(const ConfigField& edited);
   void onCommitted(const std::string& key);
   void check();
   void offerUsed(const RunConfig& shown);  // the settings that it reads

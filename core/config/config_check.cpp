@@ -366,6 +366,11 @@ void check_precision(const RunConfig& c, Rules& found) {
     found.push_back({{"precision.nvfp4_four_over_six", "precision.nvfp4_rule"},
                      "nvfp4_four_over_six chooses between two scales of TransformerEngine: choose nvfp4_rule "
                      "transformer_engine, or off"});
+  if (p.layers_at_start_in_bf16 + p.layers_at_end_in_bf16 > c.model.n_layers)
+    found.push_back({{"precision.layers_at_end_in_bf16", "precision.layers_at_start_in_bf16", "model.n_layers"},
+                     std::to_string(p.layers_at_start_in_bf16) + " layers at the start and " +
+                         std::to_string(p.layers_at_end_in_bf16) + " at the end are in BF16, but there are only " +
+                         std::to_string(c.model.n_layers) + ": choose fewer"});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
   check_expert_rows("precision.experts", p.experts, c.model, found);
   check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);

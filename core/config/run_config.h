@@ -110,6 +110,8 @@ struct OptimizerConfig {
 enum class FourOverSixChoice : std::uint8_t { off, mae_256, mse_256, mae_448, mse_448 };
 enum class StochasticOperands : std::uint8_t { all, gradients };
 enum class RotatedGemms : std::uint8_t { all, wgrad };
+// What turns to BF16 late in a training: the forward pass alone, or every GEMM.
+enum class LateBf16 : std::uint8_t { forward, all };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
 // activations with activations (scores and their sums of values) are in BF16 where `attention` is, otherwise in FP32.
@@ -133,6 +135,11 @@ struct PrecisionConfig {
   // formats that are for training (core/numerics/number_format.h). nullopt: as the recipe says.
   std::optional<OperandFormat> override_x = {}, override_w = {}, override_dy = {};
   std::string operands = {};  // of single operands, overrides all of these: core/config/operand_recipes.h
+  // BF16 in place of whatever else is set above, but for classes that stay in fp32.
+  int layers_at_start_in_bf16 = 0, layers_at_end_in_bf16 = 0;  // as in Megatron-LM; the head is in none of them
+  std::int64_t bf16_from_step = 0;                             // 0: never
+  LateBf16 late_bf16 = LateBf16::forward;
+  bool operator==(const PrecisionConfig&) const = default;
 };
 
 struct DataConfig {
@@ -198,6 +205,7 @@ struct ConfigField {
   double min = 0, max = 0;           // inclusive; numbers only
   std::vector<std::string> choices;  // strings with a fixed set only
   bool live = false;                 // may change between two steps of a running trainer
+  bool derived = false;              // stands for others: set() sets those, get() recognises them; kept in no file
   ConfigValue (*get)(const RunConfig&) = nullptr;
   void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
 };

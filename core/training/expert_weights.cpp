@@ -51,8 +51,7 @@ float sqnr_of(const std::array<Matrix, 3>& weights, const OperandFormat& format)
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const int experts = learner.config.model.n_experts;
   for (SpecialisationFrame& layer : layers) {
-    const StepPrecision precision =
-        step_precision(learner.config.precision, learner.config.seed, learner.steps_taken, layer.layer);
+    const StepPrecision precision = step_precision(learner.config, learner.steps_taken, layer.layer);
     const OperandFormat& format = precision.of(GemmClass::experts).format(Direction::forward, Operand::w);
     layer.weight_norm_E.resize(static_cast<std::size_t>(experts));
     layer.weight_sqnr_E.resize(static_cast<std::size_t>(experts));

@@ -1,7 +1,8 @@
-// libFuzzer over run configs and lessons: any text gives settings or problems; settings without a problem are written
-// and read back as the same settings. How to run: tests/CMakeLists.txt.
+// libFuzzer over run configs, lessons and queues of candidates: any text gives settings or problems; settings without a
+// problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
 #include "core/config/run_config.h"
 #include "core/lessons/lesson.h"
+#include "core/training/lab/queue_file.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
@@ -18,5 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(all_runs(parsed).size() == parsed.twins.size() + 1, "twins are runs");
   }
   parse_lesson(text, "fuzzed.toml");
+  try {
+    const QueueState queue = parse_queue(text);
+    require(queue.runs.size() > 1 && queue.steps > 0, "a queue has candidates and steps");
+  } catch (const std::runtime_error&) {
+  }
   return 0;
 }

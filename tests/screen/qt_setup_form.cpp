@@ -113,6 +113,32 @@ class SetupFormTest : public QObject {
     QCOMPARE(f.problemOf("precision.operands"), QString());
   }
 
+  // Its neighbours show what it sets, and one of them changed makes it the run's own.
+  void aPublishedRecipeFillsInItsNeighbours() {
+    FormWithKeys f;
+    const auto combo = [&](const char* key) { return f.form.editor(key)->findChild<QComboBox*>(); };
+    const auto choose = [&](const char* key, const char* value) {
+      combo(key)->setCurrentText(value);
+      emit combo(key)->activated(combo(key)->currentIndex());
+    };
+    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    choose("precision.published_recipe", "nvfp4_nvidia");
+    QCOMPARE(combo("precision.experts")->currentText(), QString("nvfp4"));
+    QCOMPARE(combo("precision.nvfp4_rule")->currentText(), QString("transformer_engine"));
+    QCOMPARE(f.line("precision.layers_at_end_in_bf16")->text(), QString("1"));
+    QCOMPARE(f.form.draft().precision.stochastic_operands, StochasticOperands::gradients);
+    const auto words = [&] {
+      QString all;
+      for (const QLabel* label : f.form.findChildren<QLabel*>()) all += label->text();
+      return all;
+    };
+    QVERIFY(words().contains("arXiv:2509.25149"));
+    choose("precision.attention", "mxfp8_rceil");
+    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    QCOMPARE(f.form.draft().precision.experts, Recipe::nvfp4);
+    QVERIFY(f.startEnabled());
+  }
+
   void typingShowsTheProblemAndForbidsTheStart() {
     FormWithKeys f;
     QVERIFY(f.startEnabled());

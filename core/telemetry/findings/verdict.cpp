@@ -92,6 +92,11 @@ std::string steps_text(StepRange range) {
   return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
 }
 
+// "12 of the 50 steps"
+std::string steps_so_far(std::int64_t steps) {
+  return std::to_string(steps) + " of the " + std::to_string(kLeastSteps) + " steps";
+}
+
 std::string against_what_matters(const Conclusion& c) {
   const float size = std::fabs(c.gap);
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
@@ -108,12 +113,17 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
   const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here";
   switch (c.verdict) {
     case Verdict::too_short:
-      return who + "fewer than " + std::to_string(kLeastSteps) + " steps in common, too few to judge";
+      if (c.lacking == 0) return who + "too few losses were measured to judge";
+      return who + steps_so_far(kLeastSteps - c.lacking) + " that a verdict takes; " + std::to_string(c.lacking) +
+             " more";
     case Verdict::lost:
       return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
     case Verdict::identical:
       return who + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
+      if (c.lacking > 0)
+        return who + gap + "; its noise twin has taken " + steps_so_far(kLeastSteps - c.lacking) +
+               " that a verdict takes; " + std::to_string(c.lacking) + " more";
       return who + gap + "; without a noise twin it is not known whether that is more than chance";
     case Verdict::equal:
       return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter";
@@ -127,11 +137,22 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
   return {};
 }
 
+StepRange common_steps(StepRange run, const GapTrack& twin) {
+  return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
+}
+
+// What the twin that is nearest to it lacks of kLeastSteps beside the run; 0: there is none, or one has them.
+std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t most = 0;
+  for (const GapTrack* twin : twins) most = std::max(most, common_steps(run, *twin).size());
+  return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
+}
+
 // The last half of the steps that the run and the twins took, those that are there for long enough.
 StepRange judged_steps(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
-    const StepRange both{std::max(run.first, twin->steps().first), std::min(run.last, twin->steps().last)};
+    const StepRange both = common_steps(run, *twin);
     if (both.size() >= kLeastSteps) last = std::max(last, both.last);
   }
   if (last >= 0) run.last = last;
@@ -185,11 +206,13 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   auto fitting = twins_for(run, twins, same_start);
   // Twins of another start differ by more than chaos: better than none.
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
+  const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(c.steps, fitting);
   if (!measure(run.track, same_start, fitting, c)) return;
   const HistoryPtr& a = run.track.a();
   c.matters = static_cast<float>(matters) * a->series(run.track.metric(), kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
+  if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
 }
 
 }  // namespace
@@ -220,6 +243,7 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (c.steps.size() >= kLeastSteps) {
     judge(paired, twins, matters, c);
   }
+  if (c.verdict == Verdict::too_short) c.lacking = std::max<std::int64_t>(0, kLeastSteps - run.steps().size());
   c.text = in_words(run, c);
   return c;
 }

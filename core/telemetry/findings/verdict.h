@@ -61,7 +61,10 @@ struct Conclusion {
   // What half would be with one more twin that fluctuates as those that are there; kNoValue: there is none, or the
   // run's own fluctuations set it.
   float half_with_another = kNoValue;
-  int twins = 0;     // that it is judged by
+  int twins = 0;  // that it is judged by
+  // too_short: until the run and run A have kLeastSteps in common; no_twin: until a twin of those given has. 0: nothing
+  // that more steps give is lacking.
+  std::int64_t lacking = 0;
   std::string text;  // one sentence that names the runs
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/config/model_presets.h"
+#include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
 #include "tests/support/configs.h"
@@ -92,6 +93,49 @@ TEST(Presets, TableOfRealModels) {
   EXPECT_EQ(of_k3["model.n_experts"], "112");
   EXPECT_EQ(of_k3.at("router.bias_update_rate"), "") << "quantiles have no rate";
   EXPECT_FALSE(of_k3.contains("model.dim")) << "all have one";
+}
+
+TEST(PublishedRecipes, AreRecognisedByWhatTheySet) {
+  ASSERT_GE(published_recipe_names().size(), 7u);
+  for (const std::string_view name : published_recipe_names()) {
+    SCOPED_TRACE(name);
+    EXPECT_NE(published_recipe_about(name).find("Source: "), std::string::npos);
+    RunConfig run;
+    run.precision.payload = TokenPayload::mxfp8;
+    run.precision.override_dy = kBf16Format;
+    apply_published_recipe(name, run.precision);
+    EXPECT_EQ(published_recipe_of(run.precision), name);
+    EXPECT_EQ(run.precision.payload, TokenPayload::mxfp8) << "the all-to-all's";
+    EXPECT_FALSE(run.precision.override_dy);
+    EXPECT_EQ(all_text(validate(run)), "");
+    EXPECT_EQ(twin_name(RunConfig{}, run), "run+" + std::string(name));
+    run.precision.head = Recipe::mxfp4;
+    EXPECT_EQ(published_recipe_of(run.precision), "");
+  }
+  EXPECT_EQ(published_recipe_of({}), "");
+  EXPECT_EQ(published_recipe_about("none"), "");
+}
+
+TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
+  const ParsedConfig parsed = parse_config(
+      "[precision]\nattention = \"mxfp8_rceil\"\npublished_recipe = \"nvfp4_nvidia\"\n\n"
+      "[[compare]]\nprecision.published_recipe = \"mxfp8_nvidia\"\n",
+      "run.toml");
+  ASSERT_EQ(all_text(parsed.problems), "");
+  EXPECT_EQ(parsed.config.precision.attention, Recipe::mxfp8_rceil);
+  EXPECT_EQ(parsed.config.precision.experts, Recipe::nvfp4);
+  EXPECT_EQ(parsed.twins.at(0).name, "run+mxfp8_nvidia");
+  const ConfigField& field = *find_field("precision.published_recipe");
+  EXPECT_EQ(to_string(field.get(parsed.config)), "own");
+  EXPECT_EQ(to_string(field.get(parsed.twins.at(0))), "mxfp8_nvidia");
+  for (const ConfigDifference& found : difference(parsed.config, parsed.twins.at(0)))
+    EXPECT_NE(found.key, field.key) << "what it sets is named";
+  RunConfig same = parsed.config;
+  field.set(same, std::string("own"));
+  EXPECT_EQ(same.precision, parsed.config.precision);
+  EXPECT_EQ(to_toml(parsed.twins.at(0)).find("published_recipe"), std::string::npos);
+  EXPECT_NE(all_text(parse_config("precision.published_recipe = \"fp1\"", "").problems).find("nvfp4_nvidia"),
+            std::string::npos);
 }
 
 // As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.

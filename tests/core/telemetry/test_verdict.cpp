@@ -226,12 +226,32 @@ TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
   EXPECT_FALSE(is_missing(conclude(a, {b}, {}).gap));
   EXPECT_EQ(conclude(a, {b}, std::vector<PairedRun>{{b}}).verdict, Verdict::no_twin) << "not by itself";
   EXPECT_EQ(conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
+  EXPECT_EQ(conclude(a, {b}, {}).lacking, 0) << "more steps alone do not help";
   EXPECT_EQ(conclude(a, {std::make_shared<History>(RunInfo{})}, twins).verdict, Verdict::too_short);
   EXPECT_EQ(conclude(a, {a}, twins).verdict, Verdict::identical);
   const Conclusion lost =
       conclude(a, {made_up("B", 600, [](std::size_t step) { return step < 599 ? 0 : std::nan(""); })}, twins);
   EXPECT_EQ(lost.verdict, Verdict::lost);
   EXPECT_EQ(lost.steps.first, 599);
+}
+
+TEST(Verdict, SaysHowManyStepsAreLacking) {
+  const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
+  const PairedRun twins[] = {{made_up("N", 12, noise(2, 0.05))}};
+  const Conclusion soon = conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins);
+  EXPECT_EQ(soon.lacking, 30);
+  EXPECT_EQ(soon.text, "B against A: 20 of the 50 steps that a verdict takes; 30 more");
+  EXPECT_EQ(conclude(a, {made_up("B", 49, noise(3, 0.05))}, twins).lacking, 1);
+  EXPECT_NE(conclude(a, {made_up("B", 50, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
+  const Conclusion behind = conclude(a, {b}, twins);
+  EXPECT_EQ(behind.verdict, Verdict::no_twin);
+  EXPECT_EQ(behind.lacking, 38);
+  EXPECT_NE(behind.text.find("its noise twin has taken 12 of the 50 steps that a verdict takes; 38 more"),
+            std::string::npos)
+      << behind.text;
+  const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
+  EXPECT_EQ(conclude(a, {b}, enough).lacking, 0);
+  EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
 }
 
 TEST(Verdict, JudgesOnlyWhereATwinHasGot) {

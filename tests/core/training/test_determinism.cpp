@@ -213,10 +213,11 @@ TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
 
 // Random bits come from the seed and the step, so that another of either draws others.
 TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
-  PrecisionConfig precision;
-  precision.experts = Recipe::mxfp4;
+  RunConfig config;
+  config.precision.experts = Recipe::mxfp4;
   const auto seed = [&](std::int64_t run, std::int64_t step) {
-    return step_precision(precision, run, step, 1).of(GemmClass::experts).seed;
+    config.seed = run;
+    return step_precision(config, step, 1).of(GemmClass::experts).seed;
   };
   EXPECT_EQ(seed(1, 5), seed(1, 5));
   EXPECT_NE(seed(1, 5), seed(1, 6));

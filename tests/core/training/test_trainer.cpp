@@ -398,6 +398,8 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     precision.hadamard = key.starts_with("precision.hadamard_");
     precision.rounding = key == "precision.stochastic_operands" ? Rounding::stochastic : Rounding::nearest;
     const bool chooses = key == "precision.nvfp4_four_over_six";
+    precision.dense_ffn = key.starts_with("precision.layers_") ? Recipe::mxfp4 : Recipe::fp32;
+    precision.bf16_from_step = key == "precision.late_bf16" ? 1 : 0;
     precision.nvfp4_rule = chooses ? Nvfp4Rule::transformer_engine : Nvfp4Rule::divided;
   };
   for (const ConfigField& field : config_fields()) {
@@ -407,6 +409,7 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     Trainer changed(config_), as_it_was(config_);
     step(changed), step(as_it_was);
     ConfigValue value = true;
+    if (field.get(config_).index() == 1) value = std::int64_t{1};
     if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
     if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
     if (field.key == "precision.operands") value = std::string("attention.W=mxfp4");
@@ -416,6 +419,35 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
     EXPECT_NEAR(a.ce_loss, b.ce_loss, 0.3);
   }
+}
+
+RunConfig with(const PrecisionConfig& precision) {
+  RunConfig run;
+  run.precision = precision;
+  return run;
+}
+
+TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
+  RunConfig run;  // four layers
+  run.precision.experts = Recipe::mxfp4;
+  run.precision.head = Recipe::mxfp4;
+  run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
+  const auto scheme = [&](GemmClass of, int layer, std::int64_t step, Direction direction) {
+    return step_precision(run, step, layer).of(of).format(direction, Operand::w).scheme;
+  };
+  using enum Direction;
+  for (const int layer : {0, 2, 3}) EXPECT_EQ(scheme(GemmClass::experts, layer, 0, dgrad), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 0, dgrad), QuantScheme::mx);
+  EXPECT_EQ(scheme(GemmClass::attention, 0, 0, dgrad), QuantScheme::fp32) << "fp32 stays";
+  EXPECT_EQ(scheme(GemmClass::head, 3, 0, dgrad), QuantScheme::mx) << "in none of the layers";
+  run.precision.bf16_from_step = 10;
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 9, forward), QuantScheme::mx);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, forward), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, dgrad), QuantScheme::mx);
+  run.precision.late_bf16 = LateBf16::all;
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, dgrad), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::head, 1, 10, forward), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::attention, 1, 10, forward), QuantScheme::fp32);
 }
 
 // precision.nvfp4_rule and its neighbours, set as NVIDIA trains.
@@ -431,7 +463,7 @@ TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   config.nvfp4_rule = Nvfp4Rule::transformer_engine;
   config.nvfp4_square_weights = true;
   config.nvfp4_four_over_six = FourOverSixChoice::mse_256;
-  const StepPrecision precision = step_precision(config, 1, 2, 1);
+  const StepPrecision precision = step_precision(with(config), 2, 1);
   for (const GemmOperand& at : kGemmOperands) {
     const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
     EXPECT_EQ(format.nvfp4,
@@ -611,10 +643,10 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   PrecisionConfig& p = config_.precision;
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
-  StepPrecision rotated = step_precision(p, 1, 1, 1);
+  StepPrecision rotated = step_precision(with(p), 1, 1);
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
   p.hadamard = true;
-  EXPECT_TRUE(step_precision(p, 1, 1, 1).plain) << "fp32 stays as it is";
+  EXPECT_TRUE(step_precision(with(p), 1, 1).plain) << "fp32 stays as it is";
   // Products of a linear layer through fp32 operands that are rotated.
   for (ClassPrecision& formats : rotated.classes)
     for (OperandFormat& format : formats.formats) {
