@@ -14,6 +14,7 @@
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/published_recipes.h"
 #include "widgets/panel/explain_card.h"
@@ -84,8 +85,13 @@ QWidget* SetupForm::makeTop() {
   presets_->setToolTip("Fill the form with a preset; training goes on until you start a new run");
   presets_->addItem("Preset...");
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
+  presets_->insertSeparator(presets_->count());
+  presets_->addItem("Real models side by side...");
   connect(presets_, &QComboBox::activated, this, [this](int index) {
-    if (index > 0) emit presetRequested(presets_->itemText(index));
+    if (index == presets_->count() - 1)
+      comparePresets();
+    else if (index > 0)
+      emit presetRequested(presets_->itemText(index));
     presets_->setCurrentIndex(0);
   });
   auto* open = new QPushButton("Open...");
@@ -99,6 +105,12 @@ QWidget* SetupForm::makeTop() {
   row->addWidget(open);
   row->addWidget(filter_, 1);
   return top;
+}
+
+void SetupForm::comparePresets() {
+  auto* dialog = new ModelPresetsDialog("Fill the form with %1", window());
+  connect(dialog, &ModelPresetsDialog::chosen, this, &SetupForm::presetRequested);
+  dialog->show();
 }
 
 QWidget* SetupForm::makeFields() {

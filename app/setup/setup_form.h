@@ -63,6 +63,7 @@ class SetupForm : public QWidget {
     std::vector<std::string> keys;
   };
   QWidget* makeTop();
+  void comparePresets();
   QWidget* makeFields();
   QWidget* makeBottom();
   void addGroup(QVBoxLayout* column, const std::string& title);

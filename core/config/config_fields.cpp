@@ -201,6 +201,23 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "model.n_shared", "Model", "Shared experts", "experts", {0, 16},
       "Experts that every token uses, besides the routed ones; they are one network of this many times the expert "
       "width. DeepSeek-V3: 1. They learn what all tokens need, so that routed experts can specialise. 0: none."));
+  t.push_back(field<s, &ModelConfig::shared_expert_gate>(
+      "model.shared_expert_gate", "Model", "Gate of the shared experts", "", kNone,
+      "Multiply what the shared experts add to a token by a number from 0 to 1 that the token decides: sigmoid(x w_g), "
+      "w_g one more vector of dim weights in each MoE layer (Qwen3-Next and Qwen3.5; Megatron-LM's "
+      "moe-shared-expert-gate). It computes in FP32 whatever the recipes. false: they are added as they are, as in "
+      "DeepSeek-V3."));
+  t.push_back(field<s, &ModelConfig::latent_dim>(
+      "model.latent_dim", "Model", "Latent width of routed experts", "features", {0, 8192},
+      "Routed experts work on shorter rows: one projection takes each token from dim to this width before it is "
+      "dispatched, another takes the mixed outputs of its experts back (Nemotron 3 Super: 4096 to 1024; Kimi K3: 7168 "
+      "to 3584; Megatron-LM's moe_latent_size). Dispatched bytes, expert weights and expert FLOPs shrink by latent_dim "
+      "/ dim, which pays for more experts per token. Router and shared experts see all of dim. The two projections "
+      "compute in FP32 whatever the recipes. 0: none."));
+  t.push_back(field<s, &ModelConfig::latent_norm>(
+      "model.latent_norm", "Model", "Normalise latent outputs", "", kNone,
+      "Only with latent_dim: an RMSNorm of a token's mixed expert outputs before they are projected back to dim, as in "
+      "Kimi K3. It takes the size out of the mixing weights: only their proportions count. Nemotron 3 Super: false."));
   t.push_back(field<s, &ModelConfig::outlier_channel>(
       "model.outlier_channel", "Model", "Loud channel", "", {0, 8191},
       "The channel of the feed-forward inputs that is scaled when the factor below is not 1. Counts from 0."));

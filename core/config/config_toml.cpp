@@ -9,6 +9,7 @@
 
 #include "core/config/candidates.h"
 #include "core/config/config_rules.h"
+#include "core/config/model_presets.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
 #include "core/io/input_file.h"
@@ -305,7 +306,9 @@ PresetFile preset_file(std::string_view preset) {
 }  // namespace
 
 std::vector<std::string> preset_names() {
-  return {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
+  std::vector<std::string> names = {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
+  for (std::string& name : model_preset_names()) names.push_back(std::move(name));
+  return names;
 }
 
 std::vector<std::string> comparison_preset_names() {

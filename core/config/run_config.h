@@ -47,9 +47,14 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   int n_experts = 16;
   int moe_inter = 128;
-  int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
+  int n_shared = 1;                 // one FFN of width n_shared * moe_inter; 0: none
+  bool shared_expert_gate = false;  // a token's output of it times sigmoid(h w_g) (core/model/moe/shared_gate.h)
+  int latent_dim = 0;               // of the rows that routed experts get; 0: dim (core/model/moe/latent_experts.h)
+  bool latent_norm = false;         // RMSNorm of their mixed outputs, before these return to dim
   int outlier_channel = 0;
   double outlier_factor = 1;  // gain of that channel in every feed-forward's input at the start; 1: none
+
+  int row_dim() const { return latent_dim > 0 ? latent_dim : dim; }  // of the rows that dispatch sends
 };
 
 struct RouterConfig {

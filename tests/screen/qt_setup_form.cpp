@@ -3,15 +3,18 @@
 #include <QDialogButtonBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QTableWidget>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/model_presets_dialog.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
 #include "app/setup/run_speeds.h"
@@ -47,6 +50,28 @@ class SetupFormTest : public QObject {
   Q_OBJECT
 
  private slots:
+  // From the end of the list of presets; a column is read, then taken.
+  void realModelsStandSideBySide() {
+    SetupForm form;
+    QSignalSpy wanted(&form, &SetupForm::presetRequested);
+    auto* presets = form.findChild<QComboBox*>();
+    QCOMPARE(presets->accessibleName(), QString("Preset"));
+    emit presets->activated(presets->count() - 1);
+    auto* dialog = form.findChild<ModelPresetsDialog*>();
+    QVERIFY(dialog);
+    auto* table = dialog->findChild<QTableWidget*>();
+    QTableWidgetItem* column = nullptr;
+    for (int c = 0; c < table->columnCount(); ++c)
+      if (table->horizontalHeaderItem(c)->text() == "Kimi-K3") column = table->item(0, c);
+    QVERIFY(column);
+    table->setCurrentItem(column);
+    QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "Fill the form with Kimi-K3") button->click();
+    QCOMPARE(wanted.size(), 1);
+    QCOMPARE(wanted[0][0].toString(), QString("Kimi-K3"));
+  }
+
   void everyKeyHasAnEditorWithHelp() {
     SetupForm form;
     for (const ConfigField& field : config_fields()) {

@@ -61,6 +61,9 @@ RunConfig config_with(const Numbers& numbers) {
     c.router.n_hash_layers = 1;
     c.router.token_drop = TokenDrop::probs;
     c.router.capacity_factor = 1;
+    c.model.shared_expert_gate = true;
+    c.model.latent_dim = 32;
+    c.model.latent_norm = true;
   }
   p.nvfp4_rule = numbers.scales;
   if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/cluster/model_shape.h"
+#include "core/config/model_presets.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
@@ -769,15 +770,55 @@ TEST(RunCostTest, CountsAsForPublishedModels) {
                            .top_k = config.router.top_k,
                            .n_shared_experts = m.n_shared,
                            .n_groups = 0,
-                           .limited_groups = 0};
+                           .limited_groups = 0,
+                           .latent_dim = m.latent_dim};
+    const int vectors = (m.shared_expert_gate ? m.dim : 0) + (m.latent_norm ? m.latent_dim : 0);  // in each MoE layer
+    const std::int64_t more = std::int64_t{m.n_layers - m.n_dense_layers} * vectors;
     const RunCost cost = run_cost(config);
-    EXPECT_EQ(cost.parameters, parameter_counts(shape).total) << name;
-    EXPECT_EQ(cost.active, parameter_counts(shape).active) << name;
-    EXPECT_DOUBLE_EQ(cost.flops_per_token, training_flops_per_token(shape, config.data.seq)) << name;
+    EXPECT_EQ(cost.parameters, parameter_counts(shape).total + more) << name;
+    EXPECT_EQ(cost.active, parameter_counts(shape).active + more) << name;
+    EXPECT_EQ(static_cast<double>(cost.parameters), parameter_count(config)) << name;
+    EXPECT_DOUBLE_EQ(cost.flops_per_token,
+                     training_flops_per_token(shape, config.data.seq) + 6.0 * static_cast<double>(more))
+        << name;
     EXPECT_DOUBLE_EQ(cost.flops_per_step, cost.flops_per_token * config.data.batch * config.data.seq) << name;
     EXPECT_GE(cost.bytes, 16 * cost.parameters) << name;
     EXPECT_LT(static_cast<double>(cost.bytes), 16.1 * static_cast<double>(cost.parameters)) << name;  // room between
   }
+}
+
+// A smaller batch than theirs: what matters is that every part of them has a forward and a backward pass that learns.
+TEST(ModelPresets, Train) {
+  for (const std::string& name : model_preset_names()) {
+    SCOPED_TRACE(name);
+    RunConfig config = load_preset(name).config;
+    config.data.batch = 4;
+    config.optimizer.warmup_steps = 2;
+    config.optimizer.lr = 3e-3;
+    config.telemetry.texts_every = config.telemetry.sample_every = 0;
+    const auto data = open_dataset(config.data, config.seed);
+    Trainer trainer(config);
+    const float at_start = trainer.step(data->batch(0)).ce_loss;
+    TelemetryFrame last;
+    for (int i = 1; i < 12; ++i) last = trainer.step(data->batch(i));
+    EXPECT_LT(last.ce_loss, at_start - 0.5f);
+    const auto moe_layers = static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers);
+    ASSERT_EQ(last.routers.size(), moe_layers);
+    for (const RouterFrame& r : last.routers) {
+      const bool by_table = r.layer < config.model.n_dense_layers + config.router.n_hash_layers;
+      const bool by_loss_alone = config.router.balance_rule == BalanceRule::sign && config.router.bias_update_rate == 0;
+      EXPECT_EQ(std::ranges::all_of(r.expert_bias, [](float b) { return b == 0; }), by_table || by_loss_alone);
+      EXPECT_EQ(std::accumulate(r.tokens_per_expert.begin(), r.tokens_per_expert.end(), 0u),
+                static_cast<std::uint32_t>(4 * config.data.seq * config.router.top_k));
+    }
+  }
+}
+
+// What the all-to-all panels multiply with copies of tokens.
+TEST_F(TrainerTest, RowsOfLatentExpertsAreShorter) {
+  EXPECT_EQ(run_info(config_, 0, {}).dim, config_.model.dim);
+  config_.model.latent_dim = 16;
+  EXPECT_EQ(run_info(config_, 0, {}).dim, 16);
 }
 
 TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {
