@@ -6,13 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "app/actions/file_actions.h"
 #include "app/actions/training_only.h"
-#include "app/bars/outcomes_dock.h"
 #include "app/bars/run_chips.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
-#include "app/session/settings.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -24,6 +21,8 @@
 namespace moescope {
 
 namespace {
+
+constexpr std::int64_t kPaceSteps = 20;
 
 QString settingsText(const std::vector<ConfigDifference>& differences) {
   QStringList texts;
@@ -107,23 +106,6 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
           &CompareActions::addPerturbedTwin);
 }
 
-void CompareActions::setOutcomes(OutcomesDock* outcomes, FileActions* files) {
-  outcomes_ = outcomes;
-  files_ = files;
-  connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
-    if (session_->histories().empty() && !session_->opening()) openCandidate(recording, run);
-  });
-  connect(outcomes_, &OutcomesDock::openRequested, this, &CompareActions::openCandidate);
-  connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
-    if (session_->isRecording() && session_->path() == recording) openCandidate(recording, run);
-  });
-  connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
-  connect(outcomes_, &OutcomesDock::saved, messages_, &Messages::saySaved);
-  connect(session_, &RunSession::opened, this, &CompareActions::chooseAskedRun);
-  // A recording that is still being written gets its runs with their first steps.
-  connect(session_, &RunSession::runsChanged, this, &CompareActions::chooseAskedRun);
-}
-
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
@@ -133,11 +115,6 @@ void CompareActions::addActionsTo(QMenu* menu) {
                                        &CompareActions::addPerturbedTwin);
   perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
   offWithoutTraining(menu, {twin, noise, perturbed}, session_);
-  QAction* outcomes = outcomes_->toggleViewAction();
-  outcomes->setText("&Outcomes of many candidates");
-  outcomes->setShortcut(Qt::Key_F8);
-  outcomes->setToolTip("Of candidates that train in groups: \"Compare with...\" takes up to sixteen");
-  menu->addAction(outcomes);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -160,45 +137,13 @@ void CompareActions::askForTwin(const QString& key) {
           [this, first = session_->config()](const std::vector<RunConfig>& candidates, qint64 steps) {
             std::vector<RunConfig> runs{first};
             runs.insert(runs.end(), candidates.begin(), candidates.end());
-            startGroups(std::move(runs), steps);
+            emit groupsRequested(runs, steps);
           });
   dialog->open();
 }
 
 void CompareActions::addTwins(const std::vector<RunConfig>& twins) {
   for (const RunConfig& twin : twins) addTwin(twin);
-}
-
-void CompareActions::startGroups(std::vector<RunConfig> runs, qint64 steps) {
-  if (outcomes_->training())
-    return messages_->warn("Candidates train already: cancel them under Outcomes (F8), or let them come to their end.");
-  if (Lab* lab = session_->lab()) lab->pause();  // it would take threads from them
-  // Those that show what chance does train first, so that the others get their verdicts as they come.
-  std::stable_partition(runs.begin() + 1, runs.end(),
-                        [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
-  messages_->warnOfErrors([&] {
-    const QString recording = newRecordingPath(QString::fromStdString(runs.front().name) + "-groups");
-    outcomes_->start(std::move(runs), steps, recording);
-  });
-}
-
-void CompareActions::openCandidate(const QString& recording, const QString& run) {
-  asked_recording_ = recording;
-  asked_run_ = run;
-  if (session_->path() == recording && session_->isRecording()) return chooseAskedRun();
-  files_->open({recording});
-}
-
-void CompareActions::chooseAskedRun() {
-  if (asked_run_.isEmpty() || session_->path() != asked_recording_) return;
-  const auto& histories = session_->histories();
-  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
-    if (QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name) != asked_run_) continue;
-    selection_->setRun(place);
-    workspaces_->bringUp(workspaces_->compare());
-    asked_run_.clear();
-    return;
-  }
 }
 
 void CompareActions::addTwin(RunConfig twin) {
@@ -266,6 +211,31 @@ void CompareActions::showDifferences() {
   chips_->setLive(session_->isLive());
   if (session_->hasConfig()) chips_->setFormats(otherFormats(session_->config()));
   showChips();
+}
+
+void CompareActions::showStatus(const LabStatus& status) {
+  workspaces_->compare()->lossGapPanel()->setSecondsPerStep(secondsPerStep(status));
+  showChips();
+}
+
+// Over the last steps: from one that has just been taken to another.
+float CompareActions::secondsPerStep(const LabStatus& status) {
+  const std::size_t runs = session_->histories().size();
+  if (!status.running || !status.catching_up.empty() || runs != pace_.runs || status.step < pace_.last) {
+    pace_ = {};
+    pace_.runs = runs;
+    pace_.last = status.step;
+    return kNoValue;
+  }
+  if (std::exchange(pace_.last, status.step) == status.step) return pace_.seconds_per_step;
+  if (pace_.first >= 0)
+    pace_.seconds_per_step = static_cast<float>(1e-3 * static_cast<double>(pace_.since.elapsed()) /
+                                                static_cast<double>(status.step - pace_.first));
+  if (pace_.first < 0 || status.step - pace_.first >= kPaceSteps) {
+    pace_.first = status.step;
+    pace_.since.start();
+  }
+  return pace_.seconds_per_step;
 }
 
 void CompareActions::showChips() {

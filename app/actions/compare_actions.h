@@ -1,20 +1,21 @@
 // Comparison: twins of run A that are trained beside it, in what the open runs differ, and which of them is active.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QObject>
 #include <functional>
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/io/no_value.h"
+#include "core/training/lab/lab_status.h"
 
 class QMenu;
 
 namespace moescope {
 
 class ComparedRuns;
-class FileActions;
 class Messages;
-class OutcomesDock;
 class RunChips;
 class RunSession;
 class Selection;
@@ -26,8 +27,6 @@ class CompareActions : public QObject {
  public:
   CompareActions(RunSession* session, Selection* selection, ComparedRuns* compared, RunChips* chips,
                  WorkspaceTabs* workspaces, Messages* messages);
-  // Where candidates train that are more than can train beside run A, and what opens their recordings.
-  void setOutcomes(OutcomesDock* outcomes, FileActions* files);
 
   void addActionsTo(QMenu* menu);
   void askForTwin(const QString& key);                             // with another value of it; empty: of any setting
@@ -35,8 +34,6 @@ class CompareActions : public QObject {
   void addTwinWith(const QString& key, const ConfigValue& value);  // run A with one setting changed
   // Beside run A, each from step 0.
   void addTwins(const std::vector<RunConfig>& twins);
-  // Run A and its candidates, in groups one after the other, each for so many steps; what trains in the window pauses.
-  void startGroups(std::vector<RunConfig> runs, qint64 steps);
   // What a twin will cost, in words for the dialog that asks for one.
   void setTwinCost(std::function<QString(const RunConfig&)> text) { twin_cost_ = std::move(text); }
   void setCandidatesCost(std::function<QString(const std::vector<RunConfig>&, std::int64_t steps)> text) {
@@ -44,6 +41,11 @@ class CompareActions : public QObject {
   }
   void showDifferences();  // of the open runs, in chips and panels
   void showChips();
+  void showStatus(const LabStatus& status);  // of the open runs, from time to time
+
+ signals:
+  // Run A and candidates that are more than can train beside it, for so many steps.
+  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
 
  private:
   // Run A with the next seed, or the next perturbation, that no open run has.
@@ -51,9 +53,8 @@ class CompareActions : public QObject {
   void addPerturbedTwin();
   void addNext(RunConfig (*next)(const RunConfig&));
   void removeRun(int place);
-  void openCandidate(const QString& recording, const QString& run);
-  void chooseAskedRun();
   void measureGradients(int every);
+  float secondsPerStep(const LabStatus& status);
 
   RunSession* session_;
   Selection* selection_;
@@ -61,11 +62,14 @@ class CompareActions : public QObject {
   RunChips* chips_;
   WorkspaceTabs* workspaces_;
   Messages* messages_;
-  OutcomesDock* outcomes_ = nullptr;
-  FileActions* files_ = nullptr;
+  struct {
+    QElapsedTimer since;  // the first of the steps that are measured
+    std::int64_t first = -1, last = -1;
+    std::size_t runs = 0;
+    float seconds_per_step = kNoValue;
+  } pace_;
   std::function<QString(const RunConfig&)> twin_cost_;
   std::function<QString(const std::vector<RunConfig>&, std::int64_t)> candidates_cost_;
-  QString asked_recording_, asked_run_;  // that is being opened
 };
 
 }  // namespace moescope

@@ -93,6 +93,9 @@ void FileActions::openOther(const QString& path) {
     case FileKind::lesson:
       emit lessonOpened(path);
       return;
+    case FileKind::queue:
+      emit queueOpened(path);
+      return;
     case FileKind::config:
       return startConfig(path);
     default:
@@ -151,10 +154,11 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.toml *.txt);;"
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.toml *.queue "
+      "*.txt);;"
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
       "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors);;Run configs and lessons "
-      "(*.toml);;All files (*)"));
+      "(*.toml);;Queues of candidates (*.queue);;All files (*)"));
 }
 
 void FileActions::askAttach() {

@@ -38,7 +38,8 @@ class FileActions : public QObject {
  signals:
   void lessonOpened(QString path);
   void setupOpened(QString link);  // core/config/setup_link.h
-  void formWanted();               // on the screen: it was filled
+  void queueOpened(QString path);
+  void formWanted();  // on the screen: it was filled
 
  private:
   void openOther(const QString& path);

@@ -1,8 +1,11 @@
-// A line above the panels, for what the user must not overlook; it stays until closed or no longer true.
+// A line above the panels, for what the user must not overlook, or is offered; it stays until closed or no longer true.
 #pragma once
 
 #include <QFrame>
 #include <QLabel>
+#include <functional>
+
+class QToolButton;
 
 namespace moescope {
 
@@ -12,6 +15,8 @@ class NoticeBar : public QFrame {
  public:
   explicit NoticeBar(QWidget* parent = nullptr);
   void showNotice(const QString& text);  // empty: hides it
+  // With a button that does it, and takes the line away.
+  void offer(const QString& text, const QString& button, std::function<void()> action);
   QString text() const { return text_->text(); }
 
  protected:
@@ -21,6 +26,8 @@ class NoticeBar : public QFrame {
   void takeColors();
 
   QLabel* text_;
+  QToolButton* button_;
+  std::function<void()> action_;
 };
 
 }  // namespace moescope

@@ -1,18 +1,24 @@
 #include "app/bars/outcomes_dock.h"
 
-#include <QAction>
+#include <QDir>
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLocale>
+#include <QMainWindow>
+#include <QMenu>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QShowEvent>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "app/bars/outcomes_panel.h"
+#include "app/session/settings.h"
+#include "core/training/lab/queue_file.h"
+#include "widgets/plots/duration_text.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
@@ -21,12 +27,27 @@ namespace {
 
 constexpr int kLookMs = 250, kOutcomesMs = 1000;
 constexpr int kBarParts = 1000;
+constexpr int kFirstRows = 5, kLeastRows = 3;  // of the table, when the dock is shown for the first time
 
 QString timeLeft(double seconds) {
   if (is_missing(static_cast<float>(seconds))) return "time left is known after two steps";
-  if (seconds < 90) return QString("about %1 s left").arg(std::max(1.0, std::ceil(seconds)));
-  if (seconds < 5400) return QString("about %1 min left").arg(std::round(seconds / 60));
-  return QString("about %1 h left").arg(seconds / 3600, 0, 'f', 1);
+  return aboutDuration(seconds) + " left";
+}
+
+// "20261123-150000-nano-groups: 1 of 3 groups done, 7 candidates, 400 steps"
+QString queueText(const QString& path) {
+  const QString name = QFileInfo(path).completeBaseName();
+  try {
+    const QueueState state = load_queue(path.toStdString());
+    return QString("%1: %2 of %3 groups done, %4 candidates, %5 steps")
+        .arg(name)
+        .arg(state.finished)
+        .arg(candidate_groups(state.runs).size())
+        .arg(state.runs.size() - 1)
+        .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(state.steps)));
+  } catch (const std::runtime_error&) {
+    return name + ": cannot be read";  // what is wrong is said when it is taken up
+  }
 }
 
 }  // namespace
@@ -34,7 +55,6 @@ QString timeLeft(double seconds) {
 OutcomesDock::OutcomesDock(Selection* selection, QWidget* parent) : QDockWidget("Outcomes", parent) {
   setObjectName("dock_outcomes");
   setWidget(makeContent(selection));
-  toggleViewAction()->setEnabled(false);  // nothing to show yet
   clock_.setInterval(kLookMs);
   connect(&clock_, &QTimer::timeout, this, &OutcomesDock::showProgress);
 }
@@ -53,9 +73,18 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   stop_ = new QPushButton("Cancel");
   stop_->setObjectName("queue_stop");
   connect(stop_, &QPushButton::clicked, this, [this] { training() ? cancel() : goOn(); });
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->hide();  // nothing trains yet
+  queues_ = new QMenu(content);
+  queues_->setProperty("fills_itself", true);
+  connect(queues_, &QMenu::aboutToShow, this, &OutcomesDock::fillQueues);
+  auto* take_up = new QPushButton("Take up");
+  take_up->setObjectName("queue_take_up");
+  take_up->setToolTip("Candidates of before: shows what they came to, and trains the groups that have not finished");
+  take_up->setMenu(queues_);
   place_ = new QLabel;
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
+  place_->setText("\"Compare with...\" (C) takes up to sixteen candidates, which train in groups, one after the other");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   panel_ = new OutcomesPanel(selection);
   panel_->setTitleShown(false);
@@ -67,7 +96,7 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
 
   auto* row = new QHBoxLayout;
   row->setContentsMargins(6, 2, 6, 0);
-  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) row->addWidget(part);
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) row->addWidget(part);
   row->addWidget(progress_text_, 1);
   auto* below = new QHBoxLayout;
   below->setContentsMargins(6, 0, 6, 4);
@@ -81,22 +110,62 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   return content;
 }
 
-void OutcomesDock::start(std::vector<RunConfig> runs, std::int64_t steps, const QString& recording) {
+void OutcomesDock::start(std::unique_ptr<QueueTraining> queue) {
   worker_.cancel();
-  computing_ = begun_ = false;
-  queue_ = std::make_unique<QueueTraining>(std::move(runs), steps, recording.toStdString());
+  computing_ = false;
+  queue_ = std::move(queue);
   const std::size_t groups = queue_->groups().size();
-  const auto path = [&](std::size_t g) {
-    return QString::fromStdString(path_of_group(recording.toStdString(), static_cast<int>(g)));
+  const auto name = [&](std::size_t g) {
+    return QFileInfo(QString::fromStdString(path_of_group(queue_->recording(), static_cast<int>(g)))).fileName();
   };
   place_->setText(
       QString("Enter or a double click on a row opens its group's recording. They are kept as %1 to %2 in %3")
-          .arg(QFileInfo(path(1)).fileName(), QFileInfo(path(groups)).fileName(), QFileInfo(recording).absolutePath()));
-  toggleViewAction()->setEnabled(true);
+          .arg(name(1), name(groups), QFileInfo(recording()).absolutePath()));
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->show();
   panel_->showOutcomes(group_outcomes(queue_->groups()), 0);
   show();
   raise();
   goOn();
+}
+
+QString OutcomesDock::recording() const {
+  return queue_ ? QString::fromStdString(queue_->recording()) : QString();
+}
+
+// The newest first.
+void OutcomesDock::fillQueues() {
+  queues_->clear();
+  const QDir folder(recordingsFolder());
+  for (const QString& file : folder.entryList({QString("*") + kQueueSuffix}, QDir::Files, QDir::Time)) {
+    const QString path = folder.filePath(file);
+    queues_->addAction(queueText(path), this, [this, path] { emit takeUpRequested(path); });
+  }
+  if (queues_->isEmpty())
+    queues_->addAction("No candidates of before are among this window's recordings")->setEnabled(false);
+  queues_->addSeparator();
+  queues_->addAction("Others...", this, [this] { emit takeUpRequested({}); });
+}
+
+void OutcomesDock::showEvent(QShowEvent* event) {
+  QDockWidget::showEvent(event);
+  if (event->spontaneous()) return;
+  has_height_ = false;
+  QTimer::singleShot(0, this, &OutcomesDock::takeHeight);  // once the layout has taken it in
+}
+
+// By itself it would take half of the window.
+void OutcomesDock::takeHeight() {
+  auto* window = qobject_cast<QMainWindow*>(parentWidget());
+  if (!window || isFloating() || !isVisible()) return;
+  const int rows = std::clamp(static_cast<int>(panel_->outcomes().size()), kLeastRows, kFirstRows);
+  const int first = height() - panel_->height() + panel_->heightFor(rows);
+  window->resizeDocks({this}, {kept_height_ > 0 ? kept_height_ : first}, Qt::Vertical);
+  has_height_ = true;
+}
+
+void OutcomesDock::resizeEvent(QResizeEvent* event) {
+  QDockWidget::resizeEvent(event);
+  if (has_height_ && !isFloating() && isVisible()) kept_height_ = height();
 }
 
 void OutcomesDock::cancel() {
@@ -110,6 +179,7 @@ void OutcomesDock::goOn() {
   if (!queue_) return;
   queue_->start();
   running_ = true;
+  begun_ = false;
   since_outcomes_.start();
   clock_.start();
   showProgress();
@@ -147,8 +217,8 @@ void OutcomesDock::showProgress() {
   stop_->setToolTip(status.running ? "After the step in flight; groups that have finished stay"
                                    : "Trains the groups that have not finished, from their first step");
   if (status.step > 1 && !std::exchange(begun_, true)) {
-    const auto first = QString::fromStdString(path_of_group(queue_->recording(), 1));
-    emit begun(first, QString::fromStdString(queue_->groups().front().runs.front().name));
+    const auto path = QString::fromStdString(path_of_group(queue_->recording(), status.group + 1));
+    emit begun(path, QString::fromStdString(queue_->groups().front().runs.front().name));
   }
   const bool ended = running_ && !status.running;
   running_ = status.running;

@@ -1,5 +1,5 @@
 // Candidates that train in groups (core/training/lab/queue_training.h): progress over all groups, time left, cancel and
-// continue, and the live table of outcomes.
+// continue, the live table of outcomes, and the queues of before that can be taken up.
 #pragma once
 
 #include <QDockWidget>
@@ -12,6 +12,7 @@
 #include "widgets/panel/latest_worker.h"
 
 class QLabel;
+class QMenu;
 class QProgressBar;
 class QPushButton;
 
@@ -27,20 +28,32 @@ class OutcomesDock : public QDockWidget {
   explicit OutcomesDock(Selection* selection, QWidget* parent = nullptr);
   ~OutcomesDock() override;  // cancels and waits for the step in flight
 
-  // Run A first; as QueueTraining. Shows the dock. Not while others train.
-  void start(std::vector<RunConfig> runs, std::int64_t steps, const QString& recording);
+  // Trains the groups that wait, and shows the dock. Not while others train.
+  void start(std::unique_ptr<QueueTraining> queue);
+  QString recording() const;  // of which its groups' are made (path_of_group()); empty: there are none
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
   void goOn();  // with the groups that have not finished
 
+  // That it was last given in the window; 0: none yet. Kept from one start of the program to the next.
+  int keptHeight() const { return kept_height_; }
+  void keepHeight(int height) { kept_height_ = height; }
+
  signals:
-  void begun(QString recording, QString run);  // the first group's recording has steps to show, here of run A
+  void begun(QString recording, QString run);  // that of the group in training has steps to show, here of run A
+  void takeUpRequested(QString queue_file);    // empty: one that is still to be asked for
   void openRequested(QString recording, QString run);
   void runChosen(QString recording, QString run);  // where that recording is open
   void failed(QString why);                        // the groups cannot be compared, or training failed
   void saved(QString path);
 
+ protected:
+  void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
+  void takeHeight();
+  void fillQueues();
   QWidget* makeContent(Selection* selection);
   void showProgress();
   void computeOutcomes();
@@ -56,6 +69,9 @@ class OutcomesDock : public QDockWidget {
   QLabel *progress_text_, *place_;
   QProgressBar* bar_;
   QPushButton* stop_;
+  QMenu* queues_;
+  int kept_height_ = 0;
+  bool has_height_ = false;  // since it was shown
   OutcomesPanel* panel_;
   LatestWorker worker_;  // last: it ends before what its jobs use
 };

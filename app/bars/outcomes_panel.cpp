@@ -303,6 +303,10 @@ void OutcomesPanel::saveCsv(const QString& path) const {
   write_whole_file(path.toStdString(), outcomes_csv(outcomes_));
 }
 
+int OutcomesPanel::heightFor(int rows) const {
+  return height() - view_->viewport()->height() + rows * view_->verticalHeader()->defaultSectionSize();
+}
+
 void OutcomesPanel::askSave() {
   const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
   const QString path =
@@ -352,7 +356,10 @@ QString OutcomesPanel::explain() const {
             "already, a click makes the run "
             "active. A click on a "
             "column's title, or S with the cursor in it, sorts; run A stays first and those that wait last. Groups "
-            "that finished stay after a cancel; Continue trains the others.</p>")
+            "that finished stay after a cancel; Continue trains the others. After a restart of the program Take up "
+            "does: it "
+            "reads which groups are in their recordings and trains the rest, if the recordings are still of these "
+            "settings.</p>")
       .arg(100 * kMatters);
 }
 

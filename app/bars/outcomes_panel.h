@@ -26,6 +26,7 @@ class OutcomesPanel : public Panel {
   void showOutcomes(std::vector<Outcome> outcomes, int training);
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   void saveCsv(const QString& path) const;  // throws std::runtime_error
+  int heightFor(int rows) const;            // that shows so many without scrolling, as wide as it is
 
  signals:
   void opened(const moescope::Outcome& of);  // by Enter or a double click

@@ -3,10 +3,13 @@
 #include <QAbstractScrollArea>
 #include <QApplication>
 #include <QPainter>
+#include <QPointer>
 #include <QProxyStyle>
 #include <QStyleOption>
 #include <QToolTip>
 #include <QWidget>
+#include <utility>
+#include <vector>
 
 #include "app/session/settings.h"
 
@@ -117,10 +120,18 @@ QPalette themePalette(Theme theme) {
 }
 
 void applyTheme(Theme theme) {
+  // What has a style sheet would keep its palette of before: the sheets come back after the change, those that do not
+  // depend on it.
+  std::vector<std::pair<QPointer<QWidget>, QString>> sheets;
+  for (QWidget* widget : QApplication::allWidgets())
+    if (!widget->styleSheet().isEmpty()) sheets.emplace_back(widget, widget->styleSheet());
+  for (const auto& [widget, sheet] : sheets) widget->setStyleSheet({});
   QApplication::setStyle(new Style);
   const QPalette palette = themePalette(theme);
   QApplication::setPalette(palette);
   QToolTip::setPalette(palette);
+  for (const auto& [widget, sheet] : sheets)
+    if (widget && widget->styleSheet().isEmpty()) widget->setStyleSheet(sheet);
 }
 
 void rememberTheme(Theme theme) {

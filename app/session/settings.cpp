@@ -15,6 +15,14 @@ void removeRecording(const QString& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
 }
 
+// Of candidates whose groups' recordings are all gone.
+void removeQueuesWithoutRecordings(const QDir& folder) {
+  for (const QString& queue : folder.entryList({"*.queue"}, QDir::Files)) {
+    const QString groups = QFileInfo(queue).completeBaseName() + "-*.moescope";
+    if (folder.entryList({groups}, QDir::Files).isEmpty()) QFile::remove(folder.filePath(queue));
+  }
+}
+
 }  // namespace
 
 QSettings settings() {
@@ -40,6 +48,7 @@ QString newRecordingPath(const QString& name) {
     bytes += recordingBytes(path);
     if (i >= kKeptRecordings - 1 || bytes > kKeptBytes) removeRecording(path);
   }
+  removeQueuesWithoutRecordings(folder);
 
   QString stem = name;
   stem.replace(QRegularExpression("[^A-Za-z0-9._-]+"), "_");

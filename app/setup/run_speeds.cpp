@@ -7,6 +7,7 @@
 
 #include "app/session/settings.h"
 #include "core/training/run_cost.h"
+#include "widgets/plots/duration_text.h"
 
 namespace moescope {
 
@@ -20,7 +21,7 @@ constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the wo
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
-    if (field.key.starts_with("precision.") || field.key == "optimizer.name")
+    if ((field.key.starts_with("precision.") && !field.derived) || field.key == "optimizer.name")
       formats << QString::fromStdString(to_string(field.get(config)));
   return formats.join(' ');
 }
@@ -38,12 +39,6 @@ QString megabytes(std::int64_t bytes) {
   return QLocale(QLocale::English)
       .formattedDataSize(bytes, bytes < 10'000'000 ? 1 : 0, QLocale::DataSizeSIFormat)
       .replace(' ', QChar::Nbsp);
-}
-
-QString aboutSeconds(double seconds) {
-  if (seconds < 90) return QString("about %1 s").arg(std::max(1.0, std::round(seconds)));
-  if (seconds < 5400) return QString("about %1 min").arg(std::round(seconds / 60));
-  return QString("about %1 h").arg(seconds / 3600, 0, 'f', 1);
 }
 
 RunCost costOfAll(const std::vector<RunConfig>& runs) {
@@ -125,7 +120,7 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   text += QString("%1 parameters, %2, %3 steps")
               .arg(millions(cost.parameters), megabytes(cost.bytes), groupedDigits(steps));
   const auto speed = of(runs);
-  return speed ? text + " in " + aboutSeconds(steps * speed->seconds_per_step) : text;
+  return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
 }
 
 QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
@@ -139,7 +134,7 @@ QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
   const auto speed = of(runs);
   if (!speed) return text + "How long it takes is known once some steps were trained on this machine.";
   return text + QString("%1 steps: %2 (%3).")
-                    .arg(groupedDigits(steps), aboutSeconds(steps * speed->seconds_per_step), originText(*speed));
+                    .arg(groupedDigits(steps), aboutDuration(steps * speed->seconds_per_step), originText(*speed));
 }
 
 QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const {
@@ -152,7 +147,7 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
   if (step > 0)
     text += QString(twins.size() == 1 ? " It catches up %1 steps in %2." : " They catch up %1 steps in %2.")
                 .arg(groupedDigits(static_cast<double>(step)),
-                     aboutSeconds(static_cast<double>(step) * speed->seconds_per_step));
+                     aboutDuration(static_cast<double>(step) * speed->seconds_per_step));
   return text + QString(" From then on each step of all runs takes %1 ms longer (%2).")
                     .arg(groupedDigits(1000 * speed->seconds_per_step), originText(*speed));
 }
@@ -172,7 +167,7 @@ QString RunSpeeds::groupsText(const std::vector<std::vector<RunConfig>>& groups,
   const auto speed = of(all);
   if (!speed) return text + " How long it takes is known once some steps were trained on this machine.";
   return text + QString(" Time: %1 (%2).")
-                    .arg(aboutSeconds(static_cast<double>(steps) * speed->seconds_per_step), originText(*speed));
+                    .arg(aboutDuration(static_cast<double>(steps) * speed->seconds_per_step), originText(*speed));
 }
 
 }  // namespace moescope

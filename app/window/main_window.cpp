@@ -16,6 +16,7 @@
 #include "app/actions/file_actions.h"
 #include "app/actions/heartbeat.h"
 #include "app/actions/live_settings.h"
+#include "app/actions/queue_actions.h"
 #include "app/actions/recording_actions.h"
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
@@ -36,6 +37,7 @@
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/session/opening_progress.h"
+#include "app/session/settings.h"
 #include "app/setup/setup_form.h"
 #include "app/window/commands.h"
 #include "app/window/first_steps.h"
@@ -95,6 +97,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   if (!remembers_) return;
   layout_->restore();
   outcomes_->hide();  // it holds nothing yet, wherever it was
+  outcomes_->keepHeight(settings().value("window/outcomes").toInt());
   if (!units.note.isEmpty()) messages_->say(units.note, kNoteMs);
 }
 
@@ -161,7 +164,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
   source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
   comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
-  comparison_->setOutcomes(outcomes_, files_);
+  candidates_ = new QueueActions(&session_, &selection_, outcomes_, notice_, files_, workspaces_, messages_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
   recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
@@ -228,6 +231,7 @@ void MainWindow::buildRunMenu() {
   QMenu* menu = menuBar()->addMenu("&Run");
   control_->addActionsTo(menu);
   comparison_->addActionsTo(menu);
+  candidates_->addActionsTo(menu);
   menu->addSeparator();
   recordings_->addActionsTo(menu);
   menu->addSeparator();
@@ -269,7 +273,8 @@ void MainWindow::connectSession() {
 // What the form and the live bar ask for besides changes of the open run.
 void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
-  connect(control_, &RunControl::groupsRequested, comparison_, &CompareActions::startGroups);
+  connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
+  connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
   connect(files_, &FileActions::formWanted, form_dock_, &QWidget::show);
   connect(settings_, &LiveSettings::formWanted, form_dock_, &QWidget::show);
   connect(form_, &SetupForm::compareRequested, comparison_, &CompareActions::askForTwin);
@@ -376,7 +381,7 @@ void MainWindow::onTick() {
     const LabStatus status = lab->status();
     control_->showStatus(status);
     session_.noticeRuns();
-    comparison_->showChips();
+    comparison_->showStatus(status);
     checkpoints_->showKept();
     costs_->showStatus(status);
     first_steps_->showStatus(status);
@@ -406,7 +411,10 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   outcomes_->cancel();
   lessons_->leave();
   projector_->leave();
-  if (remembers_) layout_->save();
+  if (remembers_) {
+    layout_->save();
+    settings().setValue("window/outcomes", outcomes_->keptHeight());
+  }
   QMainWindow::closeEvent(event);
 }
 

@@ -31,6 +31,7 @@ class NotesDock;
 class NoticeBar;
 class OutcomesDock;
 class ProjectorView;
+class QueueActions;
 class RecordingActions;
 class RouterActions;
 class RunBar;
@@ -129,6 +130,7 @@ class MainWindow : public QMainWindow {
   FileActions* files_;
   SourceStatus* source_status_;
   CompareActions* comparison_;
+  QueueActions* candidates_;
   CheckpointActions* checkpoints_;
   RecordingActions* recordings_;
   RouterActions* router_;

@@ -104,6 +104,8 @@ const char* file_kind_name(FileKind kind) {
       return "run config";
     case FileKind::lesson:
       return "lesson";
+    case FileKind::queue:
+      return "queue of candidates";
     case FileKind::text:
       return "text to train on";
   }
@@ -131,6 +133,7 @@ FileKind file_kind(const std::string& path) {
     throw std::runtime_error(path + ": " + problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;
   if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
+  if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
   if (begins_with_load_table(bytes, suffix == ".csv")) return FileKind::load_table;

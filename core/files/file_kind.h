@@ -17,6 +17,7 @@ enum class FileKind {
   tensors,       // .safetensors
   config,        // TOML: settings of a run
   lesson,        // TOML: a guided lesson
+  queue,         // .queue: candidates that train in groups, beside their recordings
   text,          // anything else, and folders: data to train on
 };
 const char* file_kind_name(FileKind kind);

@@ -1,11 +1,11 @@
-// libFuzzer over run configs and lessons: any text gives settings or problems; settings without a problem are written
-// and read back as the same settings, as a set-up link, too; any text is a link or is refused in a sentence. How to
-// run: tests/CMakeLists.txt.
+// libFuzzer over run configs, lessons, queues of candidates and set-up links: any text gives settings or problems;
+// settings without a problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
 #include "core/config/run_config.h"
 #include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
+#include "core/training/lab/queue_file.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
@@ -31,5 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(std::string_view(error.what()).ends_with('.'), "a refusal is a sentence");
   }
   parse_lesson(text, "fuzzed.toml");
+  try {
+    const QueueState queue = parse_queue(text);
+    require(queue.runs.size() > 1 && queue.steps > 0, "a queue has candidates and steps");
+  } catch (const std::runtime_error&) {
+  }
   return 0;
 }

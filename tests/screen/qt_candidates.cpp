@@ -5,15 +5,19 @@
 #include <QDirIterator>
 #include <QLabel>
 #include <QListWidget>
+#include <QMenu>
 #include <QPushButton>
 #include <QSpinBox>
 #include <QTableView>
 #include <algorithm>
 
+#include "app/actions/file_actions.h"
+#include "app/bars/notice_bar.h"
 #include "app/bars/outcomes_dock.h"
 #include "app/bars/outcomes_panel.h"
 #include "app/setup/compare_dialog.h"
 #include "core/telemetry/recording/recording.h"
+#include "core/training/lab/queue_file.h"
 #include "core/training/recorded_run.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
@@ -210,10 +214,87 @@ class CandidatesTest : public QObject {
     QTRY_COMPARE(panel->csv().count("waiting"), 0);
   }
 
+  void anotherWindowTakesUpWhatOneLeftUnfinished() {
+    leaveInSecondGroup("left");
+    const QString queue = filesNamed("*left-groups.queue").value(0), first = filesNamed("*left-groups-1*").value(0);
+    QVERIFY(!queue.isEmpty() && !first.isEmpty());
+    const QDateTime trained = QFileInfo(first).lastModified();
+
+    OpenWindow w(quick("later"));
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.files()->open({first});
+    QVERIFY(opened.wait(kWaitMs));
+    auto* notice = w.window.findChild<NoticeBar*>();
+    QVERIFY(notice->isVisible());
+    QVERIFY2(notice->text().contains("7 candidates that train in turn; trained so far: 1 of 3 groups"),
+             qPrintable(notice->text()));
+    QTest::mouseClick(notice->findChild<QToolButton*>("notice_action"), Qt::LeftButton);
+    QVERIFY(!notice->isVisible());
+    auto* dock = w.window.findChild<OutcomesDock*>();
+    QTRY_VERIFY_WITH_TIMEOUT(showsWords(dock, "All 3 groups are done"), kWaitMs);
+    auto* panel = dock->findChild<OutcomesPanel*>();
+    QTRY_COMPARE(panel->csv().count("waiting"), 0);
+    for (const Outcome& outcome : panel->outcomes()) QCOMPARE(outcome.figures.steps, 50);
+    QCOMPARE(QFileInfo(first).lastModified(), trained);
+
+    auto* menu = dock->findChild<QPushButton*>("queue_take_up")->menu();
+    emit menu->aboutToShow();
+    QVERIFY(std::ranges::any_of(menu->actions(), [](const QAction* each) {
+      return each->text().contains("left-groups: 3 of 3 groups done, 7 candidates, 50 steps");
+    }));
+  }
+
+  void aQueueOfOtherSettingsIsRefusedInWords() {
+    leaveInSecondGroup("other");
+    const QString path = filesNamed("*other-groups.queue").value(0);
+    QueueState state = load_queue(path.toStdString());
+    state.runs[1].optimizer.lr = 0.5;
+    save_queue(path.toStdString(), state);
+    OpenWindow w(quick("later"));
+    w.window.files()->open({path});
+    QTRY_VERIFY_WITH_TIMEOUT(w.complaint(), kWaitMs);
+    const QString why = w.complaint()->text();
+    QVERIFY2(why.contains("cannot be taken up"), qPrintable(why));
+    QVERIFY2(why.contains("other-groups-1.moescope is of another comparison"), qPrintable(why));
+    QVERIFY2(why.contains("optimizer.lr is 0.0021, not 0.5"), qPrintable(why));
+    QVERIFY(!w.window.findChild<OutcomesDock*>()->training());
+    w.complaint()->close();
+  }
+
+  void theDockLeavesTheWindowToThePanelsAndStaysAsHighAsItIsLeft() {
+    const auto dockOf = [](OpenWindow& w) {
+      QTest::keyClick(&w.window, Qt::Key_F8);
+      auto* dock = w.window.findChild<OutcomesDock*>();
+      if (!QTest::qWaitFor([&] { return dock->isVisible(); }, kWaitMs)) qFatal("no dock");
+      return dock;
+    };
+    {
+      OpenWindow w(quick("first"));
+      auto* dock = dockOf(w);
+      QTRY_VERIFY2(dock->height() <= w.window.height() / 3, qPrintable(QString::number(dock->height())));
+      w.window.resizeDocks({dock}, {300}, Qt::Vertical);
+      QTRY_COMPARE(dock->height(), 300);
+      w.window.close();
+    }
+    OpenWindow w(quick("second"));
+    auto* dock = dockOf(w);
+    QTRY_COMPARE(dock->height(), 300);
+  }
+
  private:
-  QStringList recordedGroups() const {
+  void leaveInSecondGroup(const char* name) {
+    OpenWindow w(quick(name));
+    CompareDialog* dialog = dialogWith(w, 7);
+    dialog->findChild<QSpinBox*>("group_steps")->setValue(50);
+    QTest::mouseClick(pushButton(dialog, "Train 7 candidates"), Qt::LeftButton);
+    const auto* words = w.window.findChild<OutcomesDock*>()->findChild<QLabel*>("queue_progress");
+    QTRY_VERIFY_WITH_TIMEOUT(words->text().startsWith("Group 2 of 3"), kWaitMs);
+  }
+
+  QStringList recordedGroups() const { return filesNamed("*tiny-groups-*.moescope"); }
+  QStringList filesNamed(const QString& pattern) const {
     QStringList paths;
-    QDirIterator files(home_.path(), {"*tiny-groups-*.moescope"}, QDir::Files, QDirIterator::Subdirectories);
+    QDirIterator files(home_.path(), {pattern}, QDir::Files, QDirIterator::Subdirectories);
     while (files.hasNext()) paths << files.next();
     paths.sort();
     return paths;

@@ -16,6 +16,7 @@
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
+#include "app/look/theme.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace.h"
@@ -116,6 +117,24 @@ class LessonTest : public QObject {
     // The number was not guessed, so it does not count.
     QVERIFY2(open.pageText().contains("predicted **2 of 2**"), qPrintable(open.pageText()));
     QCOMPARE(open.window.workspaces()->microscaling()->tensorLab()->tensorName(), QString("near-0.93"));
+  }
+
+  // The page has style sheets, which keep the palette of before where nothing is done about it.
+  void thePageFollowsTheTheme() {
+    applyTheme(Theme::dark);
+    OpenWindow open;
+    open.open("mx-block");
+    for (const Theme theme : {Theme::light, Theme::dark}) {
+      applyTheme(theme);
+      const QPalette wanted = themePalette(theme);
+      for (const QWidget* part : open.pane()->findChildren<QWidget*>()) {
+        if (!part->isVisible() || !part->styleSheet().isEmpty()) continue;
+        QCOMPARE(part->palette().color(QPalette::Active, QPalette::WindowText),
+                 wanted.color(QPalette::Active, QPalette::WindowText));
+      }
+      const QColor behind = open.pane()->grab().toImage().pixelColor(2, open.pane()->height() / 2);
+      QCOMPARE(behind, wanted.color(QPalette::Window));
+    }
   }
 
   void aTrainingLessonGoesToItsEndByKeyboard() {

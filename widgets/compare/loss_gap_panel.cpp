@@ -5,6 +5,7 @@
 
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/duration_text.h"
 
 namespace moescope {
 
@@ -132,6 +133,13 @@ const Conclusion& LossGapPanel::sharper(int run) const {
   return validation.twins > 0 && validation.half < steps.half ? validation : steps;
 }
 
+// ", about 40 s at the present speed"; empty: it is not known.
+QString LossGapPanel::timeUntil(std::int64_t steps) const {
+  if (steps == 0 || is_missing(seconds_per_step_)) return {};
+  return tr(", %1 at the present speed")
+      .arg(aboutDuration(static_cast<double>(seconds_per_step_) * static_cast<double>(steps)));
+}
+
 // "mxfp4: worse: loss gap ...; gradient 24 % off, ...".
 QString LossGapPanel::verdictOf(int run) const {
   const auto& histories = selection_->histories();
@@ -140,7 +148,7 @@ QString LossGapPanel::verdictOf(int run) const {
   QString text = inPrint(QString::fromStdString(found.text));
   const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
   if (text.startsWith(who)) text.remove(0, who.size() + 2);
-  text = text.toHtmlEscaped();
+  text = text.toHtmlEscaped() + timeUntil(found.lacking);
   const bool decided = found.verdict >= Verdict::equal;
   if (const auto colon = text.indexOf(QLatin1Char(':')); decided && colon > 0)
     text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
@@ -159,11 +167,11 @@ QString LossGapPanel::verdictOf(int run) const {
 }
 
 QString LossGapPanel::conclude() const {
+  QStringList lines;
   // No conclusion yet: says what to expect, if that is documented.
   if (const QStringList about = paragraphs(runs_->about());
       !about.isEmpty() && gaps_.conclusion(1).verdict == Verdict::too_short)
-    return tr("Too few steps to judge. ") + about.last().toHtmlEscaped();
-  QStringList lines;
+    lines << about.last().toHtmlEscaped();
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     if (!runs_->isNoiseTwin(run))
       lines << QStringLiteral("<b style='color:%1'>%2</b> %3")

@@ -24,6 +24,8 @@ class LossGapPanel : public Panel {
 
   // Whether another twin can be trained beside the open runs.
   void setRoomForTwin(bool room);
+  // Of a step of all open runs, as measured just now; kNoValue: they do not train, or not side by side.
+  void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
 
  signals:
   void twinRequested();  // one that shows what chance does
@@ -38,6 +40,7 @@ class LossGapPanel : public Panel {
   QString conclude() const;
   const Conclusion& sharper(int run) const;  // by all steps or by the validation loss
   QString verdictOf(int run) const;
+  QString timeUntil(std::int64_t steps) const;
   QString twinsText() const;
   void offerTwin();
 
@@ -48,6 +51,7 @@ class LossGapPanel : public Panel {
   QPushButton* add_twin_;
   QDoubleSpinBox *matters_, *epsilon_;
   bool room_for_twin_ = false;
+  float seconds_per_step_ = kNoValue;
 };
 
 }  // namespace moescope

@@ -92,6 +92,11 @@ std::string steps_text(StepRange range) {
   return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
 }
 
+// "12 of the 50 steps"
+std::string steps_so_far(std::int64_t steps) {
+  return std::to_string(steps) + " of the " + std::to_string(kLeastSteps) + " steps";
+}
+
 std::string against_what_matters(const Conclusion& c) {
   const float size = std::fabs(c.gap);
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
@@ -100,20 +105,40 @@ std::string against_what_matters(const Conclusion& c) {
   return ", " + matters + " not excluded";
 }
 
+// How much further chance moves a run than its twins, which have drifted less.
+double wider_by_drift(const Conclusion& c) {
+  constexpr float kLeast = 0.01f;               // of twins that are still beside run A
+  if (!(c.drift > c.drift_of_twins)) return 1;  // also where one is not known
+  return std::pow(static_cast<double>(c.drift) / static_cast<double>(std::max(c.drift_of_twins, kLeast)), 3);
+}
+
+// ", wider because ...", where that changed much.
+std::string drift_text(const Conclusion& c) {
+  if (c.twins == 0 || wider_by_drift(c) < 1.2) return {};
+  const auto percent = [](float share) { return std::to_string(std::lround(share * 100)) + " %"; };
+  return "; allowing for the noise twins' routing, which has drifted from run A's by " + percent(c.drift_of_twins) +
+         " of the tokens only, this run's by " + percent(c.drift);
+}
+
 std::string in_words(const GapTrack& run, const Conclusion& c) {
   const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
   const std::string loss = run.metric() == Metric::val_loss ? "validation loss gap " : "loss gap ";
   const std::string gap =
       loss + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + steps_text(c.steps);
-  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here";
+  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + drift_text(c);
   switch (c.verdict) {
     case Verdict::too_short:
-      return who + "fewer than " + std::to_string(kLeastSteps) + " steps in common, too few to judge";
+      if (c.lacking == 0) return who + "too few losses were measured to judge";
+      return who + steps_so_far(kLeastSteps - c.lacking) + " that a verdict takes; " + std::to_string(c.lacking) +
+             " more";
     case Verdict::lost:
       return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
     case Verdict::identical:
       return who + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
+      if (c.lacking > 0)
+        return who + gap + "; its noise twin has taken " + steps_so_far(kLeastSteps - c.lacking) +
+               " that a verdict takes; " + std::to_string(c.lacking) + " more";
       return who + gap + "; without a noise twin it is not known whether that is more than chance";
     case Verdict::equal:
       return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter";
@@ -127,11 +152,22 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
   return {};
 }
 
+StepRange common_steps(StepRange run, const GapTrack& twin) {
+  return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
+}
+
+// What the twin that is nearest to it lacks of kLeastSteps beside the run; 0: there is none, or one has them.
+std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t most = 0;
+  for (const GapTrack* twin : twins) most = std::max(most, common_steps(run, *twin).size());
+  return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
+}
+
 // The last half of the steps that the run and the twins took, those that are there for long enough.
 StepRange judged_steps(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
-    const StepRange both{std::max(run.first, twin->steps().first), std::min(run.last, twin->steps().last)};
+    const StepRange both = common_steps(run, *twin);
     if (both.size() >= kLeastSteps) last = std::max(last, both.last);
   }
   if (last >= 0) run.last = last;
@@ -143,6 +179,16 @@ Verdict verdict_of(const Conclusion& c) {
   if (c.gap - c.half > 0) return Verdict::worse;
   if (c.gap + c.half < 0) return Verdict::better;
   return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
+}
+
+// Mean over the steps at which flips were counted, and over the runs.
+float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  double sum = 0;
+  int known = 0;
+  for (const GapTrack* run : runs)
+    for (const float share : run->b()->values(Metric::flip_rate, kWholeRun, steps))
+      if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
+  return known ? static_cast<float>(sum / known) : kNoValue;
 }
 
 // Fills in gap, half and what follows from them; false: a batch without losses.
@@ -163,8 +209,9 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0) return true;
   const Chance chance = chance_of(equal);
+  const double deviation = chance.deviation * (same_start ? wider_by_drift(c) : 1);
   const auto half_of = [&](double runs) {
-    return static_cast<float>(student_95(chance.batches * (runs - 1)) * chance.deviation *
+    return static_cast<float>(student_95(chance.batches * (runs - 1)) * deviation *
                               std::sqrt(variances(runs, same_start)));
   };
   const float own = c.half;
@@ -185,11 +232,15 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   auto fitting = twins_for(run, twins, same_start);
   // Twins of another start differ by more than chaos: better than none.
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
+  const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(c.steps, fitting);
+  const GapTrack* const itself[] = {&run.track};
+  if (same_start) c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
   if (!measure(run.track, same_start, fitting, c)) return;
   const HistoryPtr& a = run.track.a();
   c.matters = static_cast<float>(matters) * a->series(run.track.metric(), kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
+  if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
 }
 
 }  // namespace
@@ -220,6 +271,7 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (c.steps.size() >= kLeastSteps) {
     judge(paired, twins, matters, c);
   }
+  if (c.verdict == Verdict::too_short) c.lacking = std::max<std::int64_t>(0, kLeastSteps - run.steps().size());
   c.text = in_words(run, c);
   return c;
 }

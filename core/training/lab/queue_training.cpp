@@ -1,5 +1,6 @@
 #include "core/training/lab/queue_training.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <stdexcept>
@@ -7,6 +8,7 @@
 
 #include "core/telemetry/recording/frame_sink.h"
 #include "core/training/lab/lock_step.h"
+#include "core/training/lab/queue_file.h"
 
 namespace moescope {
 namespace {
@@ -29,6 +31,21 @@ QueueTraining::QueueTraining(std::vector<RunConfig> runs, std::int64_t steps, st
     : steps_(steps), recording_(std::move(recording)), baseline_(std::move(baseline)) {
   for (std::vector<RunConfig>& group : candidate_groups(runs)) groups_.push_back({std::move(group)});
   finished_.resize(groups_.size());
+}
+
+std::unique_ptr<QueueTraining> QueueTraining::take_up(const std::string& recording,
+                                                      const std::function<bool(double)>& go_on) {
+  QueueState state = load_queue(queue_file_of(recording));
+  auto queue = std::make_unique<QueueTraining>(std::move(state.runs), state.steps, recording);
+  for (std::size_t g = 0; g < queue->groups_.size(); ++g) {
+    if (go_on && !go_on(static_cast<double>(g) / static_cast<double>(queue->groups_.size()))) return nullptr;
+    CandidateGroup& group = queue->groups_[g];
+    group.histories =
+        finished_group(path_of_group(recording, static_cast<int>(g) + 1), group.runs, state.steps, queue->baseline_);
+    queue->finished_[g] = !group.histories.empty();
+  }
+  queue->settle();
+  return queue;
 }
 
 QueueTraining::~QueueTraining() {
@@ -72,7 +89,31 @@ std::size_t QueueTraining::first_waiting() const {
   return place;
 }
 
+std::string QueueTraining::kernels() const {
+  const std::lock_guard lock(mutex_);
+  const auto done = std::ranges::find(finished_, true);
+  return done == finished_.end()
+             ? ""
+             : groups_[static_cast<std::size_t>(done - finished_.begin())].histories.front()->info().kernels;
+}
+
+// The training goes on without it.
+void QueueTraining::save() {
+  if (recording_.empty()) return;
+  QueueState state{{groups_.front().runs.front()}, steps_};
+  for (const CandidateGroup& group : groups_)
+    state.runs.insert(state.runs.end(), group.runs.begin() + 1, group.runs.end());
+  state.finished = static_cast<int>(std::ranges::count(finished_, true));
+  try {
+    save_queue(queue_file_of(recording_), state);
+  } catch (const std::runtime_error& problem) {
+    const std::lock_guard lock(mutex_);
+    status_.warning = std::string(problem.what()) + "; these candidates cannot be continued after a restart";
+  }
+}
+
 void QueueTraining::train_all() {
+  save();
   std::string error;
   for (std::size_t place = 0; place < groups_.size() && !cancelled_; ++place) {
     if (finished_[place]) continue;
@@ -82,14 +123,21 @@ void QueueTraining::train_all() {
     } catch (const std::exception& problem) {
       error = "group " + std::to_string(place + 1) + ": " + problem.what();
     }
-    const std::lock_guard lock(mutex_);
-    // Losses of half a group would stand beside those of whole ones.
-    if (!whole) groups_[place].histories.clear();
-    finished_[place] = whole;
+    {
+      const std::lock_guard lock(mutex_);
+      // Losses of half a group would stand beside those of whole ones.
+      if (!whole) groups_[place].histories.clear();
+      finished_[place] = whole;
+    }
     if (!whole) break;
+    save();
   }
   const std::lock_guard lock(mutex_);
   status_.error = std::move(error);
+  settle();
+}
+
+void QueueTraining::settle() {
   status_.running = false;
   status_.seconds_left = kNoValue;
   status_.step = 0;

@@ -13,6 +13,7 @@
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lab.h"
+#include "core/training/lab/queue_file.h"
 #include "core/training/lab/queue_training.h"
 #include "tests/support/lab_steps.h"
 
@@ -597,6 +598,80 @@ TEST(Queue, CancelKeepsFinishedGroupsAndStartContinues) {
   EXPECT_TRUE(queue.status().done) << queue.status().error;
   EXPECT_EQ(queue.groups()[0].histories[1], kept[0].histories[1]) << "not trained again";
   for (const Outcome& outcome : group_outcomes(queue.groups())) EXPECT_FALSE(outcome.waits);
+}
+
+TEST_F(LabFiles, QueueIsTakenUpByAnotherStart) {
+  const std::vector<RunConfig> runs = run_with_candidates(7);
+  const std::string recording = path("sweep.moescope");
+  {
+    QueueTraining queue(runs, 40, recording);
+    queue.start();
+    ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
+  }
+  EXPECT_EQ(queue_file_beside(path("sweep-2.moescope")), path("sweep.queue"));
+  EXPECT_EQ(load_queue(path("sweep.queue")).finished, 1);
+  const auto trained = fs::last_write_time(path("sweep-1.moescope"));
+
+  const auto queue = QueueTraining::take_up(recording);
+  EXPECT_FALSE(queue->status().done);
+  EXPECT_EQ(queue->status().group, 1);
+  EXPECT_DOUBLE_EQ(queue->status().share, 4.0 / 10);
+  EXPECT_EQ(queue->groups()[0].histories.size(), 4u);
+  EXPECT_TRUE(queue->groups()[1].histories.empty()) << "half a group does not compare";
+  queue->start();
+  ASSERT_TRUE(ended(*queue));
+  EXPECT_TRUE(queue->status().done) << queue->status().error;
+  EXPECT_EQ(fs::last_write_time(path("sweep-1.moescope")), trained) << "not trained again";
+
+  QueueTraining whole(runs, 40, "");
+  whole.start();
+  ASSERT_TRUE(ended(whole));
+  for (std::size_t g = 0; g < 3; ++g)
+    for (std::size_t i = 0; i < whole.groups()[g].runs.size(); ++i)
+      EXPECT_EQ(all_losses(*queue->groups()[g].histories[i]), all_losses(*whole.groups()[g].histories[i]));
+  EXPECT_TRUE(QueueTraining::take_up(recording)->status().done);
+  EXPECT_EQ(QueueTraining::take_up(recording, [](double) { return false; }), nullptr);
+}
+
+TEST_F(LabFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
+  const std::string recording = path("sweep.moescope");
+  {
+    QueueTraining queue(run_with_candidates(4), 5, recording);
+    queue.start();
+    ASSERT_TRUE(ended(queue));
+  }
+  const auto refusal = [&] {
+    try {
+      QueueTraining::take_up(recording);
+    } catch (const std::runtime_error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("none");
+  };
+  const QueueState state = load_queue(path("sweep.queue"));
+  EXPECT_EQ(refusal(), "none");
+  QueueState other = state;
+  other.runs[4].router.top_k = 1;
+  save_queue(path("sweep.queue"), other);
+  EXPECT_NE(refusal().find("sweep-2.moescope is of another comparison: in lr4 router.top_k is 2, not 1"),
+            std::string::npos)
+      << refusal();
+  other = state;
+  other.steps = 4;
+  save_queue(path("sweep.queue"), other);
+  EXPECT_NE(refusal().find("holds 5 steps, more than the 4 to train"), std::string::npos) << refusal();
+  other = state;
+  other.runs[2].name = other.runs[1].name;
+  save_queue(path("sweep.queue"), other);
+  EXPECT_NE(refusal().find("two of its runs are named lr1"), std::string::npos) << refusal();
+  fs::remove(path("sweep.queue"));
+  EXPECT_NE(refusal().find("sweep.queue"), std::string::npos) << refusal();
+  EXPECT_EQ(queue_file_beside(path("sweep-2.moescope")), "");
+  for (const char* json : {"", "[]", "{}", R"({"moescope_queue": 2, "steps": 4, "finished_groups": 0, "runs": []})",
+                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": [3, 4]})",
+                           R"({"moescope_queue": 1, "steps": 0, "finished_groups": 0, "runs": []})",
+                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": ["name = 'a'"]})"})
+    EXPECT_THROW(parse_queue(json), std::runtime_error) << json;
 }
 
 TEST(Queue, BaselineOfOtherBitsEndsItInWords) {

@@ -1,0 +1,151 @@
+#include "app/actions/queue_actions.h"
+
+#include <QAction>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenu>
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "app/actions/file_actions.h"
+#include "app/bars/notice_bar.h"
+#include "app/bars/outcomes_dock.h"
+#include "app/look/messages.h"
+#include "app/session/kernel_question.h"
+#include "app/session/progress_job.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "core/training/lab/queue_file.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+QueueActions::QueueActions(RunSession* session, Selection* selection, OutcomesDock* outcomes, NoticeBar* notice,
+                           FileActions* files, WorkspaceTabs* workspaces, Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      outcomes_(outcomes),
+      notice_(notice),
+      files_(files),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
+    const bool nothing_open = session_->histories().empty() && !session_->opening();
+    const bool replaced = session_->isRecording() && session_->path() == recording;  // by the group trained anew
+    if (replaced) files_->open({recording});
+    if (nothing_open) openCandidate(recording, run);
+  });
+  connect(outcomes_, &OutcomesDock::takeUpRequested, this, &QueueActions::takeUp);
+  connect(outcomes_, &OutcomesDock::openRequested, this, &QueueActions::openCandidate);
+  connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
+    if (session_->isRecording() && session_->path() == recording) openCandidate(recording, run);
+  });
+  connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
+  connect(outcomes_, &OutcomesDock::saved, messages_, &Messages::saySaved);
+  connect(files_, &FileActions::queueOpened, this, &QueueActions::takeUp);
+  connect(session_, &RunSession::opened, this, &QueueActions::chooseAskedRun);
+  connect(session_, &RunSession::opened, this, &QueueActions::offerQueueOfOpened);
+  // A recording that is still being written gets its runs with their first steps.
+  connect(session_, &RunSession::runsChanged, this, &QueueActions::chooseAskedRun);
+}
+
+void QueueActions::addActionsTo(QMenu* menu) {
+  QAction* outcomes = outcomes_->toggleViewAction();
+  outcomes->setText("&Outcomes of many candidates");
+  outcomes->setShortcut(Qt::Key_F8);
+  outcomes->setToolTip("Of candidates that train in groups: \"Compare with...\" takes up to sixteen");
+  menu->addAction(outcomes);
+}
+
+bool QueueActions::mayTrain() {
+  if (outcomes_->training())
+    messages_->warn("Candidates train already: cancel them under Outcomes (F8), or let them come to their end.");
+  return !outcomes_->training();
+}
+
+void QueueActions::train(std::unique_ptr<QueueTraining> queue) {
+  Lab* lab = session_->lab();
+  if (lab && !queue->status().done) lab->pause();  // it would take threads from them
+  outcomes_->start(std::move(queue));
+}
+
+void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
+  if (!mayTrain()) return;
+  // Those that show what chance does train first, so that the others get their verdicts as they come.
+  std::stable_partition(runs.begin() + 1, runs.end(),
+                        [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
+  messages_->warnOfErrors([&] {
+    const QString recording = newRecordingPath(QString::fromStdString(runs.front().name) + "-groups");
+    train(std::make_unique<QueueTraining>(std::move(runs), steps, recording.toStdString()));
+  });
+}
+
+void QueueActions::takeUp(QString queue_file) {
+  if (!mayTrain()) return;
+  if (queue_file.isEmpty())
+    queue_file = QFileDialog::getOpenFileName(messages_->window(), "Take up candidates", recordingsFolder(),
+                                              "Queues of candidates (*.queue)");
+  if (queue_file.isEmpty()) return;
+  const std::string recording = recording_of_queue(queue_file.toStdString());
+  const auto queue = std::make_shared<std::unique_ptr<QueueTraining>>();
+  auto* job = new ProgressJob("Reading what was trained of " + QFileInfo(queue_file).completeBaseName(),
+                              messages_->window(), [=](const std::function<bool(double)>& progress) {
+                                *queue = QueueTraining::take_up(recording, progress);
+                                return *queue != nullptr;
+                              });
+  connect(job, &ProgressJob::failed, messages_,
+          [this](const QString& why) { messages_->warn("These candidates cannot be taken up: " + why); });
+  connect(job, &ProgressJob::workDone, this, [=, this] {
+    const auto go_on = [=, this] {
+      if (*queue && mayTrain()) train(std::move(*queue));
+    };
+    const QString first = QString::fromStdString(path_of_group(recording, 1));
+    (*queue)->status().done ? go_on() : withKernelsAsked(messages_->window(), (*queue)->kernels(), {first}, go_on);
+  });
+}
+
+// What was opened may be a group of candidates that have not all been trained.
+void QueueActions::offerQueueOfOpened() {
+  if (session_->isLive() || session_->paths().size() != 1) return;
+  const QString path = session_->path();
+  const QString queue = QString::fromStdString(queue_file_beside(path.toStdString()));
+  if (queue.isEmpty() || queue == QString::fromStdString(queue_file_of(outcomes_->recording().toStdString()))) return;
+  try {
+    const QueueState state = load_queue(queue.toStdString());
+    const auto groups = static_cast<int>(candidate_groups(state.runs).size());
+    const bool done = state.finished >= groups;
+    const QString text = QString("A group of %1 candidates that train in turn; trained so far: %2 of %3 groups.")
+                             .arg(state.runs.size() - 1)
+                             .arg(state.finished)
+                             .arg(groups);
+    const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
+    notice_->offer(before + text, done ? "Show their outcomes" : "Train the others", [this, queue] { takeUp(queue); });
+  } catch (const std::runtime_error&) {
+    return;  // the recording is whole without it
+  }
+}
+
+void QueueActions::openCandidate(const QString& recording, const QString& run) {
+  asked_recording_ = recording;
+  asked_run_ = run;
+  if (session_->path() == recording && session_->isRecording()) return chooseAskedRun();
+  files_->open({recording});
+}
+
+void QueueActions::chooseAskedRun() {
+  if (asked_run_.isEmpty() || session_->path() != asked_recording_) return;
+  const auto& histories = session_->histories();
+  for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
+    if (QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name) != asked_run_) continue;
+    selection_->setRun(place);
+    workspaces_->bringUp(workspaces_->compare());
+    asked_run_.clear();
+    return;
+  }
+}
+
+}  // namespace moescope

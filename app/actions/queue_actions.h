@@ -1,0 +1,54 @@
+// Candidates that are more than can train beside run A: they train in groups under Outcomes. Those that an earlier
+// start of the program did not finish are taken up where it ended.
+#pragma once
+
+#include <QObject>
+#include <memory>
+#include <vector>
+
+#include "core/config/run_config.h"
+
+class QMenu;
+
+namespace moescope {
+
+class FileActions;
+class Messages;
+class NoticeBar;
+class OutcomesDock;
+class QueueTraining;
+class RunSession;
+class Selection;
+class WorkspaceTabs;
+
+class QueueActions : public QObject {
+  Q_OBJECT
+
+ public:
+  QueueActions(RunSession* session, Selection* selection, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files,
+               WorkspaceTabs* workspaces, Messages* messages);
+
+  void addActionsTo(QMenu* menu);
+  // Run A and its candidates, each for so many steps; what trains in the window pauses.
+  void start(std::vector<RunConfig> runs, qint64 steps);
+  // Reads which groups are trained, and trains the others. Empty: asks for the file.
+  void takeUp(QString queue_file);
+
+ private:
+  bool mayTrain();  // false: others do, and the person was told
+  void train(std::unique_ptr<QueueTraining> queue);
+  void offerQueueOfOpened();
+  void openCandidate(const QString& recording, const QString& run);
+  void chooseAskedRun();
+
+  RunSession* session_;
+  Selection* selection_;
+  OutcomesDock* outcomes_;
+  NoticeBar* notice_;
+  FileActions* files_;
+  WorkspaceTabs* workspaces_;
+  Messages* messages_;
+  QString asked_recording_, asked_run_;  // that is being opened
+};
+
+}  // namespace moescope

@@ -1,0 +1,164 @@
+#include "core/training/lab/queue_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+
+#include "core/config/candidates.h"
+#include "core/io/input_file.h"
+#include "core/io/json_text.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/recording/recording.h"
+#include "core/training/lab/lock_step.h"
+#include "core/training/recorded_run.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kQueueFormat = 1;
+constexpr std::uint64_t kMostQueueBytes = std::uint64_t{4} << 20;  // a config with its comments has 20 kB
+constexpr const char *kFormatKey = "moescope_queue", *kStepsKey = "steps", *kFinishedKey = "finished_groups",
+                     *kRunsKey = "runs";
+constexpr std::int64_t kMostQueueSteps = 1'000'000'000'000;
+
+[[noreturn]] void refuse_queue(const std::string& why) {
+  throw std::runtime_error("is no queue of candidates that can be taken up: " + why);
+}
+
+const nlohmann::json& entry_of(const nlohmann::json& file, const char* key) {
+  const auto found = file.find(key);
+  if (found == file.end()) refuse_queue(std::string("it has no ") + key);
+  return *found;
+}
+
+std::int64_t whole_number(const nlohmann::json& file, const char* key, std::int64_t least, std::int64_t most) {
+  const nlohmann::json& entry = entry_of(file, key);
+  const bool whole = entry.is_number_integer();
+  if (!whole || entry.get<std::int64_t>() < least || entry.get<std::int64_t>() > most)
+    refuse_queue(std::string(key) + " is no whole number from " + std::to_string(least) + " to " +
+                 std::to_string(most));
+  return entry.get<std::int64_t>();
+}
+
+RunConfig config_from(const nlohmann::json& entry, std::size_t place) {
+  const std::string which = "run " + std::to_string(place + 1);
+  if (!entry.is_string()) refuse_queue(which + " is no text");
+  ParsedConfig parsed = parse_config(entry.get_ref<const std::string&>(), which);
+  if (!parsed.problems.empty()) refuse_queue(parsed.problems.front().text());
+  return std::move(parsed.config);
+}
+
+void require_one_queue(const std::vector<RunConfig>& runs) {
+  if (runs.size() < 2 || runs.size() > 1 + kMaxCandidates)
+    refuse_queue("it holds " + std::to_string(runs.size()) + " runs, not run A and 1 to " +
+                 std::to_string(kMaxCandidates) + " candidates");
+  std::set<std::string> names;
+  for (const RunConfig& run : runs) {
+    if (!names.insert(run.name).second) refuse_queue("two of its runs are named " + run.name);
+    if (const std::string problem = lock_step_problem(runs.front(), run); !problem.empty()) refuse_queue(problem);
+  }
+}
+
+void require_same_runs(const std::string& path, const std::vector<RunInfo>& recorded, std::span<const RunConfig> runs) {
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error(path + " is of another comparison: " + why);
+  };
+  if (recorded.size() != runs.size())
+    fail("it holds " + std::to_string(recorded.size()) + " runs, not " + std::to_string(runs.size()));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunConfig config = recorded_config(recorded[i]);
+    if (config.name != runs[i].name) fail("it holds " + config.name + ", not " + runs[i].name);
+    for (const ConfigDifference& found : difference(config, runs[i]))
+      fail("in " + config.name + ' ' + found.key + " is " + found.a + ", not " + found.b);
+  }
+}
+
+// A run whose loss was lost ended there.
+bool has_ended(const History& run, std::int64_t steps) {
+  const StepRange taken = run.steps();
+  if (taken.empty()) return steps == 0;
+  return taken.last + 1 >= steps || !std::isfinite(run.value_at(Metric::ce_loss, kWholeRun, taken.last));
+}
+
+}  // namespace
+
+std::string queue_file_of(const std::string& recording) {
+  return fs::path(recording).replace_extension(kQueueSuffix).string();
+}
+
+std::string recording_of_queue(const std::string& queue_file) {
+  return fs::path(queue_file).replace_extension(".moescope").string();
+}
+
+std::string queue_file_beside(const std::string& group_recording) {
+  const fs::path path(group_recording);
+  const std::string stem = path.stem().string();
+  const std::size_t dash = stem.rfind('-');
+  const std::string number = dash == std::string::npos ? "" : stem.substr(dash + 1);
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) return {};
+  const std::string queue = (path.parent_path() / (stem.substr(0, dash) + kQueueSuffix)).string();
+  return fs::is_regular_file(queue) ? queue : std::string();
+}
+
+QueueState parse_queue(std::string_view json) {
+  nlohmann::json file;
+  try {
+    file = parse_json(json);
+  } catch (const BadJson& problem) {
+    refuse_queue(problem.what());
+  }
+  if (!file.is_object()) refuse_queue("it is no JSON object");
+  if (const auto format = whole_number(file, kFormatKey, 0, kMostQueueSteps); format != kQueueFormat)
+    refuse_queue("it is of format " + std::to_string(format) + ", and this program reads format " +
+                 std::to_string(kQueueFormat));
+  QueueState state;
+  state.steps = whole_number(file, kStepsKey, 1, kMostQueueSteps);
+  state.finished = static_cast<int>(whole_number(file, kFinishedKey, 0, kMaxCandidates));
+  const nlohmann::json& runs = entry_of(file, kRunsKey);
+  if (!runs.is_array()) refuse_queue("its runs are no list");
+  for (const nlohmann::json& run : runs) state.runs.push_back(config_from(run, state.runs.size()));
+  require_one_queue(state.runs);
+  return state;
+}
+
+QueueState load_queue(const std::string& path) {
+  const std::string text = read_file(path, kMostQueueBytes, "queue of candidates");
+  try {
+    return parse_queue(text);
+  } catch (const std::runtime_error& problem) {
+    throw std::runtime_error(path + ": " + problem.what());
+  }
+}
+
+void save_queue(const std::string& path, const QueueState& state) {
+  nlohmann::ordered_json file{{kFormatKey, kQueueFormat}, {kStepsKey, state.steps}, {kFinishedKey, state.finished}};
+  for (const RunConfig& run : state.runs) file[kRunsKey].push_back(to_toml(run));
+  write_whole_file(path, file.dump(1) + '\n');
+}
+
+std::vector<HistoryPtr> finished_group(const std::string& path, std::span<const RunConfig> runs, std::int64_t steps,
+                                       Baseline& baseline) {
+  if (!fs::exists(path)) return {};
+  const RecordingReader recording(path);
+  if (recording.runs().empty()) return {};
+  require_same_runs(path, recording.runs(), runs);
+  std::vector<HistoryPtr> histories;
+  for (const RunInfo& info : recording.runs()) {
+    histories.push_back(recording.load(info.run, {}, kQueueArrayBytes));
+    if (!has_ended(*histories.back(), steps)) return {};
+  }
+  if (histories.front()->steps().last >= steps)
+    throw std::runtime_error(path + " holds " + std::to_string(histories.front()->steps().last + 1) +
+                             " steps, more than the " + std::to_string(steps) + " to train");
+  recording.read(recording.runs().front().run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double) {
+    baseline.check(*frame);
+    return true;
+  });
+  return histories;
+}
+
+}  // namespace moescope
