@@ -90,11 +90,12 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
                     {"window", info.window},
                     {"layers", info.moe_layers}};
   run["findings"] = findings_of(history, range, part_of(tick, 0, 0.4));
-  // A seventh each for matrices and operands, and all that they leave for what has a value at every step.
-  const std::size_t part = bytes / 7;
-  run["matrices"] = matrices_of(*history, range, most_points, part, part_of(tick, 0.4, 0.55));
-  run["operands"] = operands_of(*history, range, most_points, part, part_of(tick, 0.55, 0.8));
-  const std::size_t taken = (run["matrices"].is_null() ? 0 : part) + (run["operands"].is_null() ? 0 : part);
+  // What these two leave goes to what has a value at every step.
+  const std::size_t for_matrices = bytes / 7, for_operands = bytes / 8;
+  run["matrices"] = matrices_of(*history, range, most_points, for_matrices, part_of(tick, 0.4, 0.55));
+  run["operands"] = operands_of(*history, range, most_points, for_operands, part_of(tick, 0.55, 0.8));
+  const std::size_t taken =
+      (run["matrices"].is_null() ? 0 : for_matrices) + (run["operands"].is_null() ? 0 : for_operands);
   const int points = points_of(*history, range, bytes - taken, most_points);
   run["edges"] = slice_edges(range, points);
   run["loss"] = scalar_of_run(*history, Metric::ce_loss, range, points);
