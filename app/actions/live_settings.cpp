@@ -2,6 +2,7 @@
 
 #include <QUndoCommand>
 #include <QUndoStack>
+#include <vector>
 
 #include "app/bars/actions_dock.h"
 #include "app/bars/live_bar.h"
@@ -41,6 +42,39 @@ class LiveChangeCommand : public QUndoCommand {
   int run_;
   std::string key_;
   ConfigValue from_, to_;
+};
+
+// A setting that stands for others. Undo brings each of those back, with a marker of its own.
+class RecipeCommand : public QUndoCommand {
+ public:
+  RecipeCommand(RunSession* session, int run, const ConfigField& field, const RunConfig& before, ConfigValue to)
+      : session_(session), run_(run), key_(field.key), to_(std::move(to)) {
+    RunConfig after = before;
+    field.set(after, to_);
+    for (const ConfigDifference& changed : difference(before, after))
+      before_.push_back({.run = run, .key = changed.key, .value = find_field(changed.key)->get(before)});
+    setText(QString("%1 to %2").arg(QString::fromStdString(key_), QString::fromStdString(to_string(to_))));
+  }
+
+  // One may be allowed only once another is back.
+  void undo() override {
+    std::vector<LiveChange> left = before_;
+    for (std::size_t refused = left.size() + 1; !left.empty() && left.size() < refused;) {
+      refused = left.size();
+      std::erase_if(left, [this](const LiveChange& change) { return session_->change(change).isEmpty(); });
+    }
+    if (!left.empty()) setObsolete(true);
+  }
+  void redo() override {
+    if (!session_->change({.run = run_, .key = key_, .value = to_}).isEmpty()) setObsolete(true);
+  }
+
+ private:
+  RunSession* session_;
+  int run_;
+  std::string key_;
+  ConfigValue to_;
+  std::vector<LiveChange> before_;
 };
 
 class PlacementCommand : public QUndoCommand {
@@ -111,14 +145,18 @@ void LiveSettings::change(int place, const QString& key, const ConfigValue& valu
   RunConfig wanted = session_->config(place);
   const ConfigValue before = field->get(wanted);
   if (before == value) return;
+  const RunConfig now = wanted;
   field->set(wanted, value);
+  if (difference(now, wanted).empty()) return;  // "own", which changes nothing
   if (const auto problems = validate(wanted); !problems.empty()) {
     const QString problem = QString::fromStdString(problems.front().message);
     bar_->showProblem(problem);
     dock_->showProblem(problem);
     return;
   }
-  undo_->push(new LiveChangeCommand(session_, session_->runAt(place), *field, before, value));
+  const int run = session_->runAt(place);
+  if (field->derived) return undo_->push(new RecipeCommand(session_, run, *field, now, value));
+  undo_->push(new LiveChangeCommand(session_, run, *field, before, value));
 }
 
 void LiveSettings::focus(const QString& key) {

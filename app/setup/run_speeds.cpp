@@ -21,7 +21,7 @@ constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the wo
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
-    if (field.key.starts_with("precision.") || field.key == "optimizer.name")
+    if ((field.key.starts_with("precision.") && !field.derived) || field.key == "optimizer.name")
       formats << QString::fromStdString(to_string(field.get(config)));
   return formats.join(' ');
 }

@@ -14,7 +14,9 @@
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
+#include "core/config/published_recipes.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/type_scale.h"
 
@@ -83,8 +85,13 @@ QWidget* SetupForm::makeTop() {
   presets_->setToolTip("Fill the form with a preset; training goes on until you start a new run");
   presets_->addItem("Preset...");
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
+  presets_->insertSeparator(presets_->count());
+  presets_->addItem("Real models side by side...");
   connect(presets_, &QComboBox::activated, this, [this](int index) {
-    if (index > 0) emit presetRequested(presets_->itemText(index));
+    if (index == presets_->count() - 1)
+      comparePresets();
+    else if (index > 0)
+      emit presetRequested(presets_->itemText(index));
     presets_->setCurrentIndex(0);
   });
   auto* open = new QPushButton("Open...");
@@ -98,6 +105,12 @@ QWidget* SetupForm::makeTop() {
   row->addWidget(open);
   row->addWidget(filter_, 1);
   return top;
+}
+
+void SetupForm::comparePresets() {
+  auto* dialog = new ModelPresetsDialog("Fill the form with %1", window());
+  connect(dialog, &ModelPresetsDialog::chosen, this, &SetupForm::presetRequested);
+  dialog->show();
 }
 
 QWidget* SetupForm::makeFields() {
@@ -241,9 +254,10 @@ void SetupForm::setOpenRun(const RunConfig* config) {
     for (const auto& [key, row] : rows_) {
       const ConfigField& field = row.editor->field();
       const ConfigValue value = field.get(*config);
-      if (!field.live || field.get(draft_) == value) continue;
+      if (!field.live || field.derived || field.get(draft_) == value) continue;
       field.set(draft_, value);
       row.editor->setValue(value);
+      showDerived(field);
     }
   }
   revert_->setEnabled(has_open_run_);
@@ -270,8 +284,22 @@ bool SetupForm::showField(const std::string& key) {
 
 void SetupForm::onEdited(const std::string& key) {
   const FieldEditor* editor = rows_[key].editor;
-  if (!goesLive(editor->field()) && editor->problem().isEmpty()) editor->field().set(draft_, *editor->value());
+  if (!goesLive(editor->field()) && editor->problem().isEmpty()) {
+    editor->field().set(draft_, *editor->value());
+    showDerived(editor->field());
+  }
+  if (editor->field().derived) explain(editor->field());
   check();
+}
+
+// What the edited setting stands for, or what stands for it.
+void SetupForm::showDerived(const ConfigField& edited) {
+  for (const auto& [key, row] : rows_) {
+    const ConfigField& field = row.editor->field();
+    const bool concerned = edited.derived != field.derived && field.group == edited.group;
+    if (concerned && row.editor->problem().isEmpty() && *row.editor->value() != field.get(draft_))
+      row.editor->setValue(field.get(draft_));
+  }
 }
 
 void SetupForm::onCommitted(const std::string& key) {
@@ -287,9 +315,9 @@ void SetupForm::check() {
   std::vector<ConfigProblem> own;
   for (const auto& [key, row] : rows_) {
     const QString problem = row.editor->problem();
-    if (problem.isEmpty())
+    if (problem.isEmpty() && !row.editor->field().derived)
       row.editor->field().set(shown, *row.editor->value());
-    else
+    else if (!problem.isEmpty())
       own.push_back({.file = {}, .line = 0, .key = key, .message = problem.toStdString()});
   }
   problems_ = own;
@@ -384,9 +412,12 @@ void SetupForm::filter(const QString& text) {
 }
 
 void SetupForm::explain(const ConfigField& field) {
+  // A setting that stands for others is explained by what it stands for now.
+  const std::string recipe = field.derived ? published_recipe_about(to_string(field.get(draft_))) : "";
+  const std::string& help = recipe.empty() ? field.help : recipe;
   explanation_->setText(
       cardInPrint(QString("<b>%1</b>: %2 <i>Allowed: %3.</i>")
-                      .arg(QString::fromStdString(field.key), QString::fromStdString(field.help).toHtmlEscaped(),
+                      .arg(QString::fromStdString(field.key), QString::fromStdString(help).toHtmlEscaped(),
                            rangeText(field).toHtmlEscaped())));
 }
 

@@ -63,12 +63,14 @@ class SetupForm : public QWidget {
     std::vector<std::string> keys;
   };
   QWidget* makeTop();
+  void comparePresets();
   QWidget* makeFields();
   QWidget* makeBottom();
   void addGroup(QVBoxLayout* column, const std::string& title);
   void addRow(QGridLayout* grid, const ConfigField& field);
   void offerTwinsOf(const Row& row);
   void onEdited(const std::string& key);
+  void showDerived(const ConfigField& edited);
   void onCommitted(const std::string& key);
   void check();
   void offerUsed(const RunConfig& shown);  // the settings that it reads

@@ -26,7 +26,16 @@ std::int64_t attention_linear_parameters(const ModelShape& s) {
 }
 
 std::int64_t expert_parameters(const ModelShape& s) {
-  return 3 * s.dim * s.moe_inter;
+  return 3 * s.row_dim() * s.moe_inter;
+}
+
+std::int64_t shared_parameters(const ModelShape& s) {
+  return s.n_shared_experts * 3 * s.dim * s.moe_inter;
+}
+
+// To latent rows and back.
+std::int64_t latent_parameters(const ModelShape& s) {
+  return 2 * s.dim * s.latent_dim;
 }
 
 }  // namespace
@@ -51,12 +60,12 @@ const ModelShape& model_shape(std::string_view name) {
 ParameterCounts parameter_counts(const ModelShape& s) {
   const std::int64_t embedding = s.vocab * s.dim;
   const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
-  const std::int64_t router = s.dim * s.n_experts;
+  const std::int64_t every = s.dim * s.n_experts + shared_parameters(s) + latent_parameters(s);  // token meets these
   ParameterCounts counts;
   counts.dense = 2 * embedding + s.n_layers * (attention_linear_parameters(s) + layer_norms) + s.dim +
                  s.n_dense_layers * 3 * s.dim * s.dense_inter;
-  counts.total = counts.dense + s.n_moe_layers() * (router + (s.n_experts + s.n_shared_experts) * expert_parameters(s));
-  counts.active = counts.dense + s.n_moe_layers() * (router + (s.top_k + s.n_shared_experts) * expert_parameters(s));
+  counts.total = counts.dense + s.n_moe_layers() * (every + s.n_experts * expert_parameters(s));
+  counts.active = counts.dense + s.n_moe_layers() * (every + s.top_k * expert_parameters(s));
   counts.active_without_embedding = counts.active - embedding;
   return counts;
 }
@@ -71,7 +80,8 @@ ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {
   const auto of = [](std::int64_t parameters) { return 2.0 * static_cast<double>(parameters); };
   ForwardFlops flops;
   flops.routed_experts = of(s.n_moe_layers() * s.top_k * expert_parameters(s));
-  flops.shared_experts = of(s.n_moe_layers() * s.n_shared_experts * expert_parameters(s));
+  flops.shared_experts = of(s.n_moe_layers() * shared_parameters(s));
+  flops.latent_projections = of(s.n_moe_layers() * latent_parameters(s));
   flops.attention_linears = of(s.n_layers * attention_linear_parameters(s));
   flops.dense_ffn = of(s.n_dense_layers * 3 * s.dim * s.dense_inter);
   flops.router = of(s.n_moe_layers() * s.dim * s.n_experts);

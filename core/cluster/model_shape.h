@@ -18,7 +18,9 @@ struct ModelShape {
   std::int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   std::int64_t dense_inter, moe_inter, n_experts, top_k, n_shared_experts;
   std::int64_t n_groups, limited_groups;  // 0: no group-limited routing
+  std::int64_t latent_dim = 0;            // of the rows of routed experts; 0: dim
 
+  std::int64_t row_dim() const { return latent_dim ? latent_dim : dim; }  // of what the all-to-all sends
   std::int64_t n_moe_layers() const { return n_layers - n_dense_layers; }
 };
 
@@ -41,7 +43,7 @@ double training_flops_per_token(const ModelShape& shape, std::int64_t seq);
 
 // What the hardware does per token in one forward pass. Attention is causal: half of the pairs.
 struct ForwardFlops {
-  double routed_experts, shared_experts, attention_linears, dense_ffn, router, head, attention;
+  double routed_experts, shared_experts, latent_projections, attention_linears, dense_ffn, router, head, attention;
 };
 ForwardFlops forward_flops(const ModelShape& shape, std::int64_t seq);
 

@@ -127,8 +127,9 @@ class Parts {
   void add_other_gemms(const ForwardFlops& flops, const PassCounts& passes) {
     const double rate = sustained(hw_, hw_.gemm_bf16);
     const auto ms = [&](double forward, double times) { return compute_ms(forward * times, rate); };
-    const double others = flops.shared_experts + flops.attention_linears + flops.dense_ffn + flops.router;
-    by_where_[kMoeLayer] += ms(flops.shared_experts + flops.router, passes.gemm);
+    const double moe = flops.shared_experts + flops.latent_projections + flops.router;
+    const double others = moe + flops.attention_linears + flops.dense_ffn;
+    by_where_[kMoeLayer] += ms(moe, passes.gemm);
     by_where_[kDenseLayer] += ms(flops.dense_ffn, passes.gemm);
     by_where_[kAnyLayer] += ms(flops.attention_linears, passes.gemm);
     by_where_[kHead] += ms(flops.head, passes.head);
@@ -142,7 +143,8 @@ class Parts {
     const bool standard = c_.way == AllToAll::standard;
     const auto ops = all_to_all_ops(c_.payload, c_.recompute == Recompute::full);
     double bytes_per_copy = 0;
-    for (const AllToAllOp& op : ops) bytes_per_copy += static_cast<double>(bytes_per_token(op.payload, c_.shape.dim));
+    for (const AllToAllOp& op : ops)
+      bytes_per_copy += static_cast<double>(bytes_per_token(op.payload, c_.shape.row_dim()));
     const double layers = static_cast<double>(c_.shape.n_moe_layers());
     const double per_copy = bytes_per_copy * layers * time_.duplication;
     time_.network_bytes = per_copy * c_.traffic.network;

@@ -45,7 +45,7 @@ class Layer {
   }
 
   void exchange(RankActivity activity, const AllToAllOp& op, bool backward) {
-    const auto bytes = static_cast<double>(bytes_per_token(op.payload, c_.shape.dim));
+    const auto bytes = static_cast<double>(bytes_per_token(op.payload, c_.shape.row_dim()));
     double end = 0;
     for (std::size_t r = 0; r < loads_.size(); ++r) {
       const double network = loads_[r].network_copies * bytes / (rates_.network_GBps * 1e3);

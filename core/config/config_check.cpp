@@ -223,6 +223,21 @@ void check_quantiles(const RunConfig& c, Rules& found) {
          rule + ", but all " + std::to_string(c.model.n_experts) + " experts are chosen: lower top_k, or choose sign"});
 }
 
+void check_expert_parts(const RunConfig& c, Rules& found) {
+  const ModelConfig& m = c.model;
+  if (m.shared_expert_gate && m.n_shared == 0)
+    found.push_back({{"model.shared_expert_gate", "model.n_shared"},
+                     "shared_expert_gate is on, but there is no shared expert: choose n_shared 1 or more, or no gate"});
+  if (m.latent_norm && m.latent_dim == 0)
+    found.push_back({{"model.latent_norm", "model.latent_dim"},
+                     "latent_norm is on, but experts are not latent: choose a latent_dim, for example " +
+                         std::to_string(m.dim / 2) + ", or no norm"});
+  if (m.latent_dim > m.dim)
+    found.push_back({{"model.latent_dim", "model.dim"},
+                     "latent_dim is " + std::to_string(m.latent_dim) + ", wider than the model: choose 0 to " +
+                         std::to_string(m.dim)});
+}
+
 void check_dropping(const RunConfig& c, Rules& found) {
   if (c.router.token_drop != TokenDrop::none && c.router.capacity_factor == 0)
     found.push_back({{"router.token_drop", "router.capacity_factor"},
@@ -312,6 +327,10 @@ void check_blocks(const char* key, Recipe recipe, const char* size_key, int size
                        std::to_string(block) + ", or another " + key});
 }
 
+void check_expert_rows(const char* key, Recipe recipe, const ModelConfig& model, Rules& found) {
+  check_blocks(key, recipe, model.latent_dim > 0 ? "model.latent_dim" : "model.dim", model.row_dim(), found);
+}
+
 // Feed-forward units must fill the blocks of any operand's recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   constexpr auto kKey = "precision.operands";
@@ -321,7 +340,10 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
                          std::to_string(c.model.n_layers - 1) + ": choose one of these"});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
-  check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);
+  if (operand.gemm_class == GemmClass::experts)
+    check_expert_rows(kKey, operand.recipe, c.model, found);
+  else
+    check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);
   if (dense)
     check_blocks(kKey, operand.recipe, "model.dense_inter", c.model.dense_inter, found);
   else
@@ -344,8 +366,13 @@ void check_precision(const RunConfig& c, Rules& found) {
     found.push_back({{"precision.nvfp4_four_over_six", "precision.nvfp4_rule"},
                      "nvfp4_four_over_six chooses between two scales of TransformerEngine: choose nvfp4_rule "
                      "transformer_engine, or off"});
+  if (p.layers_at_start_in_bf16 + p.layers_at_end_in_bf16 > c.model.n_layers)
+    found.push_back({{"precision.layers_at_end_in_bf16", "precision.layers_at_start_in_bf16", "model.n_layers"},
+                     std::to_string(p.layers_at_start_in_bf16) + " layers at the start and " +
+                         std::to_string(p.layers_at_end_in_bf16) + " at the end are in BF16, but there are only " +
+                         std::to_string(c.model.n_layers) + ": choose fewer"});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
-  check_blocks("precision.experts", p.experts, "model.dim", c.model.dim, found);
+  check_expert_rows("precision.experts", p.experts, c.model, found);
   check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);
   if (any_moe && c.model.n_shared > 0) {
     check_blocks("precision.shared_experts", p.shared_experts, "model.dim", c.model.dim, found);
@@ -375,10 +402,12 @@ double parameter_count(const RunConfig& c) {
   const ModelConfig& m = c.model;
   const double d = m.dim, moe_layers = std::max(0.0, double(m.n_layers) - m.n_dense_layers);
   const double dense_layers = m.n_layers - moe_layers;
-  const double expert = 3.0 * d * m.moe_inter;
+  const double shared = 3.0 * d * m.moe_inter, expert = 3.0 * m.row_dim() * m.moe_inter;
+  const double latent = m.latent_dim > 0 ? (2 * d + (m.latent_norm ? 1 : 0)) * m.latent_dim : 0;
   return 2.0 * m.vocab * d + d + m.n_layers * (attention_weights(m) + 2 * d + m.q_lora_rank + m.kv_lora_rank) +
          dense_layers * 3.0 * d * m.dense_inter +
-         moe_layers * ((double(m.n_experts) + m.n_shared) * expert + d * m.n_experts);
+         moe_layers *
+             (m.n_experts * expert + m.n_shared * shared + d * m.n_experts + latent + (m.shared_expert_gate ? d : 0));
 }
 
 double memory_estimate(const RunConfig& c) {
@@ -388,7 +417,8 @@ double memory_estimate(const RunConfig& c) {
                dense_layers = m.n_layers - moe_layers;
   const double head = 2.0 * (double(m.qk_nope_head_dim) + m.qk_rope_head_dim + m.v_head_dim);
   const double attention = 4 * d + m.n_heads * (head + c.data.seq) + m.q_lora_rank + m.kv_lora_rank;
-  const double moe = c.router.top_k * (2 * d + 4.0 * m.moe_inter) + 4.0 * m.n_shared * m.moe_inter + 2.0 * m.n_experts;
+  const double moe = c.router.top_k * (2.0 * m.row_dim() + 4.0 * m.moe_inter) + 4.0 * m.n_shared * m.moe_inter +
+                     2.0 * m.n_experts + 3.0 * m.latent_dim + (m.shared_expert_gate ? d : 0);
   const double saved = m.n_layers * attention + dense_layers * 4.0 * m.dense_inter + moe_layers * moe + 2.0 * m.vocab;
   return 16 * parameter_count(c) + 4 * tokens * saved + muon_scratch(c);
 }
@@ -396,6 +426,7 @@ double memory_estimate(const RunConfig& c) {
 std::vector<RuleViolation> rule_violations(const RunConfig& config) {
   Rules found;
   check_layers(config, found);
+  check_expert_parts(config, found);
   check_router(config, found);
   check_interventions(config, found);
   check_ranks(config, found);

@@ -1,6 +1,7 @@
 // In which settings two runs differ.
 #include <cctype>
 
+#include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 
 namespace moescope {
@@ -17,8 +18,9 @@ std::int64_t next(std::int64_t value, const char* key, std::int64_t first) {
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b) {
   std::vector<ConfigDifference> differences;
   for (const ConfigField& field : config_fields()) {
+    if (field.key == "name" || field.derived) continue;
     const ConfigValue of_a = field.get(a), of_b = field.get(b);
-    if (field.key == "name" || of_a == of_b) continue;
+    if (of_a == of_b) continue;
     differences.push_back({field.key, field.label, to_string(of_a), to_string(of_b)});
   }
   return differences;
@@ -55,7 +57,11 @@ RunConfig perturbed_twin(const RunConfig& config) {
 std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   constexpr std::size_t kMaxLength = 64;
   std::string name = first.name, last;
+  // A published recipe is named once, not by everything that it sets.
+  const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
+  if (!recipe.empty()) name += '+' + recipe;
   for (const ConfigDifference& found : difference(first, twin)) {
+    if (!recipe.empty() && found.key.starts_with("precision.")) continue;
     const std::string key = found.key.substr(found.key.rfind('.') + 1);
     const std::string part = '+' + (find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b);
     if (part != last) name += part;  // one format in several classes of weights is named once

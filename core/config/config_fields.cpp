@@ -3,6 +3,7 @@
 #include <cassert>
 #include <type_traits>
 
+#include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 
 namespace moescope {
@@ -32,6 +33,8 @@ template <>
 constexpr std::array<const char*, 2> kChoices<StochasticOperands>{"all", "gradients"};
 template <>
 constexpr std::array<const char*, 2> kChoices<RotatedGemms>{"all", "wgrad"};
+template <>
+constexpr std::array<const char*, 2> kChoices<LateBf16>{"forward", "all"};
 template <>
 constexpr std::array<const char*, 3> kChoices<RotationForm>{"drawn", "fixed", "fixed_bf16"};
 template <>
@@ -198,6 +201,23 @@ void add_model_shape(std::vector<ConfigField>& t) {
       "model.n_shared", "Model", "Shared experts", "experts", {0, 16},
       "Experts that every token uses, besides the routed ones; they are one network of this many times the expert "
       "width. DeepSeek-V3: 1. They learn what all tokens need, so that routed experts can specialise. 0: none."));
+  t.push_back(field<s, &ModelConfig::shared_expert_gate>(
+      "model.shared_expert_gate", "Model", "Gate of the shared experts", "", kNone,
+      "Multiply what the shared experts add to a token by a number from 0 to 1 that the token decides: sigmoid(x w_g), "
+      "w_g one more vector of dim weights in each MoE layer (Qwen3-Next and Qwen3.5; Megatron-LM's "
+      "moe-shared-expert-gate). It computes in FP32 whatever the recipes. false: they are added as they are, as in "
+      "DeepSeek-V3."));
+  t.push_back(field<s, &ModelConfig::latent_dim>(
+      "model.latent_dim", "Model", "Latent width of routed experts", "features", {0, 8192},
+      "Routed experts work on shorter rows: one projection takes each token from dim to this width before it is "
+      "dispatched, another takes the mixed outputs of its experts back (Nemotron 3 Super: 4096 to 1024; Kimi K3: 7168 "
+      "to 3584; Megatron-LM's moe_latent_size). Dispatched bytes, expert weights and expert FLOPs shrink by latent_dim "
+      "/ dim, which pays for more experts per token. Router and shared experts see all of dim. The two projections "
+      "compute in FP32 whatever the recipes. 0: none."));
+  t.push_back(field<s, &ModelConfig::latent_norm>(
+      "model.latent_norm", "Model", "Normalise latent outputs", "", kNone,
+      "Only with latent_dim: an RMSNorm of a token's mixed expert outputs before they are projected back to dim, as in "
+      "Kimi K3. It takes the size out of the mixing weights: only their proportions count. Nemotron 3 Super: false."));
   t.push_back(field<s, &ModelConfig::outlier_channel>(
       "model.outlier_channel", "Model", "Loud channel", "", {0, 8191},
       "The channel of the feed-forward inputs that is scaled when the factor below is not 1. Counts from 0."));
@@ -456,10 +476,36 @@ void add_muon(std::vector<ConfigField>& t) {
       "of its matrix is lost in BF16."));
 }
 
+constexpr const char* kOwnRecipe = "own";
+
+// All of [precision] but the payload at once.
+ConfigField published_recipe_field() {
+  ConfigField f;
+  f.key = "precision.published_recipe", f.group = "Precision", f.label = "Published recipe";
+  f.help =
+      "Sets everything about precision but the format of dispatched tokens as a paper or a training framework did: "
+      "which GEMMs and layers are in which format, rounding, rotation, scales. What of it this program cannot do, and "
+      "where it comes from, stands in the recipe's own description. Settings that are changed afterwards have the last "
+      "word. own: as the settings below say.";
+  f.choices = {kOwnRecipe};
+  for (const std::string_view name : published_recipe_names()) f.choices.emplace_back(name);
+  f.live = f.derived = true;
+  f.get = [](const RunConfig& config) -> ConfigValue {
+    const std::string name = published_recipe_of(config.precision);
+    return name.empty() ? kOwnRecipe : name;
+  };
+  f.set = [](RunConfig& config, const ConfigValue& value) {
+    const auto& name = std::get<std::string>(value);
+    if (name != kOwnRecipe) apply_published_recipe(name, config.precision);
+  };
+  return f;
+}
+
 void add_precision(std::vector<ConfigField>& t) {
   constexpr auto s = &RunConfig::precision;
   constexpr auto kGroup = "Precision";
   const auto add = [&](ConfigField f) { t.push_back(live(std::move(f))); };
+  t.push_back(published_recipe_field());
   add(field<s, &PrecisionConfig::experts>(
       "precision.experts", kGroup, "Format of the routed experts", "", kNone,
       "Recipe of number formats for all operands of the routed experts' GEMMs (forward, input gradient, weight "
@@ -561,6 +607,27 @@ void add_precision(std::vector<ConfigField>& t) {
       "shared_experts, dense_ffn, attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. "
       "Of one GEMM alone: experts.dY.wgrad=bf16 (forward, dgrad or wgrad). Of some layers: 2-3:experts.W=bf16. Later "
       "entries override earlier ones. Empty: none."));
+}
+
+void add_bf16_layers(std::vector<ConfigField>& t) {
+  constexpr auto s = &RunConfig::precision;
+  constexpr auto kGroup = "Precision";
+  t.push_back(live(field<s, &PrecisionConfig::layers_at_start_in_bf16>(
+      "precision.layers_at_start_in_bf16", kGroup, "First layers in BF16", "layers", {0, 64},
+      "So many of the first layers have every GEMM in BF16 that is not in fp32, whatever else is set. Megatron-LM: 1 "
+      "where it is used at all; NVIDIA's NVFP4 recipe: none.")));
+  t.push_back(live(field<s, &PrecisionConfig::layers_at_end_in_bf16>(
+      "precision.layers_at_end_in_bf16", kGroup, "Last layers in BF16", "layers", {0, 64},
+      "The same for the last layers, where 4-bit gradients do most harm. NVIDIA's Nemotron 3 Super: 14 of 88 blocks; "
+      "an 8B model: 4. The output head has a format of its own.")));
+  t.push_back(live(field<s, &PrecisionConfig::bf16_from_step>(
+      "precision.bf16_from_step", kGroup, "BF16 from step", "", {0, 1e12},
+      "From this step on what late_bf16 names is in BF16: a late switch, by which NVIDIA's study of NVFP4 closes most "
+      "of what is left of the loss gap at little cost. 0: never.")));
+  t.push_back(live(field<s, &PrecisionConfig::late_bf16>(
+      "precision.late_bf16", kGroup, "In BF16 from then on", "", kNone,
+      "Only with bf16_from_step. forward: the operands of the forward pass; gradients keep their formats. all: every "
+      "GEMM that is not in fp32.")));
 }
 
 void add_rest(std::vector<ConfigField>& t) {
@@ -697,6 +764,7 @@ std::vector<ConfigField> make_table() {
   add_optimizer(table);
   add_muon(table);
   add_precision(table);
+  add_bf16_layers(table);
   add_rest(table);
   add_texts(table);
   return table;

@@ -9,6 +9,7 @@
 
 #include "core/config/candidates.h"
 #include "core/config/config_rules.h"
+#include "core/config/model_presets.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
 #include "core/io/input_file.h"
@@ -65,12 +66,19 @@ struct Reader {
     bad.insert(key);
   }
 
+  // What stands for other keys comes before them, so that a key beside it has the last word.
   void read(const toml::table& table, const std::string& prefix) {
+    for (const bool derived : {true, false}) read_fields(table, prefix, derived);
+  }
+
+  void read_fields(const toml::table& table, const std::string& prefix, bool derived) {
     for (const auto& [key, node] : table) {
       const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
       const int line = static_cast<int>(key.source().begin.line);
       if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // are read apart
-      if (const ConfigField* field = find_field(path))
+      const ConfigField* field = find_field(path);
+      if ((field && field->derived) != derived) continue;
+      if (field)
         read_field(*field, node, line);
       else if (node.is_table() && prefix.empty() && is_section(path))
         read(*node.as_table(), path);
@@ -298,7 +306,9 @@ PresetFile preset_file(std::string_view preset) {
 }  // namespace
 
 std::vector<std::string> preset_names() {
-  return {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
+  std::vector<std::string> names = {"nano", "nano-facts", "small", "small-fp32", "mini-v3", "16B-like"};
+  for (std::string& name : model_preset_names()) names.push_back(std::move(name));
+  return names;
 }
 
 std::vector<std::string> comparison_preset_names() {
@@ -312,11 +322,7 @@ std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {
 }
 
 std::string preset_about(std::string_view name) {
-  std::istringstream file{std::string(preset_file(name).text)};
-  std::string about;
-  for (std::string line; std::getline(file, line) && line.starts_with('#');)
-    about += line.substr(line.starts_with("# ") ? 2 : 1) + '\n';
-  return about;
+  return leading_comment(preset_file(name).text);
 }
 
 // A run with live changes still belongs to its comparison; one with other formats at the start does not.
@@ -345,6 +351,7 @@ std::string to_toml(const RunConfig& config) {
   std::string out = "# MoEscope run config. Keys that are left out keep the program's defaults.\n";
   std::string section;
   for (const ConfigField& field : config_fields()) {
+    if (field.derived) continue;
     const std::size_t dot = field.key.find('.');
     const std::string own = dot == std::string::npos ? "" : field.key.substr(0, dot);
     if (own != section) out += "\n[" + own + "]\n";

@@ -47,9 +47,14 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   int n_experts = 16;
   int moe_inter = 128;
-  int n_shared = 1;  // one FFN of width n_shared * moe_inter; 0: none
+  int n_shared = 1;                 // one FFN of width n_shared * moe_inter; 0: none
+  bool shared_expert_gate = false;  // a token's output of it times sigmoid(h w_g) (core/model/moe/shared_gate.h)
+  int latent_dim = 0;               // of the rows that routed experts get; 0: dim (core/model/moe/latent_experts.h)
+  bool latent_norm = false;         // RMSNorm of their mixed outputs, before these return to dim
   int outlier_channel = 0;
   double outlier_factor = 1;  // gain of that channel in every feed-forward's input at the start; 1: none
+
+  int row_dim() const { return latent_dim > 0 ? latent_dim : dim; }  // of the rows that dispatch sends
 };
 
 struct RouterConfig {
@@ -105,6 +110,8 @@ struct OptimizerConfig {
 enum class FourOverSixChoice : std::uint8_t { off, mae_256, mse_256, mae_448, mse_448 };
 enum class StochasticOperands : std::uint8_t { all, gradients };
 enum class RotatedGemms : std::uint8_t { all, wgrad };
+// What turns to BF16 late in a training: the forward pass alone, or every GEMM.
+enum class LateBf16 : std::uint8_t { forward, all };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
 // activations with activations (scores and their sums of values) are in BF16 where `attention` is, otherwise in FP32.
@@ -128,6 +135,11 @@ struct PrecisionConfig {
   // formats that are for training (core/numerics/number_format.h). nullopt: as the recipe says.
   std::optional<OperandFormat> override_x = {}, override_w = {}, override_dy = {};
   std::string operands = {};  // of single operands, overrides all of these: core/config/operand_recipes.h
+  // BF16 in place of whatever else is set above, but for classes that stay in fp32.
+  int layers_at_start_in_bf16 = 0, layers_at_end_in_bf16 = 0;  // as in Megatron-LM; the head is in none of them
+  std::int64_t bf16_from_step = 0;                             // 0: never
+  LateBf16 late_bf16 = LateBf16::forward;
+  bool operator==(const PrecisionConfig&) const = default;
 };
 
 struct DataConfig {
@@ -193,6 +205,7 @@ struct ConfigField {
   double min = 0, max = 0;           // inclusive; numbers only
   std::vector<std::string> choices;  // strings with a fixed set only
   bool live = false;                 // may change between two steps of a running trainer
+  bool derived = false;              // stands for others: set() sets those, get() recognises them; kept in no file
   ConfigValue (*get)(const RunConfig&) = nullptr;
   void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
 };

@@ -21,4 +21,14 @@ toml::table parse_toml(std::string_view text, std::string_view file_name) {
   return toml::parse(text, file_name);
 }
 
+std::string leading_comment(std::string_view text) {
+  std::string comment;
+  while (text.starts_with('#')) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    comment += std::string(line.substr(line.starts_with("# ") ? 2 : 1)) + '\n';
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return comment;
+}
+
 }  // namespace moescope

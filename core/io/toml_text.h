@@ -3,11 +3,15 @@
 
 #include <toml++/toml.h>
 
+#include <string>
 #include <string_view>
 
 namespace moescope {
 
 // Throws toml::parse_error with the line and what is wrong, also for nesting deeper than kMaxNesting.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
+
+// The comment that a file begins with, without its signs.
+std::string leading_comment(std::string_view text);
 
 }  // namespace moescope

@@ -44,7 +44,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"flip_margin_ratio", Source::run, "",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
-     "steps from the run's newest live change until the mean of `of` over 10 steps is below `limit`"},
+     "steps from the run's newest live change, or its start, until the mean of `of` over 10 steps is below `limit`"},
     {"sqnr_db", Source::tensor, "dB", "10 log10(sum x^2 / sum (x - q)^2)"},
     {"underflow", Source::tensor, "%", "share of non-zero values that became zero"},
     {"clipped", Source::tensor, "%", "share of values beyond the format's maximum after scaling"},

@@ -175,8 +175,8 @@ double steps_until(const RunFigure& figure, const History& history) {
   constexpr std::int64_t kMean = 10;
   const auto change = newest_change(history);
   const auto metric = metric_named(figure.of);
-  if (!change || !metric) return NAN;
-  const StepRange range{*change, history.steps().last};
+  if (!metric) return NAN;
+  const StepRange range{change.value_or(0), history.steps().last};
   if (range.size() < kMean) return NAN;
   const int layer = figure.layer.of == Of::one ? figure.layer.index : kWholeRun;
   const std::vector<float> values = history.values(*metric, layer, range);

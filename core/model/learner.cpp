@@ -195,7 +195,7 @@ void check_ranks(const RunConfig& config, int ranks) {
     refuse("experts are placed in order; set parallel.placement to contiguous");
   if (ranks == 1) return;
   for (int i = 0; i < config.model.n_layers * kNumGemmClasses; ++i) {
-    const StepPrecision precision = step_precision(config.precision, config.seed, 0, i / kNumGemmClasses);
+    const StepPrecision precision = step_precision(config, 0, i / kNumGemmClasses);
     const auto gemm_class = static_cast<GemmClass>(i % kNumGemmClasses);
     if (gemm_class == GemmClass::experts) continue;  // their rows come together on one rank
     for (const OperandFormat& format : precision.of(gemm_class).formats) {

@@ -15,7 +15,11 @@ void make_outlier_channel(const ModelConfig& model, const ModelView<T>& weights)
     quieten(layer.gate, model.n_experts);
     quieten(layer.dense.w13, 2 * model.dense_inter);
     quieten(layer.shared.w13, 2 * model.n_shared * model.moe_inter);
-    quieten(layer.experts.w13, 2 * model.n_experts * model.moe_inter);
+    quieten(layer.shared_gate, 1);
+    if (model.latent_dim > 0)
+      quieten(layer.latent_down, model.latent_dim);
+    else
+      quieten(layer.experts.w13, 2 * model.n_experts * model.moe_inter);
   }
 }
 

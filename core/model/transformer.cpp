@@ -76,7 +76,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
     tables_[i].look_up({batch.input.data() + part_.first_token(), tokens()}, given_[i]);
   precision_.clear();
   for (int layer = 0; layer <= config_.model.n_layers; ++layer)
-    precision_.push_back(step_precision(config_.precision, config_.seed, step, layer));
+    precision_.push_back(step_precision(config_, step, layer));
   if (quant_statistics)
     for (LayerSums& sums : quant_sums_) sums = {};
   clock.enter(Phase::other);

@@ -18,11 +18,12 @@ struct Matrix {
 std::array<Matrix, 3> weights_of(const Learner<float>& learner, int layer, int expert) {
   const ModelConfig& m = learner.config.model;
   const FeedForwardView<float>& all = learner.parameters.weight_view.layers[static_cast<std::size_t>(layer)].experts;
-  const Matrix w1{nullptr, m.moe_inter, m.dim};
+  const int row = m.row_dim();
+  const Matrix w1{nullptr, m.moe_inter, row};
   const std::size_t at = static_cast<std::size_t>(expert) * w1.size();
-  return {{{all.w13 + 2 * at, m.moe_inter, m.dim},
-           {all.w13 + 2 * at + w1.size(), m.moe_inter, m.dim},
-           {all.w2 + at, m.dim, m.moe_inter}}};
+  return {{{all.w13 + 2 * at, m.moe_inter, row},
+           {all.w13 + 2 * at + w1.size(), m.moe_inter, row},
+           {all.w2 + at, row, m.moe_inter}}};
 }
 
 double norm_of(const std::array<Matrix, 3>& weights) {
@@ -50,8 +51,7 @@ float sqnr_of(const std::array<Matrix, 3>& weights, const OperandFormat& format)
 void add_expert_weights(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
   const int experts = learner.config.model.n_experts;
   for (SpecialisationFrame& layer : layers) {
-    const StepPrecision precision =
-        step_precision(learner.config.precision, learner.config.seed, learner.steps_taken, layer.layer);
+    const StepPrecision precision = step_precision(learner.config, learner.steps_taken, layer.layer);
     const OperandFormat& format = precision.of(GemmClass::experts).format(Direction::forward, Operand::w);
     layer.weight_norm_E.resize(static_cast<std::size_t>(experts));
     layer.weight_sqnr_E.resize(static_cast<std::size_t>(experts));

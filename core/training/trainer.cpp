@@ -242,7 +242,7 @@ RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> doma
   info.tokens_per_step = std::int64_t{config.data.batch} * config.data.seq;
   info.ranks = config.parallel.ranks;
   info.ranks_per_node = config.parallel.ranks_per_node;
-  info.dim = config.model.dim;
+  info.dim = config.model.row_dim();
   info.window = config.telemetry.window;
   info.domains = std::move(domains);
   info.kernels = kernels_here().text();

@@ -73,7 +73,8 @@ void expect_the_same_weights(const std::string& a, const std::string& b) {
 TEST_F(MpiTrain, IsOneProcessToTheBit) {
   const std::string what =
       "--preset nano --steps 12 --set router.aux_mode=batch --set router.aux_coeff=0.01 "
-      "--set router.token_drop=probs --set router.capacity_factor=1.1 --set router.n_hash_layers=1 ";
+      "--set router.token_drop=probs --set router.capacity_factor=1.1 --set router.n_hash_layers=1 "
+      "--set model.shared_expert_gate=true --set model.latent_dim=32 --set model.latent_norm=true ";
   ASSERT_EQ(run(kAlone + what + "--jsonl " + path("1.jsonl") + " --checkpoint " + path("1")).status, 0);
   const std::vector<Json> alone = lines("1.jsonl");
   ASSERT_EQ(alone.size(), 12u);
@@ -92,7 +93,7 @@ TEST_F(MpiTrain, IsOneProcessToTheBit) {
 TEST_F(MpiTrain, OverNodesIsTheSameToTheBit) {
   const std::string what =
       "--preset nano --steps 6 --set precision.payload=bf16 "
-      "--set router.token_drop=position --set router.capacity_factor=1.1 ";
+      "--set router.token_drop=position --set router.capacity_factor=1.1 --set model.latent_dim=24 ";
   ASSERT_EQ(run(kAlone + what + "--checkpoint " + path("1")).status, 0);
   const Ended ended = run(mpirun(4) + what + "--all-to-all hierarchical --ranks-per-node 2 --checkpoint " + path("4"));
   ASSERT_EQ(ended.status, 0) << ended.output;

@@ -17,7 +17,9 @@
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
+#include "app/setup/setup_form.h"
 #include "app/window/main_window.h"
+#include "core/config/published_recipes.h"
 #include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/overview/timeline_bar.h"
@@ -77,6 +79,28 @@ class ActionsTest : public QObject {
     QCOMPARE(t.router().killed_experts, std::string("2:3"));
     t.key(Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(t.router().killed_experts, std::string());
+  }
+
+  // One step back for all that a published recipe sets, also where one setting is allowed only beside another.
+  void aPublishedRecipeIsOneChange() {
+    Trained t;
+    const auto precision = [&] { return t.lab()->config(0).precision; };
+    auto* form = t.window.findChild<SetupForm*>();
+    const auto choose = [&](const char* recipe) {
+      emit form->liveChangeRequested("precision.published_recipe", std::string(recipe));
+    };
+    choose("nvfp4_4over6");
+    QCOMPARE(published_recipe_of(precision()), std::string("nvfp4_4over6"));
+    choose("mxfp8_nvidia");
+    QCOMPARE(published_recipe_of(precision()), std::string("mxfp8_nvidia"));
+    QCOMPARE(form->editor("precision.attention")->value(), ConfigValue(std::string("mxfp8_rceil")));
+    t.key(Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(published_recipe_of(precision()), std::string("nvfp4_4over6"));
+    t.key(Qt::Key_Z, Qt::ControlModifier);
+    QVERIFY(precision() == load_preset("nano").config.precision);
+    choose("own");
+    QVERIFY(precision() == load_preset("nano").config.precision);
+    t.trainTo(14);
   }
 
   void expertMenuOffersWhatFits() {

@@ -3,15 +3,18 @@
 #include <QDialogButtonBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QTableWidget>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/model_presets_dialog.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
 #include "app/setup/run_speeds.h"
@@ -47,6 +50,28 @@ class SetupFormTest : public QObject {
   Q_OBJECT
 
  private slots:
+  // From the end of the list of presets; a column is read, then taken.
+  void realModelsStandSideBySide() {
+    SetupForm form;
+    QSignalSpy wanted(&form, &SetupForm::presetRequested);
+    auto* presets = form.findChild<QComboBox*>();
+    QCOMPARE(presets->accessibleName(), QString("Preset"));
+    emit presets->activated(presets->count() - 1);
+    auto* dialog = form.findChild<ModelPresetsDialog*>();
+    QVERIFY(dialog);
+    auto* table = dialog->findChild<QTableWidget*>();
+    QTableWidgetItem* column = nullptr;
+    for (int c = 0; c < table->columnCount(); ++c)
+      if (table->horizontalHeaderItem(c)->text() == "Kimi-K3") column = table->item(0, c);
+    QVERIFY(column);
+    table->setCurrentItem(column);
+    QVERIFY(dialog->findChild<QPlainTextEdit*>()->toPlainText().contains("896, 16"));
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "Fill the form with Kimi-K3") button->click();
+    QCOMPARE(wanted.size(), 1);
+    QCOMPARE(wanted[0][0].toString(), QString("Kimi-K3"));
+  }
+
   void everyKeyHasAnEditorWithHelp() {
     SetupForm form;
     for (const ConfigField& field : config_fields()) {
@@ -86,6 +111,32 @@ class SetupFormTest : public QObject {
     table->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok)->click();
     QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
     QCOMPARE(f.problemOf("precision.operands"), QString());
+  }
+
+  // Its neighbours show what it sets, and one of them changed makes it the run's own.
+  void aPublishedRecipeFillsInItsNeighbours() {
+    FormWithKeys f;
+    const auto combo = [&](const char* key) { return f.form.editor(key)->findChild<QComboBox*>(); };
+    const auto choose = [&](const char* key, const char* value) {
+      combo(key)->setCurrentText(value);
+      emit combo(key)->activated(combo(key)->currentIndex());
+    };
+    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    choose("precision.published_recipe", "nvfp4_nvidia");
+    QCOMPARE(combo("precision.experts")->currentText(), QString("nvfp4"));
+    QCOMPARE(combo("precision.nvfp4_rule")->currentText(), QString("transformer_engine"));
+    QCOMPARE(f.line("precision.layers_at_end_in_bf16")->text(), QString("1"));
+    QCOMPARE(f.form.draft().precision.stochastic_operands, StochasticOperands::gradients);
+    const auto words = [&] {
+      QString all;
+      for (const QLabel* label : f.form.findChildren<QLabel*>()) all += label->text();
+      return all;
+    };
+    QVERIFY(words().contains("arXiv:2509.25149"));
+    choose("precision.attention", "mxfp8_rceil");
+    QCOMPARE(combo("precision.published_recipe")->currentText(), QString("own"));
+    QCOMPARE(f.form.draft().precision.experts, Recipe::nvfp4);
+    QVERIFY(f.startEnabled());
   }
 
   void typingShowsTheProblemAndForbidsTheStart() {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/telemetry/frame/volume_stats.h"
+#include "widgets/all_to_all/link_bars.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/type_scale.h"
 
@@ -141,7 +142,7 @@ const VolumeFrame* AllToAllPanel::volume(const std::shared_ptr<const TelemetryFr
 QString AllToAllPanel::status() const {
   const auto shown = frame();
   if (!shown) return {};
-  return timeStatus(shown->step, true) + tr(", D = %1").arg(selection_->history()->info().dim);
+  return timeStatus(shown->step, true) + QStringLiteral(", ") + rowWidth(*selection_->history());
 }
 
 void AllToAllPanel::refill() {
@@ -270,7 +271,9 @@ QString AllToAllPanel::explain() const {
   return tr("<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
             "real routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts are placed in "
             "order. Bytes = copies x a token's row of D values: 2 D in BF16, D + 4 D / 128 in FP8, D + D / 32 in "
-            "MXFP8. Only the counts are of this run, whatever its payload.</p><p><b>moved</b> leaves out the diagonal "
+            "MXFP8. Only the counts are of this run, whatever its payload. Latent experts "
+            "(<code>model.latent_dim</code>; Megatron-LM's <code>moe_latent_size</code>) get rows of Dl values in "
+            "place of D: as many copies, of Dl / D of the bytes.</p><p><b>moved</b> leaves out the diagonal "
             "(veiled), which stays on its rank. <b>max/mean</b> is the load of the fullest rank, own tokens included: "
             "all others wait for it; its bar is orange. <b>saved</b>: moved copies that merging per destination rank "
             "avoids. Lines are borders of nodes.</p>") +

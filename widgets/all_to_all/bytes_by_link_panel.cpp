@@ -37,7 +37,7 @@ void BytesByLinkPanel::refill() {
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
   plot_->setNotice({});
-  plot_->setCaption(tr("bytes of one dispatch, all ranks; D = %1").arg(history->info().dim));
+  plot_->setCaption(tr("bytes of one dispatch, all ranks; %1").arg(rowWidth(*history)));
   std::vector<BandBars::Row> rows;
   double standard = 0;
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {

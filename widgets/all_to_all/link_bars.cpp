@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/telemetry/frame/frame.h"
+#include "core/telemetry/recording/run_settings.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -18,6 +19,11 @@ const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer) {
   if (!frame) return nullptr;
   const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
   return router == frame->routers.end() || router->volume.distinct_RR.empty() ? nullptr : &router->volume;
+}
+
+QString rowWidth(const History& history) {
+  const bool latent = setting_at_start(history, "model.latent_dim").value_or("0") != "0";
+  return (latent ? Panel::tr("latent rows, Dl = %1") : Panel::tr("D = %1")).arg(history.info().dim);
 }
 
 QString wayName(AllToAll way) {

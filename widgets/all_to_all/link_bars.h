@@ -2,11 +2,13 @@
 #pragma once
 
 #include "core/parallel/volumes.h"
+#include "core/telemetry/history/history.h"
 #include "widgets/plots/band_bars.h"
 
 namespace moescope {
 
 const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer);  // nullptr: not in this frame
+QString rowWidth(const History& history);  // "D = 64", of latent experts "latent rows, Dl = 32"
 QString wayName(AllToAll way);
 std::vector<BandBars::LegendEntry> linkLegend();
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure);

@@ -48,6 +48,7 @@ Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::ve
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   StepConfig& config = a.config;
   config.shape = model_shape(q.model);
+  if (q.latent_part > 1) config.shape.latent_dim = config.shape.dim / q.latent_part;
   config.hardware = hardware_profile(q.hardware);
   config.mxfp8 = q.mxfp8;
   config.way = q.way;

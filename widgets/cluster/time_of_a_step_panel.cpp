@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QGridLayout>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -134,6 +135,11 @@ void TimeOfAStepPanel::buildChoices() {
   way_ = addChoice(grid, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
   payload_ =
       addChoice(grid, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Format of the rows in the all-to-all"));
+  latent_ = addChoice(grid, tr("Rows"), {tr("D"), tr("D/2"), tr("D/4")},
+                      tr("Values of a dispatched row\n"
+                         "D: the model's width, as in DeepSeek-V3\n"
+                         "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
+                         "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs"));
   ep_ = addChoice(grid, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
   routing_ =
       addChoice(grid, tr("Routing"),
@@ -177,6 +183,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.mxfp8 = recipe_->currentIndex() == 1;
   q.way = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
+  q.latent_part = 1 << latent_->currentIndex();
   q.ep = ep_->currentText().toInt();
   q.routing = static_cast<AskedRouting>(routing_->currentIndex());
   q.zipf_exponent = zipf_->value();
@@ -202,6 +209,7 @@ void TimeOfAStepPanel::setQuestion(const ClusterQuestion& q) {
   recipe_->setCurrentIndex(q.mxfp8 ? 1 : 0);
   way_->setCurrentIndex(static_cast<int>(q.way));
   payload_->setCurrentIndex(static_cast<int>(q.payload));
+  latent_->setCurrentIndex(std::countr_zero(static_cast<unsigned>(q.latent_part)));
   setText(ep_, std::to_string(q.ep));
   routing_->setCurrentIndex(static_cast<int>(q.routing));
   zipf_->setValue(q.zipf_exponent);
@@ -324,7 +332,10 @@ QString TimeOfAStepPanel::explain() const {
             "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
             "and head do not divide into the pipeline's stages, so one rank has more work than the others. <i>pipeline "
             "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
-            "by operation.</p><p><i>this router</i> uses the imbalance of this session's layer, stretched to the "
+            "by operation.</p><p><i>Rows</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) values of "
+            "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the projections "
+            "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
+            "uses the imbalance of this session's layer, stretched to the "
             "model's experts: only that is %1, the cost is modelled.</p>")
       .arg(measuredWhere(selection_->history()));
 }
@@ -332,7 +343,7 @@ QString TimeOfAStepPanel::explain() const {
 QVariantMap TimeOfAStepPanel::saveState() const {
   QVariantMap state;
   for (const QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, ep_, routing_, placement_, recompute_, hypothesis_})
+       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_})
     state[box->accessibleName()] = box->currentIndex();
   state[QStringLiteral("zipf")] = zipf_->value();
   state[QStringLiteral("overlap")] = overlap_->value();
@@ -341,7 +352,7 @@ QVariantMap TimeOfAStepPanel::saveState() const {
 
 void TimeOfAStepPanel::restoreState(const QVariantMap& state) {
   for (QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, ep_, routing_, placement_, recompute_, hypothesis_}) {
+       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_}) {
     const int place = state.value(box->accessibleName(), box->currentIndex()).toInt();
     if (place >= 0 && place < box->count()) box->setCurrentIndex(place);
   }

@@ -49,7 +49,8 @@ class TimeOfAStepPanel : public Panel {
 
   BandBars* plot_;
   QLabel* headline_ = nullptr;  // null while the choices are built
-  QComboBox *model_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_, *recompute_, *hypothesis_;
+  QComboBox *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_, *recompute_,
+      *hypothesis_;
   QDoubleSpinBox* zipf_;
   QSlider* overlap_;
   QLabel* overlap_text_;

@@ -140,7 +140,7 @@ struct WireTotals {
       sent += static_cast<double>(wire.sent_RR[i]);
     }
     const std::string payload = to_string(find_field("precision.payload")->get(config));
-    const RowBytes row = wire_row_bytes(payload, config.model.dim);
+    const RowBytes row = wire_row_bytes(payload, config.model.row_dim());
     for (const RouterFrame& router : frame.routers)
       for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row))
         counted += static_cast<double>(bytes);

@@ -47,13 +47,28 @@ class LayoutBuilder {
     add_attention(prefix + "attention.", depth_std);
     add(prefix + "ffn_norm.weight", {dim_}, 0);
     if (layer < c_.n_dense_layers) {
-      add_feed_forward(prefix + "feed_forward.", ".weight", {}, size(c_.dense_inter), depth_std);
+      add_feed_forward(prefix + "feed_forward.", ".weight", {}, dim_, size(c_.dense_inter), depth_std);
       return;
     }
     add(prefix + "moe.router.gate.weight", {size(c_.n_experts), dim_}, depth_std);
-    add_feed_forward(prefix + "moe.experts.", "", {size(c_.n_experts)}, size(c_.moe_inter), depth_std);
+    add_experts(prefix + "moe.", depth_std);
     if (c_.n_shared > 0)
-      add_feed_forward(prefix + "moe.shared_experts.", ".weight", {}, size(c_.n_shared * c_.moe_inter), depth_std);
+      add_feed_forward(prefix + "moe.shared_experts.", ".weight", {}, dim_, size(c_.n_shared * c_.moe_inter),
+                       depth_std);
+    if (c_.shared_expert_gate) add(prefix + "moe.shared_expert_gate.weight", {1, dim_}, 0.02);
+  }
+
+  // The projections of latent experts keep the size of what they project, so that a row starts as large as its token;
+  // after the norm, the one back writes to the residual stream like any other.
+  void add_experts(const std::string& prefix, double depth_std) {
+    const std::size_t row = size(c_.row_dim());
+    if (c_.latent_dim > 0)
+      add(prefix + "latent_down.weight", {row, dim_}, 1.0 / std::sqrt(static_cast<double>(c_.dim)));
+    add_feed_forward(prefix + "experts.", "", {size(c_.n_experts)}, row, size(c_.moe_inter), depth_std);
+    if (c_.latent_dim == 0) return;
+    if (c_.latent_norm) add(prefix + "latent_norm.weight", {row}, 0);
+    add(prefix + "latent_up.weight", {dim_, row},
+        c_.latent_norm ? depth_std : 1.0 / std::sqrt(static_cast<double>(c_.latent_dim)));
   }
 
   void add_attention(const std::string& prefix, double depth_std) {
@@ -74,18 +89,18 @@ class LayoutBuilder {
 
   // `experts` is empty for a plain feed-forward, else {E}. Listed as w1, w2, w3; placed as (w1 w3)(w1 w3)... w2 w2...
   void add_feed_forward(const std::string& prefix, const char* suffix, std::vector<std::size_t> experts,
-                        std::size_t inter, double depth_std) {
+                        std::size_t dim, std::size_t inter, double depth_std) {
     const std::size_t copies = experts.empty() ? 1 : experts[0];
-    const std::size_t matrix = inter * dim_;
+    const std::size_t matrix = inter * dim;
     auto shape = [&](std::size_t out, std::size_t in) {
       std::vector<std::size_t> s = experts;
       s.insert(s.end(), {out, in});
       return s;
     };
     const std::size_t w13 = next_, w2 = w13 + round_up(copies * 2 * matrix);
-    tensors_.push_back({prefix + "w1" + suffix, shape(inter, dim_), w13, 2 * matrix, 0.02, 0});
-    tensors_.push_back({prefix + "w2" + suffix, shape(dim_, inter), w2, matrix, depth_std, 0});
-    tensors_.push_back({prefix + "w3" + suffix, shape(inter, dim_), w13 + matrix, 2 * matrix, depth_std, 0});
+    tensors_.push_back({prefix + "w1" + suffix, shape(inter, dim), w13, 2 * matrix, 0.02, 0});
+    tensors_.push_back({prefix + "w2" + suffix, shape(dim, inter), w2, matrix, depth_std, 0});
+    tensors_.push_back({prefix + "w3" + suffix, shape(inter, dim), w13 + matrix, 2 * matrix, depth_std, 0});
     next_ = w2 + round_up(copies * matrix);
   }
 
@@ -211,6 +226,12 @@ ModelView<T> Parameters<T>::view(const ModelConfig& config, T* base) const {
       layer.gate = at(prefix + "moe.router.gate.weight");
       layer.experts = feed_forward(prefix + "moe.experts.", "");
       if (config.n_shared > 0) layer.shared = feed_forward(prefix + "moe.shared_experts.", ".weight");
+      if (config.shared_expert_gate) layer.shared_gate = at(prefix + "moe.shared_expert_gate.weight");
+      if (config.latent_dim > 0) {
+        layer.latent_down = at(prefix + "moe.latent_down.weight");
+        layer.latent_up = at(prefix + "moe.latent_up.weight");
+        if (config.latent_norm) layer.latent_norm = at(prefix + "moe.latent_norm.weight");
+      }
     }
     view.layers.push_back(layer);
   }

@@ -1,9 +1,9 @@
 // All weights of the model in one arena, with gradients and AdamW's moments in three more of the same layout; Muon's
 // momentum is the first moment of its matrices, whose second stays zero.
 //
-// Legend: D dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in].
-// Names are TorchTitan's ("layers.1.moe.experts.w1"). w1 and w3 of a feed-forward (of each expert) lie side by side,
-// so both are one [2F, D] matrix to a GEMM.
+// Legend: D dim, Dl latent_dim, F hidden width of a feed-forward, E experts, H heads. Weights are [out, in].
+// Names are TorchTitan's ("layers.1.moe.experts.w1"), but for those of the shared experts' gate and of latent experts.
+// w1 and w3 of a feed-forward (of each expert) lie side by side, so both are one [2F, D] matrix to a GEMM.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,9 @@ struct LayerView {
   T *attention_norm, *ffn_norm;  // [D]
   T *wq, *wq_a, *q_norm, *wq_b;  // plain query, or low rank
   T *wkv_a, *kv_norm, *wkv_b, *wo;
-  T* gate = nullptr;  // [E, D]
+  T* gate = nullptr;                                                       // [E, D]
+  T* shared_gate = nullptr;                                                // [1, D]
+  T *latent_down = nullptr, *latent_norm = nullptr, *latent_up = nullptr;  // [Dl, D], [Dl], [D, Dl]
   FeedForwardView<T> dense, experts, shared;
 };
 

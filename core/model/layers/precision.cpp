@@ -73,15 +73,33 @@ ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, con
   return precision;
 }
 
+bool in_bf16_layers(const PrecisionConfig& config, int n_layers, int layer) {
+  return layer < config.layers_at_start_in_bf16 || layer >= n_layers - config.layers_at_end_in_bf16;
+}
+
+// Products with an operand that is not as it is, in the whole layer or from a step on.
+void turn_to_bf16(const PrecisionConfig& config, bool whole, std::int64_t step, ClassPrecision& precision) {
+  const bool late = config.bf16_from_step > 0 && step >= config.bf16_from_step;
+  if (!whole && !late) return;
+  for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
+    OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
+    const bool turns = whole || config.late_bf16 == LateBf16::all || kGemmOperands[i].direction == Direction::forward;
+    if (turns && !(is_plain(a) && is_plain(b))) a = b = kBf16Format;
+  }
+}
+
 }  // namespace
 
-StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step, int layer) {
-  const std::uint64_t mixed = hash_of({static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(step)});
+StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer) {
+  const PrecisionConfig& config = run.precision;
+  const std::uint64_t mixed = hash_of({static_cast<std::uint64_t>(run.seed), static_cast<std::uint64_t>(step)});
   StepPrecision precision;
   const std::vector<OperandRecipe> operands = parse_operand_recipes(config.operands);
   const auto set = [&](GemmClass gemm_class, Recipe recipe) {
     ClassPrecision& of_class = precision.classes[static_cast<std::size_t>(gemm_class)];
     of_class = class_precision(config, recipe, own_recipes(operands, gemm_class, layer), mixed);
+    const bool of_layer = gemm_class != GemmClass::head;
+    turn_to_bf16(config, of_layer && in_bf16_layers(config, run.model.n_layers, layer), step, of_class);
     precision.plain = precision.plain && of_class.plain;
   };
   set(GemmClass::experts, config.experts);

@@ -53,8 +53,8 @@ struct StepPrecision {
   bool plain = true;
   const ClassPrecision& of(GemmClass gemm_class) const { return classes[static_cast<std::size_t>(gemm_class)]; }
 };
-// Of one layer; the head's is that of any.
-StepPrecision step_precision(const PrecisionConfig& config, std::int64_t seed, std::int64_t step, int layer);
+// Of one layer, 0 to n_layers - 1; the head's is that of any.
+StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer);
 
 // Hashes several numbers into one.
 std::uint64_t hash_of(std::initializer_list<std::uint64_t> values);

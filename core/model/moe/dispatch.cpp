@@ -36,7 +36,10 @@ void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, st
                  const T* mix, const T* expert_y, std::size_t dim, T* y) {
   for (std::size_t t = first; t < last; ++t) {
     T* out = y + t * dim;
-    std::copy_n(residual + t * dim, dim, out);
+    if (residual)
+      std::copy_n(residual + t * dim, dim, out);
+    else
+      std::fill_n(out, dim, T{0});
     for (std::size_t j = 0; j < k; ++j)
       if (slots[t * k + j] >= 0)
         add_scaled(mix[t * k + j], expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);

@@ -34,7 +34,7 @@ void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x);
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh);
 
-// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j].
+// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]; without a residual the sum alone.
 template <class T>
 void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y);
 // dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, 0 of what was dropped.

@@ -1,8 +1,8 @@
 // One mixture-of-experts layer: router -> dispatch -> experts -> combine, plus the shared experts.
 //
-// Legend: T tokens here, D dim, E experts, K top_k, N slots: T*K, less those dropped; F expert hidden width. Where
-// experts are spread over ranks, M is the number of rows that the experts here receive, at most the slots of the whole
-// batch; on one process M = N.
+// Legend: T tokens here, D dim, R row_dim (D, or the width of latent experts), E experts, K top_k, N slots: T*K, less
+// those dropped; F expert hidden width. Where experts are spread over ranks, M is the number of rows that the experts
+// here receive, at most the slots of the whole batch; on one process M = N.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,9 @@
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/expert_exchange.h"
 #include "core/model/moe/experts.h"
+#include "core/model/moe/latent_experts.h"
 #include "core/model/moe/router.h"
+#include "core/model/moe/shared_gate.h"
 
 namespace moescope {
 
@@ -24,9 +26,11 @@ struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
   ExpertExchange exchange;  // between ranks
-  T *x, *h13, *a;           // [M, D], [M, 2F], [M, F], grouped by expert
-  T* y;                     // [N, D], grouped by expert
+  T *x, *h13, *a;           // [M, R], [M, 2F], [M, F], grouped by expert
+  T* y;                     // [N, R], grouped by expert
+  LatentActivations<T> latent;
   FeedForwardActivations<T> shared;
+  SharedGateActivations<T> shared_gate;
 
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
@@ -34,12 +38,14 @@ struct MoeActivations {
 // Gradients of one layer at a time; shared by all layers.
 template <class T>
 struct MoeWorkspace {
-  T *dy, *dx;                     // [N, D]
+  T *dy, *dx;                     // [N, R]
   T* dh13;                        // [M, 2F]
-  T *row_experts, *drow_experts;  // [M, D] rows at the experts here; between ranks only
+  T *row_experts, *drow_experts;  // [M, R] rows at the experts here; between ranks only
   T* dmix;                        // [T, K]
   T* dlogits;                     // [T, E]
+  LatentWorkspace<T> latent;
   FeedForwardActivations<T> shared;
+  SharedGateActivations<T> shared_gate;
 
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
 };
@@ -59,6 +65,9 @@ class MoeLayer {
                 MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, PhaseClock& clock);
 
  private:
+  void shared_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, T* y, const LayerPrecision& precision);
+  void shared_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
+                       const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision);
   void dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
   // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
   void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,

@@ -259,13 +259,15 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
      {"gradient_snr_db", "Gradient SNR", "dB", "20 log10(||r|| / ||g - r||), r the gradient of an FP32 pass",
       "Tens of dB: the noise of the format is small beside the gradient.",
       "Near 0 dB: the error is as large as the gradient. Flipped tokens count, too: another expert gets their "
-      "gradient.",
+      "gradient. It ranks formats by the noise of one step, not by what they cost the loss (lesson 12).",
       "precision.experts, telemetry.gradient_every",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
     {{Metric::gradient_cosine, &GradientFrame::cosine, "cosine", ""},
      {"gradient_cosine", "Gradient cosine", "", "g.r / (||g|| ||r||), r the gradient of an FP32 pass",
       "Above 0.99: the step goes where FP32 would have gone.",
-      "Falls: the direction is lost, which no learning rate repairs. It does not see a wrong overall length.",
+      "Falls: the direction is lost, which no learning rate repairs. It does not see a wrong overall length, and of one "
+      "step it sees noise only: stochastic rounding has a lower cosine than rounding to nearest and can cost less loss, "
+      "because its errors cancel over the steps (lesson 12).",
       "precision.experts, telemetry.gradient_every",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
 }};

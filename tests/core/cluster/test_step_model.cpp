@@ -40,6 +40,20 @@ TEST(ModelShape, FlopsOfTraining) {
   EXPECT_NEAR(flops.attention / 1e9, 20.5, 0.05);
 }
 
+// Half as wide rows: half of the experts' work and weights, and two projections of every token.
+TEST(ModelShape, LatentExperts) {
+  const ModelShape plain = model_shape("671B");
+  ModelShape latent = plain;
+  latent.latent_dim = plain.dim / 2;
+  const ForwardFlops before = forward_flops(plain, 4096), after = forward_flops(latent, 4096);
+  EXPECT_DOUBLE_EQ(after.routed_experts, before.routed_experts / 2);
+  EXPECT_DOUBLE_EQ(after.shared_experts, before.shared_experts);
+  EXPECT_DOUBLE_EQ(after.latent_projections, 58 * 4.0 * 7168 * 3584);
+  EXPECT_EQ(before.latent_projections, 0);
+  EXPECT_EQ(parameter_counts(plain).total - parameter_counts(latent).total,
+            58 * (256LL * 3 * 3584 * 2048 - 2LL * 7168 * 3584));
+}
+
 TEST(Hardware, EveryNumberHasASource) {
   ASSERT_EQ(hardware_profiles().size(), 3u);
   for (const HardwareProfile& profile : hardware_profiles()) {

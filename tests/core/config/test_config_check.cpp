@@ -45,6 +45,18 @@ INSTANTIATE_TEST_SUITE_P(
                                c.router.n_limited_groups = 5;
                              }},
                     RuleCase{"router.token_drop", [](RunConfig& c) { c.router.token_drop = TokenDrop::probs; }},
+                    RuleCase{"model.shared_expert_gate",
+                             [](RunConfig& c) {
+                               c.model.shared_expert_gate = true;
+                               c.model.n_shared = 0;
+                             }},
+                    RuleCase{"model.latent_norm", [](RunConfig& c) { c.model.latent_norm = true; }},
+                    RuleCase{"model.latent_dim", [](RunConfig& c) { c.model.latent_dim = c.model.dim + 1; }},
+                    RuleCase{"model.latent_dim",
+                             [](RunConfig& c) {
+                               c.model.latent_dim = 40;
+                               c.precision.experts = Recipe::mxfp8_rceil;
+                             }},
                     RuleCase{"router.n_hash_layers", [](RunConfig& c) { c.router.n_hash_layers = 4; }},
                     RuleCase{"router.n_hash_layers",
                              [](RunConfig& c) {

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
+#include "core/config/model_presets.h"
+#include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 #include "core/files/assets.h"
 #include "tests/support/configs.h"
@@ -52,6 +57,87 @@ TEST(Presets, AreWhatTheyArePromisedToBe) {
   EXPECT_EQ(load_preset("16B-like").config.model.n_shared, 2);
 }
 
+// What their sources say, which the texts of the presets name.
+TEST(Presets, RealModelsHaveTheirRouters) {
+  const auto config = [](const char* name) { return load_preset(name).config; };
+  EXPECT_EQ(config("DeepSeek-V3").router.n_limited_groups, 4);
+  EXPECT_EQ(config("DeepSeek-V4").router.score_func, ScoreFunc::sqrtsoftplus);
+  EXPECT_GT(config("DeepSeek-V4").router.n_hash_layers, 0);
+  EXPECT_EQ(config("DeepSeek-V4").model.n_dense_layers, 0);
+  const RunConfig k3 = config("Kimi-K3"), super = config("Nemotron-3-Super"), qwen = config("Qwen3-Next");
+  EXPECT_EQ(k3.model.n_experts / k3.router.top_k, 896 / 16);
+  EXPECT_EQ(k3.model.dim / k3.model.latent_dim, 7168 / 3584);
+  EXPECT_TRUE(k3.model.latent_norm);
+  EXPECT_EQ(k3.router.balance_rule, BalanceRule::quantile_batch);
+  EXPECT_EQ(super.model.dim / super.model.latent_dim, 4096 / 1024);
+  EXPECT_FALSE(super.model.latent_norm);
+  EXPECT_TRUE(qwen.model.shared_expert_gate);
+  EXPECT_EQ(qwen.router.aux_mode, AuxMode::batch);
+  EXPECT_FALSE(config("OLMoE").router.route_norm);
+  for (const char* name : {"gpt-oss", "OLMoE"}) EXPECT_EQ(config(name).model.n_shared, 0) << name;
+  for (const std::string& name : model_preset_names())
+    EXPECT_NE(preset_about(name).find("Not here:"), std::string::npos) << name << ": what the program cannot do";
+}
+
+// What differs stands there, what has no effect is left empty.
+TEST(Presets, TableOfRealModels) {
+  const std::vector<std::string> names = model_preset_names();
+  const auto column = static_cast<std::size_t>(std::ranges::find(names, "Kimi-K3") - names.begin());
+  std::map<std::string, std::string> of_k3;
+  for (const PresetSetting& row : model_preset_table()) {
+    ASSERT_EQ(row.values.size(), names.size()) << row.key;
+    EXPECT_TRUE(std::ranges::any_of(row.values, [&](const std::string& v) { return v != row.values[0]; })) << row.key;
+    of_k3[row.key] = row.values[column];
+  }
+  EXPECT_EQ(of_k3["router.balance_rule"], "quantile_batch");
+  EXPECT_EQ(of_k3["model.n_experts"], "112");
+  EXPECT_EQ(of_k3.at("router.bias_update_rate"), "") << "quantiles have no rate";
+  EXPECT_FALSE(of_k3.contains("model.dim")) << "all have one";
+}
+
+TEST(PublishedRecipes, AreRecognisedByWhatTheySet) {
+  ASSERT_GE(published_recipe_names().size(), 7u);
+  for (const std::string_view name : published_recipe_names()) {
+    SCOPED_TRACE(name);
+    EXPECT_NE(published_recipe_about(name).find("Source: "), std::string::npos);
+    RunConfig run;
+    run.precision.payload = TokenPayload::mxfp8;
+    run.precision.override_dy = kBf16Format;
+    apply_published_recipe(name, run.precision);
+    EXPECT_EQ(published_recipe_of(run.precision), name);
+    EXPECT_EQ(run.precision.payload, TokenPayload::mxfp8) << "the all-to-all's";
+    EXPECT_FALSE(run.precision.override_dy);
+    EXPECT_EQ(all_text(validate(run)), "");
+    EXPECT_EQ(twin_name(RunConfig{}, run), "run+" + std::string(name));
+    run.precision.head = Recipe::mxfp4;
+    EXPECT_EQ(published_recipe_of(run.precision), "");
+  }
+  EXPECT_EQ(published_recipe_of({}), "");
+  EXPECT_EQ(published_recipe_about("none"), "");
+}
+
+TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
+  const ParsedConfig parsed = parse_config(
+      "[precision]\nattention = \"mxfp8_rceil\"\npublished_recipe = \"nvfp4_nvidia\"\n\n"
+      "[[compare]]\nprecision.published_recipe = \"mxfp8_nvidia\"\n",
+      "run.toml");
+  ASSERT_EQ(all_text(parsed.problems), "");
+  EXPECT_EQ(parsed.config.precision.attention, Recipe::mxfp8_rceil);
+  EXPECT_EQ(parsed.config.precision.experts, Recipe::nvfp4);
+  EXPECT_EQ(parsed.twins.at(0).name, "run+mxfp8_nvidia");
+  const ConfigField& field = *find_field("precision.published_recipe");
+  EXPECT_EQ(to_string(field.get(parsed.config)), "own");
+  EXPECT_EQ(to_string(field.get(parsed.twins.at(0))), "mxfp8_nvidia");
+  for (const ConfigDifference& found : difference(parsed.config, parsed.twins.at(0)))
+    EXPECT_NE(found.key, field.key) << "what it sets is named";
+  RunConfig same = parsed.config;
+  field.set(same, std::string("own"));
+  EXPECT_EQ(same.precision, parsed.config.precision);
+  EXPECT_EQ(to_toml(parsed.twins.at(0)).find("published_recipe"), std::string::npos);
+  EXPECT_NE(all_text(parse_config("precision.published_recipe = \"fp1\"", "").problems).find("nvfp4_nvidia"),
+            std::string::npos);
+}
+
 // As in the published runs: what is not in MXFP8 is in BF16, but for the gate's product and scores.
 TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
   const auto precision = [](const char* name) { return load_preset(name).config.precision; };
@@ -74,8 +160,9 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
 TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(
       all_text(load_preset("tiny").problems),
-      "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, convergence-check, "
-      "mxfp4-everywhere, mini-v3-formats\n");
+      "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, OLMoE, DeepSeek-V3, "
+      "gpt-oss, Qwen3-Next, Nemotron-3-Super, DeepSeek-V4, Kimi-K3, convergence-check, mxfp4-everywhere, "
+      "mini-v3-formats\n");
 }
 
 // The window shows it where the comparison runs.

@@ -52,10 +52,10 @@ TEST_P(Lessons, HappensAsItSays) {
 
 INSTANTIATE_TEST_SUITE_P(All, Lessons, testing::ValuesIn(cases()), case_name);
 
-TEST(LessonList, HasTheTenOfTheCourse) {
+TEST(LessonList, HasAllOfTheCourse) {
   EXPECT_EQ(lesson_names(), (std::vector<std::string>{"rich-get-richer", "bias-thermostat", "bias-or-loss", "mx-block",
                                                       "loud-channel", "hidden-loss", "precision-routing", "who-pays",
-                                                      "domain-shift", "deepep-measured"}));
+                                                      "domain-shift", "deepep-measured", "quantiles", "fp4-gemms"}));
 }
 
 // A lesson that asks must have an answer that its own checks can show, and one that trains must say what to do.

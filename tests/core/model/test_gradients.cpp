@@ -300,9 +300,20 @@ TEST(Gradients, CrossEntropy) {
 
 // The whole model, every tensor: the embedding, the head and all the joints between layers.
 TEST(Gradients, WholeModel) {
-  for (const int q_lora_rank : {0, 4}) {
+  struct Parts {
+    int q_lora_rank;
+    bool shared_gate;
+    int latent_dim;
+    bool latent_norm;
+  };
+  for (const auto& [q_lora_rank, shared_gate, latent_dim, latent_norm] :
+       {Parts{0, false, 0, false}, Parts{4, true, 0, false}, Parts{0, false, 8, true}, Parts{4, true, 5, false}}) {
+    SCOPED_TRACE(latent_dim);
     RunConfig config;
     config.model = tiny_model();
+    config.model.shared_expert_gate = shared_gate;
+    config.model.latent_dim = latent_dim;
+    config.model.latent_norm = latent_norm;
     config.model.n_layers = 3;
     config.model.q_lora_rank = q_lora_rank;
     config.router.top_k = 2;
@@ -333,6 +344,77 @@ TEST(Gradients, WholeModel) {
     for (const ParameterTensor& tensor : learner.parameters.tensors())
       expect_gradient(tensor.name.c_str(), learner.parameters.weights + tensor.offset,
                       learner.parameters.gradients + tensor.offset, tensor.block_elements(), loss, 10);
+  }
+}
+
+// In one process, of a batch of 18 tokens.
+double loss_of(Learner<double>& learner) {
+  Batch batch{.sequences = 2, .length = 9, .input = {}, .target = {}, .domain = {0, 0}};
+  for (int t = 0; t < 18; ++t) {
+    batch.input.push_back((t * 7 + 3) % 11);
+    batch.target.push_back((t * 5 + 1) % 11);
+  }
+  PhaseClock clock;
+  return learner.forward(batch, false, clock).ce;
+}
+
+void fill_tensor(Parameters<double>& parameters, const char* name, const std::vector<double>& values) {
+  parameters.scatter(parameters.tensor(name), values, parameters.weights);
+}
+
+// sigmoid(0) of the shared experts' output is what they add with half their w2.
+TEST(SharedGate, LetsHalfPassWhereItsWeightsAreZero) {
+  RunConfig config;
+  config.model = tiny_model();
+  config.router.top_k = 2;
+  Learner<double> plain(config, Weights::zero);
+  config.model.shared_expert_gate = true;
+  Learner<double> gated(config, Weights::zero);
+  fill_weights(plain.parameters);
+  fill_weights(gated.parameters);
+  const double open = loss_of(gated);
+  fill_tensor(gated.parameters, "layers.1.moe.shared_expert_gate.weight", std::vector<double>(12, 0));
+  const ParameterTensor& w2 = plain.parameters.tensor("layers.1.moe.shared_experts.w2.weight");
+  std::vector<double> half = plain.parameters.gather(w2, plain.parameters.weights);
+  for (double& value : half) value /= 2;
+  plain.parameters.scatter(w2, half, plain.parameters.weights);
+  EXPECT_NEAR(loss_of(gated), loss_of(plain), 1e-12);
+  EXPECT_GT(std::fabs(open - loss_of(plain)), 1e-6) << "random weights let more or less of it pass";
+}
+
+TEST(LatentExperts, AreOrdinaryOnesWhereBothProjectionsKeepTheToken) {
+  RunConfig config;
+  config.model = tiny_model();
+  config.router.top_k = 2;
+  Learner<double> plain(config, Weights::zero);
+  config.model.latent_dim = config.model.dim;
+  Learner<double> latent(config, Weights::zero);
+  fill_weights(plain.parameters);
+  fill_weights(latent.parameters);
+  EXPECT_GT(std::fabs(loss_of(latent) - loss_of(plain)), 1e-6);
+  std::vector<double> identity(12 * 12);
+  for (std::size_t i = 0; i < 12; ++i) identity[i * 13] = 1;
+  fill_tensor(latent.parameters, "layers.1.moe.latent_down.weight", identity);
+  fill_tensor(latent.parameters, "layers.1.moe.latent_up.weight", identity);
+  EXPECT_NEAR(loss_of(latent), loss_of(plain), 1e-12);
+}
+
+// With the norm, the sizes of mixing weights do not matter, only their proportions.
+TEST(LatentExperts, NormTakesOutTheGateScale) {
+  RunConfig config;
+  config.model = tiny_model();
+  config.model.latent_dim = 8;
+  config.model.norm_eps = 1e-12;
+  config.router.top_k = 2;
+  for (const bool norm : {false, true}) {
+    config.model.latent_norm = norm;
+    config.router.route_scale = 1;
+    Learner<double> once(config, Weights::zero);
+    config.router.route_scale = 5;
+    Learner<double> five_times(config, Weights::zero);
+    fill_weights(once.parameters);
+    fill_weights(five_times.parameters);
+    EXPECT_EQ(std::fabs(loss_of(once) - loss_of(five_times)) < 1e-8, norm);
   }
 }
 

@@ -61,6 +61,9 @@ RunConfig config_with(const Numbers& numbers) {
     c.router.n_hash_layers = 1;
     c.router.token_drop = TokenDrop::probs;
     c.router.capacity_factor = 1;
+    c.model.shared_expert_gate = true;
+    c.model.latent_dim = 32;
+    c.model.latent_norm = true;
   }
   p.nvfp4_rule = numbers.scales;
   if (p.nvfp4_rule == Nvfp4Rule::transformer_engine) {  // NVIDIA's recipe, and 4over6
@@ -210,10 +213,11 @@ TEST(RowGroups, ThreadsDoNotChangeABitOfLargeExperts) {
 
 // Random bits come from the seed and the step, so that another of either draws others.
 TEST(StochasticRounding, DrawsFollowTheSeedAndTheStep) {
-  PrecisionConfig precision;
-  precision.experts = Recipe::mxfp4;
+  RunConfig config;
+  config.precision.experts = Recipe::mxfp4;
   const auto seed = [&](std::int64_t run, std::int64_t step) {
-    return step_precision(precision, run, step, 1).of(GemmClass::experts).seed;
+    config.seed = run;
+    return step_precision(config, step, 1).of(GemmClass::experts).seed;
   };
   EXPECT_EQ(seed(1, 5), seed(1, 5));
   EXPECT_NE(seed(1, 5), seed(1, 6));

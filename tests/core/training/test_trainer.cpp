@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/cluster/model_shape.h"
+#include "core/config/model_presets.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
@@ -397,6 +398,8 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     precision.hadamard = key.starts_with("precision.hadamard_");
     precision.rounding = key == "precision.stochastic_operands" ? Rounding::stochastic : Rounding::nearest;
     const bool chooses = key == "precision.nvfp4_four_over_six";
+    precision.dense_ffn = key.starts_with("precision.layers_") ? Recipe::mxfp4 : Recipe::fp32;
+    precision.bf16_from_step = key == "precision.late_bf16" ? 1 : 0;
     precision.nvfp4_rule = chooses ? Nvfp4Rule::transformer_engine : Nvfp4Rule::divided;
   };
   for (const ConfigField& field : config_fields()) {
@@ -406,6 +409,7 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     Trainer changed(config_), as_it_was(config_);
     step(changed), step(as_it_was);
     ConfigValue value = true;
+    if (field.get(config_).index() == 1) value = std::int64_t{1};
     if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
     if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
     if (field.key == "precision.operands") value = std::string("attention.W=mxfp4");
@@ -415,6 +419,35 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
     EXPECT_NEAR(a.ce_loss, b.ce_loss, 0.3);
   }
+}
+
+RunConfig with(const PrecisionConfig& precision) {
+  RunConfig run;
+  run.precision = precision;
+  return run;
+}
+
+TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
+  RunConfig run;  // four layers
+  run.precision.experts = Recipe::mxfp4;
+  run.precision.head = Recipe::mxfp4;
+  run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
+  const auto scheme = [&](GemmClass of, int layer, std::int64_t step, Direction direction) {
+    return step_precision(run, step, layer).of(of).format(direction, Operand::w).scheme;
+  };
+  using enum Direction;
+  for (const int layer : {0, 2, 3}) EXPECT_EQ(scheme(GemmClass::experts, layer, 0, dgrad), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 0, dgrad), QuantScheme::mx);
+  EXPECT_EQ(scheme(GemmClass::attention, 0, 0, dgrad), QuantScheme::fp32) << "fp32 stays";
+  EXPECT_EQ(scheme(GemmClass::head, 3, 0, dgrad), QuantScheme::mx) << "in none of the layers";
+  run.precision.bf16_from_step = 10;
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 9, forward), QuantScheme::mx);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, forward), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, dgrad), QuantScheme::mx);
+  run.precision.late_bf16 = LateBf16::all;
+  EXPECT_EQ(scheme(GemmClass::experts, 1, 10, dgrad), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::head, 1, 10, forward), QuantScheme::bf16);
+  EXPECT_EQ(scheme(GemmClass::attention, 1, 10, forward), QuantScheme::fp32);
 }
 
 // precision.nvfp4_rule and its neighbours, set as NVIDIA trains.
@@ -430,7 +463,7 @@ TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   config.nvfp4_rule = Nvfp4Rule::transformer_engine;
   config.nvfp4_square_weights = true;
   config.nvfp4_four_over_six = FourOverSixChoice::mse_256;
-  const StepPrecision precision = step_precision(config, 1, 2, 1);
+  const StepPrecision precision = step_precision(with(config), 2, 1);
   for (const GemmOperand& at : kGemmOperands) {
     const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
     EXPECT_EQ(format.nvfp4,
@@ -610,10 +643,10 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   PrecisionConfig& p = config_.precision;
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
-  StepPrecision rotated = step_precision(p, 1, 1, 1);
+  StepPrecision rotated = step_precision(with(p), 1, 1);
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::fp32;
   p.hadamard = true;
-  EXPECT_TRUE(step_precision(p, 1, 1, 1).plain) << "fp32 stays as it is";
+  EXPECT_TRUE(step_precision(with(p), 1, 1).plain) << "fp32 stays as it is";
   // Products of a linear layer through fp32 operands that are rotated.
   for (ClassPrecision& formats : rotated.classes)
     for (OperandFormat& format : formats.formats) {
@@ -737,15 +770,55 @@ TEST(RunCostTest, CountsAsForPublishedModels) {
                            .top_k = config.router.top_k,
                            .n_shared_experts = m.n_shared,
                            .n_groups = 0,
-                           .limited_groups = 0};
+                           .limited_groups = 0,
+                           .latent_dim = m.latent_dim};
+    const int vectors = (m.shared_expert_gate ? m.dim : 0) + (m.latent_norm ? m.latent_dim : 0);  // in each MoE layer
+    const std::int64_t more = std::int64_t{m.n_layers - m.n_dense_layers} * vectors;
     const RunCost cost = run_cost(config);
-    EXPECT_EQ(cost.parameters, parameter_counts(shape).total) << name;
-    EXPECT_EQ(cost.active, parameter_counts(shape).active) << name;
-    EXPECT_DOUBLE_EQ(cost.flops_per_token, training_flops_per_token(shape, config.data.seq)) << name;
+    EXPECT_EQ(cost.parameters, parameter_counts(shape).total + more) << name;
+    EXPECT_EQ(cost.active, parameter_counts(shape).active + more) << name;
+    EXPECT_EQ(static_cast<double>(cost.parameters), parameter_count(config)) << name;
+    EXPECT_DOUBLE_EQ(cost.flops_per_token,
+                     training_flops_per_token(shape, config.data.seq) + 6.0 * static_cast<double>(more))
+        << name;
     EXPECT_DOUBLE_EQ(cost.flops_per_step, cost.flops_per_token * config.data.batch * config.data.seq) << name;
     EXPECT_GE(cost.bytes, 16 * cost.parameters) << name;
     EXPECT_LT(static_cast<double>(cost.bytes), 16.1 * static_cast<double>(cost.parameters)) << name;  // room between
   }
+}
+
+// A smaller batch than theirs: what matters is that every part of them has a forward and a backward pass that learns.
+TEST(ModelPresets, Train) {
+  for (const std::string& name : model_preset_names()) {
+    SCOPED_TRACE(name);
+    RunConfig config = load_preset(name).config;
+    config.data.batch = 4;
+    config.optimizer.warmup_steps = 2;
+    config.optimizer.lr = 3e-3;
+    config.telemetry.texts_every = config.telemetry.sample_every = 0;
+    const auto data = open_dataset(config.data, config.seed);
+    Trainer trainer(config);
+    const float at_start = trainer.step(data->batch(0)).ce_loss;
+    TelemetryFrame last;
+    for (int i = 1; i < 12; ++i) last = trainer.step(data->batch(i));
+    EXPECT_LT(last.ce_loss, at_start - 0.5f);
+    const auto moe_layers = static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers);
+    ASSERT_EQ(last.routers.size(), moe_layers);
+    for (const RouterFrame& r : last.routers) {
+      const bool by_table = r.layer < config.model.n_dense_layers + config.router.n_hash_layers;
+      const bool by_loss_alone = config.router.balance_rule == BalanceRule::sign && config.router.bias_update_rate == 0;
+      EXPECT_EQ(std::ranges::all_of(r.expert_bias, [](float b) { return b == 0; }), by_table || by_loss_alone);
+      EXPECT_EQ(std::accumulate(r.tokens_per_expert.begin(), r.tokens_per_expert.end(), 0u),
+                static_cast<std::uint32_t>(4 * config.data.seq * config.router.top_k));
+    }
+  }
+}
+
+// What the all-to-all panels multiply with copies of tokens.
+TEST_F(TrainerTest, RowsOfLatentExpertsAreShorter) {
+  EXPECT_EQ(run_info(config_, 0, {}).dim, config_.model.dim);
+  config_.model.latent_dim = 16;
+  EXPECT_EQ(run_info(config_, 0, {}).dim, 16);
 }
 
 TEST_F(TrainerTest, InitialWeightsDependOnSeedAndNameAlone) {

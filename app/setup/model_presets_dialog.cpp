@@ -1,0 +1,97 @@
+#include "app/setup/model_presets_dialog.h"
+
+#include <QDialogButtonBox>
+#include <QFontDatabase>
+#include <QHeaderView>
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QTableWidget>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "app/setup/field_editor.h"
+#include "core/config/model_presets.h"
+#include "core/config/run_config.h"
+
+namespace moescope {
+namespace {
+
+QString inWords(const std::string& value) {
+  if (value.empty()) return QStringLiteral("-");
+  if (value == "true") return QStringLiteral("yes");
+  return value == "false" ? QStringLiteral("no") : QString::fromStdString(value);
+}
+
+}  // namespace
+
+ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
+    : QDialog(parent), action_(action), table_(new QTableWidget), about_(new QPlainTextEdit), take_(new QPushButton) {
+  setAttribute(Qt::WA_DeleteOnClose);
+  setObjectName("model_presets_dialog");
+  setWindowTitle("Real models in miniature");
+  auto* words = new QLabel(
+      "Routers and experts of published models, as their sources say, at a size that trains here. Shown is every "
+      "setting of model and router in which these presets differ; - has no effect there. Click a column to read what "
+      "the preset takes from which source and what of the model it cannot show.");
+  words->setWordWrap(true);
+  table_->setAccessibleName("Settings in which the presets differ");
+  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  table_->setSelectionBehavior(QAbstractItemView::SelectColumns);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  about_->setReadOnly(true);
+  about_->setAccessibleName("About the chosen preset");
+  about_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));  // its table stands in columns
+  about_->setTabChangesFocus(true);
+  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
+  buttons->addButton(take_, QDialogButtonBox::ActionRole);
+  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+  connect(take_, &QPushButton::clicked, this, [this] {
+    emit chosen(current());
+    accept();
+  });
+  auto* column = new QVBoxLayout(this);
+  column->addWidget(words);
+  column->addWidget(table_, 3);
+  column->addWidget(about_, 2);
+  column->addWidget(buttons);
+  fill();
+  connect(table_, &QTableWidget::currentCellChanged, this, &ModelPresetsDialog::showChosen);
+  table_->setCurrentCell(0, 0);
+  const int wide = table_->verticalHeader()->sizeHint().width() + table_->horizontalHeader()->length() + 60;
+  resize(std::min(wide, 1240), 700);
+}
+
+void ModelPresetsDialog::fill() {
+  const std::vector<std::string> names = model_preset_names();
+  const std::vector<PresetSetting> settings = model_preset_table();
+  table_->setColumnCount(static_cast<int>(names.size()));
+  table_->setRowCount(static_cast<int>(settings.size()));
+  for (std::size_t c = 0; c < names.size(); ++c)
+    table_->setHorizontalHeaderItem(static_cast<int>(c), new QTableWidgetItem(QString::fromStdString(names[c])));
+  for (std::size_t r = 0; r < settings.size(); ++r) {
+    const int row = static_cast<int>(r);
+    const QString tip = fieldToolTip(*find_field(settings[r].key));
+    auto* label = new QTableWidgetItem(QString::fromStdString(settings[r].label));
+    label->setToolTip(tip);
+    table_->setVerticalHeaderItem(row, label);
+    for (std::size_t c = 0; c < names.size(); ++c) {
+      auto* cell = new QTableWidgetItem(inWords(settings[r].values[c]));
+      cell->setTextAlignment(Qt::AlignCenter);
+      cell->setToolTip(tip);
+      table_->setItem(row, static_cast<int>(c), cell);
+    }
+  }
+  table_->resizeColumnsToContents();
+}
+
+QString ModelPresetsDialog::current() const {
+  return table_->horizontalHeaderItem(std::max(0, table_->currentColumn()))->text();
+}
+
+void ModelPresetsDialog::showChosen() {
+  about_->setPlainText(QString::fromStdString(preset_about(current().toStdString())).trimmed());
+  take_->setText(action_.arg(current()));
+}
+
+}  // namespace moescope

@@ -1,0 +1,52 @@
+// Latent experts: routed experts that work on rows of Dl < D values (Megatron-LM's moe_latent_size: Nemotron 3 Super,
+// Kimi K3).
+//
+//   rows = h W_down^T -> dispatch -> experts -> combine = mixed;  y += (norm(mixed) or mixed) W_up^T
+// The projections run once for a token, not for each copy, and every rank has them whole; the router and the shared
+// experts read all of h. Legend: T tokens, D dim, Dl latent_dim.
+#pragma once
+
+#include <cstddef>
+
+#include "core/config/run_config.h"
+#include "core/model/layers/arena.h"
+#include "core/model/layers/parameters.h"
+#include "core/model/layers/precision.h"
+
+namespace moescope {
+
+// Nothing is planned without latent_dim, and no norm's values without latent_norm.
+template <class T>
+struct LatentActivations {
+  T *rows = nullptr, *mixed = nullptr;  // [T, Dl]
+  T *normed = nullptr, *inv = nullptr;  // [T, Dl], [T]
+  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+};
+
+template <class T>
+struct LatentWorkspace {
+  T *drows = nullptr, *dmixed = nullptr, *dnormed = nullptr;  // [T, Dl]
+  T* norm_partial = nullptr;
+  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+};
+
+// a.rows from h_TD.
+template <class T>
+void latent_down(const ModelConfig& config, const LayerView<T>& w, const T* h, int tokens, LatentActivations<T>& a,
+                 const LinearPrecision& precision = {});
+// y_TD += a.mixed, projected back.
+template <class T>
+void latent_up(const ModelConfig& config, const LayerView<T>& w, int tokens, LatentActivations<T>& a, T* y,
+               const LinearPrecision& precision = {});
+
+// ws.dmixed and the weights' gradients from dy_TD.
+template <class T>
+void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, const T* dy,
+                        int tokens, const LatentActivations<T>& a, LatentWorkspace<T>& ws,
+                        const LinearPrecision& precision = {});
+// dh_TD and the weights' gradient from ws.drows.
+template <class T>
+void latent_down_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, const T* h,
+                          int tokens, const LatentWorkspace<T>& ws, T* dh, const LinearPrecision& precision = {});
+
+}  // namespace moescope
