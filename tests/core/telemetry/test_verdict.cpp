@@ -215,7 +215,7 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
   const auto judged = [&](float twins_share) {
     const PairedRun twins[] = {{drifted("N", twins_share, noise(2, 0.002))},
                                {drifted("M", twins_share, noise(4, 0.002))}};
-    return conclude(a, {drifted("B", 0.9f, noise(3, 0.002, 0, -0.01))}, twins);
+    return conclude(a, {drifted("B", 0.9f, noise(3, 0.002, 0, -0.002))}, twins);
   };
   const Conclusion as_far = judged(0.9f), near = judged(0.4f);
   EXPECT_EQ(as_far.verdict, Verdict::better) << as_far.text;
