@@ -101,6 +101,8 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
     takeExport(&window, arguments);
   else if (!arguments.files.isEmpty())
     window.files()->open(arguments.files);
+  else if (!arguments.setup.isEmpty())
+    window.files()->open({arguments.setup});
   else if (!arguments.attach.isEmpty())
     window.files()->attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())

@@ -17,6 +17,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/setup_link.h"
 #include "core/files/assets.h"
 #include "core/files/file_kind.h"
 #include "core/io/whole_file.h"
@@ -69,6 +70,7 @@ void FileActions::addSampleTo(QMenu* menu) {
 
 void FileActions::open(const QStringList& paths) {
   if (paths.isEmpty()) return;
+  if (paths.size() == 1 && is_setup_link(paths.front().toStdString())) return emit setupOpened(paths.front());
   messages_->warnOfErrors([&] {
     std::vector<FileKind> kinds;
     for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));

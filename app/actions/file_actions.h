@@ -27,7 +27,8 @@ class FileActions : public QObject {
   void addRecentFilesTo(QMenu* menu);
   void addSampleTo(QMenu* menu);
 
-  void open(const QStringList& paths);   // by what they are (core/files/file_kind.h); several runs as A, B, ...
+  // By what they are (core/files/file_kind.h); several runs as A, B, ... A set-up link alone is opened, too.
+  void open(const QStringList& paths);
   void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there
   // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
   void attach(const QString& address, QString token = {});
@@ -36,6 +37,7 @@ class FileActions : public QObject {
 
  signals:
   void lessonOpened(QString path);
+  void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
   void formWanted();  // on the screen: it was filled
 

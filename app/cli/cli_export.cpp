@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "app/cli/cli_missing.h"
+#include "app/cli/cli_replay.h"
 #include "app/cli/command_line.h"
 #include "core/files/export_events.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
-#include "core/files/replay_page.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/logs/export_jsonl.h"
@@ -79,16 +79,6 @@ void export_tensors(const ExportOptions& options) {
   std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
 }
 
-void export_replay(const ExportOptions& options) {
-  std::vector<std::string> files = {options.in};
-  if (!options.with.empty()) files.push_back(options.with);
-  const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
-  const std::string page = replay_page(opened.histories);
-  write_whole_file(options.out, page);
-  std::printf("%s: %zu runs, %.1f MB\n", printable(options.out).c_str(), opened.histories.size(),
-              1e-6 * static_cast<double>(page.size()));
-}
-
 void check(const ExportOptions& options) {
   if (!fs::exists(options.in)) throw std::runtime_error(options.in + ": no such file");
   const bool of_panels = options.to == "png" || options.to == "svg" || options.to == "csv";
@@ -113,7 +103,7 @@ void export_run(const ExportOptions& options) {
   else if (options.to == "tensorboard")
     export_all_events(options);
   else if (options.to == "replay")
-    export_replay(options);
+    export_replay(options.with.empty() ? std::vector{options.in} : std::vector{options.in, options.with}, options.out);
   else if (options.to == "safetensors")
     export_tensors(options);
   else

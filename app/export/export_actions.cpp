@@ -11,6 +11,7 @@
 #include <QTemporaryDir>
 #include <stdexcept>
 
+#include "app/actions/setup_links.h"
 #include "app/export/report_source.h"
 #include "app/look/messages.h"
 #include "app/session/progress_job.h"
@@ -20,6 +21,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/export_events.h"
 #include "core/files/file_kind.h"
+#include "core/files/replay_page.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"
@@ -45,6 +47,7 @@ void ExportActions::addExportMenuTo(QMenu* file) {
   QMenu* menu = file->addMenu("&Export");
   menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
   menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
+  menu->addAction("Replay &page of the runs, for a browser (HTML)...", this, &ExportActions::exportReplay);
   menu->addSeparator();
   menu->addAction("All steps as &JSON lines...", this,
                   [this] { exportRecording("Save JSON lines", "JSON lines (*.jsonl)", ".jsonl", export_jsonl); });
@@ -160,6 +163,36 @@ void ExportActions::exportReport() {
     write_whole_file(path.toStdString(), text.toStdString());
     messages_->saySaved(path);
   });
+}
+
+void ExportActions::exportReplay() {
+  if (!hasRuns()) return;
+  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save replay page", suggested("-replay.html"),
+                                                    "Pages (*.html)");
+  if (!path.isEmpty()) messages_->warnOfErrors([&] { saveReplay(path); });
+}
+
+void ExportActions::saveReplay(const QString& path) {
+  if (Lab* lab = session_->lab()) lab->flush();
+  std::vector<ReplayRun> runs;
+  for (const HistoryPtr& history : selection_->histories()) {
+    ReplayRun run{history};
+    if (runs.size() < compared_->runs().size()) {
+      const ComparedRun& compared = compared_->runs()[runs.size()];
+      run.same_start = compared.same_start;
+      if (compared.noise_twin) run.twin = compared.twin_until ? compared.twin_until : history;
+    }
+    runs.push_back(std::move(run));
+  }
+  const auto setup = sharedSetup(*session_, *selection_, *workspaces_);
+  if (setup && !runs.empty()) runs.front().setup = setup_link(*setup);
+  const auto work = [runs, to = path.toStdString()](const std::function<bool(double)>& progress) {
+    const std::string page = replay_page(runs, {}, progress);
+    if (page.empty() || !progress(1)) return false;
+    write_whole_file(to, page);
+    return true;
+  };
+  showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(), work), path);
 }
 
 ReportSource ExportActions::reportSource() const {

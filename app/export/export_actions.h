@@ -33,6 +33,7 @@ class ExportActions : public QObject {
 
   ReportSource reportSource() const;
   void saveTimeline(const QString& path);  // the modelled one; throws std::runtime_error
+  void saveReplay(const QString& path);    // of the open runs, in the background
 
  private:
   // Writes a recording anew in another form, with a progress that can be cancelled.
@@ -41,6 +42,7 @@ class ExportActions : public QObject {
   void exportEvents();
   void exportWeights();
   void exportReport();
+  void exportReplay();
   void exportWorkspace();
   void exportTimeline();
   void savePictureOfWindow();

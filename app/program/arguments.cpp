@@ -3,10 +3,12 @@
 #include <QCommandLineParser>
 #include <QFileInfo>
 #include <QRegularExpression>
+#include <QUrl>
 #include <algorithm>
 #include <array>
 
 #include "app/session/settings.h"
+#include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
 #include "core/numerics/matrix_units.h"
 #include "core/telemetry/logs/run_feed.h"
@@ -54,6 +56,10 @@ void addOptions(QCommandLineParser& parser) {
                                "[FILE...]");
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
+  parser.addOption({"setup",
+                    "Train what a copied set-up describes (Edit > Copy set-up as a link), up to its step; also without "
+                    "--setup, as a desktop opens such a link.",
+                    "moescope:..."});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
   parser.addOption({"attach",
                     "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
@@ -96,12 +102,31 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
 
 void readFiles(const QCommandLineParser& parser, Arguments& result) {
   result.files = parser.positionalArguments();
+  if (result.files.size() == 1 && is_setup_link(result.files.front().toStdString())) {
+    result.setup = result.files.takeFirst();
+    return;
+  }
+  for (QString& file : result.files)  // a desktop that opens addresses gives files as such, too
+    if (file.startsWith("file://")) file = QUrl(file).toLocalFile();
   for (const QString& file : result.files)
     if (!QFileInfo::exists(file)) result.problems << file + ": no such file";
   for (const char* option : {"preset", "config", "data", "after-steps"})
     if (parser.isSet(option))
       result.problems
           << QString("--%1 is for training: it does not go with a file to open (%2)").arg(option, result.files.first());
+}
+
+void readSetup(const QCommandLineParser& parser, Arguments& result) {
+  if (result.setup.isEmpty()) return;
+  try {
+    read_setup_link(result.setup.toStdString());
+  } catch (const std::runtime_error& error) {
+    result.problems << QString("--setup: ") + error.what();
+  }
+  for (const char* option :
+       {"preset", "config", "data", "after-steps", "lesson", "follow", "attach", "screenshot", "export"})
+    if (parser.isSet(option)) result.problems << QString("--%1 does not go with --setup").arg(option);
+  if (!result.files.isEmpty()) result.problems << "--setup does not go with a file to open";
 }
 
 void readFollow(const QCommandLineParser& parser, Arguments& result) {
@@ -188,12 +213,14 @@ Arguments parseArguments(const QStringList& arguments) {
   if (parser.isSet(help)) result.print = parser.helpText();
   if (parser.isSet(version)) result.print = QString("moescope %1\n").arg(QCoreApplication::applicationVersion());
   if (!result.print.isEmpty()) return result;
+  result.setup = parser.value("setup");
   parser.positionalArguments().isEmpty() ? readConfig(parser, result) : readFiles(parser, result);
+  readSetup(parser, result);
   readFollow(parser, result);
   readAttach(parser, result);
   readLesson(parser, result);
   const auto is_set = [&](const char* option) { return parser.isSet(option); };
-  result.run_given = !result.files.isEmpty() ||
+  result.run_given = !result.files.isEmpty() || !result.setup.isEmpty() ||
                      std::ranges::any_of(std::array{"preset", "config", "data", "follow", "attach", "lesson"}, is_set);
   readSteps(parser, result);
   result.export_request = readExport(parser, result.problems);

@@ -18,6 +18,7 @@ struct Arguments {
   bool run_given = false;          // a person said what to train or to open
   QString attach;                  // HOST:PORT of a training to look on at; empty: none
   QString lesson;                  // empty: none; else it begins
+  QString setup;                   // a set-up link to open; empty: none
   QString screenshot;              // empty: an ordinary window
   ExportRequest export_request;
   std::optional<qint64> after_steps;

@@ -22,6 +22,7 @@
 #include "app/actions/run_control.h"
 #include "app/actions/run_costs.h"
 #include "app/actions/scan_actions.h"
+#include "app/actions/setup_links.h"
 #include "app/actions/source_status.h"
 #include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
@@ -56,10 +57,13 @@ namespace {
 
 constexpr int kStatusMs = 250, kNoteMs = 15000;
 
-QStringList localFiles(const QMimeData* data) {
+// Files, or a set-up link, which comes as text or as the address of a link on a page.
+QStringList whatCanBeOpened(const QMimeData* data) {
   QStringList paths;
   for (const QUrl& url : data->urls())
     if (url.isLocalFile()) paths << url.toLocalFile();
+  for (const QString& text : {data->urls().value(0).toString(), data->text()})
+    if (paths.isEmpty() && is_setup_link(text.toStdString())) paths << text;
   return paths;
 }
 
@@ -217,6 +221,9 @@ void MainWindow::buildEditMenu() {
   menu->addActions({undo, redo});
   menu->addSeparator();
   exports_->addCopyActionTo(menu);
+  auto* setups = new SetupLinks(&session_, &selection_, control_, workspaces_, messages_);
+  setups->addActionsTo(menu);
+  connect(files_, &FileActions::setupOpened, setups, &SetupLinks::open);
   addPaletteAction(this, menu);
 }
 
@@ -417,11 +424,11 @@ void MainWindow::changeEvent(QEvent* event) {
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
-  if (!localFiles(event->mimeData()).isEmpty()) event->acceptProposedAction();
+  if (!whatCanBeOpened(event->mimeData()).isEmpty()) event->acceptProposedAction();
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  const QStringList paths = localFiles(event->mimeData());
+  const QStringList paths = whatCanBeOpened(event->mimeData());
   event->acceptProposedAction();
   QTimer::singleShot(0, this, [this, paths] { files_->open(paths); });  // the other program waits for this event's end
 }

@@ -1,4 +1,5 @@
-// Rules that involve several keys of a config; shared by validate() and the TOML reader, which knows the line numbers.
+// Rules that involve several keys of a config, shared by validate() and the TOML reader, which knows the line numbers;
+// and how TOML writes a value.
 #pragma once
 
 #include <map>
@@ -23,5 +24,7 @@ void check_interventions(const RunConfig& config, std::vector<RuleViolation>& fo
 void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
                        const std::map<std::string, int>& lines, const std::string& file,
                        std::vector<ConfigProblem>& problems);
+
+std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a point
 
 }  // namespace moescope

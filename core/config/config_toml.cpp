@@ -169,13 +169,6 @@ std::string toml_text(const std::string& text) {
   return quoted + '"';
 }
 
-std::string toml_value(const ConfigValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
-  std::string written = to_string(value);
-  if (std::holds_alternative<double>(value) && written.find_first_of(".e") == std::string::npos) written += ".0";
-  return written;
-}
-
 void append_wrapped(std::string& out, const std::string& text, std::size_t width) {
   std::istringstream words(text);
   std::string line = "#", word;
@@ -209,6 +202,13 @@ ParsedConfig unreadable(const std::string& path, const std::string& why) {
 }
 
 }  // namespace
+
+std::string toml_value(const ConfigValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
+  std::string written = to_string(value);
+  if (std::holds_alternative<double>(value) && written.find_first_of(".e") == std::string::npos) written += ".0";
+  return written;
+}
 
 std::string nearest_key(std::string_view given) {
   const ConfigField* best = nullptr;

@@ -1,14 +1,13 @@
 #include "core/files/replay_page.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
 #include "core/files/assets.h"
+#include "core/files/replay_arrays.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/frame/metrics.h"
@@ -16,83 +15,51 @@
 namespace moescope {
 namespace {
 
-using ReplayJson = nlohmann::ordered_json;
+using HistoryRef = std::shared_ptr<const History>;
 
-std::string base64(std::span<const std::uint8_t> bytes) {
-  constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t three = 0;
-    for (std::size_t k = 0; k < 3; ++k) three = three << 8 | (k < n ? bytes[i + k] : 0u);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[three >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
+struct Cancelled {};
+
+// Where a page's work stands: each part has a share of a run, each run of the page.
+ReplayTick part_of(const ReplayTick& whole, double begin, double end) {
+  return [=](double share) { whole(begin + share * (end - begin)); };
 }
 
-std::string base64(std::span<const float> values) {
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(4 * values.size());
-  for (const float value : values)
-    for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(value) >> shift));
-  return base64(bytes);
-}
-
-void append_means(const History& history, Metric metric, int layer, int points, std::vector<float>& means) {
-  for (const PyramidBin& bin : history.series(metric, layer, history.steps(), points))
+void append_means(const History& history, Metric metric, int layer, StepRange range, int points,
+                  std::vector<float>& means) {
+  for (const PyramidBin& bin : history.series(metric, layer, range, points))
     means.push_back(bin.finite ? bin.mean() : kNoValue);
 }
 
-std::string scalar_of_layers(const History& history, Metric metric, int points) {
+std::string scalar_of_layers(const History& history, Metric metric, StepRange range, int points) {
   std::vector<float> means;
-  for (const int layer : history.info().moe_layers) append_means(history, metric, layer, points, means);
+  for (const int layer : history.info().moe_layers) append_means(history, metric, layer, range, points, means);
   return base64(means);
 }
 
-std::string scalar_of_run(const History& history, Metric metric, int points) {
+std::string scalar_of_run(const History& history, Metric metric, StepRange range, int points) {
   std::vector<float> means;
-  append_means(history, metric, kWholeRun, points, means);
+  append_means(history, metric, kWholeRun, range, points, means);
   return base64(means);
 }
 
-struct QuantizedLoad {
-  std::vector<float> largest;        // [L, P]
-  std::vector<std::uint8_t> shares;  // [L, P, E]
-};
-
-void append_row(std::span<const float> row, QuantizedLoad& load) {
-  float largest = kNoValue;
-  for (const float u : row)
-    if (std::isfinite(u)) largest = std::isfinite(largest) ? std::max(largest, u) : u;
-  load.largest.push_back(largest);
-  for (const float u : row)
-    load.shares.push_back(largest > 0 && u > 0 ? static_cast<std::uint8_t>(std::lround(255 * u / largest)) : 0);
-}
-
-QuantizedLoad quantized_load(const History& history, int points) {
-  QuantizedLoad load;
-  const auto experts = static_cast<std::size_t>(history.info().n_experts);
-  for (const int layer : history.info().moe_layers) {
-    std::vector<float> u = history.utilisation(layer, history.steps(), points, Summary::mean);
-    u.resize(static_cast<std::size_t>(points) * experts, kNoValue);
-    for (std::size_t p = 0; p < static_cast<std::size_t>(points); ++p)
-      append_row(std::span(u).subspan(p * experts, experts), load);
-  }
-  return load;
-}
-
-int points_of(const History& history, std::size_t load_bytes) {
+// Load, three scalars of each layer and two of the run.
+int points_of(const History& history, StepRange range, std::size_t bytes, int most) {
   const RunInfo& info = history.info();
-  const std::size_t row = std::max<std::size_t>(1, info.moe_layers.size() * static_cast<std::size_t>(info.n_experts));
-  const auto affordable = static_cast<std::int64_t>(std::max<std::size_t>(1, load_bytes / row));
-  return static_cast<int>(std::min({history.steps().size(), std::int64_t{kReplayPoints}, affordable}));
+  const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
+  const std::size_t point = info.moe_layers.size() * layer + 2 * sizeof(float);
+  const auto affordable = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / point));
+  return static_cast<int>(std::min({range.size(), std::int64_t{most}, affordable}));
 }
 
-ReplayJson findings_of(const std::shared_ptr<History>& history) {
+ReplayJson findings_of(const HistoryRef& history, StepRange range, const ReplayTick& tick) {
+  constexpr int kParts = 50;
+  FindingsScan scan(history);
+  for (int part = 1; part <= kParts; ++part) {
+    scan.advance(slice_begin(range, kParts, part) - 1);
+    tick(static_cast<double>(part) / kParts);
+  }
   ReplayJson list = ReplayJson::array();
-  for (const Finding& finding : find_all(history))
+  for (const Finding& finding : scan.findings())
     list.push_back({{"severity", severity_name(finding.severity)},
                     {"first", finding.steps.first},
                     {"last", finding.steps.last},
@@ -102,26 +69,77 @@ ReplayJson findings_of(const std::shared_ptr<History>& history) {
   return list;
 }
 
-ReplayJson run_of(const std::shared_ptr<History>& history, std::size_t load_bytes) {
+ReplayJson lacks_of(const ReplayJson& run, const History& history, StepRange range) {
+  ReplayJson lacks = ReplayJson::array();
+  if (history.series(Metric::ce_loss, kWholeRun, range, 1).front().finite == 0) lacks.push_back("loss");
+  if (!history.frame_at(range.last)) lacks.push_back("expert load");
+  if (run["matrices"].is_null()) lacks.push_back("copies between ranks (all-to-all)");
+  if (run["operands"].is_null()) lacks.push_back("quantization statistics (errors, block scales)");
+  return lacks;
+}
+
+ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points, const ReplayTick& tick) {
   const RunInfo& info = history->info();
-  if (history->steps().empty()) throw std::runtime_error(info.name + ": has no step to export");
-  const int points = points_of(*history, load_bytes);
-  const QuantizedLoad load = quantized_load(*history, points);
-  return {{"name", printable(info.name)},
-          {"source", printable(info.source)},
-          {"from_log", info.config_toml.empty()},
-          {"experts", info.n_experts},
-          {"top_k", info.top_k},
-          {"window", info.window},
-          {"layers", info.moe_layers},
-          {"edges", slice_edges(history->steps(), points)},
-          {"loss", scalar_of_run(*history, Metric::ce_loss, points)},
-          {"val_loss", scalar_of_run(*history, Metric::val_loss, points)},
-          {"max_vio", scalar_of_layers(*history, Metric::max_vio, points)},
-          {"max_vio_window", scalar_of_layers(*history, Metric::max_vio_window, points)},
-          {"load_max", base64(load.largest)},
-          {"load", base64(load.shares)},
-          {"findings", findings_of(history)}};
+  const StepRange range = history->steps();  // of a run in training: those of now
+  if (range.empty()) throw std::runtime_error(info.name + ": has no step to export");
+  ReplayJson run = {{"name", printable(info.name)},
+                    {"source", printable(info.source)},
+                    {"from_log", info.config_toml.empty()},
+                    {"experts", info.n_experts},
+                    {"top_k", info.top_k},
+                    {"window", info.window},
+                    {"layers", info.moe_layers}};
+  run["findings"] = findings_of(history, range, part_of(tick, 0, 0.4));
+  // A seventh each for matrices and operands, and all that they leave for what has a value at every step.
+  const std::size_t part = bytes / 7;
+  run["matrices"] = matrices_of(*history, range, most_points, part, part_of(tick, 0.4, 0.55));
+  run["operands"] = operands_of(*history, range, most_points, part, part_of(tick, 0.55, 0.8));
+  const std::size_t taken = (run["matrices"].is_null() ? 0 : part) + (run["operands"].is_null() ? 0 : part);
+  const int points = points_of(*history, range, bytes - taken, most_points);
+  run["edges"] = slice_edges(range, points);
+  run["loss"] = scalar_of_run(*history, Metric::ce_loss, range, points);
+  run["val_loss"] = scalar_of_run(*history, Metric::val_loss, range, points);
+  run["max_vio"] = scalar_of_layers(*history, Metric::max_vio, range, points);
+  run["max_vio_window"] = scalar_of_layers(*history, Metric::max_vio_window, range, points);
+  add_load(*history, range, points, part_of(tick, 0.8, 1), run);
+  run["lacks"] = lacks_of(run, *history, range);
+  return run;
+}
+
+// What is to be said of each run beside the first.
+ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
+  std::vector<PairedRun> twins;
+  for (const ReplayRun& run : runs)
+    if (run.twin) twins.push_back({run.twin, run.same_start});
+  ReplayJson verdicts = ReplayJson::array();
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const PairedRun run{runs[i].history, runs[i].same_start};
+    ReplayJson verdict = {{"run", i}, {"severity", severity_name(Severity::note)}, {"why", ""}};
+    if (runs[i].twin) {
+      verdict["sentence"] =
+          printable(runs[i].history->info().name + " is a noise twin of " + runs.front().history->info().name) +
+          ": they differ by chance alone.";
+    } else if (const auto found = compare_findings(runs.front().history, run, twins); !found.empty()) {
+      verdict["sentence"] = printable(found.front().saw);
+      verdict["severity"] = severity_name(found.front().severity);
+      verdict["why"] = printable(found.front().why);
+    } else {
+      verdict["sentence"] = printable(conclude(runs.front().history, run, twins).text) + ".";
+    }
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+// Classes of GEMMs that some run quantizes, in the order of their first operand.
+ReplayJson gemm_classes(const ReplayJson& runs) {
+  ReplayJson classes = ReplayJson::array();
+  for (const ReplayJson& run : runs) {
+    if (run["operands"].is_null()) continue;
+    for (const ReplayJson& operand : run["operands"]["list"])
+      if (std::ranges::find(classes, operand[1]) == classes.end()) classes.push_back(operand[1]);
+  }
+  return classes;
 }
 
 // "<" begins a tag or a comment wherever it stands in a page; in JSON it stands in texts only, where \u003c is the
@@ -136,16 +154,37 @@ std::string json_for_page(const ReplayJson& json) {
   return safe;
 }
 
-}  // namespace
-
-std::string replay_page(std::span<const std::shared_ptr<History>> histories, std::size_t load_bytes) {
-  ReplayJson runs = ReplayJson::array();
-  for (const auto& history : histories) runs.push_back(run_of(history, load_bytes / histories.size()));
+std::string page_with(const ReplayJson& data) {
   std::string page(asset("replay/page.html"));
   page.append("<style>\n").append(asset("replay/page.css")).append("</style>\n");
-  page.append("<script type=\"application/json\" id=\"data\">").append(json_for_page({{"runs", runs}}));
-  page.append("</script>\n<script>\n").append(asset("replay/page.js")).append("</script>\n</body>\n</html>\n");
-  return page;
+  page.append("<script type=\"application/json\" id=\"data\">").append(json_for_page(data)).append("</script>\n");
+  page.append("<script>\n");
+  for (const char* part : {"values", "plots", "figures", "controls"})
+    page.append(asset("replay/page." + std::string(part) + ".js"));
+  return page.append("</script>\n</body>\n</html>\n");
+}
+
+}  // namespace
+
+std::string replay_page(std::span<const ReplayRun> runs, const ReplayLimits& limits,
+                        const std::function<bool(double)>& progress) {
+  const ReplayTick tick = [&](double share) {
+    if (progress && !progress(share)) throw Cancelled();
+  };
+  try {
+    ReplayJson written = ReplayJson::array();
+    const auto n = static_cast<double>(runs.size());
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      written.push_back(run_of(runs[i].history, limits.bytes / runs.size(), limits.points,
+                               part_of(tick, static_cast<double>(i) / n, static_cast<double>(i + 1) / n)));
+    const ReplayJson classes = gemm_classes(written);
+    return page_with({{"setup", runs.empty() ? std::string() : runs.front().setup},
+                      {"verdicts", verdicts_of(runs)},
+                      {"gemms", classes},
+                      {"runs", std::move(written)}});
+  } catch (const Cancelled&) {
+    return {};
+  }
 }
 
 }  // namespace moescope

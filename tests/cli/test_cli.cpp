@@ -135,6 +135,14 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(recording.load(i)->steps(), (StepRange{0, 59}));
   EXPECT_EQ(recording.load(0)->flip_frame_at(50), nullptr);
   EXPECT_EQ(recording.load(1)->flip_frame_at(50)->step, 50);
+
+  const Result exported = run({"export", path("r.moescope"), "--to", "replay", "-o", path("r.html")});
+  EXPECT_EQ(exported.status, 0) << exported.err;
+  EXPECT_NE(exported.out.find("4 runs"), std::string::npos) << exported.out;
+  const std::string page = read("r.html");
+  EXPECT_NE(page.find("n+bf16 against n: "), std::string::npos);
+  EXPECT_NE(page.find("n+seed-2 is a noise twin of n: they differ by chance alone"), std::string::npos);
+  EXPECT_EQ(page.find("without a noise twin"), std::string::npos) << "the twin's settings tell that it is one";
 }
 
 TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {

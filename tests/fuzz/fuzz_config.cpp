@@ -1,6 +1,9 @@
-// libFuzzer over run configs, lessons and queues of candidates: any text gives settings or problems; settings without a
-// problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
+// libFuzzer over run configs, lessons, queues of candidates and set-up links: any text gives settings or problems;
+// settings without a problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
+#include <stdexcept>
+
 #include "core/config/run_config.h"
+#include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
 #include "core/training/lab/queue_file.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -16,7 +19,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ParsedConfig again = parse_config(to_toml(parsed.config), "again.toml");
     require(again.problems.empty(), "what was accepted can be written and read again");
     require(difference(parsed.config, again.config).empty(), "and is the same");
+    SharedSetup setup;
+    setup.configs = {parsed.config};
+    if (size < 10000)  // a link is short
+      require(difference(read_setup_link(setup_link(setup)).configs.front(), parsed.config).empty(), "a link holds it");
     require(all_runs(parsed).size() == parsed.twins.size() + 1, "twins are runs");
+  }
+  try {
+    require(!read_setup_link(text).configs.empty(), "a set-up is of a run");
+  } catch (const std::runtime_error& error) {
+    require(std::string_view(error.what()).ends_with('.'), "a refusal is a sentence");
   }
   parse_lesson(text, "fuzzed.toml");
   try {

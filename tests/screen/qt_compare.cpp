@@ -307,6 +307,30 @@ class CompareTest : public QObject {
     }
   }
 
+  // In the step of a change the weights are still the same: what flips there flips by the change.
+  void flipsOfTheStepOfAChangeAreItsOwn() {
+    RunConfig config = nano();
+    config.telemetry.flips_every = 1;
+    config.telemetry.gradient_every = 0;
+    OpenWindow w(config);
+    std::vector<RunConfig> runs = {config, config};
+    runs[1].name = "gate";
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.runControl()->startAll(runs, RunControl::Start::paused);
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    w.trainTo(20);
+    QTRY_VERIFY(w.conclusion<RoutingFlipsPanel>().contains("the same experts as in A"));
+    QCOMPARE(w.window.session()->change({.run = 1, .key = "precision.router_gate", .value = std::string("mxfp4")}),
+             QString());
+    w.trainTo(21);
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("the weights are A's to the bit"),
+                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    w.trainTo(25);
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("Weights have drifted apart"),
+                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+  }
+
   void theVerdictOffersTheTwinThatItNeeds() {
     OpenWindow w;
     w.addFormat("mxfp4");

@@ -6,6 +6,7 @@
 #include <QPainter>
 #include <QPainterPath>
 #include <QProcess>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTemporaryDir>
@@ -18,12 +19,15 @@
 #include "app/export/export_actions.h"
 #include "app/export/report.h"
 #include "app/look/theme.h"
+#include "app/session/progress_job.h"
+#include "app/window/commands.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/picture.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/findings/health.h"
+#include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
 
 using namespace moescope;
@@ -250,6 +254,36 @@ class ExportTest : public QObject {
       QVERIFY2(!ids.contains(id), id.constData());
       ids << id;
     }
+  }
+
+  void replayPageIsWrittenInTheBackground() {
+    const QString path = home_.filePath("replay.html");
+    window_->exports()->saveReplay(path);
+    QTRY_VERIFY_WITH_TIMEOUT(QFileInfo::exists(path), 20000);
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const QByteArray page = file.readAll();
+    QVERIFY(page.startsWith("<!DOCTYPE html>") && page.endsWith("</html>\n"));
+    QVERIFY(page.contains("\"gemms\":[\"experts\"") && page.contains("\"lacks\":[]"));
+    QTRY_VERIFY(!window_->findChild<ProgressJob*>());
+  }
+
+  void cancelledReplayPageIsNotWritten() {
+    const QString path = home_.filePath("cancelled.html");
+    SyntheticRun run({.layers = 20, .experts = 64, .top_k = 4, .quant_every = 10});
+    run.append(200);
+    MainWindow window(false);
+    window.selection()->setHistories({run.history()});
+    window.exports()->saveReplay(path);
+    window.findChild<ProgressJob*>()->findChild<QPushButton*>()->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!window.findChild<ProgressJob*>(), 20000);
+    QVERIFY(!QFileInfo::exists(path));
+  }
+
+  void paletteFindsTheReplayPage() {
+    const auto commands = commandsOf(window_.get());
+    QVERIFY(
+        std::ranges::any_of(commands, [](const Command& command) { return command.title.contains("Replay page"); }));
   }
 
   // Two logs with the same settings up to a step make a band, and a third is judged by it.

@@ -1,5 +1,7 @@
 // Files that are opened, dropped, followed and imported, and what is said of those that cannot be.
 #include <QAction>
+#include <QApplication>
+#include <QClipboard>
 #include <QDropEvent>
 #include <QLabel>
 #include <QMessageBox>
@@ -18,6 +20,7 @@
 #include "app/setup/setup_form.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/setup_link.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/open_window.h"
 #include "tests/support/sample_frames.h"
@@ -26,16 +29,20 @@ using namespace moescope;
 
 namespace {
 
-void drop(QWidget* target, const QStringList& paths) {
-  QMimeData data;
-  QList<QUrl> urls;
-  for (const QString& path : paths) urls << QUrl::fromLocalFile(path);
-  data.setUrls(urls);
+void drop(QWidget* target, const QMimeData& data) {
   QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
   QCoreApplication::sendEvent(target, &enter);
   QVERIFY(enter.isAccepted());
   QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
   QCoreApplication::sendEvent(target, &event);
+}
+
+void drop(QWidget* target, const QStringList& paths) {
+  QMimeData data;
+  QList<QUrl> urls;
+  for (const QString& path : paths) urls << QUrl::fromLocalFile(path);
+  data.setUrls(urls);
+  drop(target, data);
 }
 
 }  // namespace
@@ -238,6 +245,63 @@ class OpeningTest : public QObject {
     QCOMPARE(window.session()->histories().size(), std::size_t{2});
     QCOMPARE(QString::fromStdString(window.session()->histories()[1]->info().name), QString("domain_shift"));
     QTRY_VERIFY_WITH_TIMEOUT(window.findChild<FindingsWatch*>()->count(Severity::severe) == 3, kWaitMs);
+  }
+
+  // Copied from one window and pasted into another: the same runs, step, workspace, layer and expert.
+  void aCopiedSetupOpensTheSameRuns() {
+    RunConfig config = nanoInMxfp8();
+    config.seed = 7;
+    OpenWindow w(config);
+    QCOMPARE(w.window.session()->addRun(noise_twin(config)), QString());
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->histories().size(), std::size_t{2}, kWaitMs);
+    w.trainTo(12);
+    w.window.selection()->refresh();
+    w.window.workspaces()->bringUp("router");
+    w.window.selection()->setRun(1);
+    w.window.selection()->setLayer(2);
+    w.window.selection()->setExpert(5);
+    w.window.selection()->setStep(8);
+    w.key(Qt::Key_C, Qt::ControlModifier | Qt::ShiftModifier);
+    const QString link = QApplication::clipboard()->text();
+    QVERIFY2(link.startsWith("moescope:setup?workspace=router&run=1&layer=2&expert=5&step=8&config="),
+             qPrintable(link));
+
+    OpenWindow other;
+    QSignalSpy opened(other.window.session(), &RunSession::opened);
+    other.key(Qt::Key_V, Qt::ControlModifier | Qt::ShiftModifier);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!other.lab()->status().running && other.step() == 9, kWaitMs);
+    QCOMPARE(other.window.session()->histories().size(), std::size_t{2});
+    QVERIFY(difference(other.window.session()->config(0), w.window.session()->config(0)).empty());
+    QVERIFY(difference(other.window.session()->config(1), w.window.session()->config(1)).empty());
+    QCOMPARE(other.window.workspaces()->current()->name(), QString("Router"));
+    QCOMPARE(other.window.selection()->run(), 1);
+    QCOMPARE(other.window.selection()->layer(), 2);
+    QCOMPARE(other.window.selection()->expert(), 5);
+    const auto loss = [](OpenWindow& of) {
+      return of.window.session()->histories()[1]->value_at(Metric::ce_loss, kWholeRun, 8);
+    };
+    other.lab()->flush();
+    QCOMPARE(loss(other), loss(w));  // to the bit
+  }
+
+  void aDroppedSetupOpensAndADamagedOneIsTold() {
+    SharedSetup setup;
+    setup.configs = {nano()};
+    setup.configs.front().name = "dropped";
+    const QString link = QString::fromStdString(setup_link(setup));
+    OpenWindow w;
+    QSignalSpy failed(&w.window, &MainWindow::failed);
+    w.window.files()->open({link.chopped(30)});
+    QCOMPARE(failed.size(), 1);
+    QCOMPARE(failed[0][0].toString(),
+             QString("The set-up cannot be opened: its settings are damaged or cut off; copy the whole text."));
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    QMimeData data;
+    data.setText(link);
+    drop(&w.window, data);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QCOMPARE(w.window.session()->histories().front()->info().name, std::string("dropped"));
   }
 
   void droppedTextBecomesTheData() {

@@ -168,15 +168,15 @@ QString LossGapPanel::verdictOf(int run) const {
 
 QString LossGapPanel::conclude() const {
   QStringList lines;
-  // No conclusion yet: says what to expect, if that is documented.
-  if (const QStringList about = paragraphs(runs_->about());
-      !about.isEmpty() && gaps_.conclusion(1).verdict == Verdict::too_short)
-    lines << about.last().toHtmlEscaped();
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     if (!runs_->isNoiseTwin(run))
       lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
                    .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), verdictOf(run));
   if (const QString twins = twinsText(); !twins.isEmpty()) lines << twins;
+  // No conclusion yet: says what to expect, if that is documented.
+  if (const QStringList about = paragraphs(runs_->about());
+      !about.isEmpty() && gaps_.conclusion(1).verdict == Verdict::too_short)
+    lines << about.last().toHtmlEscaped();
   return lines.join(QStringLiteral("<br>"));
 }
 

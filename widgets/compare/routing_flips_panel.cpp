@@ -2,8 +2,10 @@
 
 #include <QHBoxLayout>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "core/telemetry/logs/log_settings.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -22,6 +24,16 @@ LegendScale rateLegend(bool dark) {
   for (const double rate : {0.001, 0.01, 0.1, 1.0})
     legend.ticks.push_back({position(rate), QString::number(rate * 100) + QStringLiteral(" %")});
   return legend;
+}
+
+// Whether both went into `step` with the same weights: the step before gave the same loss and gradient, to the bit,
+// under the same live changes. What differs from the start on shows in the second loss.
+bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
+  const auto same = [&](Metric metric) {
+    return std::bit_cast<std::uint32_t>(a.value_at(metric, kWholeRun, step - 1)) ==
+           std::bit_cast<std::uint32_t>(run.value_at(metric, kWholeRun, step - 1));
+  };
+  return step >= 2 && same(Metric::ce_loss) && same(Metric::grad_norm) && same_changes_until(a, run) >= step - 1;
 }
 
 }  // namespace
@@ -107,7 +119,7 @@ void RoutingFlipsPanel::chooseReference() {
 
 QString RoutingFlipsPanel::conclude() const {
   QStringList rates;
-  bool any = false;
+  bool any = false, same_weights = true;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame =
@@ -117,12 +129,17 @@ QString RoutingFlipsPanel::conclude() const {
     for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
     const double rate = sum / static_cast<double>(flipsOf(*frame).size());
     any |= rate > 0;
+    same_weights &= !runs_->isNoiseTwin(run) && hasWeightsOf(*selection_->histories().front(), history, frame->step);
     rates << runFigure(run, formatPercent(rate), palette());
   }
   if (rates.isEmpty()) return {};
   const QString list = rates.join(QStringLiteral(", "));
   if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
   if (!any) return tr("Every token goes to the same experts as in A");
+  if (same_weights)
+    return tr("Tokens with other experts than in A: %1. Up to this step the weights are A's to the bit: this is what "
+              "the settings do that differ")
+        .arg(list);
   return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
              .arg(list) +
          (runs_->noiseTwins().isEmpty() ? QString()

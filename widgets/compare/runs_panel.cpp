@@ -125,6 +125,12 @@ void RunsPanel::showEvent(QShowEvent* event) {
   fill();
 }
 
+// The heads have the runs' colours.
+void RunsPanel::changeEvent(QEvent* event) {
+  Panel::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) fill();
+}
+
 void RunsPanel::fill() {
   if (!isVisible()) return;
   const auto all = lines(true);

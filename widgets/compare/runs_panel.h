@@ -22,6 +22,7 @@ class RunsPanel : public Panel {
   QString status() const override;
   bool eventFilter(QObject* watched, QEvent* event) override;
   void showEvent(QShowEvent* event) override;
+  void changeEvent(QEvent* event) override;
 
  private:
   struct Line {

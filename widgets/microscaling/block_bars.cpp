@@ -84,9 +84,12 @@ void BlockBars::paintStatic(QPainter& painter) {
     painter.drawText(x + 13, y + metrics.ascent(), text);
     x += 13 + metrics.horizontalAdvance(text) + 14;
   };
-  entry(tr("original"), false);
-  entry(tr("dequantized"), true);
+  const QString original = tr("original"), dequantized = tr("dequantized");
+  const bool room = x + 2 * 27 + metrics.horizontalAdvance(original + dequantized) <= width();
+  entry(room ? original : QStringLiteral("x"), false);  // else as the table's columns
+  entry(room ? dequantized : QStringLiteral("q"), true);
   const QString signs = tr("0: flushed to zero   !: clipped"), caption = tr("element of the block");
+  if (x + metrics.horizontalAdvance(signs) > width()) return;
   painter.drawText(x, y + metrics.ascent(), signs);
   const int caption_x = plotRect().right() - metrics.horizontalAdvance(caption);
   if (caption_x > x + metrics.horizontalAdvance(signs) + 14) painter.drawText(caption_x, y + metrics.ascent(), caption);

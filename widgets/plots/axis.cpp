@@ -196,7 +196,7 @@ QString withMinus(QString number) {
 QString inPrint(const QString& text) {
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
-  static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(])-(?=\d))"));  // of a number, not of a range
+  static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));  // of a number, not of a range
   QString printed;
   qsizetype done = 0;
   for (auto powers = kPower.globalMatch(text); powers.hasNext();) {

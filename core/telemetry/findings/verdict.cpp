@@ -105,12 +105,27 @@ std::string against_what_matters(const Conclusion& c) {
   return ", " + matters + " not excluded";
 }
 
+// How much further chance moves a run than its twins, which have drifted less.
+double wider_by_drift(const Conclusion& c) {
+  constexpr float kLeast = 0.01f;               // of twins that are still beside run A
+  if (!(c.drift > c.drift_of_twins)) return 1;  // also where one is not known
+  return std::pow(static_cast<double>(c.drift) / static_cast<double>(std::max(c.drift_of_twins, kLeast)), 3);
+}
+
+// ", wider because ...", where that changed much.
+std::string drift_text(const Conclusion& c) {
+  if (c.twins == 0 || wider_by_drift(c) < 1.2) return {};
+  const auto percent = [](float share) { return std::to_string(std::lround(share * 100)) + " %"; };
+  return "; allowing for the noise twins' routing, which has drifted from run A's by " + percent(c.drift_of_twins) +
+         " of the tokens only, this run's by " + percent(c.drift);
+}
+
 std::string in_words(const GapTrack& run, const Conclusion& c) {
   const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
   const std::string loss = run.metric() == Metric::val_loss ? "validation loss gap " : "loss gap ";
   const std::string gap =
       loss + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + steps_text(c.steps);
-  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here";
+  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + drift_text(c);
   switch (c.verdict) {
     case Verdict::too_short:
       if (c.lacking == 0) return who + "too few losses were measured to judge";
@@ -166,6 +181,16 @@ Verdict verdict_of(const Conclusion& c) {
   return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
 }
 
+// Mean over the steps at which flips were counted, and over the runs.
+float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  double sum = 0;
+  int known = 0;
+  for (const GapTrack* run : runs)
+    for (const float share : run->b()->values(Metric::flip_rate, kWholeRun, steps))
+      if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
+  return known ? static_cast<float>(sum / known) : kNoValue;
+}
+
 // Fills in gap, half and what follows from them; false: a batch without losses.
 bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
   std::vector<BatchMeans> equal = {BatchMeans{}};  // run A's, whose gap to itself is 0
@@ -184,8 +209,9 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0) return true;
   const Chance chance = chance_of(equal);
+  const double deviation = chance.deviation * (same_start ? wider_by_drift(c) : 1);
   const auto half_of = [&](double runs) {
-    return static_cast<float>(student_95(chance.batches * (runs - 1)) * chance.deviation *
+    return static_cast<float>(student_95(chance.batches * (runs - 1)) * deviation *
                               std::sqrt(variances(runs, same_start)));
   };
   const float own = c.half;
@@ -208,6 +234,8 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(c.steps, fitting);
+  const GapTrack* const itself[] = {&run.track};
+  if (same_start) c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
   if (!measure(run.track, same_start, fitting, c)) return;
   const HistoryPtr& a = run.track.a();
   c.matters = static_cast<float>(matters) * a->series(run.track.metric(), kWholeRun, c.steps, 1)[0].mean();

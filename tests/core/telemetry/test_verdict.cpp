@@ -194,6 +194,38 @@ TEST(Verdict, KnowsARunsOwnSwings) {
   EXPECT_TRUE(is_missing(c.half_with_another)) << "another twin would not help";
 }
 
+// The losses of a run whose routing differs from run A's by a share of the tokens at every tenth step.
+HistoryPtr drifted(const char* name, float share, const Deviation& deviation) {
+  RunInfo info;
+  info.name = name;
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = 0; step < 400; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(2 + deviation(static_cast<std::size_t>(step)));
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = share}};
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+// A gap that stands out beside twins which have drifted as far does not beside twins that are still near run A.
+TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
+  const auto a = drifted("A", 0, noise(1, 0.002));
+  const auto judged = [&](float twins_share) {
+    const PairedRun twins[] = {{drifted("N", twins_share, noise(2, 0.002))},
+                               {drifted("M", twins_share, noise(4, 0.002))}};
+    return conclude(a, {drifted("B", 0.9f, noise(3, 0.002, 0, -0.002))}, twins);
+  };
+  const Conclusion as_far = judged(0.9f), near = judged(0.4f);
+  EXPECT_EQ(as_far.verdict, Verdict::better) << as_far.text;
+  EXPECT_EQ(as_far.text.find("drifted"), std::string::npos) << as_far.text;
+  EXPECT_EQ(near.verdict, Verdict::unclear) << near.text;
+  EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
+  EXPECT_NE(near.text.find("by 40 % of the tokens only, this run's by 90 %"), std::string::npos) << near.text;
+  EXPECT_EQ(judged(0).verdict, Verdict::unclear);
+}
+
 // Known at some steps only.
 TEST(Verdict, JudgesValidationLossesToo) {
   const auto run = [](const char* name, double gap) {

@@ -1,0 +1,95 @@
+#include "app/actions/setup_links.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QMenu>
+#include <algorithm>
+
+#include "app/actions/run_control.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/selection/selection.h"
+
+namespace moescope {
+
+std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selection& selection,
+                                       const WorkspaceTabs& workspaces) {
+  if (!session.hasConfig() || session.histories().empty()) return std::nullopt;
+  SharedSetup setup;
+  for (int place = 0; place < static_cast<int>(session.histories().size()); ++place)
+    setup.configs.push_back(session.config(place));
+  setup.workspace = workspaces.current()->name().toLower().toStdString();
+  setup.run = selection.run();
+  setup.layer = selection.layer();
+  setup.expert = selection.expert();
+  setup.step = selection.range().empty() ? -1 : selection.step();
+  return setup;
+}
+
+SetupLinks::SetupLinks(RunSession* session, Selection* selection, RunControl* control, WorkspaceTabs* workspaces,
+                       Messages* messages)
+    : QObject(messages->window()),
+      session_(session),
+      selection_(selection),
+      control_(control),
+      workspaces_(workspaces),
+      messages_(messages) {
+  connect(session_, &RunSession::opened, this, &SetupLinks::showOpened, Qt::QueuedConnection);
+  connect(session_, &RunSession::failed, this, [this] { wanted_.reset(); });
+}
+
+void SetupLinks::addActionsTo(QMenu* menu) {
+  menu->addAction("Copy &set-up as a link", QKeySequence("Ctrl+Shift+C"), this, &SetupLinks::copy)
+      ->setWhatsThis(
+          "Copy the settings of the open runs, the workspace, layer, expert and step as a short text, moescope:..., "
+          "which opens them again when it is pasted or dropped into a window");
+  menu->addAction("&Paste set-up", QKeySequence("Ctrl+Shift+V"), this, &SetupLinks::paste)
+      ->setWhatsThis("Train what a copied set-up, moescope:..., describes, up to its step");
+}
+
+void SetupLinks::copy() {
+  const auto setup = sharedSetup(*session_, *selection_, *workspaces_);
+  if (!setup)
+    return messages_->warn("There is no set-up to copy: the settings of what is open are not known, as of logs.");
+  const QString link = QString::fromStdString(setup_link(*setup));
+  if (link.isEmpty())
+    return messages_->warn(
+        "There is no set-up to copy: these runs cannot train side by side, since they read different batches.");
+  QApplication::clipboard()->setText(link);
+  const bool own_text = !setup->configs.front().data.path.empty();
+  messages_->say(QString("Copied the set-up, %1 characters: paste or drop it into another window%2")
+                     .arg(link.size())
+                     .arg(own_text ? "; the text that it trains on is not in it, only its path" : ""),
+                 8000);
+}
+
+void SetupLinks::paste() {
+  const QString text = QApplication::clipboard()->text();
+  if (!is_setup_link(text.left(1000).toStdString()))
+    return messages_->warn("The clipboard holds no set-up: its text would begin with moescope:");
+  open(text);
+}
+
+void SetupLinks::open(const QString& link) {
+  if (session_->opening()) return messages_->warn("Another run is being opened: paste the set-up again after that.");
+  messages_->warnOfErrors([&] {
+    const SharedSetup setup = read_setup_link(link.toStdString());
+    wanted_ = setup;
+    control_->startAll(setup.configs, setup.step < 0 ? RunControl::Start::running : RunControl::Start::paused);
+    if (!session_->opening()) wanted_.reset();  // it was refused, or became groups
+  });
+}
+
+void SetupLinks::showOpened() {
+  if (!wanted_ || session_->opening() || !session_->isLive()) return;  // opening: it was told of the run before
+  const SharedSetup wanted = *std::exchange(wanted_, std::nullopt);
+  workspaces_->bringUp(QString::fromStdString(wanted.workspace));
+  if (wanted.run >= 0 && wanted.run < static_cast<int>(selection_->histories().size())) selection_->setRun(wanted.run);
+  const RunInfo& info = selection_->history()->info();
+  if (std::ranges::find(info.moe_layers, wanted.layer) != info.moe_layers.end()) selection_->setLayer(wanted.layer);
+  if (wanted.expert >= 0 && wanted.expert < info.n_experts) selection_->setExpert(wanted.expert);
+  if (wanted.step >= 0) control_->runUntil(wanted.step + 1);
+}
+
+}  // namespace moescope

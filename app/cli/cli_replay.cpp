@@ -1,0 +1,71 @@
+#include "app/cli/cli_replay.h"
+
+#include <cstdio>
+#include <map>
+
+#include "core/config/run_config.h"
+#include "core/config/setup_link.h"
+#include "core/files/open_runs.h"
+#include "core/files/replay_page.h"
+#include "core/io/text_escape.h"
+#include "core/io/whole_file.h"
+#include "core/telemetry/logs/log_settings.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+namespace {
+
+using HistoryPointer = std::shared_ptr<const History>;
+
+// The part of a run in which nothing but chance makes it differ from the first: up to `until`.
+HistoryPointer part_until(const HistoryPointer& run, std::int64_t until) {
+  return until < run->steps().last ? beginning_of(*run, until) : run;
+}
+
+ReplayRun trained_run(const History& first, const HistoryPointer& run) {
+  const RunConfig a = parse_config(first.info().config_toml, first.info().name).config;
+  const RunConfig b = parse_config(run->info().config_toml, run->info().name).config;
+  ReplayRun replay{run, same_start(a, b)};
+  if (is_noise_twin(a, b)) replay.twin = part_until(run, same_changes_until(first, *run));
+  return replay;
+}
+
+ReplayRun logged_run(const History& first, const HistoryPointer& run) {
+  const auto a = log_settings(first), b = log_settings(*run);
+  ReplayRun replay{run};
+  for (const LogDifference& found : difference(a, b)) replay.same_start &= found.key != "seed";
+  if (const auto until = same_settings_until(a, b)) replay.twin = part_until(run, *until);
+  return replay;
+}
+
+// Of runs whose settings are known; empty: not all are.
+std::string setup_of(const OpenedRuns& opened) {
+  SharedSetup setup;
+  for (const auto& history : opened.histories) {
+    if (history->info().config_toml.empty()) return {};
+    setup.configs.push_back(parse_config(history->info().config_toml, history->info().name).config);
+  }
+  return setup_link(setup);
+}
+
+}  // namespace
+
+void export_replay(const std::vector<std::string>& files, const std::string& out) {
+  const OpenedRuns opened = open_runs(files, ImportOptions{}, kMaxRuns);
+  std::vector<ReplayRun> runs;
+  for (const auto& history : opened.histories) {
+    const History& first = *opened.histories.front();
+    if (runs.empty())
+      runs.push_back({history});
+    else if (first.info().config_toml.empty() || history->info().config_toml.empty())
+      runs.push_back(logged_run(first, history));
+    else
+      runs.push_back(trained_run(first, history));
+  }
+  if (!runs.empty()) runs.front().setup = setup_of(opened);
+  const std::string page = replay_page(runs);
+  write_whole_file(out, page);
+  std::printf("%s: %zu runs, %.1f MB\n", printable(out).c_str(), runs.size(), 1e-6 * static_cast<double>(page.size()));
+}
+
+}  // namespace moescope

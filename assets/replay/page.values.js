@@ -1,0 +1,146 @@
+'use strict';
+// The runs of #data and their values, which other programs may read from the page, too. Shapes: L MoE layers, P points,
+// E experts; a point is the mean of the steps [edges[p], edges[p + 1]), most often of one. Of matrices and operands M
+// measured steps, R ranks, O operands: a step shows the newest before it.
+
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+function floatsOf(base64) {
+  const view = new DataView(bytesOf(base64).buffer), floats = new Float32Array(view.byteLength / 4);
+  for (let i = 0; i < floats.length; ++i) floats[i] = view.getFloat32(4 * i, true);
+  return floats;
+}
+function decibelsOf(base64) {  // int16 hundredths; the largest stands for an exact operand, the least for none
+  const view = new DataView(bytesOf(base64).buffer), values = new Float32Array(view.byteLength / 2);
+  for (let i = 0; i < values.length; ++i) {
+    const hundredths = view.getInt16(2 * i, true);
+    values[i] = hundredths === 32767 ? Infinity : hundredths === -32768 ? NaN : hundredths / 100;
+  }
+  return values;
+}
+// Decoded when it is first asked for, so that the first picture does not wait for the last.
+function decodeLater(object, key, decode) {
+  const text = object[key];
+  let value = null;
+  Object.defineProperty(object, key, {get: () => value ??= decode(text)});
+}
+
+const page = JSON.parse(document.getElementById('data').textContent), runs = page.runs;
+for (const run of runs) {
+  for (const key of ['loss', 'val_loss', 'max_vio', 'max_vio_window', 'load_max']) run[key] = floatsOf(run[key]);
+  decodeLater(run, 'load', bytesOf);
+  run.points = run.edges.length - 1;
+  run.pictures = new Map();
+  // Of every row of load the newest point that has one, since logs leave out steps.
+  run.newest = new Int32Array(run.load_max.length);
+  for (let i = 0; i < run.newest.length; ++i)
+    run.newest[i] = isFinite(run.load_max[i]) || i % run.points === 0 ? i % run.points : run.newest[i - 1];
+  if (run.matrices) {
+    decodeLater(run.matrices, 'largest', floatsOf);
+    decodeLater(run.matrices, 'copies', bytesOf);
+  }
+  if (run.operands) {
+    decodeLater(run.operands, 'sqnr', decibelsOf);
+    for (const key of ['format', 'underflow', 'clipped', 'nan_blocks', 'least_blocks', 'blocks']) decodeLater(run.operands, key, bytesOf);
+    let at = 0;
+    run.operands.list = run.operands.list.map(([layer, gemms, gemm, operand, direction, first, bins], o) => {
+      at += bins;
+      return {o, layer, gemms, gemm, operand, direction, first, bins, begin: at - bins, name: `${gemm} ${operand} ${direction}`};
+    });
+    run.operands.row = at;
+    run.operands.byName = new Map(run.operands.list.map(each => [`${each.gemms} ${each.layer} ${each.name}`, each]));
+  }
+}
+const first = Math.min(...runs.map(run => run.edges[0]));
+const last = Math.max(...runs.map(run => run.edges[run.points] - 1));
+const layers = [...new Set(runs.flatMap(run => run.layers))].sort((a, b) => a - b);
+
+function extent(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) if (isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  return [low, high];
+}
+function pointAt(run, step) {  // the newest that begins at or before the step; -1: the run begins later
+  let low = 0, high = run.points;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (run.edges[middle] <= step) low = middle + 1; else high = middle;
+  }
+  return low - 1;
+}
+function newestAt(steps, step) {  // index of the newest at or before the step, -1: there is none
+  let low = 0, high = steps.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (steps[middle] <= step) low = middle + 1; else high = middle;
+  }
+  return low - 1;
+}
+function lossAt(run, step) {
+  const p = pointAt(run, step);
+  return p < 0 ? NaN : run.loss[p];
+}
+function ofLayer(run, values, layer, p) {
+  const slot = run.layers.indexOf(layer);
+  return slot < 0 || p < 0 ? NaN : values[slot * run.points + p];
+}
+function maxVioAt(run, layer, step) { return ofLayer(run, run.max_vio, layer, pointAt(run, step)); }
+function loadOfPoint(run, layer, at, expert) {
+  const p = ofLayer(run, run.newest, layer, at);
+  const largest = ofLayer(run, run.load_max, layer, p);
+  return largest * run.load[(run.layers.indexOf(layer) * run.points + p) * run.experts + expert] / 255;
+}
+function loadAt(run, layer, step, expert) { return loadOfPoint(run, layer, pointAt(run, step), expert); }
+
+// Token copies that the dispatch of a layer sends from rank to rank; NaN: not counted.
+function copiesAt(run, layer, step, from, to) {
+  if (!run.matrices) return NaN;
+  const m = newestAt(run.matrices.steps, step), slot = run.layers.indexOf(layer), ranks = run.matrices.ranks;
+  if (m < 0 || slot < 0) return NaN;
+  const row = m * run.layers.length + slot;
+  return run.matrices.largest[row] * run.matrices.copies[(row * ranks + from) * ranks + to] / 255;
+}
+function largestCopies(run, layer) {
+  const slot = run.layers.indexOf(layer);
+  return !run.matrices || slot < 0 ? 0 : extent(run.matrices.largest.filter((_, row) => row % run.layers.length === slot))[1];
+}
+
+// An operand of a layer by the name of its product, factor and direction; undefined: the run does not quantize it.
+function operandOf(run, gemms, layer, name) {
+  return run.operands?.byName.get(`${gemms} ${layer} ${name}`);
+}
+function shareOf(code) { return code === 0 ? 0 : code === 255 ? NaN : 10 ** (-5 * (254 - code) / 253); }
+function operandAt(run, operand, step) {  // undefined: not measured up to the step
+  const table = run.operands, m = newestAt(table.steps, step);
+  if (m < 0) return undefined;
+  const at = m * table.list.length + operand.o;
+  if (table.format[at] === 255) return undefined;
+  return {step: table.steps[m], sqnr: table.sqnr[at], underflow: shareOf(table.underflow[at]), clipped: shareOf(table.clipped[at]),
+          nan_blocks: shareOf(table.nan_blocks[at]), least_blocks: shareOf(table.least_blocks[at]), format: table.formats[table.format[at]]};
+}
+// Share of the operand's blocks whose scale is 2^(byte - 127), or from there to below the double of it.
+function scaleCodeAt(run, operand, m, byte) {
+  const bin = byte - operand.first;
+  return m < 0 || bin < 0 || bin >= operand.bins ? 0 : run.operands.blocks[m * run.operands.row + operand.begin + bin];
+}
+function scaleShareAt(run, operand, step, byte) {
+  return shareOf(scaleCodeAt(run, operand, newestAt(run.operands.steps, step), byte));
+}
+
+function short(value) { return isFinite(value) ? String(Number(value.toPrecision(4))) : value === Infinity ? 'exact' : 'none'; }
+// Of a value that changes while it plays: as wide as before.
+function steady(value) { return isFinite(value) ? value.toPrecision(4) : short(value); }
+function percent(share) { return isFinite(share) ? `${Number((100 * share).toPrecision(3))} %` : 'none'; }
+function byteText(bytes) {
+  const unit = bytes >= 1e9 ? [1e9, 'GB'] : bytes >= 1e6 ? [1e6, 'MB'] : bytes >= 1e3 ? [1e3, 'kB'] : [1, 'bytes'];
+  return `${Number((bytes / unit[0]).toPrecision(3))} ${unit[1]}`;
+}
+function sentence(text) { return text[0].toUpperCase() + text.slice(1); }
+function letter(i) { return String.fromCharCode(65 + i); }
+function origin(run) { return run.from_log ? 'from the log' : 'measured here by MoEscope'; }
+// Our tokens are bytes; a log's loss is in its own unit, most often nats per token.
+function lossUnit(run) { return run.from_log ? 'as logged' : 'nats per byte'; }
