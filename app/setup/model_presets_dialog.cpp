@@ -39,6 +39,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setSelectionBehavior(QAbstractItemView::SelectColumns);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);  // all settings at a glance
   about_->setReadOnly(true);
   about_->setAccessibleName("About the chosen preset");
   about_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));  // its table stands in columns
@@ -58,8 +59,9 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   fill();
   connect(table_, &QTableWidget::currentCellChanged, this, &ModelPresetsDialog::showChosen);
   table_->setCurrentCell(0, 0);
+  const int lines = 130 * about_->fontMetrics().horizontalAdvance('0');  // of the presets' texts
   const int wide = table_->verticalHeader()->sizeHint().width() + table_->horizontalHeader()->length() + 60;
-  resize(std::min(wide, 1240), 700);
+  resize(std::min(std::max(lines, wide), 1240), 740);
 }
 
 void ModelPresetsDialog::fill() {
