@@ -15,6 +15,7 @@
 #include "core/training/trainer.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/sample_log.h"
+#include "tests/support/seeds.h"
 
 namespace moescope {
 namespace {
@@ -71,7 +72,7 @@ TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
 }
 
 TEST(Findings, HealthyRunsHaveNone) {
-  for (int seed = 1; seed <= 3; ++seed) {
+  for (const std::int64_t seed : tried_seeds()) {
     RunConfig config = load_preset("nano").config;
     config.seed = seed;
     const auto history = trained(config, 450);
