@@ -97,6 +97,7 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
   connect(chips_, &RunChips::removeRequested, this, &CompareActions::removeRun);
   connect(chips_, &RunChips::noiseTwinRequested, this, &CompareActions::addNoiseTwin);
   connect(chips_, &RunChips::perturbedTwinRequested, this, &CompareActions::addPerturbedTwin);
+  connect(chips_, &RunChips::denseTwinRequested, this, &CompareActions::addDenseTwin);
   connect(chips_, &RunChips::formatTwinRequested, this,
           [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
   connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
@@ -114,7 +115,13 @@ void CompareActions::addActionsTo(QMenu* menu) {
   QAction* perturbed = menu->addAction("Add a &perturbed twin", QKeySequence(Qt::SHIFT | Qt::Key_N), this,
                                        &CompareActions::addPerturbedTwin);
   perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
-  offWithoutTraining(menu, {twin, noise, perturbed}, session_);
+  QAction* active =
+      menu->addAction("Add a &dense twin, equal active weights", this, [this] { addDenseTwin(DenseSize::active); });
+  active->setWhatsThis("Add a dense twin: no experts, as many weights as a token multiplies in run A");
+  QAction* total =
+      menu->addAction("Add a dense twin, equal &total weights", this, [this] { addDenseTwin(DenseSize::total); });
+  total->setWhatsThis("Add a dense twin: no experts, as many weights as run A has");
+  offWithoutTraining(menu, {twin, noise, perturbed, active, total}, session_);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction("Run " + runLetter(run), this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
@@ -168,6 +175,17 @@ void CompareActions::addNoiseTwin() {
 
 void CompareActions::addPerturbedTwin() {
   addNext(perturbed_twin);
+}
+
+void CompareActions::addDenseTwin(DenseSize size) {
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  const RunConfig& first = session_->config();
+  if (first.model.n_dense_layers == first.model.n_layers)
+    return messages_->warn("All layers of run A are dense: it has no experts to leave out.");
+  const RunConfig twin = dense_twin(first, size);
+  const auto problems = validate(twin);
+  if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
+  addTwin(twin);
 }
 
 void CompareActions::addNext(RunConfig (*next)(const RunConfig&)) {

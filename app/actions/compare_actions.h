@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
 #include "core/io/no_value.h"
 #include "core/training/lab/lab_status.h"
@@ -51,6 +52,7 @@ class CompareActions : public QObject {
   // Run A with the next seed, or the next perturbation, that no open run has.
   void addNoiseTwin();
   void addPerturbedTwin();
+  void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
   void removeRun(int place);
   void measureGradients(int every);

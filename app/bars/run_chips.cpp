@@ -8,6 +8,7 @@
 
 #include "app/look/icons.h"
 #include "app/look/messages.h"
+#include "core/config/dense_twin.h"
 #include "core/training/lab/lock_step.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -96,6 +97,11 @@ void RunChips::fillMenu() {
       ->addAction("&Perturbed twin: same start, weights moved by a unit in the last place", this,
                   &RunChips::perturbedTwinRequested)
       ->setEnabled(room);
+  QMenu* dense = menu_->addMenu("&Dense twin: the model without experts");
+  dense->setEnabled(room);
+  dense->addAction("as many weights as a token &multiplies, about as many FLOPs", this,
+                   [this] { emit denseTwinRequested(DenseSize::active); });
+  dense->addAction("as many weights &in all", this, [this] { emit denseTwinRequested(DenseSize::total); });
   QMenu* formats = menu_->addMenu("Experts in another number &format");
   formats->setEnabled(room);
   for (const QString& format : formats_)

@@ -11,6 +11,8 @@ class QToolButton;
 
 namespace moescope {
 
+enum class DenseSize;
+
 class RunChips : public QWidget {
   Q_OBJECT
 
@@ -33,6 +35,7 @@ class RunChips : public QWidget {
   void removeRequested(int run);
   void noiseTwinRequested();
   void perturbedTwinRequested();
+  void denseTwinRequested(moescope::DenseSize size);
   void formatTwinRequested(QString format);
   void twinRequested();  // with a setting to choose
 

@@ -14,6 +14,7 @@
 #include "app/setup/candidate_list.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "core/config/dense_twin.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {
@@ -121,6 +122,11 @@ QWidget* CompareDialog::makeListButtons() {
   add_values_ = add("Add all &values", "A candidate for every other value of this setting, as far as there is room");
   auto* chance = add("Add &perturbed twin",
                      "Run A, its weights moved by a unit in the last place: shows how large a gap chance alone makes");
+  auto* dense =
+      add("Add &dense twins",
+          "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all");
+  dense->setEnabled(first_.model.n_dense_layers < first_.model.n_layers);
+  connect(dense, &QPushButton::clicked, this, &CompareDialog::addDenseTwins);
   connect(add_, &QPushButton::clicked, this, [this] { say(list_->add(twin())); });
   connect(add_to_chosen_, &QPushButton::clicked, this, &CompareDialog::addToChosen);
   connect(add_values_, &QPushButton::clicked, this, &CompareDialog::addEveryOtherValue);
@@ -145,6 +151,13 @@ void CompareDialog::addPerturbedTwin() {
   const auto listed = [&](const RunConfig& candidate) { return difference(candidate, twin).empty(); };
   while (std::ranges::any_of(list_->candidates(), listed)) twin = perturbed_twin(twin);
   say(list_->add(twin));
+}
+
+void CompareDialog::addDenseTwins() {
+  QString refused;
+  for (const DenseSize size : {DenseSize::active, DenseSize::total})
+    if (const QString why = list_->add(dense_twin(first_, size)); !why.isEmpty()) refused = why;
+  say(refused);
 }
 
 void CompareDialog::addToChosen() {

@@ -49,6 +49,7 @@ class CompareDialog : public QDialog {
   QWidget* makeListButtons();
   void addEveryOtherValue();
   void addPerturbedTwin();
+  void addDenseTwins();
   void addToChosen();
   void say(const QString& problem);  // why something was not put on the list
   void check();

@@ -1,6 +1,8 @@
 // In which settings two runs differ.
 #include <cctype>
+#include <utility>
 
+#include "core/config/dense_twin.h"
 #include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
 
@@ -11,6 +13,14 @@ namespace {
 // The next value of a counted setting, or the first one where there is none.
 std::int64_t next(std::int64_t value, const char* key, std::int64_t first) {
   return static_cast<double>(value) < find_field(key)->max ? value + 1 : first;
+}
+
+std::string valid_name(std::string name) {
+  constexpr std::size_t kMaxLength = 64;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
+      c = '-';
+  return name.substr(0, kMaxLength);
 }
 
 }  // namespace
@@ -55,8 +65,9 @@ RunConfig perturbed_twin(const RunConfig& config) {
 }
 
 std::string twin_name(const RunConfig& first, const RunConfig& twin) {
-  constexpr std::size_t kMaxLength = 64;
   std::string name = first.name, last;
+  if (const auto dense = dense_size(first, twin))
+    return valid_name(name + "+dense-" + std::string(dense_size_name(*dense)));
   // A published recipe is named once, not by everything that it sets.
   const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
   if (!recipe.empty()) name += '+' + recipe;
@@ -67,10 +78,7 @@ std::string twin_name(const RunConfig& first, const RunConfig& twin) {
     if (part != last) name += part;  // one format in several classes of weights is named once
     last = part;
   }
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("-_.+").find(c) == std::string_view::npos)
-      c = '-';
-  return name.substr(0, kMaxLength);
+  return valid_name(std::move(name));
 }
 
 }  // namespace moescope

@@ -145,6 +145,24 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   EXPECT_EQ(page.find("without a noise twin"), std::string::npos) << "the twin's settings tell that it is one";
 }
 
+TEST_F(Cli, ComparesWithTheModelWithoutExperts) {
+  const Result result = run(train({"--steps", "20", "--dense-twin", "active", "--dense-twin", "total",
+                                   "--perturbed-twin", "--out", path("d.moescope")}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* word :
+       {"B n+dense-active", "C n+dense-total", "model.n_dense_layers = ", "all layers of this run are dense"})
+    EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
+  const RecordingReader recording(path("d.moescope"));
+  EXPECT_FALSE(recording.load(0)->info().moe_layers.empty());
+  for (const int dense : {1, 2}) {
+    EXPECT_TRUE(recording.load(dense)->info().moe_layers.empty());
+    EXPECT_LT(recording.load(dense)->value_at(Metric::ce_loss, kWholeRun, 19),
+              recording.load(dense)->value_at(Metric::ce_loss, kWholeRun, 0));
+  }
+  for (const char* form : {"html", "replay"})
+    EXPECT_EQ(run({"export", path("d.moescope"), "--to", form, "-o", path("d.") + form}).status, 0) << form;
+}
+
 TEST_F(Cli, SaysThatARecordingIsWithoutItsLog) {
   RecordingWriter writer(path("whole.moescope"));
   writer.add_run(sample_info({}));

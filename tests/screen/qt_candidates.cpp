@@ -114,6 +114,14 @@ class CandidatesTest : public QObject {
     QCOMPARE(list->count(), 15);
     QTest::mouseClick(pushButton(&dialog, "Add perturbed twin"), Qt::LeftButton);
     QCOMPARE(list->count(), 16);
+    list->setFocus();
+    list->setCurrentRow(15);
+    QTest::keyClick(list, Qt::Key_Delete);
+    list->setCurrentRow(14);
+    QTest::keyClick(list, Qt::Key_Delete);
+    QTest::mouseClick(pushButton(&dialog, "Add dense twins"), Qt::LeftButton);
+    QCOMPARE(list->count(), 16);
+    QVERIFY2(list->item(15)->text().contains("model.n_dense_layers = "), qPrintable(list->item(15)->text()));
     list->setCurrentRow(0);  // of two settings
     choose(&dialog, "Setting", "router.top_k");
     line = dialog.findChild<FieldEditor*>()->findChild<QLineEdit*>();

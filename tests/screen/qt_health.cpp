@@ -396,7 +396,7 @@ class QtHealth : public QObject {
     int off = 0;
     for (QAction* action : menu->actions())
       off += !action->isEnabled() && action->toolTip().contains("nothing trains here");
-    QCOMPARE(off, 3);  // compare with, noise twin, perturbed twin
+    QCOMPARE(off, 5);  // compare with, noise twin, perturbed twin, two dense twins
     emit menu->aboutToHide();
   }
 };

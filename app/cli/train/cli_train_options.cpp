@@ -78,6 +78,11 @@ void add_train_options(Command& sub, TrainOptions& o) {
       "--perturbed-twin", o.perturbed_twin,
       "Train a twin whose weights start a unit in the last place away: its difference is chaos alone, the sharpest "
       "measure of what a loss difference means");
+  sub.option("--dense-twin", o.dense_twins,
+             "Train a twin without experts: dense feed-forwards with as many weights as a token multiplies in the run "
+             "(active), or as the run has (total); may be given with each")
+      .one_of({"active", "total"})
+      .repeatable();
   sub.option("--epsilon", o.epsilon,
              "A comparison reports the first step with a larger loss difference than this (default: 0.05)")
       .range(0.0, 100.0);

@@ -12,7 +12,7 @@ namespace moescope {
 
 struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume, table;
-  std::vector<std::string> set, compare;
+  std::vector<std::string> set, compare, dense_twins;
   std::int64_t steps = 0, seed = 0, every = 0;
   std::string all_to_all;  // empty: flat
   std::string serve_address = "127.0.0.1";
@@ -20,7 +20,7 @@ struct TrainOptions {
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;
   double epsilon = kGapEpsilon;
   bool overwrite = false, continues = false, noise_twin = false, perturbed_twin = false;
-  bool compares() const { return !compare.empty() || noise_twin || perturbed_twin; }
+  bool compares() const { return !compare.empty() || !dense_twins.empty() || noise_twin || perturbed_twin; }
   bool has_data = false, has_seed = false, has_steps = false;
 };
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/config/candidates.h"
+#include "core/config/dense_twin.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/candidate_groups.h"
@@ -117,12 +118,23 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   return twin;
 }
 
+RunConfig dense_twin_config(const RunConfig& first, const std::string& size) {
+  const std::string option = "--dense-twin " + size;
+  if (first.model.n_dense_layers == first.model.n_layers)
+    throw std::runtime_error(option + ": all layers of " + first.name + " are dense");
+  RunConfig twin = dense_twin(first, size == "total" ? DenseSize::total : DenseSize::active);
+  twin.name = twin_name(first, twin);
+  if (const auto problems = validate(twin); !problems.empty()) refuse(problems);
+  return twin;
+}
+
 }  // namespace
 
 std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
   std::vector<RunConfig> configs = named_runs(o);
   std::vector<RunConfig> twins;
   for (const std::string& settings : o.compare) twins.push_back(twin_config(configs.front(), settings));
+  for (const std::string& size : o.dense_twins) twins.push_back(dense_twin_config(configs.front(), size));
   if (o.noise_twin) twins.push_back(noise_twin(configs.front()));
   if (o.perturbed_twin) twins.push_back(perturbed_twin(configs.front()));
   if (configs.size() + twins.size() > 1 + kMaxCandidates)

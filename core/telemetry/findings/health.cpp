@@ -259,6 +259,10 @@ Health Judge::health() {
     return health;
   }
   const std::string now = worst_now(health);
+  if (history_.info().all_layers_dense()) {
+    health.sentence = "all layers of this run are dense, it has no router.";
+    return health;
+  }
   if (health.experts.empty()) {
     health.sentence = "the load of the experts (tokens_per_expert) is not in this run.";
     if (health.layer >= 0) health.sentence += " The least even layer: " + now;

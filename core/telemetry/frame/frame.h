@@ -225,6 +225,9 @@ struct RunInfo {
   int window = 0;
   std::vector<std::string> domains;  // of the data, as SpecialisationFrame counts them
   std::string kernels;               // that computed it (kernel_names.h); empty: not recorded
+
+  // Without a router to show, and not for want of data as in a log.
+  bool all_layers_dense() const { return !config_toml.empty() && moe_layers.empty(); }
 };
 
 }  // namespace moescope

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/config/dense_twin.h"
 #include "core/config/operand_recipes.h"
 #include "core/config/run_config.h"
 #include "tests/support/configs.h"
@@ -198,6 +199,39 @@ TEST(Difference, TwinsAreNamedAfterWhatDiffers) {
   EXPECT_EQ(perturbed_twin(perturbed).perturbation, 2);
   a.seed = std::int64_t{1} << 53;
   EXPECT_TRUE(validate(noise_twin(a)).empty());
+}
+
+TEST(DenseTwin, HasAsManyWeightsAsItSays) {
+  for (const char* preset : {"nano", "small", "mini-v3", "Qwen3-Next", "Nemotron-3-Super"}) {
+    const RunConfig first = load_preset(preset).config;
+    const double rounding = 16 * 3.0 * first.model.dim * first.model.n_layers;
+    // A model with as many experts as a token takes has the weights that it multiplies, but for rows of the gate.
+    RunConfig without_idle = first;
+    without_idle.model.n_experts = first.router.top_k;
+    const double rows = double(first.model.n_experts) * first.model.dim * first.model.n_layers;
+
+    const RunConfig active = dense_twin(first, DenseSize::active), total = dense_twin(first, DenseSize::total);
+    EXPECT_NEAR(parameter_count(active), parameter_count(without_idle), rounding + rows) << preset;
+    EXPECT_NEAR(parameter_count(total), parameter_count(first), rounding) << preset;
+    for (const RunConfig& twin : {active, total}) {
+      EXPECT_EQ(twin.model.n_dense_layers, first.model.n_layers) << preset;
+      EXPECT_TRUE(validate(twin).empty()) << preset << ": " << validate(twin).front().message;
+    }
+    EXPECT_EQ(dense_size(first, active), DenseSize::active) << preset;
+    EXPECT_EQ(dense_size(first, total), DenseSize::total) << preset;
+    EXPECT_EQ(dense_size(first, perturbed_twin(first)), std::nullopt) << preset;
+    EXPECT_EQ(twin_name(first, active), first.name + "+dense-active");
+  }
+}
+
+TEST(DenseTwin, MultipliesInTheExpertsFormat) {
+  RunConfig first = load_preset("small").config;
+  first.precision.experts = Recipe::mxfp4;
+  first.router.killed_experts = "1:5";
+  const RunConfig twin = dense_twin(first, DenseSize::active);
+  EXPECT_EQ(twin.precision.dense_ffn, Recipe::mxfp4);
+  EXPECT_EQ(twin.precision.experts, Recipe::fp32);
+  EXPECT_TRUE(validate(twin).empty()) << validate(twin).front().message;
 }
 
 TEST(CheckField, RefusesOtherTypesAndRanges) {
