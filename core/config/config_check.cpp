@@ -259,7 +259,20 @@ void check_hash_layers(const RunConfig& c, Rules& found) {
                      "the table of n_hash_layers knows no killed experts: choose one of the two"});
 }
 
+void check_replay(const RunConfig& c, Rules& found) {
+  if (!c.router.replay) return;
+  if (c.router.force_balance)
+    found.push_back(
+        {{"router.replay", "router.force_balance"},
+         "replay gives the experts that run A chose, force_balance gives them in turns: choose one of them"});
+  if (!c.router.killed_experts.empty())
+    found.push_back(
+        {{"router.killed_experts", "router.replay"},
+         "replay gives the experts that run A chose, killed or not: choose one of the two, or kill them in run A"});
+}
+
 void check_router(const RunConfig& c, Rules& found) {
+  check_replay(c, found);
   check_quantiles(c, found);
   check_dropping(c, found);
   check_hash_layers(c, found);

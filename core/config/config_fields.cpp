@@ -364,6 +364,12 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "whatever "
       "the bytes of the text give. The table is drawn from the seed, K different experts for each byte, as "
       "TorchTitan does where the published one is not at hand. 0: none."));
+  t.push_back(field<s, &RouterConfig::replay>(
+      "router.replay", kGroup, "Replay run A's routing", "", kNone,
+      "A twin runs the experts that run A chose, at every token of every MoE layer and step (routing replay, R3: "
+      "arXiv:2510.11370, Megatron-LM's moe_enable_routing_replay). Only the choice is replayed: the mixing weights are "
+      "the twin's own, from its own scores at those experts, and its gate learns from them. What of the gap to run A "
+      "remains is arithmetic, what goes was routing. Only for a twin that starts together with run A."));
 }
 
 void add_router_actions(std::vector<ConfigField>& t) {

@@ -32,6 +32,7 @@ RunConfig dense_twin(const RunConfig& config, DenseSize size) {
   model.dense_inter = std::max(1, static_cast<int>(std::lround(width / kWidthStep))) * kWidthStep;
 
   twin.router.n_hash_layers = 0;
+  twin.router.replay = false;
   twin.router.killed_experts = twin.router.pinned_bias = twin.router.initial_bias = "";
   twin.precision.dense_ffn = config.precision.experts;
   twin.precision.experts = Recipe::fp32;

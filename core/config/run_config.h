@@ -80,6 +80,7 @@ struct RouterConfig {
   std::string killed_experts = {};  // cannot be chosen; this and the next two: core/config/expert_list.h
   std::string pinned_bias = {};     // expert_bias held at these values
   std::string initial_bias = {};    // expert_bias before the first step
+  bool replay = false;              // of a twin: run A's choice of experts at every token (R3)
 };
 
 // core/model/muon.h

@@ -111,6 +111,7 @@ Losses Learner<T>::forward(const Batch& batch, bool quant_statistics, PhaseClock
     model_ = std::make_unique<Transformer<T>>(config, parameters, batch.sequences, batch.length, ranks_);
   }
   model_->set_tap(tap);
+  model_->set_replayed(replayed);
   pin_biases();
   return model_->forward(batch, expert_bias, quant_statistics, clock, steps_taken);
 }

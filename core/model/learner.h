@@ -46,6 +46,8 @@ class Learner {
   Parameters<T> parameters;
   std::vector<std::vector<T>> expert_bias;  // [MoE layer][E]
   std::int64_t steps_taken = 0;
+  // Transformer::set_replayed() of the next forward passes.
+  const std::vector<std::vector<std::int32_t>>* replayed = nullptr;
   const Transformer<T>& model() const { return *model_; }
   Ranks* ranks() const { return ranks_; }
   // Collects weights and moments of the experts of all ranks, as a single process has them. Collective.

@@ -117,7 +117,7 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
   const std::size_t i = size(moe_index(layer));
   const RoutingLimits limits{
       killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)}),
-      i < given_.size() ? given_[i].data() : nullptr};
+      i < given_.size() ? given_[i].data() : nullptr, replayed_ ? (*replayed_)[i].data() : nullptr};
   moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer), clock,
                      limits);
 }

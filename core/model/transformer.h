@@ -49,6 +49,10 @@ class Transformer {
                  PhaseClock& clock, std::int64_t step = 0);
   // `tap` captures its operand from now on; nullptr: none does.
   void set_tap(OperandTap* tap) { tap_ = tap; }
+  // [MoE layer][T, K] experts of the tokens here for the passes from now on, in place of the routers' choice; nullptr:
+  // the routers choose.
+  void set_replayed(const std::vector<std::vector<std::int32_t>>* replayed) { replayed_ = replayed; }
+  const std::vector<std::vector<std::int32_t>>* replayed() const { return replayed_; }
   // Gradients of the last forward's total loss, into parameters' gradients. Call once per forward.
   void backward(const Batch& batch, PhaseClock& clock);
 
@@ -94,6 +98,7 @@ class Transformer {
   int top_k_;
   bool quant_statistics_ = false;
   OperandTap* tap_ = nullptr;
+  const std::vector<std::vector<std::int32_t>>* replayed_ = nullptr;
   std::int64_t step_ = 0;
   ExpertMasks killed_;
   std::vector<ExpertTable> tables_;               // of the first MoE layers, router.n_hash_layers

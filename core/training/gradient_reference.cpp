@@ -114,6 +114,7 @@ Fp32Comparison GradientReference::compare(Learner<float>& learner, const Batch& 
   kept_.assign(gradients, gradients + learner.parameters.size());
   PhaseClock clock;  // all of it is telemetry to the caller
   clock.start(Phase::other);
+  model_->set_replayed(learner.model().replayed());
   model_->forward(batch, learner.expert_bias, false, clock, learner.steps_taken);
   model_->backward(batch, clock);
   Fp32Comparison found{frames_of(learner.parameters, config_.model.n_layers, kept_.data(), gradients),

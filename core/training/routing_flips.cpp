@@ -17,22 +17,38 @@ std::size_t bytes_of(const std::vector<KeptRouting>& routing) {
   return bytes;
 }
 
+// Of two ascending lists of `n` experts.
+std::size_t in_common(const std::uint16_t* a, const std::uint16_t* b, std::size_t n) {
+  std::size_t common = 0;
+  for (std::size_t i = 0, j = 0; i < n && j < n;) {
+    common += a[i] == b[j];
+    const bool advance_a = a[i] <= b[j], advance_b = b[j] <= a[i];
+    i += advance_a;
+    j += advance_b;
+  }
+  return common;
+}
+
 FlipFrame flips_of_layer(const KeptRouting& reference, const KeptRouting& other) {
   FlipFrame frame;
   frame.layer = reference.layer;
   const auto top_k = static_cast<std::size_t>(reference.top_k);
   const std::size_t tokens = reference.margin_T.size();
-  std::size_t flipped = 0;
+  std::size_t flipped = 0, common = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
     const auto* ids = reference.ids_TK.data() + t * top_k;
-    const bool flip = !std::equal(ids, ids + top_k, other.ids_TK.data() + t * top_k);
+    const auto* others = other.ids_TK.data() + t * top_k;
+    const bool flip = !std::equal(ids, ids + top_k, others);
     flipped += flip;
+    common += flip ? in_common(ids, others, top_k) : top_k;
     if (std::isnan(reference.margin_T[t])) continue;
     const auto bin = static_cast<std::size_t>(half_octave_bin(reference.margin_T[t]));
     ++frame.margin_tokens[bin];
     frame.margin_flipped[bin] += flip;
   }
-  if (tokens > 0) frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
+  if (tokens == 0) return frame;
+  frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
+  frame.overlap = static_cast<float>(static_cast<double>(common) / static_cast<double>(tokens * top_k));
   return frame;
 }
 

@@ -124,8 +124,20 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
+void Trainer::State::require_replayed() const {
+  const RunConfig& config = learner.config;
+  if (!config.router.replay || learner.replayed) return;
+  throw std::runtime_error("run " + config.name +
+                           " replays run A's routing (router.replay), which is not at hand: train it beside run A");
+}
+
+void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
+  state_->learner.replayed = &experts;
+}
+
 TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   State& s = *state_;
+  s.require_replayed();
   const RunConfig& config = s.learner.config;
   TelemetryFrame frame;
   frame.step = s.learner.steps_taken;
@@ -178,10 +190,12 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);
   frame.wire = gather_wire(ranks);
   frame.phase_ms = s.clock.milliseconds();
+  s.learner.replayed = nullptr;  // the next batch has another routing
   return frame;
 }
 
 void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
+  state_->require_replayed();
   PhaseClock clock;
   clock.start(Phase::other);
   state_->learner.forward(batch, false, clock, &tap);
@@ -202,6 +216,7 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
 
 std::optional<OperandScan> Trainer::scan_operands(const Batch& batch, std::optional<Recipe> recipe,
                                                   const std::function<bool(int done, int of)>& progress) {
+  state_->require_replayed();
   return moescope::scan_operands(state_->learner, batch, recipe, progress);
 }
 

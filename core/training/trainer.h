@@ -41,6 +41,9 @@ class Trainer {
   // One step on `batch`; the frame's wall_s, run and tokens_per_s are the caller's. `tap`, if given, captures its
   // operand; the frame then has quantization statistics, whatever their cadence.
   TelemetryFrame step(const Batch& batch, OperandTap* tap = nullptr);
+  // Where config().router.replay: the experts of the next step's tokens, [MoE layer][T, K] as run A's routing() has
+  // them after that step. They must outlive the step, which without them throws std::runtime_error. Forgotten after it.
+  void replay(const std::vector<std::vector<std::int32_t>>& experts);
   // Captures an operand of the next step on `batch` without taking the step: a forward and a backward pass that change
   // nothing except routing(), which is then that of `batch`.
   void compute_ahead(const Batch& batch, OperandTap& tap);

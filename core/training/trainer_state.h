@@ -17,6 +17,7 @@ namespace moescope {
 
 struct Trainer::State {
   State(const RunConfig& config, Weights weights, Ranks* ranks);
+  void require_replayed() const;  // throws std::runtime_error where router.replay has no routing
   std::shared_ptr<const TrainerSnapshot> snapshot(std::vector<SpecialisationFrame> counts) const;
 
   Learner<float> learner;

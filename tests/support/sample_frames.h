@@ -91,7 +91,7 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
     for (auto* flips : {&frame.flips, &frame.rounding_flips}) {
       FlipFrame& flip = flips->emplace_back();
       flip.layer = layer;
-      flip.flip_rate = value(rng);
+      for (const auto& field : kFlipFigures) flip.*field.member = value(rng);
       for (auto& n : flip.margin_tokens) n = rng() % 400;
       for (auto& n : flip.margin_flipped) n = rng() % 40;
     }
@@ -182,7 +182,7 @@ inline void expect_equal(const QuantFrame& a, const QuantFrame& b) {
 
 inline void expect_equal(const FlipFrame& a, const FlipFrame& b) {
   EXPECT_EQ(a.layer, b.layer);
-  EXPECT_TRUE(same(a.flip_rate, b.flip_rate));
+  for (const auto& field : kFlipFigures) EXPECT_TRUE(same(a.*field.member, b.*field.member)) << field.column;
   EXPECT_EQ(a.margin_tokens, b.margin_tokens);
   EXPECT_EQ(a.margin_flipped, b.margin_flipped);
 }

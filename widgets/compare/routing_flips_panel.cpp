@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/logs/log_settings.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
@@ -118,7 +119,7 @@ void RoutingFlipsPanel::chooseReference() {
 }
 
 QString RoutingFlipsPanel::conclude() const {
-  QStringList rates;
+  QStringList rates, overlaps;
   bool any = false, same_weights = true;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
@@ -130,8 +131,16 @@ QString RoutingFlipsPanel::conclude() const {
     const double rate = sum / static_cast<double>(flipsOf(*frame).size());
     any |= rate > 0;
     same_weights &= !runs_->isNoiseTwin(run) && hasWeightsOf(*selection_->histories().front(), history, frame->step);
+    const RoutingOverlap routing = rounding() ? RoutingOverlap{} : routing_overlap(history, frame->step);
+    if (!rounding() && (routing.replayed || routing.first_other_layer >= 0))
+      overlaps << runFigure(run, QString::fromStdString(to_text(routing)), palette());
     rates << runFigure(run, formatPercent(rate), palette());
   }
+  const QString conclusion = concludeChosen(rates, any, same_weights);
+  return overlaps.isEmpty() ? conclusion : conclusion + QStringLiteral(". ") + overlaps.join(QStringLiteral("; "));
+}
+
+QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, bool same_weights) const {
   if (rates.isEmpty()) return {};
   const QString list = rates.join(QStringLiteral(", "));
   if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
@@ -268,8 +277,9 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
 }
 
 QString RoutingFlipsPanel::csv() const {
-  QString text =
-      QStringLiteral("run,reference,step,layer,flip rate [share of tokens],margin from,margin to,tokens,flipped\n");
+  QString text = QStringLiteral(
+      "run,reference,step,layer,flip rate [share of tokens],overlap [share of experts],margin from,margin "
+      "to,tokens,flipped\n");
   for (std::size_t run = rounding() ? 0 : 1; run < selection_->histories().size(); ++run) {
     const auto& history = *selection_->histories()[run];
     const auto now =
@@ -281,10 +291,11 @@ QString RoutingFlipsPanel::csv() const {
         if (flips.margin_tokens[i] == 0) continue;
         text += csvField(runLabel(*selection_, static_cast<int>(run))) +
                 (rounding() ? QStringLiteral(",FP32 on the same weights") : QStringLiteral(",run A")) +
-                QStringLiteral(",%1,%2,%3,%4,%5,%6,%7\n")
+                QStringLiteral(",%1,%2,%3,%4,%5,%6,%7,%8\n")
                     .arg(now->step)
                     .arg(flips.layer)
                     .arg(flips.flip_rate, 0, 'g', 9)
+                    .arg(flips.overlap, 0, 'g', 9)
                     .arg(FlipFrame::edge(bin), 0, 'g', 9)
                     .arg(FlipFrame::edge(bin + 1), 0, 'g', 9)
                     .arg(flips.margin_tokens[i])
@@ -306,8 +317,12 @@ QString RoutingFlipsPanel::explain() const {
             "rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients are "
             "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
             "in MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars are at the narrow margins, on the left: "
-            "rounding decides near ties.</p>") +
-         metricCards({"rounding_flip_rate", "flip_rate", "margin_tokens", "margin_flipped"});
+            "rounding decides near ties.</p><p><b>Replayed</b> (router.replay of a twin, R3): the twin runs the "
+            "experts that A chose, with mixing weights of its own. What is left of its gap to A is arithmetic; what "
+            "the gap of a twin with the same formats and its own choice has more is routing. The sentence at the top "
+            "says the share of experts in common (overlap, mean over tokens and layers) and the first layer that "
+            "differs.</p>") +
+         metricCards({"rounding_flip_rate", "flip_rate", "overlap", "margin_tokens", "margin_flipped"});
 }
 
 QVariantMap RoutingFlipsPanel::saveState() const {

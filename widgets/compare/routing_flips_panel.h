@@ -41,6 +41,7 @@ class RoutingFlipsPanel : public Panel {
   int shownRun() const;  // -1: none
   void chooseReference();
   QString conclude() const;
+  QString concludeChosen(const QStringList& rates, bool any, bool same_weights) const;
   void refillLines();
   void refillLayers();
   void refillMargins();

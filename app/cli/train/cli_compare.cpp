@@ -23,6 +23,23 @@ std::string table(std::span<const HistoryPtr> histories, std::span<const RunConf
   return aligned(rows);
 }
 
+// Of a twin that replays run A's routing, beside one that differs from it in nothing else.
+std::string routing_share(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, std::size_t i) {
+  const auto gap_of = [&](std::size_t run) {
+    return conclude(histories.front(), PairedRun{histories[run], same_start(configs.front(), configs[run])}, {}).gap;
+  };
+  for (std::size_t own = 1; own < configs.size(); ++own) {
+    const auto found = difference(configs[own], configs[i]);
+    if (found.size() != 1 || found.front().key != "router.replay") continue;
+    const float with = gap_of(i), without = gap_of(own);
+    if (is_missing(with) || is_missing(without)) return {};
+    return "Of the loss gap " + figure_text(without, "%+.4f") + " of " + configs[own].name + ", " +
+           figure_text(with, "%+.4f") + " nats/token remain with replay (arithmetic), " +
+           figure_text(without - with, "%+.4f") + " go with the routing.\n";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
@@ -44,6 +61,9 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
                         std::to_string(*first)
                   : "no loss difference above " + to_string(ConfigValue(epsilon));
     text += '\n';
+    if (const std::string routing = to_text(routing_overlap(*other, window.last)); !routing.empty())
+      text += other->info().name + ": " + routing + '\n';
+    if (configs[i].router.replay) text += routing_share(histories, configs, i);
     if (is_noise_twin(configs.front(), configs[i])) continue;
     text += conclude(histories.front(), paired(i), twins).text + '\n';
     const Conclusion validation = conclude(histories.front(), paired(i), twins, kMatters, Metric::val_loss);

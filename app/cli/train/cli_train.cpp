@@ -542,6 +542,8 @@ void add_train_command(CLI::App& app) {
       "  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200\n"
       "  moescope-cli train --resume kept --checkpoint kept --steps 3000\n"
       "  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin\n"
+      "  moescope-cli train --preset nano --compare precision.experts=mxfp4 \\\n"
+      "    --compare precision.experts=mxfp4,router.replay=true   (what of its gap is routing, what arithmetic)\n"
       "  moescope-cli train --config many.toml --steps 300 --out many.moescope --table many.csv   up to sixteen "
       "[[compare]]\n"
       "  moescope-cli train --config many.toml --steps 300 --out many.moescope --table all.csv --continue   after a "

@@ -116,14 +116,21 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
 }
 
+// Experts that somebody else chose, mixed by the token's own scores.
+template <class T>
+void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_experts, std::size_t t,
+                  RouterActivations<T>& a) {
+  const std::size_t top_k = size(config.top_k);
+  std::copy_n(chosen + t * top_k, top_k, a.ids.data() + t * top_k);
+  mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
+}
+
 // The same where the experts are given.
 template <class T>
 void take_given(const RouterConfig& config, const std::int32_t* given, int n_experts, std::size_t t,
                 RouterActivations<T>& a) {
-  const std::size_t top_k = size(config.top_k);
-  std::copy_n(given + t * top_k, top_k, a.ids.data() + t * top_k);
+  take_experts(config, given, n_experts, t, a);
   a.margin[t] = a.cutoff[t] = std::numeric_limits<T>::quiet_NaN();
-  mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
 }
 
 // Over the whole batch, whichever ranks hold it.
@@ -390,6 +397,7 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
         assign_round_robin(config, living, n_experts, part, t, a);
       else
         route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
+      if (limits.replayed) take_experts(config, limits.replayed, n_experts, t, a);
     }
   });
   a.not_dropped.clear();

@@ -41,9 +41,10 @@ struct RouterActivations {
 
 // What else determines which experts a layer's tokens get.
 struct RoutingLimits {
-  const std::uint8_t* killed = nullptr;  // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
-  std::uint64_t noise_seed = 0;          // of router.gate_noise: one for each layer and step
-  const std::int32_t* given = nullptr;   // [T, K] experts of the tokens here, in place of the router's choice
+  const std::uint8_t* killed = nullptr;    // [E] 1: cannot be chosen; nullptr: all can. At least top_k remain.
+  std::uint64_t noise_seed = 0;            // of router.gate_noise: one for each layer and step
+  const std::int32_t* given = nullptr;     // [T, K] experts of the tokens here, in place of the router's choice
+  const std::int32_t* replayed = nullptr;  // [T, K] another run's: as `given`, but margins are the router's own
 };
 
 // gate_ED, h_TD; fills everything in `a`.

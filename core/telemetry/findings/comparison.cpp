@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdio>
 
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/recording/run_settings.h"
 
 namespace moescope {
 
@@ -141,6 +143,33 @@ FormatCosts format_costs(const History& history, std::int64_t step) {
         costs.where = operand;
       }
   return costs;
+}
+
+RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
+  RoutingOverlap routing;
+  routing.replayed = setting_at_start(run, "router.replay") == "true";
+  const auto compared = run.flip_frame_at(step);
+  if (!compared || compared->flips.empty()) return routing;
+  routing.step = compared->step;
+  double sum = 0;
+  for (const FlipFrame& layer : compared->flips) {
+    sum += static_cast<double>(layer.overlap);
+    if (layer.flip_rate > 0 && routing.first_other_layer < 0) routing.first_other_layer = layer.layer;
+  }
+  routing.overlap = static_cast<float>(sum / static_cast<double>(compared->flips.size()));
+  return routing;
+}
+
+std::string to_text(const RoutingOverlap& routing) {
+  if (routing.replayed)
+    return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
+  if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
+  char overlap[16];  // with digits enough for the few in a thousand that rounding moves
+  std::snprintf(overlap, sizeof overlap, "%.4g %%", 100 * static_cast<double>(routing.overlap));
+  const std::string text =
+      overlap + std::string(" of experts in common with run A at step ") + std::to_string(routing.step);
+  if (routing.first_other_layer < 0) return text;
+  return text + ", other ones from layer " + std::to_string(routing.first_other_layer) + " on";
 }
 
 std::string to_text(const FormatCosts& costs) {

@@ -61,6 +61,17 @@ FormatCosts format_costs(const History& history, std::int64_t step);
 // zero"; empty: nothing is known, or nothing is lost.
 std::string to_text(const FormatCosts& costs);
 
+// How far a run's choice of experts is from run A's at a step, or the newest before at which they were compared.
+struct RoutingOverlap {
+  std::int64_t step = -1;      // -1: they were not compared
+  float overlap = kNoValue;    // share of experts in common, mean over tokens and layers; kNoValue: not recorded
+  int first_other_layer = -1;  // where some token has other experts; -1: nowhere
+  bool replayed = false;       // the run takes run A's choice (router.replay)
+};
+RoutingOverlap routing_overlap(const History& run, std::int64_t step);
+// "97.2 % of experts in common with run A at step 100, other ones from layer 1 on"; empty: nothing is known.
+std::string to_text(const RoutingOverlap& routing);
+
 // The same for runs in training, and the conclusions: an update costs only the new steps.
 class RunGaps {
  public:

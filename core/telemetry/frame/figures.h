@@ -244,7 +244,7 @@ inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
       "precision.hadamard", "peak over root mean square"}},
 }};
 
-inline constexpr std::array<FrameFigure<FlipFrame>, 1> kFlipFigures = {{
+inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
     {{Metric::flip_rate, &FlipFrame::flip_rate, "flip_rate", "share of the batch's tokens"},
      {"flip_rate", "Routing flips", "share",
       "#{tokens whose set of K experts differs from run A's at the same step} / T, mean over layers",
@@ -252,6 +252,14 @@ inline constexpr std::array<FrameFigure<FlipFrame>, 1> kFlipFigures = {{
       "Grows from layer to layer and with the steps: a flipped token changes all that follows, so two runs drift apart "
       "in routing long before they do in loss. Two seeds agree only by chance: read it beside the noise twin's.",
       "precision.experts, router.bias_update_rate", "set of chosen experts compared token by token with run A"}},
+    {{std::nullopt, &FlipFrame::overlap, "overlap", "mean over tokens of |A and B| / K", 9},
+     {"overlap", "Overlap of expert sets", "share",
+      "mean over tokens of |S_A and S_B| / K, S the K experts that the token's copies go to in run A and in the twin",
+      "1: every token has the same experts as in the reference, as always where the twin replays run A's routing "
+      "(router.replay).",
+      "Falls layer by layer: K/E is what two unrelated routers with even loads share by chance. The first layer below "
+      "1 is where the runs begin to differ in routing; layers behind it read other inputs.",
+      "router.replay, precision.experts", "sets of chosen experts compared token by token with run A"}},
 }};
 
 inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
@@ -265,9 +273,9 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
     {{Metric::gradient_cosine, &GradientFrame::cosine, "cosine", ""},
      {"gradient_cosine", "Gradient cosine", "", "g.r / (||g|| ||r||), r the gradient of an FP32 pass",
       "Above 0.99: the step goes where FP32 would have gone.",
-      "Falls: the direction is lost, which no learning rate repairs. It does not see a wrong overall length, and of one "
-      "step it sees noise only: stochastic rounding has a lower cosine than rounding to nearest and can cost less loss, "
-      "because its errors cancel over the steps (lesson 12).",
+      "Falls: the direction is lost, which no learning rate repairs. It does not see a wrong overall length, and of "
+      "one step it sees noise only: stochastic rounding has a lower cosine than rounding to nearest and can cost less "
+      "loss, because its errors cancel over the steps (lesson 12).",
       "precision.experts, telemetry.gradient_every",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
 }};

@@ -150,6 +150,7 @@ struct FlipFrame {
 
   int layer = 0;
   float flip_rate = kNoValue;        // share of the batch's tokens, compared as sets: the order does not matter
+  float overlap = kNoValue;          // mean over tokens of the experts in common, over K
   MarginHistogram margin_tokens{};   // all tokens; those without a margin (balance forced) are in no bin
   MarginHistogram margin_flipped{};  // those of them that flipped
 };

@@ -233,6 +233,8 @@ constexpr const MetricInfo* find_metric(std::string_view key) {
     if (key == info->key) return info;
   for (const MetricInfo& info : kQuantMetrics)
     if (key == info.key) return &info;
+  for (const auto& figure : kFlipFigures)
+    if (key == figure.card.key) return &figure.card;
   for (const MetricInfo& info : kArrayMetrics)
     if (key == info.key) return &info;
   return nullptr;

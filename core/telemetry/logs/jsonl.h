@@ -4,7 +4,7 @@
 // "tokens", "ce_loss", ..., "phase_ms": {"data": ms, ...}, "routers": [{"layer", "max_vio", ..., "tokens_per_expert":
 // [...], ..., "volume": {"ranks", "ranks_per_node", "copies", "distinct", "nodes"}}], "quants": [{"layer", "weight",
 // "operand", "direction", "format", "amax", ..., "e8m0_blocks": {"<scale byte>": blocks}}], "flips": [{"layer",
-// "flip_rate", "margin_tokens": [...], "margin_flipped":
+// "flip_rate", "overlap", "margin_tokens": [...], "margin_flipped":
 // [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}], "specialisation":
 // [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]},
 // "weight_norm": [...], "weight_sqnr": [...]}], "texts": [{"kind", "text" (with

@@ -5,7 +5,8 @@
 // beside the routed experts' to quant, version 4 the tables specialisation, text, text_layer and wire, the router's
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
 // computed a run, version 6 key and value of a live change, which before had only the sentence in `text`, version 7
-// the validation loss, version 8 loads as uint16 where all fit and histograms of 48 bins. This program reads all eight.
+// the validation loss, version 8 loads as uint16 where all fit and histograms of 48 bins,
+// version 9 the overlap of expert sets. This program reads all nine.
 //
 // Which columns the rows of figures have is said in core/telemetry/frame/describe.h; the schema as SQLite has it, with
 // a note beside each column: sqlite3 FILE .schema

@@ -72,6 +72,22 @@ RunConfig config_to_come(const LabState& lab, const AddRunRequest& request) {
   return now;
 }
 
+void require_routing_to_come(const LabState& lab, const RunConfig& config, std::int64_t first_step) {
+  if (config.router.replay && lab.status.step > first_step)
+    throw std::invalid_argument(
+        "run " + config.name + " replays run A's routing (router.replay), which is not kept of the " +
+        std::to_string(lab.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
+}
+
+// A change of A or of one that replays it must leave them the same shape of routing.
+void require_replayable(const LabState& lab, int run, const RunConfig& changed) {
+  const auto now = [&](const LabState::OpenRun& open) { return open.number == run ? changed : open.config; };
+  const RunConfig first = now(lab.runs.front());
+  for (const LabState::OpenRun& open : lab.runs)
+    if (const std::string problem = replay_problem(first, now(open)); !problem.empty())
+      throw std::invalid_argument(problem);
+}
+
 // Opens the run and asks for it; returns its number.
 int open_new_run(LabState& lab, AddRunRequest request) {
   request.config.name = unique_name(lab, request.config);
@@ -174,6 +190,7 @@ int Lab::add_run(RunConfig config) {
   if (const std::string problem = lock_step_problem(first.config, config); !problem.empty())
     throw std::invalid_argument(problem);
   require_valid(config);
+  require_routing_to_come(*state_, config, state_->first_step);
   AddRunRequest request;
   request.config = state_->first_config_at_start;
   request.inheritance.run = first.number;
@@ -218,6 +235,7 @@ void Lab::change(const LiveChange& change) {
   RunConfig changed = run.config;
   field->set(changed, change.value);
   require_valid(changed);
+  require_replayable(*state_, change.run, changed);
   for (LabState::OpenRun& open : state_->runs)
     if (shared || open.number == change.run)
       accept_change(*state_, {open.number, change.key, change.value}, *field, open);
@@ -310,6 +328,7 @@ int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& chang
     request.inheritance.except.insert(change.key);
   }
   request.config.name = twin_name(request.from->config, request.config);
+  require_routing_to_come(*state_, request.config, step);
   return open_new_run(*state_, std::move(request));
 }
 

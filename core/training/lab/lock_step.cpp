@@ -28,12 +28,29 @@ void check_fit(const std::vector<Trainer>& trainers) {
 
 }  // namespace
 
+std::string replay_problem(const RunConfig& first, const RunConfig& other) {
+  if (first.router.replay)
+    return "run " + first.name +
+           " is the first, which has no other to replay: router.replay is for a twin, beside a run A that chooses";
+  if (!other.router.replay) return {};
+  const auto differ = [&](const char* key, int a, int b) {
+    return "run " + other.name + " cannot replay the routing of run " + first.name + ": " + key + " is " +
+           std::to_string(b) + " against " + std::to_string(a);
+  };
+  const ModelConfig &a = first.model, &b = other.model;
+  if (a.n_layers != b.n_layers) return differ("model.n_layers", a.n_layers, b.n_layers);
+  if (a.n_dense_layers != b.n_dense_layers) return differ("model.n_dense_layers", a.n_dense_layers, b.n_dense_layers);
+  if (a.n_experts != b.n_experts) return differ("model.n_experts", a.n_experts, b.n_experts);
+  if (first.router.top_k != other.router.top_k) return differ("router.top_k", first.router.top_k, other.router.top_k);
+  return {};
+}
+
 std::string lock_step_problem(const RunConfig& first, const RunConfig& other) {
   for (const ConfigDifference& found : difference(first, other))
     if (found.key.starts_with("data."))
       return "run " + other.name + " and run " + first.name + " differ in [data]: " + found.key + " is \"" + found.b +
              "\" against \"" + found.a + "\", but runs in lock-step read the same batches";
-  return {};
+  return replay_problem(first, other);
 }
 
 LockStep::LockStep(std::vector<Trainer> trainers) {
@@ -46,6 +63,8 @@ LockStep::LockStep(std::vector<Trainer> trainers) {
 
 void LockStep::add(int number, Trainer trainer) {
   assert(!find(number));
+  if (trainer.config().router.replay && trainer.steps_taken() != runs_.front().trainer.steps_taken())
+    throw std::runtime_error("it replays run A's routing, which is not kept of steps behind it: start both together");
   runs_.push_back({number, std::move(trainer)});
 }
 
@@ -100,6 +119,18 @@ std::vector<LockStep::Taken> LockStep::train(std::span<Run* const> runs, const B
   return taken;
 }
 
+bool LockStep::any_replays() const {
+  return std::ranges::any_of(runs_, [](const Run& run) { return run.trainer.config().router.replay; });
+}
+
+void LockStep::hand_routing_on() {
+  replayed_.clear();
+  for (const LayerRouting& layer : runs_.front().trainer.routing())
+    replayed_.emplace_back(layer.ids_TK.begin(), layer.ids_TK.end());
+  for (Run& run : runs_)
+    if (run.trainer.config().router.replay) run.trainer.replay(replayed_);
+}
+
 int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   const std::int64_t step = next_step();
   in_step_ = runs_.front().number;
@@ -108,11 +139,15 @@ int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   for (Run& run : runs_)
     if (run.trainer.steps_taken() == step) due.push_back(&run);
   const std::size_t together = SideBySide::threads_for(static_cast<int>(due.size())) > 0 ? due.size() : 1;
+  const bool replay = any_replays() && due.front() == &runs_.front();
   int published = 0;
-  for (std::size_t first = 0; first < due.size(); first += together) {
-    for (Taken& taken : train(std::span(due).subspan(first, together), batch)) {
+  for (std::size_t first = 0, count = 0; first < due.size(); first += count) {
+    // The first goes alone where others run what it chose.
+    count = replay && first == 0 ? 1 : std::min(together, due.size() - first);
+    for (Taken& taken : train(std::span(due).subspan(first, count), batch)) {
       in_step_ = taken.run->number;
       if (taken.error) std::rethrow_exception(taken.error);
+      if (replay && taken.run == &runs_.front()) hand_routing_on();
       add_flips(*taken.run, taken.frame);
       add_validation(*taken.run, taken.frame);
       ++published;

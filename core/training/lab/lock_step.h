@@ -26,7 +26,9 @@ namespace moescope {
 
 inline constexpr int kMaxRuns = 4;
 
-// Why two runs cannot train in lock-step ([data] differs); empty: they can.
+// Why `other` cannot run the experts that `first` chooses (router.replay); empty: it can, or chooses its own.
+std::string replay_problem(const RunConfig& first, const RunConfig& other);
+// Why two runs cannot train in lock-step ([data] differs, or replay_problem()); empty: they can.
 std::string lock_step_problem(const RunConfig& first, const RunConfig& other);
 
 class LockStep {
@@ -42,7 +44,8 @@ class LockStep {
   // std::runtime_error: configs that do not fit together, data that cannot be read.
   explicit LockStep(std::vector<Trainer> trainers);
 
-  // `trainer` must fit the first by lock_step_problem() and have taken no more steps than it.
+  // `trainer` must fit the first by lock_step_problem() and have taken no more steps than it. Throws
+  // std::runtime_error where it would replay a routing of steps that the first has behind it.
   void add(int number, Trainer trainer);
   void remove(int number);  // not the first
 
@@ -70,14 +73,17 @@ class LockStep {
     std::exception_ptr error = {};
   };
   std::vector<Taken> train(std::span<Run* const> runs, const Batch& batch);
+  bool any_replays() const;
+  void hand_routing_on();  // from the first, which has taken the step, to those that replay it
   void add_flips(const Run& run, TelemetryFrame& frame);
   void add_validation(Run& run, TelemetryFrame& frame);
 
   std::vector<Run> runs_;
   std::unique_ptr<Dataset> data_;
-  std::map<std::int64_t, Mixture> mixtures_;  // by the first step of each
-  std::vector<Batch> held_out_;               // once wanted
-  RoutingArchive routing_;                    // of the first
+  std::map<std::int64_t, Mixture> mixtures_;         // by the first step of each
+  std::vector<Batch> held_out_;                      // once wanted
+  RoutingArchive routing_;                           // of the first
+  std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K] of the first in the step that runs take now
   SideBySide side_by_side_;
   int in_step_ = 0;
 };

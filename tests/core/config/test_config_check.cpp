@@ -57,6 +57,12 @@ INSTANTIATE_TEST_SUITE_P(
                                c.model.latent_dim = 40;
                                c.precision.experts = Recipe::mxfp8_rceil;
                              }},
+                    RuleCase{"router.replay", [](RunConfig& c) { c.router.replay = c.router.force_balance = true; }},
+                    RuleCase{"router.killed_experts",
+                             [](RunConfig& c) {
+                               c.router.replay = true;
+                               c.router.killed_experts = "*:0";
+                             }},
                     RuleCase{"router.n_hash_layers", [](RunConfig& c) { c.router.n_hash_layers = 4; }},
                     RuleCase{"router.n_hash_layers",
                              [](RunConfig& c) {

@@ -14,8 +14,8 @@ namespace moescope {
 namespace {
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(RecordingFormats, FormatEightHasTheseColumns) {
-  const std::string path = temporary_file("columns_of_eight.moescope");
+TEST(RecordingFormats, FormatNineHasTheseColumns) {
+  const std::string path = temporary_file("columns_of_nine.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
   const auto columns = [&](const std::string& table) {
@@ -24,7 +24,7 @@ TEST(RecordingFormats, FormatEightHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 8);
+  ASSERT_EQ(kFormatVersion, 9);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
             "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, nan_mask INTEGER, data_ms REAL, "
@@ -42,7 +42,8 @@ TEST(RecordingFormats, FormatEightHasTheseColumns) {
             "TEXT, amax REAL, sqnr_db REAL, relative_l2 REAL, cosine REAL, underflow REAL, clipped REAL, "
             "clipped_blocks REAL, crest REAL, nan_mask INTEGER, first_byte INTEGER, blocks BLOB, gemm_class TEXT");
   EXPECT_EQ(columns("flip"),
-            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, flip_rate REAL, nan_mask INTEGER, margin_tokens "
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, flip_rate REAL, overlap REAL, nan_mask INTEGER, "
+            "margin_tokens "
             "BLOB, margin_flipped BLOB, reference TEXT");
   EXPECT_EQ(columns("gradient"),
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
@@ -78,7 +79,8 @@ TEST(RecordingFormats, LoadsAreOfTheNarrowestTypeThatFits) {
 TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {
   const std::string path = temporary_file("sixth_format.moescope");
   write_run(path, 4);
-  Connection(path, SQLITE_OPEN_READWRITE).execute("ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 6");
+  Connection(path, SQLITE_OPEN_READWRITE)
+      .execute("ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP COLUMN overlap; PRAGMA user_version = 6");
   const auto history = RecordingReader(path).load(0);
   EXPECT_EQ(history->steps(), (StepRange{0, 3}));
   EXPECT_FALSE(is_missing(history->value_at(Metric::ce_loss, kWholeRun, 3)));
@@ -110,7 +112,9 @@ TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
   const std::string path = temporary_file("fourth_format.moescope");
   write_run(path, 4);
   Connection(path, SQLITE_OPEN_READWRITE)
-      .execute("ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
+      .execute(
+          "ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP COLUMN overlap; "
+          "ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
   const RecordingReader reader(path);
   EXPECT_EQ(reader.runs()[0].kernels, "");
   EXPECT_EQ(reader.runs()[0].domains, sample_info({}).domains);
@@ -164,6 +168,7 @@ TEST(RecordingFormats, FilesOfTheThirdFormatStillOpen) {
     router.mutual_information = kNoValue;
     router.score_chosen = router.score_rejected = router.margin_tokens = {};
   }
+  for (FlipFrame& flips : wanted.flips) flips.overlap = kNoValue;
   wanted.rounding_flips = {};
   expect_equal(*history->frame_at(0), wanted);
   EXPECT_EQ(history->specialisation_frame_at(3), nullptr);

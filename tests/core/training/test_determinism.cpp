@@ -370,5 +370,68 @@ TEST(SideBySideTwins, AreThoseOneAfterTheOther) {
   EXPECT_TRUE(frames[0] == frames[1]);
 }
 
+// Run A, a twin that replays it in the same formats, and two in MXFP4, the second of which replays it.
+std::vector<RunConfig> replayed_twins() {
+  RunConfig a = config_with({.recipe = Recipe::fp32});
+  a.router.gate_noise = 0.1;
+  a.optimizer.warmup_steps = 1;
+  a.telemetry.flips_every = a.telemetry.gradient_every = 1;
+  std::vector<RunConfig> runs(4, a);
+  runs[1].router.replay = runs[3].router.replay = true;
+  runs[2].precision.experts = runs[3].precision.experts = Recipe::mxfp4;
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name = std::string(1, static_cast<char>('a' + i));
+  return runs;
+}
+
+float mean_overlap(const TelemetryFrame& frame) {
+  float sum = 0;
+  for (const FlipFrame& layer : frame.flips) sum += layer.overlap;
+  return sum / static_cast<float>(frame.flips.size());
+}
+
+TEST(RoutingReplay, LeavesTheArithmeticAlone) {
+  const std::vector<RunConfig> configs = replayed_twins();
+  LockStep lock_step({configs.begin(), configs.end()});
+  for (int step = 0; step < 6; ++step) {
+    std::vector<TelemetryFrame> frames;
+    lock_step.step([&](TelemetryFrame frame) {
+      frames.push_back(std::move(frame));
+      return true;
+    });
+    ASSERT_EQ(frames.size(), 4u);
+    EXPECT_TRUE(digest(frames[1]) == digest(frames[0])) << "the same formats give run A to the bit, step " << step;
+    EXPECT_EQ(mean_overlap(frames[1]), 1);
+    EXPECT_EQ(mean_overlap(frames[3]), 1) << "forced, whatever its scores say";
+    if (step > 1) {
+      EXPECT_LT(mean_overlap(frames[2]), 1);
+      EXPECT_GT(mean_overlap(frames[2]), 0.25f) << "two routers of K = 2 of E = 8 share so many by chance";
+      EXPECT_NE(frames[3].ce_loss, frames[0].ce_loss) << "the arithmetic is its own";
+      EXPECT_NE(frames[3].ce_loss, frames[2].ce_loss);
+      EXPECT_NE(frames[3].routers[0].gate_mass, frames[0].routers[0].gate_mass) << "and so are the mixing weights";
+    }
+    for (std::size_t i = 0; i < frames[0].routers.size(); ++i) {
+      EXPECT_EQ(frames[3].routers[i].tokens_per_expert, frames[0].routers[i].tokens_per_expert);
+      EXPECT_EQ(frames[3].rounding_flips[i].flip_rate, 0) << "the FP32 pass replays as well";
+    }
+  }
+}
+
+TEST(RoutingReplay, GivesTheSameBitsForAnyNumberOfThreads) {
+  std::string frames[2];
+  for (const int threads : {1, 4}) {
+    set_num_threads(threads);
+    const std::vector<RunConfig> configs = replayed_twins();
+    LockStep lock_step({configs.begin(), configs.end()});
+    for (int step = 0; step < 3; ++step)
+      lock_step.step([&](TelemetryFrame frame) {
+        frames[threads == 4] += digest(frame);
+        return true;
+      });
+  }
+  set_num_threads(0);
+  EXPECT_FALSE(frames[0].empty());
+  EXPECT_TRUE(frames[0] == frames[1]);
+}
+
 }  // namespace
 }  // namespace moescope

@@ -341,6 +341,38 @@ TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
   EXPECT_EQ(reader.load(2)->steps(), (StepRange{0, 5}));
 }
 
+TEST(Lab, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
+  const RunConfig a = one_layer("a");
+  RunConfig replayed = one_layer("replayed");
+  replayed.router.replay = true;
+  const auto problem = [](std::vector<RunConfig> runs) -> std::string {
+    try {
+      Lab lab(std::move(runs), "");
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_NE(problem({replayed}).find("router.replay is for a twin"), std::string::npos);
+  EXPECT_NE(problem({replayed, a}).find("router.replay is for a twin"), std::string::npos);
+  RunConfig other = replayed;
+  other.router.top_k = 1;
+  EXPECT_NE(problem({a, other}).find("router.top_k is 1 against 2"), std::string::npos);
+  EXPECT_EQ(problem({a, replayed}), "");
+
+  Lab lab({a}, "");
+  lab.add_run(replayed);
+  run_to(lab, 4);
+  EXPECT_EQ(all_losses(*lab.histories()[1]), all_losses(*lab.histories()[0]));
+  EXPECT_THROW(lab.add_run(replayed), std::invalid_argument) << "the routing of four steps is gone";
+  EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(lab.change({1, "router.killed_experts", std::string("1:2")}), std::invalid_argument);
+  lab.change({0, "router.killed_experts", std::string("1:2")});
+  run_to(lab, 6);
+  EXPECT_EQ(lab.histories()[1]->frame_at(5)->routers[0].tokens_per_expert[2], 0u) << "killed in run A, so here, too";
+  EXPECT_EQ(lab.status().error, "");
+}
+
 TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
   RunConfig a = one_layer("a");
   a.telemetry.flips_every = 2;

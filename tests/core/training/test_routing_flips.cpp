@@ -18,6 +18,7 @@ TEST(RoutingFlips, CountsTokensWhoseSetDiffersByTheReferencesMargin) {
   const auto flips = routing_flips({a}, {b});
   ASSERT_EQ(flips.size(), 1u);
   EXPECT_FLOAT_EQ(flips[0].flip_rate, 3.0f / 5);
+  EXPECT_FLOAT_EQ(flips[0].overlap, 7.0f / 10);
   FlipFrame::MarginHistogram tokens{}, flipped{};
   tokens[0] = 1;   // 1e-9 is below the first edge
   tokens[36] = 2;  // 0.25 = edge(36) and 0.3
