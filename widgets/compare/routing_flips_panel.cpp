@@ -132,12 +132,16 @@ QString RoutingFlipsPanel::conclude() const {
     any |= rate > 0;
     same_weights &= !runs_->isNoiseTwin(run) && hasWeightsOf(*selection_->histories().front(), history, frame->step);
     const RoutingOverlap routing = rounding() ? RoutingOverlap{} : routing_overlap(history, frame->step);
-    if (!rounding() && (routing.replayed || routing.first_other_layer >= 0))
-      overlaps << runFigure(run, QString::fromStdString(to_text(routing)), palette());
+    if (routing.replayed)
+      overlaps << runFigure(run, tr("all, replayed"), palette());
+    else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
+      overlaps << runFigure(
+          run, tr("%1 from layer %2 on").arg(formatPercent(routing.overlap)).arg(routing.first_other_layer), palette());
     rates << runFigure(run, formatPercent(rate), palette());
   }
   const QString conclusion = concludeChosen(rates, any, same_weights);
-  return overlaps.isEmpty() ? conclusion : conclusion + QStringLiteral(". ") + overlaps.join(QStringLiteral("; "));
+  if (overlaps.isEmpty()) return conclusion;
+  return conclusion + tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
 QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, bool same_weights) const {
@@ -151,8 +155,7 @@ QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, bo
         .arg(list);
   return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
              .arg(list) +
-         (runs_->noiseTwins().isEmpty() ? QString()
-                                        : tr(" (chance alone, %1, does the same)").arg(runs_->noiseTwins()));
+         (runs_->noiseTwins().isEmpty() ? QString() : tr(" (chance alone: %1)").arg(runs_->noiseTwins()));
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {

@@ -1,5 +1,8 @@
 #include "app/cli/train/cli_compare.h"
 
+#include <cmath>
+#include <optional>
+
 #include "app/cli/train/text_columns.h"
 #include "core/training/lab/outcomes.h"
 
@@ -23,19 +26,29 @@ std::string table(std::span<const HistoryPtr> histories, std::span<const RunConf
   return aligned(rows);
 }
 
-// Of a twin that replays run A's routing, beside one that differs from it in nothing else.
-std::string routing_share(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs, std::size_t i) {
-  const auto gap_of = [&](std::size_t run) {
-    return conclude(histories.front(), PairedRun{histories[run], same_start(configs.front(), configs[run])}, {}).gap;
-  };
+std::string gap_text(const Conclusion& c) {
+  return figure_text(c.gap, "%+.4f") + (is_missing(c.half) ? "" : " +-" + figure_text(c.half, "%.2g"));
+}
+
+// Of a twin that replays run A's routing, beside one that differs from it in nothing else. Replay often narrows the
+// interval, so that a gap of the arithmetic is seen where that of both is not.
+std::string routing_share(const PairedRun& replaying, const PairedRun& choosing, const HistoryPtr& a,
+                          std::span<const PairedRun> twins) {
+  const Conclusion with = conclude(a, replaying, twins), without = conclude(a, choosing, twins);
+  if (is_missing(with.gap) || is_missing(without.gap)) return {};
+  std::string text = "Of the loss gap " + gap_text(without) + " of " + choosing.run->info().name + ", " +
+                     gap_text(with) + " nats/token remain with replay (arithmetic), " +
+                     figure_text(without.gap - with.gap, "%+.4f") + " go with the routing";
+  if (!is_missing(without.half) && std::fabs(without.gap - with.gap) < without.half)
+    text += ", no more than chance can make";
+  return text + '\n';
+}
+
+// The run that differs from run `i` in nothing but replay.
+std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> configs, std::size_t i) {
   for (std::size_t own = 1; own < configs.size(); ++own) {
     const auto found = difference(configs[own], configs[i]);
-    if (found.size() != 1 || found.front().key != "router.replay") continue;
-    const float with = gap_of(i), without = gap_of(own);
-    if (is_missing(with) || is_missing(without)) return {};
-    return "Of the loss gap " + figure_text(without, "%+.4f") + " of " + configs[own].name + ", " +
-           figure_text(with, "%+.4f") + " nats/token remain with replay (arithmetic), " +
-           figure_text(without - with, "%+.4f") + " go with the routing.\n";
+    if (found.size() == 1 && found.front().key == "router.replay") return own;
   }
   return {};
 }
@@ -63,7 +76,8 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
     text += '\n';
     if (const std::string routing = to_text(routing_overlap(*other, window.last)); !routing.empty())
       text += other->info().name + ": " + routing + '\n';
-    if (configs[i].router.replay) text += routing_share(histories, configs, i);
+    if (const auto own = choosing_for_itself(configs, i); own && configs[i].router.replay)
+      text += routing_share(paired(i), paired(*own), histories.front(), twins);
     if (is_noise_twin(configs.front(), configs[i])) continue;
     text += conclude(histories.front(), paired(i), twins).text + '\n';
     const Conclusion validation = conclude(histories.front(), paired(i), twins, kMatters, Metric::val_loss);
@@ -72,8 +86,7 @@ std::string comparison_report(std::span<const HistoryPtr> histories, std::span<c
   if (!twins.empty())
     text +=
         "Gaps are means of paired losses over the last half of the steps, with 95 % intervals by the noise twins of "
-        "the "
-        "same start, or else by those of another seed; " +
+        "the same start, or else by those of another seed; " +
         to_string(ConfigValue(100 * kMatters)) + " % of the first run's loss counts as a difference that matters.\n";
   else
     text += "Add --perturbed-twin or --noise-twin to see how much of a difference is noise.\n";
