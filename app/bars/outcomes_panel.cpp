@@ -347,19 +347,15 @@ QString OutcomesPanel::explain() const {
             "steps, in nats/token; <b>\u00b1</b> half of its 95 % interval by the noise twins among the candidates "
             "(without one, by the run's own fluctuations alone, and there is no verdict). <b>Worse</b> and "
             "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
-            "run "
-            "A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
+            "run A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
             "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
             "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
             "set by telemetry.gradient_every, flips_every and quant_every.</p>"
             "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is open "
-            "already, a click makes the run "
-            "active. A click on a "
-            "column's title, or S with the cursor in it, sorts; run A stays first and those that wait last. Groups "
-            "that finished stay after a cancel; Continue trains the others. After a restart of the program Take up "
-            "does: it "
-            "reads which groups are in their recordings and trains the rest, if the recordings are still of these "
-            "settings.</p>")
+            "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
+            "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains the "
+            "others. After a restart of the program Take up does: it reads which groups are in their recordings and "
+            "trains the rest, if the recordings are still of these settings.</p>")
       .arg(100 * kMatters);
 }
 

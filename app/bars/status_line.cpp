@@ -114,8 +114,8 @@ void StatusLine::showHoldings(const QString& path, const History& history) {
   text += QString(", %1 steps").arg(grouped(steps.size()));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
-  holdings_->setToolTip(
-      QString("%1<br>%2 of arrays in memory").arg(path.toHtmlEscaped(), bytes(history.array_bytes())));
+  holdings_->setToolTip(QString("%1<br>%2 of arrays and %3 of figures in memory")
+                            .arg(path.toHtmlEscaped(), bytes(history.array_bytes()), bytes(history.scalar_bytes())));
 }
 
 void StatusLine::showFindings(int severe, int warnings, bool ready) {

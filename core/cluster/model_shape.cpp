@@ -66,14 +66,7 @@ ParameterCounts parameter_counts(const ModelShape& s) {
                  s.n_dense_layers * 3 * s.dim * s.dense_inter;
   counts.total = counts.dense + s.n_moe_layers() * (every + s.n_experts * expert_parameters(s));
   counts.active = counts.dense + s.n_moe_layers() * (every + s.top_k * expert_parameters(s));
-  counts.active_without_embedding = counts.active - embedding;
   return counts;
-}
-
-double training_flops_per_token(const ModelShape& s, std::int64_t seq) {
-  const double attention = static_cast<double>(s.n_layers * s.n_heads * (qk_head_dim(s) + s.v_head_dim));
-  return 6.0 * static_cast<double>(parameter_counts(s).active_without_embedding) +
-         6.0 * attention * static_cast<double>(seq);
 }
 
 ForwardFlops forward_flops(const ModelShape& s, std::int64_t seq) {

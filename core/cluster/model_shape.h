@@ -1,7 +1,7 @@
 // Shapes of published DeepSeek models, and what follows from a shape alone: parameters and FLOPs.
 //
 // Legend: V vocabulary, D dim, L layers, H heads, E routed experts, K top_k, F expert hidden dim (moe_inter).
-// Source of the shapes and of both formulas: torchtitan, models/deepseek_v3.
+// Source of the shapes and of the parameters counted: torchtitan, models/deepseek_v3.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,8 @@ struct ParameterCounts {
   std::int64_t total;
   std::int64_t dense;  // embedding, head, attention, norms and dense FFNs
   std::int64_t active;
-  std::int64_t active_without_embedding;
 };
 ParameterCounts parameter_counts(const ModelShape& shape);
-
-// What torchtitan's MFU counts: 6 x (active parameters without embedding) + 6 L H (qk + v head dim) seq, forward and
-// backward, attention counted in full although it is causal.
-double training_flops_per_token(const ModelShape& shape, std::int64_t seq);
 
 // What the hardware does per token in one forward pass. Attention is causal: half of the pairs.
 struct ForwardFlops {

@@ -346,23 +346,20 @@ void add_router_balance(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::capacity_factor>(
       "router.capacity_factor", kGroup, "Capacity factor", "", {0, 16},
       "Each expert takes at most this many times its fair share of the batch's copies of tokens, if token_drop says "
-      "so; "
-      "with token_drop = none nothing is dropped, as in DeepSeek-V3, and what would have been is counted. 0: off; "
+      "so; with token_drop = none nothing is dropped, as in DeepSeek-V3, and what would have been is counted. 0: off; "
       "Switch uses 1.25.")));
   t.push_back(live(field<s, &RouterConfig::token_drop>(
       "router.token_drop", kGroup, "Drop tokens beyond capacity", "", kNone,
       "Which copies of tokens an expert keeps that was chosen more often than its capacity. probs: those with the "
       "largest mixing weights; position: the first in the batch (Megatron-LM's policies). A copy that is dropped is "
-      "not "
-      "sent, adds nothing and moves no weight; the token's other weights stay as they are, and it does not go to "
+      "not sent, adds nothing and moves no weight; the token's other weights stay as they are, and it does not go to "
       "another expert. As in Megatron-LM the auxiliary loss and expert_bias count what is left. The capacity is of the "
       "whole batch, where Megatron-LM has one for each rank's tokens. none: dropless.")));
   t.push_back(field<s, &RouterConfig::n_hash_layers>(
       "router.n_hash_layers", kGroup, "Layers routed by a table", "layers", {0, 4096},
       "The first MoE layers get each byte's experts from a fixed table instead of the router's choice (DeepSeek-V4's "
       "hash layers; it has 3). Their gate still learns the mixing weights, no bias moves, and their balance is "
-      "whatever "
-      "the bytes of the text give. The table is drawn from the seed, K different experts for each byte, as "
+      "whatever the bytes of the text give. The table is drawn from the seed, K different experts for each byte, as "
       "TorchTitan does where the published one is not at hand. 0: none."));
   t.push_back(field<s, &RouterConfig::replay>(
       "router.replay", kGroup, "Replay run A's routing", "", kNone,

@@ -218,11 +218,10 @@ QString PaddingAndCapacityPanel::explain() const {
   return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
             "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
             "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
-            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with "
-            "a fixed capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the "
-            "slider, or the line in the plot, to ask for other capacities than the run's. A run really drops only "
-            "where "
-            "its <code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
+            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with a fixed "
+            "capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the slider, "
+            "or the line in the plot, to ask for other capacities than the run's. A run really drops only where its "
+            "<code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
             "dropped.</p>") +
          metricCards({"padding_fraction", "dropped_fraction"});
 }

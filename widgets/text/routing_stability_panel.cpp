@@ -168,8 +168,7 @@ QString RoutingStabilityPanel::whyNoTrack() const {
   if (!track_.points().empty()) return {};
   if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
   return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first "
-            "that "
-            "has an earlier one %1 is still to come")
+            "that has an earlier one %1 is still to come")
       .arg(against_->currentIndex() == kShortBefore ? tr("100 steps before it") : tr("as chosen"));
 }
 

@@ -18,6 +18,7 @@
 #include "core/training/routing_flips.h"
 #include "core/training/run_cost.h"
 #include "core/training/trainer.h"
+#include "tests/support/published_flops.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {
@@ -779,7 +780,7 @@ TEST(RunCostTest, CountsAsForPublishedModels) {
     EXPECT_EQ(cost.active, parameter_counts(shape).active + more) << name;
     EXPECT_EQ(static_cast<double>(cost.parameters), parameter_count(config)) << name;
     EXPECT_DOUBLE_EQ(cost.flops_per_token,
-                     training_flops_per_token(shape, config.data.seq) + 6.0 * static_cast<double>(more))
+                     published_flops_per_token(shape, config.data.seq) + 6.0 * static_cast<double>(more))
         << name;
     EXPECT_DOUBLE_EQ(cost.flops_per_step, cost.flops_per_token * config.data.batch * config.data.seq) << name;
     EXPECT_GE(cost.bytes, 16 * cost.parameters) << name;
