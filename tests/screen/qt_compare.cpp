@@ -512,7 +512,7 @@ class CompareTest : public QObject {
     QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("B " + formatPercent(rate)),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
     by_rounding->click();
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("chance alone, C"),
+    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("chance alone: C"),
                  qPrintable(w.conclusion<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
