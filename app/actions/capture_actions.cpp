@@ -1,6 +1,7 @@
 #include "app/actions/capture_actions.h"
 
 #include <QFileDialog>
+#include <algorithm>
 
 #include "app/look/messages.h"
 #include "app/session/kernel_question.h"
@@ -44,9 +45,12 @@ void CaptureActions::onOpened() {
   timer_.stop();
   capture_.reset();
   recompute_.reset();
-  lab_->captureBar()->setSource(session_->isLive()        ? CaptureBar::Source::live
-                                : session_->isRecording() ? CaptureBar::Source::recording
-                                                          : CaptureBar::Source::none);
+  // Other programs' logs have no settings by which a step could be computed again.
+  const bool computed_here = std::ranges::any_of(
+      session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
+  lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
+                                : computed_here    ? CaptureBar::Source::recording
+                                                   : CaptureBar::Source::none);
 }
 
 void CaptureActions::cancel() {
@@ -68,7 +72,7 @@ void CaptureActions::again() {
   Lab* training = session_->lab();
   recompute_.reset();
   if (!training) {
-    const QString statistics = tr("A recording keeps statistics, not tensors. ");
+    const QString statistics = tr("Recordings and logs keep statistics, not tensors. ");
     try {
       planOf(wanted_step_);
     } catch (const std::exception& refused) {

@@ -11,6 +11,7 @@
 #include "core/numerics/matrix_units.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 
@@ -87,12 +88,12 @@ QLabel* StatusLine::add(const QString& tip, QLabel* label) {
 void StatusLine::showTraining(const LabStatus& status) {
   QString text = "step " + grouped(status.step);
   if (!status.error.empty())
-    text += ", stopped: " + QString::fromStdString(status.error);
+    text += ", stopped: " + inPrint(QString::fromStdString(status.error));
   else if (!status.running)
     text += ", paused";
   else if (status.tokens_per_s > 0)
     text += ", " + grouped(std::llround(status.tokens_per_s)) + " tokens/s";
-  if (!status.warning.empty()) text += ", " + QString::fromStdString(status.warning);
+  if (!status.warning.empty()) text += ", " + inPrint(QString::fromStdString(status.warning));
   training_->setText(text);
 }
 

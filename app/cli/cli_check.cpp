@@ -119,8 +119,7 @@ class Checker {
       auto& scan = scans_[history.get()];
       if (!scan) scan = std::make_unique<FindingsScan>(history);
       scan->advance(history->steps().last);
-      const std::vector<Finding> findings = scan->findings();
-      runs.push_back({history, findings, judge_health(*history, findings)});
+      runs.push_back({history, scan->findings(), judge_health(*scan)});
     }
     return runs;
   }

@@ -57,7 +57,12 @@ class Report {
   explicit Report(const ReportSource& source)
       : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
     if (histories_.empty()) return;
-    for (const HistoryPtr& history : histories_) found_.push_back(find_all(history));
+    for (const HistoryPtr& history : histories_) {
+      FindingsScan scan(history);
+      scan.advance(INT64_MAX);
+      found_.push_back(scan.findings());
+      healths_.push_back(judge_health(scan));
+    }
     twins_ = source_.compared->twins(*source_.selection);
   }
 
@@ -108,6 +113,7 @@ class Report {
   const ReportSource& source_;
   std::vector<HistoryPtr> histories_;
   std::vector<std::vector<Finding>> found_;  // in each of them, in the order of sort_findings
+  std::vector<Health> healths_;              // of each
   std::vector<PairedRun> twins_;
   QString out_;
   int figure_ = 0;
@@ -191,7 +197,7 @@ QString Report::units() const {
 
 // The verdict that stands over the Overview.
 void Report::health(std::size_t i) {
-  const Health health = judge_health(*histories_[i], found_[i]);
+  const Health& health = healths_[i];
   const char* look = health.verdict == HealthVerdict::unhealthy   ? "severe"
                      : health.verdict == HealthVerdict::attention ? "warning"
                                                                   : "note";

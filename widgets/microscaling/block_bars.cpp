@@ -152,12 +152,14 @@ void BlockBars::keyPressEvent(QKeyEvent* event) {
 QStringList elementReadout(const BlockAnatomy& block, int element) {
   const ElementAnatomy& e = block.elements[static_cast<std::size_t>(element)];
   QStringList lines{BlockBars::tr("element %1").arg(element),
-                    BlockBars::tr("%1 -> %2").arg(exactText(e.value), exactText(e.dequantized))};
+                    BlockBars::tr("%1 -> %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
   if (std::isnan(e.dequantized)) return lines << BlockBars::tr("NaN block");
   lines << BlockBars::tr("error %1").arg(formatValue(e.error));
   if (e.underflow) lines << BlockBars::tr("flushed to zero");
   if (e.clipped)
-    lines << BlockBars::tr("clipped: |%1| > %2").arg(exactText(e.scaled)).arg(traits(block.format.element).max);
+    lines << BlockBars::tr("clipped: |%1| > %2")
+                 .arg(withMinus(exactText(e.scaled)))
+                 .arg(traits(block.format.element).max);
   return lines;
 }
 

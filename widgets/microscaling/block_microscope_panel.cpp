@@ -304,13 +304,12 @@ void BlockMicroscopePanel::refresh() {
 
   const ElementFormat format = state_.format.element;
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
-  line_->setCaption(block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-                    : state_.format.scheme != QuantScheme::mx
-                        ? tr("y = x / %1 on the values of %2")
-                              .arg(QString::number(block_.scale.value, 'g', 3))
-                              .arg(elementFormatLabel(format))
-                        : tr("y = x / %1 on the values of %2")
-                              .arg(formatPowerOfTwo(block_.scale.code - 127), elementFormatLabel(format)));
+  line_->setCaption(
+      block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
+      : state_.format.scheme != QuantScheme::mx
+          ? tr("y = x / %1 on the values of %2").arg(formatValue(block_.scale.value, 3)).arg(elementFormatLabel(format))
+          : tr("y = x / %1 on the values of %2")
+                .arg(formatPowerOfTwo(block_.scale.code - 127), elementFormatLabel(format)));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];

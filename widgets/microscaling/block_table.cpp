@@ -9,6 +9,14 @@
 
 namespace moescope {
 
+namespace {
+
+QString printed(float value) {
+  return withMinus(exactText(value));
+}
+
+}  // namespace
+
 std::optional<float> parseFloat(const QString& text) {
   const QByteArray bytes = text.trimmed().toLatin1();
   if (bytes.isEmpty()) return std::nullopt;
@@ -44,18 +52,18 @@ int BlockModel::columnCount(const QModelIndex& parent) const {
 
 // Six digits: what has more is exact in the tooltip and in the editor.
 QString BlockModel::text(const ElementAnatomy& e, int column) const {
-  const auto digits = [](float v) { return std::isfinite(v) ? QString::number(v, 'g', 6) : exactText(v); };
+  const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 6)) : printed(v); };
   switch (column) {
     case kValue:
       return digits(e.value);
     case kScaled:
       return digits(e.scaled);
     case kDecoded:
-      return exactText(e.decoded);
+      return printed(e.decoded);
     case kDequantized:
       return digits(e.dequantized);
     case kError:
-      return std::isnan(e.error) ? QStringLiteral("NaN") : QString::number(e.error, 'g', 4);
+      return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 4));
     case kNote:
       return std::isnan(e.dequantized)              ? tr("NaN block")
              : e.underflow                          ? tr("flushed to 0")
@@ -83,12 +91,12 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
       return text(e, index.column());
     case Qt::ToolTipRole:
       if (index.column() == kValue)
-        return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(exactText(e.value));
+        return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
       return tr("y = %6, q = %7, q - x = %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
           .arg(e.fields.code, 2, 16, QLatin1Char('0'))
-          .arg(inPrint(QString::fromStdString(e.fields.formula)), exactText(e.grid.below), exactText(e.grid.above),
-               formatPercent(e.probability_up), exactText(e.scaled), exactText(e.dequantized),
-               QString::number(e.error, 'g', 9));
+          .arg(inPrint(QString::fromStdString(e.fields.formula)), printed(e.grid.below), printed(e.grid.above),
+               formatPercent(e.probability_up), printed(e.scaled), printed(e.dequantized),
+               withMinus(QString::number(e.error, 'g', 9)));
   }
   return {};
 }

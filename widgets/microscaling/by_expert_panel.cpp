@@ -154,7 +154,10 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   put(kRows, static_cast<double>(rows), formatCount(static_cast<double>(rows)));
   const bool counted = sums.elements > 0, scaled = sums.blocks > 0;
   const double sqnr = counted ? sums.sqnr_db() : kNone;
-  put(kSqnr, sqnr, std::isnan(sqnr) ? QString() : std::isinf(sqnr) ? tr("exact") : QString::number(sqnr, 'f', 2));
+  put(kSqnr, sqnr,
+      std::isnan(sqnr)   ? QString()
+      : std::isinf(sqnr) ? tr("exact")
+                         : withMinus(QString::number(sqnr, 'f', 2)));
   put(kUnderflow, counted ? sums.underflow_share() : kNone, shareText(counted ? sums.underflow_share() : kNone));
   put(kClipped, counted ? sums.clipped_share() : kNone, shareText(counted ? sums.clipped_share() : kNone));
   put(kClippedBlocks, scaled ? sums.clipped_blocks_share() : kNone,
@@ -163,7 +166,7 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   number(kCrest, scaled ? sums.mean_crest() : kNone, 3);
   number(kRelative, counted ? sums.relative_l2() : kNone, 3);
   put(kCosine, counted ? sums.cosine() : kNone,
-      counted && !std::isnan(sums.cosine()) ? QString::number(sums.cosine(), 'f', 6) : QString());
+      counted && !std::isnan(sums.cosine()) ? withMinus(QString::number(sums.cosine(), 'f', 6)) : QString());
 }
 
 int ByExpertPanel::rowOf(int expert) const {

@@ -15,7 +15,7 @@ namespace {
 QString figures(const QuantSums& sums) {
   return CaptureBar::tr("SQNR %1, underflow %2, clipped %3")
       .arg(std::isinf(sums.sqnr_db()) ? CaptureBar::tr("exact")
-                                      : QString::number(sums.sqnr_db(), 'f', 1) + CaptureBar::tr(" dB"),
+                                      : withMinus(QString::number(sums.sqnr_db(), 'f', 1)) + CaptureBar::tr(" dB"),
            formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
 }
 

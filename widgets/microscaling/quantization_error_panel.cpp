@@ -204,7 +204,7 @@ void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
       if (!numbers) continue;
       painter.setPen(ink);
       painter.drawText(box, Qt::AlignCenter,
-                       std::isinf(quant->sqnr_db) ? tr("exact") : QString::number(quant->sqnr_db, 'f', 1));
+                       std::isinf(quant->sqnr_db) ? tr("exact") : withMinus(QString::number(quant->sqnr_db, 'f', 1)));
     }
   painter.setFont(usual);
 }

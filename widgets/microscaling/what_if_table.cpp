@@ -89,7 +89,7 @@ double WhatIfTable::valueOf(const QuantSums& sums) const {
 QString WhatIfTable::textOf(const QuantSums& sums) const {
   const double value = valueOf(sums);
   if (metric_ != WhatIfMetric::sqnr) return formatPercent(value);
-  return std::isnan(value) ? tr("NaN") : std::isinf(value) ? tr("exact") : QString::number(value, 'f', 1);
+  return std::isnan(value) ? tr("NaN") : std::isinf(value) ? tr("exact") : withMinus(QString::number(value, 'f', 1));
 }
 
 // Shares by their square root, so that 0.1 % is seen beside 90 %.

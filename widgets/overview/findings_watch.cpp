@@ -56,7 +56,7 @@ void FindingsWatch::look() {
       FindingsScan& scan = scans->scan(history);
       scan.advance(INT64_MAX, stop);
       std::vector<Finding> found = scan.findings();
-      result.healths.push_back(judge_health(*history, found));
+      result.healths.push_back(judge_health(scan));
       std::ranges::move(found, std::back_inserter(result.findings));
       for (const std::string& line : findings_checked(*history)) {
         const QString text = QString::fromStdString(line);

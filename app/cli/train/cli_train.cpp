@@ -378,9 +378,12 @@ class Training {
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",
                    tail_.max_vio, tail_.max_vio_window, config().telemetry.window);
-    for (const auto& history : histories_)
+    for (const auto& history : histories_) {
+      FindingsScan scan(history);
+      scan.advance(INT64_MAX);
       std::fprintf(text_, "health      %s%s\n", histories_.size() > 1 ? (history->info().name + ": ").c_str() : "",
-                   printable(health_text(judge_health(*history, find_all(history)))).c_str());
+                   printable(health_text(judge_health(scan))).c_str());
+    }
     wire_.print(text_);
     const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
     if (!o_.out.empty()) std::fprintf(text_, "recording   %s%s\n", printable(o_.out).c_str(), written(recording_said_));

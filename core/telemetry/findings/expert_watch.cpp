@@ -154,6 +154,25 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   out.push_back(std::move(finding));
 }
 
+void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
+  Finding silent = load.finding(FindingKind::dead, Severity::warning, {load.last_step(), load.last_step()}, true);
+  Finding full = load.finding(FindingKind::hot, Severity::warning, silent.steps, true);
+  for (std::size_t e = 0; e < experts_.size(); ++e) {
+    const Expert& expert = experts_[e];
+    if (expert.silent_batches >= kMeanSteps && expert.missed >= kExpected && !expert.is_dead()) {
+      silent.experts.push_back(static_cast<int>(e));
+      silent.steps.first = std::min(silent.steps.first, expert.silent_since);
+    }
+    if (expert.hot_since >= 0 && !load.lasts(expert.hot_since, kHotSteps)) {
+      full.experts.push_back(static_cast<int>(e));
+      full.steps.first = std::min(full.steps.first, expert.hot_since);
+    }
+  }
+  std::ranges::stable_sort(full.experts, std::greater{}, [&](int e) { return load.mean_of(e); });
+  if (!silent.experts.empty()) out.push_back(std::move(silent));
+  if (!full.experts.empty()) out.push_back(std::move(full));
+}
+
 void ExpertWatch::describe(const LoadEpisode& silence, Finding& finding) const {
   const std::string expert = std::to_string(silence.expert);
   finding.experts = {silence.expert};

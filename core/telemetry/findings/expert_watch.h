@@ -40,6 +40,9 @@ class ExpertWatch {
 
   // Those that go on. Of a collapsed layer without hot experts, which the collapse covers.
   void findings(const RecentLoad& load, bool collapsed, std::vector<Finding>& out) const;
+  // What goes on and has not lasted long enough for a finding: experts without a token for kMeanSteps batches that are
+  // not dead yet, experts that are not hot yet. Their kind, layer, experts and steps, without words.
+  void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
   void describe(const LoadEpisode& silence, Finding& finding) const;  // its experts, what was seen; adds to the title
   std::vector<int> hot_experts(const RecentLoad& load) const;
 

@@ -297,6 +297,13 @@ std::vector<Finding> FindingsScan::findings() const {
   return out;
 }
 
+std::vector<Finding> FindingsScan::not_yet() const {
+  std::vector<Finding> out;
+  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers)
+    layer.load.not_yet(out);
+  return out;
+}
+
 StepRange FindingsScan::seen() const {
   return state_->seen;
 }

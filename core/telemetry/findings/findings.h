@@ -80,7 +80,9 @@ class FindingsScan {
   // can continue later.
   void advance(std::int64_t upto, std::stop_token stop = {});
   std::vector<Finding> findings() const;  // in the order of sort_findings
-  StepRange seen() const;                 // what was read
+  // What goes on with the load of experts and has not lasted long enough for a finding (expert_watch.h): no words.
+  std::vector<Finding> not_yet() const;
+  StepRange seen() const;  // what was read
   const HistoryPtr& history() const;
 
  private:

@@ -75,10 +75,8 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
 
 class Judge {
  public:
-  Judge(const History& history, std::span<const Finding> findings) : history_(history), settings_(history) {
-    for (const Finding& finding : findings)
-      if (finding.run == history.info().run && finding.kind != FindingKind::comparison) findings_.push_back(&finding);
-  }
+  explicit Judge(const FindingsScan& scan)
+      : history_(*scan.history()), settings_(history_), findings_(scan.findings()), not_yet_(scan.not_yet()) {}
   Health health();
 
  private:
@@ -90,14 +88,15 @@ class Judge {
   std::string fullest(int layer, Health& health) const;
   std::string beside(const Finding& lead) const;
   std::string worst_now(Health& health) const;
-  bool far_too_full_now(int layer) const;
+  const Finding* begun() const;
+  void describe_begun(const Finding& begun, Health& health) const;
   std::string help(const Finding& lead) const;
   std::string elsewhere() const;
   std::string layers_text(std::size_t n) const;
 
   const History& history_;
   Interventions settings_;
-  std::vector<const Finding*> findings_;
+  std::vector<Finding> findings_, not_yet_;
 };
 
 float Judge::max_vio(int layer) const {
@@ -116,13 +115,13 @@ std::string Judge::max_vio_text(int layer) const {
 const Finding* Judge::lead() const {
   const Finding* found = nullptr;
   float worst = -std::numeric_limits<float>::infinity();
-  for (const Finding* finding : findings_) {
-    if (!finding->ongoing || finding->severity == Severity::note) continue;
-    if (finding->kind == FindingKind::loss_not_finite) return finding;
-    const bool of_router = fault_of(finding->kind) || finding->kind == FindingKind::no_gradient;
-    if (!of_router || (found && finding->severity < found->severity)) continue;
-    const float value = finding->layers.empty() ? worst : max_vio(finding->layers.front());
-    if (!found || finding->severity > found->severity || value > worst) found = finding, worst = value;
+  for (const Finding& finding : findings_) {
+    if (!finding.ongoing || finding.severity == Severity::note) continue;
+    if (finding.kind == FindingKind::loss_not_finite) return &finding;
+    const bool of_router = fault_of(finding.kind) || finding.kind == FindingKind::no_gradient;
+    if (!of_router || (found && finding.severity < found->severity)) continue;
+    const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
+    if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
   }
   return found;
 }
@@ -165,10 +164,10 @@ std::string Judge::who(const Finding& lead, Health& health) const {
 // Experts of the same layer that are left without tokens.
 std::string Judge::beside(const Finding& lead) const {
   std::string text;
-  for (const Finding* finding : findings_) {
-    if (!finding->ongoing || !lacks_tokens(finding->kind) || finding->layers != lead.layers) continue;
-    text += ", " + std::to_string(finding->experts.size()) +
-            (finding->kind == FindingKind::dead ? " get none" : " hardly any");
+  for (const Finding& finding : findings_) {
+    if (!finding.ongoing || !lacks_tokens(finding.kind) || finding.layers != lead.layers) continue;
+    text += ", " + std::to_string(finding.experts.size()) +
+            (finding.kind == FindingKind::dead ? " get none" : " hardly any");
   }
   return text;
 }
@@ -184,9 +183,9 @@ void Judge::describe(const Finding& lead, Health& health) const {
     return;
   }
   std::vector<int> layers;
-  for (const Finding* finding : findings_)
-    if (finding->kind == lead.kind && finding->ongoing)
-      layers.insert(layers.end(), finding->layers.begin(), finding->layers.end());
+  for (const Finding& finding : findings_)
+    if (finding.kind == lead.kind && finding.ongoing)
+      layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
   std::ranges::sort(layers);
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
   health.layer = lead.layers.front();
@@ -209,10 +208,33 @@ std::string Judge::worst_now(Health& health) const {
 }
 
 // The watches wait until it has lasted (expert_watch.h): until then a router may still balance itself, but what they
-// will find is not healthy meanwhile.
-bool Judge::far_too_full_now(int layer) const {
-  const std::vector<float> load = recent_utilisation(history_, layer);
-  return !load.empty() && static_cast<double>(std::ranges::max(load)) >= kHotShare;
+// will find is not healthy meanwhile. The layer with most experts without a token; without such layers the least even.
+const Finding* Judge::begun() const {
+  const auto is_worse = [this](const Finding& a, const Finding& b) {
+    if (a.kind != b.kind) return a.kind == FindingKind::dead;
+    if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
+    return max_vio(a.layers.front()) > max_vio(b.layers.front());
+  };
+  const Finding* worst = nullptr;
+  for (const Finding& finding : not_yet_)
+    if (!worst || is_worse(finding, *worst)) worst = &finding;
+  return worst;
+}
+
+void Judge::describe_begun(const Finding& begun, Health& health) const {
+  const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
+  health.layer = begun.layers.front();
+  health.since = begun.steps.first;
+  health.verdict = silent || history_.steps().size() >= kHotSteps ? HealthVerdict::attention : HealthVerdict::too_young;
+  health.sentence = "layer " + std::to_string(health.layer) + " has had " +
+                    (silent ? one ? "an expert without a token" : "experts without a token"
+                     : one  ? "an expert that is far too full"
+                            : "experts that are far too full") +
+                    " since step " + grouped(health.since) + ", and no finding yet: that takes " +
+                    (silent ? grouped(kDeadBatches) + " such batches. " : grouped(kHotSteps) + " such steps. ");
+  if (const std::string vio = max_vio_text(health.layer); !vio.empty()) health.sentence += vio + "; ";
+  const std::string experts = silent ? who(begun, health) : fullest(health.layer, health);
+  health.sentence += experts + "." + elsewhere();
 }
 
 std::string Judge::help(const Finding& lead) const {
@@ -236,10 +258,10 @@ std::string Judge::help(const Finding& lead) const {
 std::string Judge::elsewhere() const {
   std::string text;
   std::int64_t over = 0;
-  for (const Finding* finding : findings_) {
-    over += !finding->ongoing;
-    const bool counts = finding->ongoing && finding->severity != Severity::note && !fault_of(finding->kind);
-    if (counts && text.empty()) text = " Elsewhere: " + finding->title + ".";
+  for (const Finding& finding : findings_) {
+    over += !finding.ongoing;
+    const bool counts = finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind);
+    if (counts && text.empty()) text = " Elsewhere: " + finding.title + ".";
   }
   if (over > 0) text += " " + counted(over, "finding is over.", "findings are over.");
   return text;
@@ -275,10 +297,8 @@ Health Judge::health() {
                       " in which every router settles. The least even so far: " + now;
     return health;
   }
-  if (far_too_full_now(health.layer)) {
-    health.verdict = steps.size() < kHotSteps ? HealthVerdict::too_young : HealthVerdict::attention;
-    health.sentence = "an expert is far too full, and no finding yet: that takes " + grouped(kHotSteps) +
-                      " such steps. The least even: " + now + elsewhere();
+  if (const Finding* finding = begun()) {
+    describe_begun(*finding, health);
     return health;
   }
   health.verdict = HealthVerdict::healthy;
@@ -300,8 +320,8 @@ std::string health_text(const Health& health) {
          (health.help.empty() ? std::string() : " " + health.help);
 }
 
-Health judge_health(const History& history, std::span<const Finding> findings) {
-  return Judge(history, findings).health();
+Health judge_health(const FindingsScan& scan) {
+  return Judge(scan).health();
 }
 
 }  // namespace moescope

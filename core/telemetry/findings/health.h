@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,7 @@ inline constexpr std::int64_t kSettlingSteps = 150;
 // "Needs attention: Layer 3 stays uneven ... Would help: ...".
 std::string health_text(const Health& health);
 
-// `findings`: in the order of sort_findings; those of other runs and comparisons are passed over.
-Health judge_health(const History& history, std::span<const Finding> findings);
+// Of what the scan has read.
+Health judge_health(const FindingsScan& scan);
 
 }  // namespace moescope

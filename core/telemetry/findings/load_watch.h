@@ -54,6 +54,7 @@ class LoadWatch {
              const LoadSettings& settings);
 
   void findings(std::vector<Finding>& out) const;
+  void not_yet(std::vector<Finding>& out) const { experts_.not_yet(load_, out); }  // expert_watch.h
   int layer() const { return load_.layer(); }
 
  private:

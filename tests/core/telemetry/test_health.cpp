@@ -15,7 +15,9 @@ namespace moescope {
 namespace {
 
 Health judge(const HistoryPtr& history, std::int64_t upto = INT64_MAX) {
-  return judge_health(*history, find_all(history, upto));
+  FindingsScan scan(history);
+  scan.advance(upto);
+  return judge_health(scan);
 }
 
 TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
@@ -41,7 +43,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
 
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   const HistoryPtr history = sample_log("domain_shift");
-  const Health before = judge_health(*history, {});
+  const Health before = judge_health(FindingsScan(history));
   EXPECT_EQ(before.verdict, HealthVerdict::healthy);
   const Health health = judge(history);
   EXPECT_EQ(health.verdict, HealthVerdict::attention);
@@ -82,8 +84,28 @@ TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
   run.steps(200, full, MadeUp::even());
   const Health health = judge(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
-  EXPECT_TRUE(says(health.sentence, "far too full, and no finding yet")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "far too full since step 0, and no finding yet")) << health.sentence;
   EXPECT_EQ(health.experts, std::vector<int>{5});
+  EXPECT_EQ(health.since, 0);
+}
+
+TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
+  MadeUp run;
+  MadeUp::Shares silent = MadeUp::even();
+  silent[3] = silent[7] = 0;
+  run.steps(200, MadeUp::even(), MadeUp::even());
+  run.steps(40, MadeUp::even(), silent);
+  EXPECT_EQ(judge(run.history()).verdict, HealthVerdict::healthy);
+  run.steps(60, MadeUp::even(), silent);
+  EXPECT_TRUE(find_all(run.history()).empty());
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::attention);
+  EXPECT_EQ(health.layer, 2);
+  EXPECT_EQ(health.since, 200);
+  EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
+  EXPECT_TRUE(says(health.sentence, "layer 2 has had experts without a token since step 200, and no finding yet"))
+      << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "experts 3 and 7 get no token")) << health.sentence;
 }
 
 TEST(Health, QuantilesBalanceWithoutARate) {
