@@ -10,6 +10,7 @@
 
 #include "app/actions/run_control.h"
 #include "app/look/messages.h"
+#include "app/session/folder_runs_dialog.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
@@ -48,6 +49,8 @@ FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* fo
 
 void FileActions::addOpenActionsTo(QMenu* menu) {
   menu->addAction("&Open...", QKeySequence::Open, this, &FileActions::askOpen);
+  menu->addAction("Open fo&lder...", QKeySequence("Ctrl+Shift+O"), this, &FileActions::askOpenFolder)
+      ->setWhatsThis("Open folder: choose among the runs in it, or train on its text");
   menu->addAction("&Attach to a training...", this, &FileActions::askAttach);
   menu->addAction("Open &config...", this, &FileActions::askOpenConfig);
   menu->addAction("Open &tensors...", this, &FileActions::askOpenTensors);
@@ -99,10 +102,26 @@ void FileActions::openOther(const QString& path) {
     case FileKind::config:
       return startConfig(path);
     default:
-      RunConfig config = session_->hasConfig() ? session_->config() : form_->draft();
-      config.data.path = path.toStdString();
-      control_->start(config);
+      if (!offerRuns(path)) trainOn(path);
   }
+}
+
+bool FileActions::offerRuns(const QString& path) {
+  if (!QFileInfo(path).isDir()) return false;
+  const std::vector<RunFile> runs = runs_in_folder(path.toStdString());
+  if (runs.empty()) return false;
+  auto* dialog = new FolderRunsDialog(path, runs, messages_->window());
+  connect(dialog, &FolderRunsDialog::chosen, this, &FileActions::open);
+  connect(dialog, &FolderRunsDialog::textWanted, this, [this, path] { trainOn(path); });
+  dialog->open();
+  emit runsOffered(path);
+  return true;
+}
+
+void FileActions::trainOn(const QString& path) {
+  RunConfig config = session_->hasConfig() ? session_->config() : form_->draft();
+  config.data.path = path.toStdString();
+  control_->start(config);
 }
 
 void FileActions::openTensors(const QString& path) {
@@ -159,6 +178,11 @@ void FileActions::askOpen() {
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
       "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors);;Run configs and lessons "
       "(*.toml);;Queues of candidates (*.queue);;All files (*)"));
+}
+
+void FileActions::askOpenFolder() {
+  const QString folder = QFileDialog::getExistingDirectory(messages_->window(), "Folder of runs, or of text");
+  if (!folder.isEmpty()) open({folder});
 }
 
 void FileActions::askAttach() {

@@ -112,6 +112,7 @@ ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems
 
 void takeExport(MainWindow* window, const Arguments& arguments) {
   QObject::connect(window, &MainWindow::failed, window, quitWith);
+  quitWhereAsked(window);
   if (arguments.export_request.panel == "list") {
     std::fputs(printable_lines(panelNames(*window->workspaces()).toStdString()).c_str(), stdout);
     QTimer::singleShot(0, window, [] { quitWith({}); });

@@ -58,7 +58,8 @@ void finishWithTensors(MainWindow* window, const QString& path) {
 
 void quitWith(const QString& problem) {
   if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", printable_lines(problem.toStdString()).c_str());
-  QApplication::exit(problem.isEmpty() ? 0 : 1);
+  // What is opened at the start can fail before the loop runs that this ends.
+  QTimer::singleShot(0, qApp, [code = problem.isEmpty() ? 0 : 1] { QApplication::exit(code); });
 }
 
 bool guardedQuit(const std::function<void()>& action) {
@@ -78,9 +79,15 @@ void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
   QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMaxWaitMs); });
 }
 
+void quitWhereAsked(MainWindow* window) {
+  QObject::connect(window->files(), &FileActions::runsOffered, window,
+                   [](const QString& folder) { quitWith(folder + ": is a folder of runs; name one of them"); });
+}
+
 void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   const QString path = arguments.screenshot;
   QObject::connect(window, &MainWindow::failed, window, quitWith);
+  quitWhereAsked(window);
   if (!arguments.files.isEmpty()) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
     window->files()->open(arguments.files);

@@ -6,10 +6,13 @@
 #include <QLabel>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QPointer>
 #include <QProgressDialog>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTreeWidget>
 #include <filesystem>
 #include <random>
 
@@ -73,6 +76,46 @@ class OpeningTest : public QObject {
     QVERIFY(w.complaint());
     QVERIFY(w.window.session()->isLive());
     w.trainTo(1);
+  }
+
+  void aFolderOfRunsIsAskedAbout() {
+    OpenWindow w;
+    const QString folder = home_.filePath("runs");
+    QVERIFY(QDir().mkpath(folder));
+    for (const char* name : {"old.jsonl", "new.jsonl"}) {
+      QFile file(folder + '/' + name);
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      for (int step = 0; step < 3; ++step)
+        file.write(
+            QString(R"({"step":%1,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})").arg(step).toUtf8() +
+            '\n');
+      QVERIFY(file.setFileTime(QDateTime::currentDateTime().addSecs(*name == 'o' ? -90 : 0),
+                               QFileDevice::FileModificationTime));
+    }
+    drop(&w.window, {folder});
+    QPointer<QDialog> dialog;
+    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QDialog*>("folder_runs_dialog"), kWaitMs);
+    auto* table = dialog->findChild<QTreeWidget*>("folder_runs");
+    QCOMPARE(table->topLevelItemCount(), 2);
+    QCOMPARE(table->topLevelItem(0)->text(0), QString("new.jsonl"));
+    QCOMPARE(table->topLevelItem(0)->checkState(0), Qt::Checked);
+    table->topLevelItem(1)->setCheckState(0, Qt::Checked);
+    QPushButton* open = nullptr;
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "&Open 2 side by side") open = button;
+    QVERIFY(open && open->isEnabled());
+    QVERIFY(open->isDefault());
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->paths().size(), 2, kWaitMs);
+    QCOMPARE(w.window.session()->paths().front(), folder + "/new.jsonl");
+    QTRY_VERIFY(!dialog);
+
+    w.window.files()->open({folder});
+    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QDialog*>("folder_runs_dialog"), kWaitMs);
+    for (QPushButton* button : dialog->findChildren<QPushButton*>())
+      if (button->text() == "&Train on its text") button->click();
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->isLive(), kWaitMs);
+    QCOMPARE(QString::fromStdString(w.window.session()->config().data.path), folder);
   }
 
   void aFileThatIsNoRecordingIsTold() {

@@ -1,0 +1,76 @@
+#include "core/files/runs_in_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/files/import_trace.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
+
+bool named_like_run(const fs::path& path) {
+  constexpr std::array<std::string_view, 5> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb", ".csv"};
+  return std::ranges::find(kSuffixes, path.extension().string()) != kSuffixes.end();
+}
+
+bool named_like_events(const fs::path& path) {
+  return path.filename().string().find("tfevents") != std::string::npos;
+}
+
+std::optional<RunFile> look_at(const fs::path& path) {
+  try {
+    const FileKind kind = file_kind(path.string());
+    if (holds_runs(kind)) return RunFile{path.string(), kind, fs::file_size(path), fs::last_write_time(path)};
+  } catch (const std::runtime_error&) {  // a file of another kind, or one that nobody may read
+  }
+  return std::nullopt;
+}
+
+// Files of one kind that make up one run, by the folder that they are in.
+void add_part(const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
+  std::error_code error;
+  const std::string folder = path.parent_path().string();
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  const fs::file_time_type changed = fs::last_write_time(path, error);
+  if (error) return;
+  const auto found = std::ranges::find_if(runs, [&](const RunFile& r) { return r.path == folder && r.kind == kind; });
+  if (found == runs.end()) {
+    runs.push_back({folder, kind, bytes, changed});
+  } else {
+    found->bytes += bytes;
+    found->last_change = std::max(found->last_change, changed);
+  }
+}
+
+}  // namespace
+
+std::vector<RunFile> runs_in_folder(const std::string& folder) {
+  std::vector<RunFile> runs;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator() && runs.size() < kMostRunFiles; entry.increment(error)) {
+    if (entry.depth() >= kMostDepth) entry.disable_recursion_pending();
+    std::error_code gone;
+    if (!entry->is_regular_file(gone)) continue;
+    const fs::path& path = entry->path();
+    if (named_like_events(path))
+      add_part(path, FileKind::event_file, runs);
+    else if (is_trace_name(path.filename().string()))
+      add_part(path, FileKind::router_trace, runs);
+    else if (named_like_run(path))
+      if (const auto run = look_at(path)) runs.push_back(*run);
+  }
+  std::ranges::stable_sort(runs, {}, &RunFile::path);
+  std::ranges::stable_sort(runs, std::ranges::greater{}, &RunFile::last_change);
+  return runs;
+}
+
+}  // namespace moescope
