@@ -1,5 +1,6 @@
 #include "widgets/compare/loss_gap_panel.h"
 
+#include <QTextDocument>
 #include <QTimer>
 #include <cmath>
 
@@ -10,6 +11,8 @@
 namespace moescope {
 
 namespace {
+
+constexpr int kLowestPlot = 150;  // pixels, with its legend and axis
 
 // Lines are joined: those of a file are shorter than a card is wide.
 QStringList paragraphs(const QString& text) {
@@ -26,10 +29,7 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, QWidg
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->setCaption(tr("gap, nats/token"));
-  connect(runs_, &ComparedRuns::changed, this, [this] {
-    conclusion_->setToolTip(runs_->about().trimmed());
-    plot_->markDirty();
-  });
+  connect(runs_, &ComparedRuns::changed, plot_, &PlotFrame::markDirty);
 
   matters_ = new QDoubleSpinBox(this);
   matters_->setDecimals(3);
@@ -88,7 +88,13 @@ void LossGapPanel::refill() {
       series.push_back(
           {run, runLabel(*selection_, run), run, gaps_.first_difference(run, epsilon()), !runs_->isNoiseTwin(run)});
     plot_->setSeries(std::move(series), gaps_);
-    words = conclude();
+    words = conclude(Words::all);
+    QString tip = runs_->about().trimmed().toHtmlEscaped().replace(QLatin1Char('\n'), QStringLiteral("<br>"));
+    if (leavesNoPlot(words)) {
+      tip = tip.isEmpty() ? words : words + QStringLiteral("<br><br>") + tip;
+      words = conclude(Words::verdicts);
+    }
+    conclusion_->setToolTip(tip);
   }
   conclusion_->say(words);
   QTimer::singleShot(0, this, &LossGapPanel::offerTwin);  // a button that appears moves the plot, which is painting
@@ -116,13 +122,17 @@ void LossGapPanel::offerTwin() {
 }
 
 // "C seed-2, run A with another seed, D perturbation-1, run A's start once more: what chance does".
-QString LossGapPanel::twinsText() const {
+QString LossGapPanel::twinsText(Words wanted) const {
   QStringList twins;
   for (int run = 1; run < std::ssize(runs_->runs()) && run < std::ssize(selection_->histories()); ++run) {
     const ComparedRun& twin = runs_->runs()[run];
     if (!twin.noise_twin) continue;
-    twins << runFigure(run, runLabel(*selection_, run).mid(2), palette()) +
-                 (twin.same_start ? tr(", run A's start once more") : tr(", run A with another seed")) +
+    const QString name = runFigure(run, runLabel(*selection_, run).mid(2), palette());
+    if (wanted == Words::verdicts) {
+      twins << name;
+      continue;
+    }
+    twins << name + (twin.same_start ? tr(", run A's start once more") : tr(", run A with another seed")) +
                  (twin.twin_until ? tr(", up to step %1").arg(formatCount(twin.twin_until->steps().last)) : QString());
   }
   return twins.isEmpty() ? QString() : twins.join(QStringLiteral("; ")) + tr(": what chance does");
@@ -141,7 +151,7 @@ QString LossGapPanel::timeUntil(std::int64_t steps) const {
 }
 
 // "mxfp4: worse: loss gap ...; gradient 24 % off, ...".
-QString LossGapPanel::verdictOf(int run) const {
+QString LossGapPanel::verdictOf(int run, Words wanted) const {
   const auto& histories = selection_->histories();
   const Conclusion& found = sharper(run);
   // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
@@ -152,6 +162,8 @@ QString LossGapPanel::verdictOf(int run) const {
   const bool decided = found.verdict >= Verdict::equal;
   if (const auto colon = text.indexOf(QLatin1Char(':')); decided && colon > 0)
     text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
+  const QString named = runLabel(*selection_, run).mid(2).toHtmlEscaped() + QStringLiteral(": ");
+  if (wanted == Words::verdicts) return named + text;
   const bool by_validation = &found == &validation_.conclusion(run);
   const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
   if (other.twins > 0)
@@ -163,16 +175,27 @@ QString LossGapPanel::verdictOf(int run) const {
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
   if (const auto first = gaps_.first_difference(run, epsilon()))
     text += tr("; first |gap| > %1: step %2").arg(epsilon()).arg(*first).toHtmlEscaped();
-  return runLabel(*selection_, run).mid(2).toHtmlEscaped() + QStringLiteral(": ") + text;
+  return named + text;
 }
 
-QString LossGapPanel::conclude() const {
+// Whether these words above the plot would leave it too low to be read.
+bool LossGapPanel::leavesNoPlot(const QString& words) const {
+  QTextDocument text;
+  text.setDefaultFont(conclusion_->font());
+  text.setDocumentMargin(0);
+  text.setHtml(words);
+  text.setTextWidth(conclusion_->parentWidget()->width());
+  const int taken = plot_->y() - (conclusion_->isHidden() ? 0 : conclusion_->height());
+  return height() - taken - text.size().height() < kLowestPlot;
+}
+
+QString LossGapPanel::conclude(Words wanted) const {
   QStringList lines;
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     if (!runs_->isNoiseTwin(run))
       lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
-                   .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), verdictOf(run));
-  if (const QString twins = twinsText(); !twins.isEmpty()) lines << twins;
+                   .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), verdictOf(run, wanted));
+  if (const QString twins = twinsText(wanted); !twins.isEmpty()) lines << twins;
   // No conclusion yet: says what to expect, if that is documented.
   if (const QStringList about = paragraphs(runs_->about());
       !about.isEmpty() && gaps_.conclusion(1).verdict == Verdict::too_short)

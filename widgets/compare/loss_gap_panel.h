@@ -37,11 +37,14 @@ class LossGapPanel : public Panel {
   double epsilon() const { return epsilon_->value(); }
   void refill();
   double matters() const { return matters_->value() / 100; }  // share of run A's loss
-  QString conclude() const;
+  // Above a low plot stand the verdicts alone; the rest is in their tooltip.
+  enum class Words { all, verdicts };
+  QString conclude(Words wanted) const;
+  bool leavesNoPlot(const QString& words) const;
   const Conclusion& sharper(int run) const;  // by all steps or by the validation loss
-  QString verdictOf(int run) const;
+  QString verdictOf(int run, Words wanted) const;
   QString timeUntil(std::int64_t steps) const;
-  QString twinsText() const;
+  QString twinsText(Words wanted) const;
   void offerTwin();
 
   const ComparedRuns* runs_;

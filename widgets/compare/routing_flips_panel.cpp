@@ -27,6 +27,8 @@ LegendScale rateLegend(bool dark) {
   return legend;
 }
 
+constexpr std::int64_t kFirstJudged = 2;  // earlier steps have no step before that tells whether weights are the same
+
 // Whether both went into `step` with the same weights: the step before gave the same loss and gradient, to the bit,
 // under the same live changes. What differs from the start on shows in the second loss.
 bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
@@ -34,7 +36,8 @@ bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
     return std::bit_cast<std::uint32_t>(a.value_at(metric, kWholeRun, step - 1)) ==
            std::bit_cast<std::uint32_t>(run.value_at(metric, kWholeRun, step - 1));
   };
-  return step >= 2 && same(Metric::ce_loss) && same(Metric::grad_norm) && same_changes_until(a, run) >= step - 1;
+  return step >= kFirstJudged && same(Metric::ce_loss) && same(Metric::grad_norm) &&
+         same_changes_until(a, run) >= step - 1;
 }
 
 }  // namespace
@@ -120,7 +123,8 @@ void RoutingFlipsPanel::chooseReference() {
 
 QString RoutingFlipsPanel::conclude() const {
   QStringList rates, overlaps;
-  bool any = false, same_weights = true;
+  bool any = false;
+  Weights weights = Weights::of_a;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame =
@@ -130,7 +134,8 @@ QString RoutingFlipsPanel::conclude() const {
     for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
     const double rate = sum / static_cast<double>(flipsOf(*frame).size());
     any |= rate > 0;
-    same_weights &= !runs_->isNoiseTwin(run) && hasWeightsOf(*selection_->histories().front(), history, frame->step);
+    if (runs_->isNoiseTwin(run) || !hasWeightsOf(*selection_->histories().front(), history, frame->step))
+      weights = frame->step < kFirstJudged ? Weights::unknown : Weights::drifted;
     const RoutingOverlap routing = rounding() ? RoutingOverlap{} : routing_overlap(history, frame->step);
     if (routing.replayed)
       overlaps << runFigure(run, tr("all, replayed"), palette());
@@ -139,22 +144,21 @@ QString RoutingFlipsPanel::conclude() const {
           run, tr("%1 from layer %2 on").arg(formatPercent(routing.overlap)).arg(routing.first_other_layer), palette());
     rates << runFigure(run, formatPercent(rate), palette());
   }
-  const QString conclusion = concludeChosen(rates, any, same_weights);
+  const QString conclusion = concludeChosen(rates, any, weights);
   if (overlaps.isEmpty()) return conclusion;
   return conclusion + tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
-QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, bool same_weights) const {
+QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, Weights weights) const {
   if (rates.isEmpty()) return {};
   const QString list = rates.join(QStringLiteral(", "));
   if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
   if (!any) return tr("Every token goes to the same experts as in A");
-  if (same_weights)
-    return tr("Tokens with other experts than in A: %1. Up to this step the weights are A's to the bit: this is what "
-              "the settings do that differ")
-        .arg(list);
-  return tr("Tokens with other experts than in A: %1. Weights have drifted apart: that is not the format's rounding")
-             .arg(list) +
+  const QString text = tr("Tokens with other experts than in A: %1").arg(list);
+  if (weights == Weights::unknown) return text;
+  if (weights == Weights::of_a)
+    return text + tr(". Up to this step the weights are A's to the bit: this is what the settings do that differ");
+  return text + tr(". Weights have drifted apart: that is not the format's rounding") +
          (runs_->noiseTwins().isEmpty() ? QString() : tr(" (chance alone: %1)").arg(runs_->noiseTwins()));
 }
 

@@ -41,7 +41,8 @@ class RoutingFlipsPanel : public Panel {
   int shownRun() const;  // -1: none
   void chooseReference();
   QString conclude() const;
-  QString concludeChosen(const QStringList& rates, bool any, bool same_weights) const;
+  enum class Weights { of_a, unknown, drifted };
+  QString concludeChosen(const QStringList& rates, bool any, Weights weights) const;
   void refillLines();
   void refillLayers();
   void refillMargins();
