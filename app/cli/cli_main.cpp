@@ -26,6 +26,7 @@
 #include "app/cli/cli_scan.h"
 #include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
+#include "app/cli/sweep/cli_sweep.h"
 #include "app/cli/train/cli_train.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
   moescope::add_check_command(app);
   moescope::add_figures_command(app);
   moescope::add_scan_command(app);
+  moescope::add_sweep_command(app);
   app.footer(
       "Examples:\n"
       "  moescope-cli train --preset small --steps 500 --out run.moescope\n"

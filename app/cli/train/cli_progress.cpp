@@ -12,6 +12,8 @@ constexpr std::chrono::milliseconds kRedrawEvery{100};
 constexpr std::chrono::seconds kLineAtLeastEvery{10};
 constexpr int kLines = 20;  // plain lines in a training of any length
 
+}  // namespace
+
 std::string duration_text(double seconds) {
   const long total = std::lround(seconds);
   char text[32];
@@ -21,8 +23,6 @@ std::string duration_text(double seconds) {
     std::snprintf(text, sizeof text, "%ld:%02ld", total / 60, total % 60);
   return text;
 }
-
-}  // namespace
 
 Progress::Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title, double later)
     : out_(out),

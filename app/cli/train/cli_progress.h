@@ -10,6 +10,8 @@
 
 namespace moescope {
 
+std::string duration_text(double seconds);  // "2:05", "1:00:03"
+
 class Progress {
  public:
   // `title` goes before each line: "group 2 of 4". `later`: how often as much again is to be trained after this.

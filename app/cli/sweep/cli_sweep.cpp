@@ -1,0 +1,178 @@
+#include "app/cli/sweep/cli_sweep.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/cli/cli_output.h"
+#include "app/cli/command_line.h"
+#include "app/cli/sweep/sweep_table.h"
+#include "app/cli/train/cli_progress.h"
+#include "app/cli/train/cli_train_runs.h"
+#include "app/cli/train/cli_train_stop.h"
+#include "core/io/text_escape.h"
+#include "core/io/whole_file.h"
+#include "core/numerics/kernels.h"
+#include "core/numerics/parallel.h"
+#include "core/training/lab/queue_file.h"
+#include "core/training/lab/sweep.h"
+
+namespace moescope {
+namespace {
+
+struct SweepOptions {
+  TrainOptions run;
+  std::vector<std::string> over;
+  int seeds = 1;
+  std::string table, page;
+  bool quiet = false;
+};
+
+void check_names(const SweepOptions& o) {
+  if (o.run.out.empty()) throw std::runtime_error("--out: the recordings need a name, such as sweep.moescope");
+  if (!o.table.empty() && !o.table.ends_with(".csv"))
+    throw std::runtime_error("--table " + o.table + ": expected a name that ends in .csv");
+  if (!o.page.empty() && !o.page.ends_with(".html"))
+    throw std::runtime_error("--page " + o.page + ": expected a name that ends in .html");
+}
+
+RunConfig base_of(const SweepOptions& o) {
+  std::vector<RunConfig> runs = fresh_configs(o.run);
+  if (runs.size() > 1)
+    throw std::runtime_error(runs.front().name + " comes with twins; a sweep varies one run, choose another");
+  return std::move(runs.front());
+}
+
+// With --continue the runs whose recordings are whole; without, none, and what is there must not be.
+void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& runs) {
+  bool kernels_chosen = false;
+  for (SweepRun& run : runs) {
+    if (o.run.overwrite || !std::filesystem::exists(run.recording)) continue;
+    if (!o.run.continues)
+      throw std::runtime_error(run.recording +
+                               ": exists already; --continue keeps the runs that have ended, --overwrite replaces all");
+    Baseline own;
+    const std::vector<HistoryPtr> ended = finished_group(run.recording, {&run.config, 1}, steps, own);
+    if (ended.empty()) continue;
+    run.history = ended.front();
+    if (!std::exchange(kernels_chosen, true)) use_recorded_kernels(run.history->info().kernels);
+  }
+}
+
+// A line that redraws itself on a terminal; elsewhere one for every run that ends.
+class SweepLine {
+ public:
+  void show(const SweepProgress& progress) {
+    const bool terminal = isatty(STDERR_FILENO) == 1, ended = progress.ended != ended_;
+    const auto now = std::chrono::steady_clock::now();
+    if (!ended && (!terminal || now - shown_ < std::chrono::milliseconds(200))) return;
+    shown_ = now, ended_ = progress.ended;
+    std::string text = std::to_string(progress.ended) + " of " + std::to_string(progress.runs) + " runs";
+    if (progress.ended < progress.runs && !is_missing(static_cast<float>(progress.seconds_left)))
+      text += ", " + std::to_string(static_cast<int>(100 * progress.share)) + " %, about " +
+              duration_text(progress.seconds_left) + " left";
+    std::fprintf(stderr, terminal ? "\r%s\x1b[K" : "%s\n", text.c_str());
+    if (terminal && progress.ended == progress.runs) std::fputc('\n', stderr);
+    std::fflush(stderr);
+  }
+
+ private:
+  int ended_ = 0;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+void write_output(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  try {
+    write_whole_file(path, text);
+  } catch (const std::runtime_error& problem) {
+    throw OutputError(problem.what());
+  }
+  std::printf("written     %s\n", printable(path).c_str());
+}
+
+void sweep(const SweepOptions& o) {
+  check_names(o);
+  const RunConfig base = base_of(o);
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : o.over) axes.push_back(parse_sweep_axis(text));
+  const std::int64_t steps = o.run.has_steps ? o.run.steps : base.optimizer.total_steps;
+  if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
+  set_num_threads(o.run.threads);
+  std::vector<SweepRun> runs = sweep_runs(base, axes, o.seeds, o.run.out);
+  take_up(o, steps, runs);
+  catch_signals(nullptr);
+  SweepLine line;
+  const bool all = train_sweep(runs, steps, [&](const SweepProgress& progress) {
+    if (!o.quiet) line.show(progress);
+    return stop_signal() == 0;
+  });
+  const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);
+  const SweepResult result{base.name, steps, o.seeds, axes, points};
+  std::fputs(printable_lines(sweep_report(result)).c_str(), stdout);
+  std::printf("recordings  %s to %s\n", printable(runs.front().recording).c_str(),
+              printable(runs.back().recording).c_str());
+  write_output(o.table, sweep_csv(result));
+  write_output(o.page, sweep_page(result));
+  if (all) return;
+  std::printf("Stopped by %s. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
+  throw ExitStatus{128 + stop_signal()};
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app) {
+  auto options = std::make_shared<SweepOptions>();
+  Command command(app, "sweep", "Train a grid of settings, each with several seeds, and compare them");
+  command.last_counts();
+  TrainOptions& run = options->run;
+  const Option preset = command.option("--preset", run.preset, "The run that is varied: a preset, as for train");
+  command.option("--config", run.config, "The run that is varied: a TOML file").excludes(preset);
+  command.option("--set", run.set, "KEY=VALUE: one key of the config, for all runs; may be repeated").repeatable();
+  command
+      .option("--over", options->over,
+              "KEY=VALUE,VALUE,...: an axis of the grid, any key of the config; may be repeated")
+      .repeatable()
+      .required();
+  command
+      .option("--seeds", options->seeds, "Seeds of each point of the grid, from the config's on; 3 or more show chance")
+      .range(1, 100)
+      .shows_default();
+  command.option("--steps", run.steps, "Steps of each run (default: optimizer.total_steps)")
+      .range(std::int64_t{1}, std::int64_t{1000000000});
+  command.option("--threads", run.threads, "Threads, of all runs together (default: one per core)").range(1, 1024);
+  command.option("--out", run.out, "Recordings to write: sweep.moescope makes sweep-1.moescope, sweep-2.moescope, ...")
+      .required();
+  command.option("--table", options->table, "Table to write, .csv: a row for each point of the grid");
+  command.option("--page", options->page,
+                 "Page to write, .html: the table and a picture of losses, seeds and intervals");
+  const Option overwrite = command.option("--overwrite", run.overwrite, "Replace existing recordings");
+  command.option("--continue", run.continues, "Keep the runs that have ended, and train the others")
+      .excludes(overwrite);
+  command.option("--quiet", options->quiet, "No progress");
+  command.footer(
+      "Every run trains alone and is recorded on its own: open up to four side by side, or reproduce one. Where there\n"
+      "are threads for it, up to four train at the same time; results do not depend on that. Points of the grid are\n"
+      "compared with the first by pairs of equal seed.\n"
+      "Ctrl-C ends after the step in flight; runs that have ended stay.\n"
+      "Exit status: 0 all runs ended, 1 an output cannot be written, 2 wrong input, 128 + the signal that stopped it.\n"
+      "Examples:\n"
+      "  moescope-cli sweep --preset nano --over router.bias_update_rate=0,0.001,0.01 --seeds 3 --steps 300 "
+      "--out bias.moescope\n"
+      "  moescope-cli sweep --preset nano --over precision.experts=bf16,mxfp8_rceil,mxfp4 --over router.top_k=1,2 \\\n"
+      "    --seeds 5 --out formats.moescope --table formats.csv --page formats.html");
+  command.runs([command, options] {
+    options->run.has_steps = command.given("--steps");
+    sweep(*options);
+  });
+}
+
+}  // namespace moescope

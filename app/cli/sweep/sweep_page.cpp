@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "app/cli/sweep/sweep_table.h"
+#include "core/telemetry/frame/words.h"
+
+namespace moescope {
+namespace {
+
+// Pixels.
+constexpr int kWidth = 760, kRow = 26, kTop = 10, kAxis = 44, kLabel = 300, kRight = 20;
+constexpr int kMostTicks = 6;
+
+std::string escaped(const std::string& text) {
+  std::string html;
+  for (const char c : text) {
+    if (c == '&')
+      html += "&amp;";
+    else if (c == '<')
+      html += "&lt;";
+    else if (c == '>')
+      html += "&gt;";
+    else
+      html += c;
+  }
+  return html;
+}
+
+// With plus-minus and minus signs.
+std::string printed(std::string text) {
+  for (std::size_t at = 0; (at = text.find("+-", at)) != std::string::npos;) text.replace(at, 2, "&plusmn;");
+  if (text.starts_with('-')) text.replace(0, 1, "&minus;");
+  return text;
+}
+
+std::string label_of(const SweepResult& result, const SweepPoint& point) {
+  std::string label;
+  for (std::size_t a = 0; a < result.axes.size(); ++a) {
+    const std::string& key = result.axes[a].field->key;
+    label += (a ? ", " : "") + key.substr(key.find('.') + 1) + ' ' + point.values[a];
+  }
+  return label;
+}
+
+// Of losses on the picture's width.
+class Axis {
+ public:
+  explicit Axis(const SweepResult& result) {
+    for (const SweepPoint& point : result.points) {
+      for (const double loss : point.losses) hold(loss);
+      hold(point.loss.mean - point.loss.half);
+      hold(point.loss.mean + point.loss.half);
+    }
+    if (!(low_ <= high_)) low_ = 0, high_ = 1;  // no run has a loss
+    const double room = high_ > low_ ? 0.04 * (high_ - low_) : 0.5;
+    low_ -= room, high_ += room;
+  }
+  double x(double loss) const { return kLabel + (loss - low_) / (high_ - low_) * (kWidth - kLabel - kRight); }
+  double first_tick() const { return std::ceil(low_ / step()) * step(); }
+  double high() const { return high_; }
+  double step() const {
+    const double least = (high_ - low_) / kMostTicks, decade = std::pow(10, std::floor(std::log10(least)));
+    for (const double times : {1.0, 2.0, 5.0})
+      if (times * decade >= least) return times * decade;
+    return 10 * decade;
+  }
+
+ private:
+  void hold(double value) {
+    if (std::isnan(value)) return;
+    low_ = std::min(low_, value), high_ = std::max(high_, value);
+  }
+  double low_ = std::numeric_limits<double>::infinity(), high_ = -low_;
+};
+
+std::string picture(const SweepResult& result) {
+  const Axis axis(result);
+  const int bottom = kTop + kRow * static_cast<int>(result.points.size());
+  std::string svg = formatted("<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Loss of each setting\">\n", kWidth,
+                              bottom + kAxis);
+  const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(axis.step()))), 0, 8);
+  for (double tick = axis.first_tick(); tick <= axis.high(); tick += axis.step())
+    svg += formatted(
+        "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>"
+        "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.*f</text>\n",
+        axis.x(tick), axis.x(tick), kTop, bottom, axis.x(tick), bottom + 16, digits, tick);
+  svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">loss, nats/token</text>\n",
+                   (kLabel + kWidth - kRight) / 2, bottom + 36);
+  int y = kTop + kRow / 2;
+  for (const SweepPoint& point : result.points) {
+    svg += formatted("<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>", kLabel - 12, y + 4,
+                     escaped(label_of(result, point)).c_str());
+    if (!std::isnan(point.loss.half))
+      svg += formatted("<line class=\"half\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
+                       axis.x(point.loss.mean - point.loss.half), axis.x(point.loss.mean + point.loss.half), y, y);
+    for (const double loss : point.losses)
+      if (!std::isnan(loss))
+        svg += formatted("<circle class=\"seed\" cx=\"%.1f\" cy=\"%d\" r=\"4\"/>", axis.x(loss), y);
+    if (!std::isnan(point.loss.mean))
+      svg += formatted("<line class=\"mean\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", axis.x(point.loss.mean),
+                       axis.x(point.loss.mean), y - 9, y + 9);
+    else
+      svg += formatted("<text x=\"%d\" y=\"%d\">no loss: %d lost</text>", kLabel, y + 4, point.lost);
+    svg += '\n';
+    y += kRow;
+  }
+  return svg + "</svg>\n";
+}
+
+std::string with_interval(const SeedMean& of, const char* mean, const char* half) {
+  if (std::isnan(of.mean)) return "";
+  const std::string text = formatted(mean, of.mean);
+  return printed(std::isnan(of.half) ? text : text + " +-" + formatted(half, of.half));
+}
+
+std::string table(const SweepResult& result) {
+  std::string html = "<table>\n<tr>";
+  for (const SweepAxis& axis : result.axes) html += "<th>" + escaped(axis.field->key) + "</th>";
+  for (const char* title : {"loss", "gap to the first", "validation loss", "MaxVio", "tokens/s", "seeds"})
+    html += std::string("<th class=\"figure\">") + title + "</th>";
+  html += "</tr>\n";
+  for (const SweepPoint& point : result.points) {
+    html += "<tr>";
+    for (const std::string& value : point.values) html += "<td>" + escaped(value) + "</td>";
+    const std::string seeds =
+        std::to_string(point.ended) + (point.lost > 0 ? ", " + std::to_string(point.lost) + " lost" : "");
+    for (const std::string& cell :
+         {with_interval(point.loss, "%.4f", "%.4f"), with_interval(point.gap, "%+.4f", "%.4f"),
+          with_interval(point.val_loss, "%.4f", "%.4f"), with_interval({point.max_vio.mean, kNoValue}, "%.3f", ""),
+          with_interval({point.tokens_per_s.mean, kNoValue}, "%.0f", ""), seeds})
+      html += "<td class=\"figure\">" + cell + "</td>";
+    html += "</tr>\n";
+  }
+  return html + "</table>\n";
+}
+
+constexpr const char* kStyle = R"(
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --grid: #ddd; --dot: #0b6cb8; --mean: #d1570b; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --paper: #1c1d1f; --grid: #3a3c40; --dot: #58a9e8; --mean: #f0944d; }
+}
+body { font: 15px/1.5 sans-serif; color: var(--ink); background: var(--paper); max-width: 72em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { padding: 2px 10px; border-bottom: 1px solid var(--grid); text-align: left; white-space: nowrap; }
+.figure, th.figure { text-align: right; font-variant-numeric: tabular-nums; }
+svg { width: 100%; max-width: 60em; font-size: 12px; }
+svg text { fill: var(--ink); }
+.grid { stroke: var(--grid); }
+.seed { fill: var(--dot); fill-opacity: 0.55; }
+.half { stroke: var(--mean); stroke-width: 2; }
+.mean { stroke: var(--mean); stroke-width: 3; }
+)";
+
+}  // namespace
+
+std::string sweep_page(const SweepResult& result) {
+  const std::string title = "Sweep of " + escaped(result.run);
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         title + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n" +
+         picture(result) +
+         "<p>Dots: seeds. Upright stroke: their mean. Line across: its 95 % interval, where there are several "
+         "seeds. All figures measured here.</p>\n" +
+         table(result) + "<p>" + printed(escaped(sweep_notes(result))) + "</p>\n</body>\n</html>\n";
+}
+
+}  // namespace moescope

@@ -1,0 +1,80 @@
+#include "app/cli/sweep/sweep_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "app/cli/train/text_columns.h"
+#include "core/telemetry/frame/words.h"
+#include "core/training/lab/outcomes.h"
+
+namespace moescope {
+namespace {
+
+std::string cell(double value) {
+  return std::isnan(value) ? "" : formatted("%.9g", value);
+}
+
+std::string text(double value, const char* format) {
+  return figure_text(static_cast<float>(value), format);
+}
+
+}  // namespace
+
+std::string sweep_notes(const SweepResult& result) {
+  std::string notes = "Losses in nats/token: means over the last " +
+                      std::to_string(std::min(kOutcomeSteps, result.steps)) + " of " + grouped(result.steps) +
+                      " steps, then over seeds; MaxVio and tokens/s likewise, the validation loss as last measured.";
+  if (result.seeds > 1)
+    notes +=
+        " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is by pairs of equal seed: "
+        "what start and batches add to both is gone from it. A setting differs from the first by more than chance "
+        "where "
+        "this interval does not hold 0.";
+  else
+    notes += " One seed each: what of a difference is chance is not known; --seeds 3 or more shows it.";
+  const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
+  if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost, and in no mean.";
+  return notes;
+}
+
+std::string sweep_report(const SweepResult& result) {
+  std::vector<TextRow> rows(1);
+  for (const SweepAxis& axis : result.axes) rows[0].push_back(axis.field->key);
+  for (const char* title :
+       {"loss", "+-", "gap to the first", "+-", "validation loss", "+-", "MaxVio", "tokens/s", "lost", "seeds"})
+    rows[0].emplace_back(title);
+  for (const SweepPoint& point : result.points) {
+    TextRow row = point.values;
+    row.insert(row.end(),
+               {text(point.loss.mean, "%.4f"), text(point.loss.half, "%.4f"), text(point.gap.mean, "%+.4f"),
+                text(point.gap.half, "%.4f"), text(point.val_loss.mean, "%.4f"), text(point.val_loss.half, "%.4f"),
+                text(point.max_vio.mean, "%.3f"), text(point.tokens_per_s.mean, "%.0f"),
+                point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
+    rows.push_back(std::move(row));
+  }
+  drop_empty_columns(rows);
+  return aligned(rows) + sweep_notes(result) + '\n';
+}
+
+std::string sweep_csv(const SweepResult& result) {
+  std::string csv;
+  for (const SweepAxis& axis : result.axes) csv += axis.field->key + ',';
+  csv +=
+      "seeds,lost,loss_nats,loss_interval,gap_to_first_nats,gap_interval,validation_loss_nats,validation_loss_interval,"
+      "max_vio,tokens_per_s";
+  for (int seed = 1; seed <= result.seeds; ++seed) csv += ",loss_nats_of_seed_" + std::to_string(seed);
+  csv += '\n';
+  for (const SweepPoint& point : result.points) {
+    for (const std::string& value : point.values) csv += '"' + value + "\",";  // no value of a grid has a quote
+    csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
+    for (const double value : {point.loss.mean, point.loss.half, point.gap.mean, point.gap.half, point.val_loss.mean,
+                               point.val_loss.half, point.max_vio.mean, point.tokens_per_s.mean})
+      csv += ',' + cell(value);
+    for (const double loss : point.losses) csv += ',' + cell(loss);
+    csv += '\n';
+  }
+  return csv;
+}
+
+}  // namespace moescope

@@ -1,0 +1,71 @@
+// A grid of trainings: every combination of the values of some keys, each with every seed. Unlike twins the runs are
+// not in lock-step: each trains alone, as if it had been started by itself, so that every key may be an axis, and each
+// has a recording of its own, which reproduces.
+//
+// Runs of one seed read the same batches, where the axes leave data and batches alone, and start from the same weights,
+// where they leave the shape of the model alone. So points of the grid are compared by pairs of equal seed: what a
+// batch or a start adds to both is gone from the difference.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/config/run_config.h"
+#include "core/telemetry/findings/gap_track.h"
+
+namespace moescope {
+
+struct SweepAxis {
+  const ConfigField* field = nullptr;
+  std::vector<ConfigValue> values;
+};
+// "router.top_k=1,2,4". Throws std::runtime_error with what is wrong.
+SweepAxis parse_sweep_axis(const std::string& text);
+
+struct SweepRun {
+  int point = 0;  // of the grid
+  RunConfig config;
+  std::string recording;
+  HistoryPtr history = nullptr;  // once it has ended
+};
+inline constexpr std::size_t kMostSweepRuns = 1000;
+
+// All runs, those of the first seed first; within a seed the last axis changes fastest. `seeds` from that of `base` on.
+// Run n is recorded in path_of_group(recording, n), from 1 on. Throws std::runtime_error: a combination that is not
+// valid, too many runs, an axis given twice.
+std::vector<SweepRun> sweep_runs(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
+                                 const std::string& recording);
+
+struct SweepProgress {
+  int ended = 0, runs = 0;
+  double share = 0;                // of the steps of those to train
+  double seconds_left = kNoValue;  // kNoValue: not known yet
+};
+
+// Takes `steps` steps with every run that has no history, several side by side where there are threads for them
+// (parallel.h). A run whose loss is NaN or infinite ends there. `go_on` is called after every step, by one thread at a
+// time; false ends all after the step in flight. Returns whether all ended. Throws std::runtime_error: data or
+// recordings that cannot be read or written, with the run's name.
+bool train_sweep(std::vector<SweepRun>& runs, std::int64_t steps,
+                 const std::function<bool(const SweepProgress&)>& go_on);
+
+// A mean over the seeds that have a value, with the half width of its 95 % interval by Student's t; kNoValue: there is
+// no value, or a single one.
+struct SeedMean {
+  double mean = kNoValue, half = kNoValue;
+};
+struct SweepPoint {
+  std::vector<std::string> values;  // of each axis
+  int ended = 0, lost = 0;          // runs; lost: by a loss that is NaN or infinite, which no mean has
+  // Of each run over its last kOutcomeSteps steps (outcomes.h); the validation loss as last measured.
+  SeedMean loss, val_loss, max_vio, tokens_per_s;
+  SeedMean gap;                // nats/token: loss minus that of the first point, by pairs of equal seed
+  std::vector<double> losses;  // of each seed; kNoValue: it has none
+};
+std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<const SweepAxis> axes,
+                                     std::int64_t steps);
+
+}  // namespace moescope

@@ -1,0 +1,90 @@
+// moescope-cli sweep, as a user would call it.
+#include <algorithm>
+
+#include "tests/support/cli_fixture.h"
+
+namespace moescope {
+namespace {
+
+class Sweeps : public Cli {
+ protected:
+  std::vector<std::string> sweep(std::vector<std::string> more = {}) const {
+    std::vector<std::string> all = {
+        "sweep", "--config", path("nano.toml"),  "--over",  "router.top_k=1,2", "--seeds", "2",           "--steps",
+        "3",     "--out",    path("s.moescope"), "--table", path("t.csv"),      "--page",  path("p.html")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
+  const Result first = run(sweep());
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.err.find("4 of 4 runs"), std::string::npos) << first.err;
+  EXPECT_NE(first.out.find("pairs of equal seed"), std::string::npos) << first.out;
+  for (int n = 1; n <= 4; ++n) EXPECT_TRUE(fs::exists(path("s-" + std::to_string(n) + ".moescope")));
+  const std::string csv = read("t.csv"), page = read("p.html");
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 3) << csv;
+  EXPECT_TRUE(csv.starts_with("router.top_k,seeds,lost,loss_nats,")) << csv;
+  EXPECT_NE(csv.find("\n\"2\",2,0,"), std::string::npos) << csv;
+  std::size_t dots = 0;
+  for (std::size_t at = 0; (at = page.find("<circle", at)) != std::string::npos; ++at) ++dots;
+  EXPECT_EQ(dots, 4u);
+  EXPECT_EQ(page.find("http"), std::string::npos);
+  EXPECT_EQ(run({"reproduce", path("s-4.moescope")}).status, 0);
+
+  const Result again = run(sweep());
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("--continue keeps"), std::string::npos) << again.err;
+
+  // Only the run that is missing is trained, and to the same losses.
+  fs::remove(path("s-3.moescope"));
+  const auto kept = fs::last_write_time(path("s-2.moescope"));
+  const Result continued = run(sweep({"--continue"}));
+  EXPECT_EQ(continued.status, 0) << continued.err;
+  EXPECT_EQ(fs::last_write_time(path("s-2.moescope")), kept);
+  const auto losses = [](const std::string& text) {
+    std::vector<std::string> found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::size_t comma = line.size();
+      for (int i = 0; i < 2; ++i) comma = line.rfind(',', comma - 1);
+      found.push_back(line.substr(comma));
+    }
+    return found;
+  };
+  EXPECT_EQ(losses(read("t.csv")), losses(csv));
+
+  // Other settings under the same name are refused, not mixed in.
+  const Result mixed = run(sweep({"--continue", "--set", "optimizer.lr=0.001"}));
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_NE(mixed.err.find("is of another comparison"), std::string::npos) << mixed.err;
+}
+
+TEST_F(Sweeps, RefusesWhatIsNoGrid) {
+  const auto refused = [&](std::vector<std::string> more) {
+    const Result result = run(sweep(std::move(more)));
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_NE(refused({"--over", "router.topk=1"}).find("did you mean router.top_k"), std::string::npos);
+  EXPECT_NE(refused({"--over", "precision.experts=fp31"}).find("precision.experts"), std::string::npos);
+  EXPECT_NE(refused({"--over", "router.top_k=9"}).find("given twice"), std::string::npos);
+  EXPECT_NE(run({"sweep", "--preset", "mxfp4-everywhere", "--over", "router.top_k=1", "--out", path("x.moescope")})
+                .err.find("comes with twins"),
+            std::string::npos);
+  EXPECT_EQ(files(), std::vector<std::string>{"nano.toml"});
+}
+
+TEST_F(Sweeps, StopsAfterTheStepInFlightAndGoesOn) {
+  std::vector<std::string> longer = sweep({"--steps", "100000"});
+  const pid_t pid = start(longer);
+  while (!fs::exists(path("s-1.moescope"))) std::this_thread::sleep_for(20ms);
+  kill(pid, SIGINT);
+  const Result stopped = finish(pid);
+  EXPECT_EQ(stopped.status, 130);
+  EXPECT_NE(stopped.out.find("with --continue trains what is missing"), std::string::npos) << stopped.out;
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,149 @@
+// A grid of trainings: which runs it has, that each is the run it would be alone, and the means and intervals over
+// seeds.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "core/numerics/parallel.h"
+#include "core/training/lab/lock_step.h"
+#include "core/training/lab/sweep.h"
+#include "tests/support/small_run.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::int64_t kSteps = 6;
+
+std::vector<SweepAxis> axes_of(const std::vector<std::string>& texts) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : texts) axes.push_back(parse_sweep_axis(text));
+  return axes;
+}
+
+std::string refused(const std::string& text) {
+  try {
+    parse_sweep_axis(text);
+  } catch (const std::runtime_error& problem) {
+    return problem.what();
+  }
+  return {};
+}
+
+TEST(Sweep, AnAxisIsReadOrRefusedWithTheReason) {
+  const SweepAxis axis = parse_sweep_axis("router.top_k=1,2,4");
+  EXPECT_EQ(axis.field->key, "router.top_k");
+  ASSERT_EQ(axis.values.size(), 3u);
+  EXPECT_EQ(to_string(axis.values[2]), "4");
+  EXPECT_NE(refused("router.top_k").find("KEY=VALUE"), std::string::npos);
+  EXPECT_NE(refused("router.topk=1").find("did you mean router.top_k"), std::string::npos);
+  EXPECT_NE(refused("router.top_k=1,two").find("router.top_k"), std::string::npos);
+  EXPECT_NE(refused("router.top_k=1,2,1").find("there twice"), std::string::npos);
+  EXPECT_NE(refused("seed=1,2").find("no axis"), std::string::npos);
+}
+
+TEST(Sweep, EveryCombinationGetsEverySeed) {
+  const RunConfig base = small_run();
+  const auto axes = axes_of({"router.top_k=1,2", "precision.experts=fp32,mxfp4"});
+  const std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "grid.moescope");
+  ASSERT_EQ(runs.size(), 8u);
+  EXPECT_EQ(runs[0].recording, "grid-1.moescope");
+  EXPECT_EQ(runs[1].config.router.top_k, 1);
+  EXPECT_EQ(runs[1].config.precision.experts, Recipe::mxfp4);
+  EXPECT_EQ(runs[2].config.router.top_k, 2);
+  EXPECT_EQ(runs[7].point, 3);
+  EXPECT_EQ(runs[3].config.seed, base.seed);
+  EXPECT_EQ(runs[7].config.seed, base.seed + 1);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(runs[i].config.name, runs[j].config.name);
+  EXPECT_THROW(sweep_runs(base, axes_of({"router.top_k=1,100"}), 1, ""), std::runtime_error);  // fewer experts
+  EXPECT_THROW(sweep_runs(base, axes_of({"router.top_k=1", "router.top_k=2"}), 1, ""), std::runtime_error);
+  EXPECT_THROW(sweep_runs(base, axes, 1000, ""), std::runtime_error);
+}
+
+// Whatever trains beside it.
+TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
+  const RunConfig base = small_run();
+  const auto axes = axes_of({"router.top_k=1,2"});
+  for (const int threads : {1, 4}) {
+    set_num_threads(threads);
+    std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "");
+    SweepProgress last;
+    EXPECT_TRUE(train_sweep(runs, kSteps, [&](const SweepProgress& progress) {
+      last = progress;
+      return true;
+    }));
+    EXPECT_EQ(last.ended, 4);
+    EXPECT_DOUBLE_EQ(last.share, 1);
+    for (const SweepRun& run : runs) {
+      std::vector<Trainer> alone;
+      alone.emplace_back(run.config);
+      LockStep lock_step(std::move(alone));
+      for (std::int64_t step = 0; step < kSteps; ++step)
+        lock_step.step([&](const TelemetryFrame& frame) {
+          EXPECT_EQ(frame.ce_loss, run.history->value_at(Metric::ce_loss, kWholeRun, step)) << run.config.name;
+          return true;
+        });
+    }
+  }
+  set_num_threads(0);
+}
+
+TEST(Sweep, EndsBetweenTwoStepsAndGoesOnWithWhatIsMissing) {
+  const auto axes = axes_of({"router.top_k=1,2"});
+  set_num_threads(1);
+  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 1, "");
+  int calls = 0;
+  EXPECT_FALSE(train_sweep(runs, kSteps, [&](const SweepProgress&) { return ++calls < kSteps + 2; }));
+  set_num_threads(0);
+  ASSERT_TRUE(runs[0].history);
+  EXPECT_FALSE(runs[1].history);
+  const HistoryPtr first = runs[0].history;
+  EXPECT_TRUE(train_sweep(runs, kSteps, [](const SweepProgress&) { return true; }));
+  EXPECT_EQ(runs[0].history, first);
+  EXPECT_EQ(runs[1].history->steps().last, kSteps - 1);
+}
+
+// Means, Student's intervals and pairs by hand, from histories with losses chosen for it.
+TEST(Sweep, GapsArePairedBySeed) {
+  const auto axes = axes_of({"router.top_k=1,2"});
+  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 3, "");
+  const float losses[] = {1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 3.25f};  // seed by seed, point by point
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    TelemetryFrame frame;
+    frame.ce_loss = losses[i];
+    history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
+    runs[i].history = history;
+  }
+  const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[1].values, std::vector<std::string>{"2"});
+  EXPECT_NEAR(points[0].loss.mean, 2, 1e-12);
+  EXPECT_NEAR(points[0].loss.half, 4.302653 / std::sqrt(3.0), 1e-5);  // t of 2 degrees, deviation 1
+  EXPECT_TRUE(std::isnan(points[0].gap.mean));
+  EXPECT_NEAR(points[1].gap.mean, 0.5, 1e-12);  // 0.5, 0.75, 0.25
+  EXPECT_NEAR(points[1].gap.half, 4.302653 * 0.25 / std::sqrt(3.0), 1e-5);
+}
+
+TEST(Sweep, ARunThatLosesItsLossIsInNoMean) {
+  RunConfig base = small_run();
+  base.optimizer.warmup_steps = 0;
+  const auto axes = axes_of({"optimizer.lr=0.001,1"});
+  std::vector<SweepRun> runs = sweep_runs(base, axes, 1, "");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    TelemetryFrame frame;
+    frame.ce_loss = i == 0 ? 2.0f : std::nanf("");
+    history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
+    runs[i].history = history;
+  }
+  const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
+  EXPECT_EQ(points[1].lost, 1);
+  EXPECT_EQ(points[1].ended, 1);
+  EXPECT_TRUE(std::isnan(points[1].loss.mean));
+  EXPECT_TRUE(std::isnan(points[1].gap.mean));
+}
+
+}  // namespace
+}  // namespace moescope
