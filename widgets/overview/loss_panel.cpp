@@ -119,6 +119,7 @@ void LossPanel::refill() {
     series.push_back({histories[run], shownMetric(), kWholeRun, name, static_cast<int>(run), smoothing()});
   }
   plot_->setCaption(metricCaption(shownMetric()));
+  plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));
 }
 
