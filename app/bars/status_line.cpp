@@ -29,10 +29,13 @@ QString bytes(qint64 size) {
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   setSizeGripEnabled(false);
-  training_ = add("Steps taken, and tokens per second of the last steps");
-  auto* holdings = new ShortenedLabel(Qt::ElideMiddle, this);
-  holdings->setMinimumWidth(80);
-  holdings_ = add("Where this run is recorded, and how much of it is in memory", holdings);
+  const auto shortened = [this](Qt::TextElideMode mode, int least) {
+    auto* label = new ShortenedLabel(mode, this);
+    label->setMinimumWidth(least);
+    return label;
+  };
+  training_ = add("Steps taken, and tokens per second of the last steps", shortened(Qt::ElideRight, 140));
+  holdings_ = add("Where this run is recorded, and how much of it is in memory", shortened(Qt::ElideMiddle, 80));
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
           "core; training never waits for it.");
@@ -45,7 +48,8 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
     const auto provenance = static_cast<Provenance>(kind);
     meanings += QStringLiteral("<b>%1</b>: %2<br>").arg(provenance_name(provenance), provenance_meaning(provenance));
   }
-  auto* kinds = add("<p>" + meanings + "</p><p>Unmarked figures are measured here.</p>");
+  auto* kinds =
+      add("<p>" + meanings + "</p><p>Unmarked figures are measured here.</p>", shortened(Qt::ElideRight, 120));
   kinds->setText("figures: measured here unless marked otherwise");
   findings_ = new QToolButton(this);
   findings_->setAutoRaise(true);

@@ -9,6 +9,7 @@
 #include <QTest>
 #include <cmath>
 
+#include "app/actions/file_actions.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/setup/setup_form.h"
 #include "app/window/projector_view.h"
@@ -256,6 +257,23 @@ class WindowLayoutTest : public QObject {
     window.resize(1600, 900);
     QTest::qWait(50);
     QVERIFY(form->isVisible());
+  }
+
+  void aLogFitsIntoASmallWindow() {
+    OpenWindow w;
+    w.window.resize(1600, 900);
+    w.window.files()->open({QStringLiteral(MOESCOPE_TEST_DATA "/../assets/samples/unbalanced_bf16.jsonl")});
+    QTRY_VERIFY_WITH_TIMEOUT(!w.window.session()->isLive() && !w.window.session()->histories().empty(), kWaitMs);
+    QTest::qWait(200);
+    w.window.resize(1024, 700);
+    QTest::qWait(200);
+    QString widths;
+    for (const QWidget* child : w.window.findChildren<QWidget*>())
+      if (child->isVisible() && child->minimumSizeHint().width() > 900)
+        widths += QString("%1 %2: %3; ")
+                      .arg(child->metaObject()->className(), child->objectName())
+                      .arg(child->minimumSizeHint().width());
+    QVERIFY2(w.window.width() == 1024, qPrintable(QString("%1: %2").arg(w.window.width()).arg(widths)));
   }
 
   void projectorViewEnlargesTypeAndBringsAllBack_data() {
