@@ -8,7 +8,7 @@ set(CORE_FLOORS
     core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/findings core/telemetry/logs
     core/telemetry/explain
     core/numerics+core/numerics/kernels
-    "core/files core/parallel"
+    "core/files+core/files/tensors core/parallel"
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model
@@ -30,7 +30,7 @@ set(APP_FLOORS
     app/window
     app/program
     app)
-set(CLI_FLOORS app/cli+app/cli/train)
+set(CLI_FLOORS app/cli+app/cli/train+app/cli/sweep)
 
 set(included_pattern "^[ \t]*#[ \t]*include[ \t]+\"((core|widgets|app)/[a-z_0-9/.]*)\"")
 
@@ -87,7 +87,7 @@ endfunction()
 # Of core above telemetry, the widgets show number formats, files of tensors, and the counts and models of clusters (pure
 # functions of their arguments, of whose answers the cluster panels are made).
 set(SHOWN_BY_WIDGETS
-    "core/io/|core/telemetry/|core/cluster/|core/files/(assets|safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|routing_patterns|load_routing)\\.h")
+    "core/io/|core/telemetry/|core/cluster/|core/files/(assets|tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|routing_patterns|load_routing)\\.h")
 check_folders()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})

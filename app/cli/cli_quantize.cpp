@@ -14,7 +14,8 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/cli_tensor_figures.h"
 #include "app/cli/command_line.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
 
@@ -321,7 +322,7 @@ void print_what_if(const TensorReport& report, Operand operand) {
   }
 }
 
-std::vector<const TensorView*> chosen_tensors(const SafetensorsFile& file, const std::string& only) {
+std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std::string& only) {
   std::vector<const TensorView*> chosen;
   if (!only.empty()) {
     const TensorView& tensor = file.at(only);
@@ -398,7 +399,7 @@ void quantize_file(const QuantizeOptions& options) {
   format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
-  const SafetensorsFile file(options.in);
+  const TensorFile file = open_tensors(options.in);
   const std::vector<const TensorView*> tensors = chosen_tensors(file, options.tensor);
   if (tensors.empty()) throw std::runtime_error(options.in + ": holds no floating-point tensor");
   if (!options.out.empty()) write_file(options, tensors);
@@ -410,9 +411,9 @@ void quantize_file(const QuantizeOptions& options) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  Command command(app, "quantize", "Quantize the tensors of a safetensors file, and print figures or write a file");
+  Command command(app, "quantize", "Quantize the tensors of a file, and print figures or write a file");
   const auto options = std::make_shared<QuantizeOptions>();
-  command.option("IN", options->in, "The .safetensors file to read").required();
+  command.option("IN", options->in, "The file to read: .safetensors, .npy, or .pt of torch.save").required();
   command.option("--out", options->out,
                  "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
   command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");

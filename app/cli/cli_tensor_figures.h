@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/operand_format.h"
 #include "core/numerics/what_if.h"
 

@@ -12,6 +12,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/files/file_kind.h"
 #include "core/io/text_escape.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
@@ -54,6 +55,15 @@ void finishWithTensors(MainWindow* window, const QString& path) {
   poll->start(kPollMs);
 }
 
+// What cannot be read is told elsewhere.
+bool holdsTensors(const QString& path) {
+  try {
+    return file_kind(path.toStdString()) == FileKind::tensors;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void quitWith(const QString& problem) {
@@ -91,7 +101,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   if (!arguments.files.isEmpty()) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
     window->files()->open(arguments.files);
-    if (arguments.files.front().endsWith(".safetensors")) finishWithTensors(window, path);
+    if (holdsTensors(arguments.files.front())) finishWithTensors(window, path);
     return;
   }
   if (!arguments.follow.isEmpty()) {

@@ -7,6 +7,7 @@
 
 #include "core/files/event_records.h"
 #include "core/files/import_trace.h"
+#include "core/files/tensors/open_tensors.h"
 #include "core/files/wandb_log.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
@@ -128,7 +129,8 @@ FileKind file_kind(const std::string& path) {
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
-  if (suffix == ".safetensors") return FileKind::tensors;
+  if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
+  if (suffix == ".pt" || suffix == ".pth") return FileKind::tensors;  // of which only what PyTorch writes today opens
   if (const std::string problem = encoding_problem(read); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;

@@ -14,7 +14,7 @@ enum class FileKind {
   load_table,    // CSV of step,layer,expert,count, or llama.cpp's moe-trace
   wandb_run,     // W&B's offline file
   router_trace,  // Megatron-LM's router_trace_rankR.jsonl, or a folder that holds such files
-  tensors,       // .safetensors
+  tensors,       // .safetensors, .npy, .pt
   config,        // TOML: settings of a run
   lesson,        // TOML: a guided lesson
   queue,         // .queue: candidates that train in groups, beside their recordings

@@ -19,7 +19,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/run_command.h"
 #include "tests/support/sample_frames.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/recipes.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/what_if.h"

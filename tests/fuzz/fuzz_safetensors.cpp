@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

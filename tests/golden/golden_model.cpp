@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/learner.h"
 
 namespace moescope {

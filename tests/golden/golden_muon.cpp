@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/muon.h"
 #include "core/numerics/size.h"
 #include "tests/golden/checked_folder.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/operand_format.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/parallel/volumes.h"
 
 using namespace moescope;

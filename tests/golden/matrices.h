@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/numerics/block_quantize.h"
 
 namespace moescope {

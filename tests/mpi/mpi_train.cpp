@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/parallel/wire.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"

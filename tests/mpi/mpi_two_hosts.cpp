@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/run_command.h"

@@ -14,7 +14,7 @@
 #include <span>
 
 #include "app/workspaces/picture.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
 #include "widgets/microscaling/block_bars.h"
 #include "widgets/microscaling/block_microscope_panel.h"

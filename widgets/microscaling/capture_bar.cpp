@@ -108,11 +108,11 @@ void CaptureBar::setSource(Source source) {
   setTexts({},
            source == Source::live
                ? tr("Click a cell of Quantization error: the operand itself is captured from the running model and "
-                    "opens here. Or open a .safetensors file.")
+                    "opens here. Or open a file of tensors.")
            : source == Source::recording
                ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error and its step can be "
-                    "recomputed, to the bit. Or open a .safetensors file.")
-               : tr("Open a .safetensors file, or start a run and click a cell of Quantization error."),
+                    "recomputed, to the bit. Or open a file of tensors.")
+               : tr("Open a file of tensors, or start a run and click a cell of Quantization error."),
            {});
 }
 

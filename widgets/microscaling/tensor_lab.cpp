@@ -226,7 +226,7 @@ void TensorLab::openElement(Element at) {
 
 void TensorLab::askForFile() {
   const QString path =
-      QFileDialog::getOpenFileName(this, tr("Open tensors"), {}, tr("Tensors (*.safetensors);;All files (*)"));
+      QFileDialog::getOpenFileName(this, tr("Open tensors"), {}, tr("Tensors (*.safetensors *.npy *.pt *.pth);;All files (*)"));
   if (!path.isEmpty()) openFile(path);
 }
 

@@ -29,7 +29,7 @@ class TensorLab : public QWidget {
  public:
   explicit TensorLab(Selection* selection, QWidget* parent = nullptr);
 
-  // Lists the tensors of a .safetensors file and opens the first; false: the list says why not.
+  // Lists the tensors of a file and opens the first; false: the list says why not.
   bool openFile(const QString& path);
   // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);

@@ -56,7 +56,7 @@ TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t co
   assert(values_->size() == rows * cols);
 }
 
-TensorSource::TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index)
+TensorSource::TensorSource(std::shared_ptr<const TensorFile> file, std::size_t index)
     : file_(std::move(file)), lost_(std::make_shared<std::atomic<bool>>(false)), index_(index) {
   const TensorView& tensor = file_->tensors()[index];
   name_ = QString::fromStdString(tensor.name);

@@ -1,4 +1,4 @@
-// A tensor to show: a captured one in memory, or one of a mapped .safetensors file, of which only the needed values are
+// A tensor to show: a captured one in memory, or one of a mapped file, of which only the needed values are
 // read.
 //
 // Rows of a captured operand belong to experts: blocks down a column start again with each expert.
@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/tensor_file.h"
 #include "core/model/layers/captured_operand.h"
 #include "core/numerics/block_anatomy.h"
 
@@ -24,7 +24,7 @@ class TensorSource {
   TensorSource() = default;
   // values: rows x cols, row-major.
   TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
-  TensorSource(std::shared_ptr<const SafetensorsFile> file, std::size_t index);
+  TensorSource(std::shared_ptr<const TensorFile> file, std::size_t index);
   TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured);
 
   bool valid() const { return rows_ > 0 && cols_ > 0; }
@@ -90,7 +90,7 @@ class TensorSource {
   mutable std::vector<float> amax_of_group_;  // empty: not computed
   mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
   mutable std::vector<float> amax_of_column_;  // of that group; empty: not computed
-  std::shared_ptr<const SafetensorsFile> file_;
+  std::shared_ptr<const TensorFile> file_;
   std::shared_ptr<std::atomic<bool>> lost_;  // with a file
   std::size_t index_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/files/tensors/open_tensors.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/type_scale.h"
 
@@ -73,7 +74,7 @@ void TensorsPanel::fitColumns() {
 void TensorsPanel::makeControls() {
   auto* open = new QToolButton(this);
   open->setText(tr("Open..."));
-  open->setToolTip(tr("Open a .safetensors file; or drop one here"));
+  open->setToolTip(tr("Open a file of tensors (.safetensors, .npy, .pt); or drop one here"));
   connect(open, &QToolButton::clicked, this, &TensorsPanel::openRequested);
   progress_ = new QLabel(this);
   cancel_ = new QToolButton(this);
@@ -99,7 +100,7 @@ void TensorsPanel::makeControls() {
 void TensorsPanel::showError(const QString& error) {
   error_ = error;
   const bool empty = model_.entries().empty();
-  notice_->setText(error.isEmpty() ? tr("Open or drop a .safetensors file") : error);
+  notice_->setText(error.isEmpty() ? tr("Open or drop a file of tensors: .safetensors, .npy, .pt") : error);
   notice_->setVisible(!error.isEmpty() || empty);
   view_->setVisible(error.isEmpty() && !empty);
   filter_->setVisible(view_->isVisibleTo(this));
@@ -111,7 +112,7 @@ bool TensorsPanel::openFile(const QString& path) {
   std::vector<TensorEntry> entries;
   QString error;
   try {
-    const auto file = std::make_shared<const SafetensorsFile>(path.toStdString());
+    const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString()));
     for (std::size_t i = 0; i < file->tensors().size(); ++i) {
       TensorEntry entry;
       entry.source = TensorSource(file, i);
@@ -254,7 +255,8 @@ QString TensorsPanel::csv() const {
 
 QString TensorsPanel::explain() const {
   return tr(
-      "<p><b>Tensors of a .safetensors file or of the run.</b> A file is mapped, not loaded: only what is shown is "
+      "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and what torch.save writes, of "
+      "which nothing is run. A file is mapped, not loaded: only what is shown is "
       "read. Figures are those of the chosen format, computed for the tensors in view; ~ marks a sample of large "
       "ones (a million values in tiles of 512 x 512, or the first matrix of several).</p>"
       "<p>SQNR, flushed to zero and clipped are defined as in What if. Integer tensors are listed only.</p>");

@@ -1,4 +1,4 @@
-// The tensors of a .safetensors file, or captured ones: name, type, shape and, for the visible ones, their quantization
+// The tensors of a file, or captured ones: name, type, shape and, for the visible ones, their quantization
 // error in the current format.
 #pragma once
 

@@ -113,7 +113,7 @@ QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, G
 }
 
 QString noTensorNotice() {
-  return tr("No tensor is open: click a cell of Quantization error, or open a .safetensors file");
+  return tr("No tensor is open: click a cell of Quantization error, or open a file of tensors");
 }
 
 }  // namespace moescope

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/operand.h"
 #include "core/numerics/number_format.h"
 

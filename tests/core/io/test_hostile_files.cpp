@@ -25,7 +25,7 @@
 #include "core/files/file_kind.h"
 #include "core/files/import_events.h"
 #include "core/files/open_runs.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/files/tag_map.h"
 #include "core/io/nesting.h"
 #include "core/lessons/lesson.h"

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "core/files/export_events.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/checkpoint_folder.h"

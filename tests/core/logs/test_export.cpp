@@ -10,7 +10,7 @@
 
 #include "core/files/export_events.h"
 #include "core/files/open_runs.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/logs/export_jsonl.h"
 #include "core/telemetry/logs/export_trace.h"

@@ -9,7 +9,7 @@
 #include "core/files/import_trace.h"
 #include "core/files/import_wandb.h"
 #include "core/files/open_runs.h"
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/files/wandb_log.h"
 #include "core/telemetry/recording/run_settings.h"
 

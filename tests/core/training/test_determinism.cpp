@@ -9,7 +9,7 @@
 #include <iterator>
 #include <random>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"

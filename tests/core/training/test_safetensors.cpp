@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/safetensors.h"
+#include "core/files/tensors/safetensors.h"
 
 using namespace moescope;
 

@@ -1,4 +1,4 @@
-#include "core/files/mapped_read.h"
+#include "core/files/tensors/mapped_read.h"
 
 #include <csetjmp>
 #include <csignal>

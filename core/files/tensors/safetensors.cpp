@@ -1,27 +1,15 @@
-#include "core/files/safetensors.h"
-
-#include <sys/mman.h>
+#include "core/files/tensors/safetensors.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
-#include "core/files/mapped_read.h"
-#include "core/io/input_file.h"
 #include "core/io/nesting.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/float_formats.h"
 
 namespace moescope {
 namespace {
@@ -32,27 +20,12 @@ constexpr std::size_t kPrefixBytes = 8;                 // the header's length
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadataKey = "__metadata__";
 
-struct DTypeInfo {
-  const char* name;
-  std::size_t bytes;
-};
-// In the order of DType.
-constexpr DTypeInfo kDTypes[] = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1},
-                                 {"F8_E5M2", 1}, {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},
-                                 {"U64", 8},     {"U32", 4}, {"U16", 2}, {"U8", 1},   {"BOOL", 1}};
-
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw std::runtime_error(path + ": " + what);
 }
 
 [[noreturn]] void fail_tensor(const std::string& path, const std::string& tensor, const std::string& what) {
   fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could forge lines of the message
-}
-
-std::string shape_text(const std::vector<std::size_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 // Values as they stand in the file, cut short for messages.
@@ -63,9 +36,10 @@ std::string shown(const Json& value) {
 
 DType parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
   std::string allowed;
-  for (std::size_t i = 0; i < std::size(kDTypes); ++i) {
-    if (value.is_string() && value.get_ref<const std::string&>() == kDTypes[i].name) return static_cast<DType>(i);
-    allowed += (i ? ", " : "") + std::string(kDTypes[i].name);
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const char* name = dtype_name(static_cast<DType>(i));
+    if (value.is_string() && value.get_ref<const std::string&>() == name) return static_cast<DType>(i);
+    allowed += (i ? ", " : "") + std::string(name);
   }
   fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: " + allowed);
 }
@@ -84,12 +58,9 @@ std::vector<std::size_t> parse_shape(const std::string& path, const std::string&
 // Throws where the product does not fit: such a tensor cannot be in a file.
 std::size_t bytes_of(const std::string& path, const std::string& tensor, DType dtype,
                      const std::vector<std::size_t>& shape) {
-  if (std::find(shape.begin(), shape.end(), 0u) != shape.end()) return 0;
-  std::size_t bytes = dtype_bytes(dtype);
-  for (std::size_t size : shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes))
-      fail_tensor(path, tensor, "shape " + shape_text(shape) + " overflows; allowed: less than 2^64 bytes");
-  return bytes;
+  const auto bytes = tensor_bytes(dtype, shape);
+  if (!bytes) fail_tensor(path, tensor, "shape " + shape_text(shape) + " overflows; allowed: less than 2^64 bytes");
+  return *bytes;
 }
 
 struct ByteRange {
@@ -249,174 +220,21 @@ std::uint64_t little_endian_u64(std::span<const std::byte> bytes) {
   return value;
 }
 
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-[[noreturn]] void fail_shortened(const std::string& tensor) {
-  throw std::runtime_error("tensor '" + tensor +
-                           "': its file was truncated while it was open (another program wrote it); open it again");
-}
-
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
-  const std::uint32_t magnitude = half & 0x7FFF;
-  if (magnitude >= 0x7C00) return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
-  const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
-}
-
-// Calls `sink(i, value)` with each element in its own C++ type; F16, BF16 and FP8 as float.
-template <class Sink>
-void each_element(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
-  const std::byte* p = t.bytes.data() + first * dtype_bytes(t.dtype);
-  const auto run = [&]<class Stored>(Stored, auto convert) {
-    std::array<std::byte, 1024 * sizeof(Stored)> part;
-    for (std::size_t begin = 0; begin < count; begin += 1024) {
-      const std::size_t here = std::min<std::size_t>(1024, count - begin);
-      if (!copy_mapped(p + begin * sizeof(Stored), part.data(), here * sizeof(Stored))) fail_shortened(t.name);
-      for (std::size_t i = 0; i < here; ++i) sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
-    }
-  };
-  const auto same = [](auto value) { return value; };
-  switch (t.dtype) {
-    case DType::f64:
-      return run(double{}, same);
-    case DType::f32:
-      return run(float{}, same);
-    case DType::f16:
-      return run(std::uint16_t{}, half_to_float);
-    case DType::bf16:
-      return run(std::uint16_t{},
-                 [](std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); });
-    case DType::f8_e4m3:
-      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e4m3, c); });
-    case DType::f8_e5m2:
-      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e5m2, c); });
-    case DType::i64:
-      return run(std::int64_t{}, same);
-    case DType::i32:
-      return run(std::int32_t{}, same);
-    case DType::i16:
-      return run(std::int16_t{}, same);
-    case DType::i8:
-      return run(std::int8_t{}, same);
-    case DType::u64:
-      return run(std::uint64_t{}, same);
-    case DType::u32:
-      return run(std::uint32_t{}, same);
-    case DType::u16:
-      return run(std::uint16_t{}, same);
-    case DType::u8:
-      return run(std::uint8_t{}, same);
-    case DType::boolean:
-      return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
-  }
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
-
-std::size_t dtype_bytes(DType dtype) {
-  return kDTypes[static_cast<int>(dtype)].bytes;
-}
-const char* dtype_name(DType dtype) {
-  return kDTypes[static_cast<int>(dtype)].name;
-}
-
-std::size_t TensorView::elements() const {
-  return bytes.size() / dtype_bytes(dtype);
-}
-
-std::vector<float> TensorView::floats(std::size_t first, std::size_t count) const {
-  if (first > elements() || count > elements() - first)
-    throw std::runtime_error("tensor '" + name + "': elements " + std::to_string(first) + " + " +
-                             std::to_string(count) + " asked for, but it has " + std::to_string(elements()));
-  std::vector<float> values(count);
-  each_element(*this, first, count, [&](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
-  return values;
-}
-
-void TensorView::copy_bytes(std::byte* out) const {
-  if (!bytes.empty() && !copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(name);
-}
-
-std::vector<double> TensorView::doubles() const {
-  std::vector<double> values(elements());
-  each_element(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
-  return values;
-}
-
-std::vector<std::int64_t> TensorView::integers() const {
-  std::vector<std::int64_t> values(elements());
-  each_element(*this, 0, elements(), [&](std::size_t i, auto value) {
-    if constexpr (std::is_integral_v<decltype(value)>)
-      values[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): I8 has a sign
-    else
-      throw std::runtime_error("tensor '" + name + "': dtype is " + dtype_name(dtype) + "; allowed here: integers");
-  });
-  return values;
-}
-
-struct SafetensorsFile::Mapping {
-  std::string path;
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  std::vector<TensorView> tensors;
-  std::map<std::string, std::string> metadata;
-  std::unordered_map<std::string_view, std::size_t> by_name;  // names are those of `tensors`
-
-  explicit Mapping(const std::string& file) : path(file) {
-    const InputFile input(path);
-    bytes = static_cast<std::size_t>(input.size());
-    void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, input.descriptor(), 0) : nullptr;
-    if (mapped == MAP_FAILED) fail(path, std::string("cannot be mapped: ") + std::strerror(errno));
-    data = static_cast<std::byte*>(mapped);
-  }
-  ~Mapping() {
-    if (data) ::munmap(data, bytes);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  void parse();
-};
-
-void SafetensorsFile::Mapping::parse() {
+void parse_safetensors(MappedTensors& file) {
+  const std::string& path = file.path;
+  const std::size_t bytes = file.bytes;
+  std::vector<TensorView>& tensors = file.tensors;
   if (bytes < kPrefixBytes)
     fail(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
-  const std::span<const std::byte> all(data, bytes);
-  const auto copied = [&](std::size_t first, std::size_t count) {
-    std::string text(count, '\0');
-    if (!copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
-      fail(path, "was truncated while it was opened");
-    return text;
-  };
-  const std::string prefix = copied(0, kPrefixBytes);
+  const std::string prefix = file.copied(0, kPrefixBytes);
   const std::uint64_t header_bytes = little_endian_u64(std::as_bytes(std::span(prefix)));
   const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
   if (header_bytes > allowed)
     fail(path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
                    (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
-  const std::string text = copied(kPrefixBytes, header_bytes);
-  const std::span<const std::byte> payload = all.subspan(kPrefixBytes + header_bytes);
+  const std::string text = file.copied(kPrefixBytes, header_bytes);
+  const std::span<const std::byte> payload =
+      std::span<const std::byte>(file.data, bytes).subspan(kPrefixBytes + header_bytes);
 
   bool has_metadata = false;
   read_header(path, text, [&](const std::string& name, const Json& entry) {
@@ -425,50 +243,26 @@ void SafetensorsFile::Mapping::parse() {
       return;
     }
     if (std::exchange(has_metadata, true)) fail_named_twice(path, name);
-    metadata = parse_metadata(path, entry);
+    file.metadata = parse_metadata(path, entry);
   });
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
     const std::byte *a_end = a.bytes.data() + a.bytes.size(), *b_end = b.bytes.data() + b.bytes.size();
     return std::tuple(a.bytes.data(), a_end, std::string_view(a.name)) <
            std::tuple(b.bytes.data(), b_end, std::string_view(b.name));
   });
-  by_name.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (!by_name.emplace(tensors[i].name, i).second) fail_named_twice(path, tensors[i].name);
+  file.index_names();
   check_coverage(path, tensors, payload);
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path) {
-  auto mapping = std::make_shared<Mapping>(path);
-  mapping->parse();
-  mapping_ = std::move(mapping);
+std::shared_ptr<const MappedTensors> read_safetensors(const std::string& path) {
+  auto file = std::make_shared<MappedTensors>(path);
+  parse_safetensors(*file);
+  return file;
 }
 
-const std::string& SafetensorsFile::path() const {
-  return mapping_->path;
-}
-const std::vector<TensorView>& SafetensorsFile::tensors() const {
-  return mapping_->tensors;
-}
-const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
-  return mapping_->metadata;
-}
+}  // namespace
 
-const TensorView* SafetensorsFile::find(std::string_view name) const {
-  const auto found = mapping_->by_name.find(name);
-  return found == mapping_->by_name.end() ? nullptr : &mapping_->tensors[found->second];
-}
-
-const TensorView& SafetensorsFile::at(std::string_view name) const {
-  if (const TensorView* tensor = find(name)) return *tensor;
-  std::vector<std::pair<std::size_t, std::string>> near;
-  for (const TensorView& tensor : tensors()) near.emplace_back(edit_distance(name, tensor.name), tensor.name);
-  std::sort(near.begin(), near.end());
-  std::string message = "has no tensor '" + std::string(name) + "'";
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, near.size()); ++i)
-    message += (i == 0 ? "; nearest of its " + std::to_string(near.size()) + ": '" : ", '") + near[i].second + "'";
-  fail(path(), message);
-}
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(read_safetensors(path)) {}
 
 SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)

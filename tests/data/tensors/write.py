@@ -1,0 +1,42 @@
+"""Writes the files beside it, by PyTorch's and NumPy's own code (1.13 and 1.24)."""
+import os
+
+import numpy
+import torch
+
+FOLDER = os.path.dirname(os.path.abspath(__file__)) + "/"
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(4, 2)
+        self.register_buffer("steps", torch.tensor(7))
+
+
+torch.manual_seed(1)
+a = torch.randn(3, 32)
+ids = torch.arange(6, dtype=torch.int64).reshape(2, 3)
+torch.manual_seed(2)
+model = Model()
+torch.save(
+    {
+        "model": model.state_dict(),
+        "optimizer": {"state": {0: {"exp_avg": a.half()}}, "lr": 1e-3},
+        "half": a.bfloat16(),
+        "ids": ids,
+        "part": a[1:],
+        "list": [a[0].double(), ids.bool()],
+        "epoch": 3,
+    },
+    FOLDER + "checkpoint.pt",
+)
+torch.save(a, FOLDER + "alone.pt")
+torch.save({"turned": a.t()}, FOLDER + "turned.pt")
+torch.save(model, FOLDER + "module.pt")
+torch.save({"a": a}, FOLDER + "before_1_6.pt", _use_new_zipfile_serialization=False)
+numpy.save(FOLDER + "values.npy", a.numpy())
+numpy.save(FOLDER + "columns.npy", numpy.asfortranarray(a.numpy()))
+numpy.save(FOLDER + "big_endian.npy", a.numpy().astype(">f4"))
+numpy.save(FOLDER + "scalar.npy", numpy.float64(2.5))
+numpy.save(FOLDER + "bytes.npy", numpy.arange(5, dtype="u1"))
