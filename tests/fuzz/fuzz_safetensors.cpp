@@ -1,17 +1,17 @@
-// libFuzzer over the reader of .safetensors: any bytes either open, and then every tensor can be read to its end, or
-// are refused with a std::runtime_error. Anything else (another exception, a crash, a sanitizer report) is a bug. How
-// to run: tests/CMakeLists.txt.
+// libFuzzer over the readers of .safetensors, .npy and .pt: any bytes either open, and then every tensor can be read to
+// its end, or are refused with a std::runtime_error. Anything else (another exception, a crash, a sanitizer report) is
+// a bug. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 #include <string>
 
-#include "core/files/tensors/safetensors.h"
+#include "core/files/tensors/open_tensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
 
 using moescope::require;
 
-void read_everything(const moescope::SafetensorsFile& file) {
+void read_everything(const moescope::TensorFile& file) {
   for (const moescope::TensorView& tensor : file.tensors()) {
     const std::size_t n = tensor.elements();
     require(n * moescope::dtype_bytes(tensor.dtype) == tensor.bytes.size(), "elements fill the bytes");
@@ -30,7 +30,7 @@ void read_everything(const moescope::SafetensorsFile& file) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string& path = moescope::as_file(data, size);  // the reader maps a file
   try {
-    const moescope::SafetensorsFile file(path);
+    const moescope::TensorFile file = moescope::open_tensors(path);
     read_everything(file);
     file.at("no such tensor");
   } catch (const std::runtime_error& error) {
