@@ -197,6 +197,7 @@ class RouterPanelsTest : public QObject {
       const QStringList cells = lines(panel.csv())[3].split(QLatin1Char(','));
       QCOMPARE(cells[3].toFloat(), padding_fraction(counts, 16));
       QVERIFY(std::abs(cells[7].toFloat() - dropped_fraction(counts, factor)) < 1e-6f);
+      QVERIFY(std::abs(cells[8].toFloat() - filler_fraction(counts, factor)) < 1e-6f);
     }
   }
 

@@ -134,27 +134,30 @@ void PaddingAndCapacityPanel::drawPadding() {
 void PaddingAndCapacityPanel::drawDrops() {
   CurvePlot::Curve worst{.label = tr("worst layer"), .color = 1, .points = {}};
   CurvePlot::Curve mean{.label = tr("mean of layers"), .color = 0, .points = {}};
+  CurvePlot::Curve filler{.label = tr("filler rows if padded, mean"), .color = 2, .points = {}};
   CurvePlot::Curve one{.label = tr("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
   for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
-    double sum = 0, largest = 0;
+    double sum = 0, filled = 0, largest = 0;
     int layers = 0;
     for (const RouterFrame& router : frame_->routers) {
       const double drop = dropped_fraction(router.tokens_per_expert, factor);
       if (!std::isfinite(drop)) continue;
       sum += drop;
+      filled += filler_fraction(router.tokens_per_expert, factor);
       ++layers;
       largest = std::max(largest, drop);
       if (router.layer == selection_->layer()) one.points.emplace_back(factor, drop);
     }
     mean.points.emplace_back(factor, layers ? sum / layers : 0);
     worst.points.emplace_back(factor, largest);
+    if (layers && filled / layers <= 1) filler.points.emplace_back(factor, filled / layers);
   }
   plot_->setBars(false);
   plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
-  plot_->setValueCaption(tr("dropped, what-if"));
+  plot_->setValueCaption(tr("share of copies"));
   plot_->setMark(capacityFactor());
   plot_->setMarkStep(kFactorStep);
-  plot_->setCurves({worst, mean, one});
+  plot_->setCurves({worst, mean, one, filler});
 }
 
 QStringList PaddingAndCapacityPanel::describe(double x) const {
@@ -174,8 +177,11 @@ QStringList PaddingAndCapacityPanel::describe(double x) const {
   for (const RouterFrame& router : frame_->routers) {
     const double drop = dropped_fraction(router.tokens_per_expert, x);
     sum += std::isfinite(drop) ? drop : 0;
-    if (router.layer == selection_->layer())
-      lines << tr("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop));
+    if (router.layer != selection_->layer()) continue;
+    const double filler = filler_fraction(router.tokens_per_expert, x);
+    lines << tr("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop))
+          << tr("padded to capacity it would send %1 more rows, %2 of all rows used")
+                 .arg(formatPercent(filler), formatPercent((1 - drop) / (1 - drop + filler)));
   }
   lines << tr("mean of layers %1").arg(formatPercent(sum / static_cast<double>(frame_->routers.size())));
   return lines;
@@ -203,13 +209,16 @@ QString PaddingAndCapacityPanel::csv() const {
   QString text = QStringLiteral("step,layer");
   for (const std::uint32_t alignment : kAlignments)
     text += QStringLiteral(",zero rows padded to %1 (share)").arg(alignment);
-  text += QStringLiteral(",capacity factor,dropped what-if (share)\n");
+  text += QStringLiteral(",capacity factor,dropped what-if (share),filler if padded to capacity (share)\n");
   const auto frame = selection_->frame();
   if (!frame) return text;
   for (const RouterFrame& router : frame->routers) {
     text += QStringLiteral("%1,%2").arg(frame->step).arg(router.layer);
     for (int i = 0; i < kDrops; ++i) text += QStringLiteral(",%1").arg(figureOf(router, i), 0, 'g', 7);
-    text += QStringLiteral(",%1,%2\n").arg(capacityFactor()).arg(figureOf(router, kDrops), 0, 'g', 7);
+    text += QStringLiteral(",%1,%2,%3\n")
+                .arg(capacityFactor())
+                .arg(figureOf(router, kDrops), 0, 'g', 7)
+                .arg(filler_fraction(router.tokens_per_expert, capacityFactor()), 0, 'g', 7);
   }
   return text;
 }
@@ -222,7 +231,12 @@ QString PaddingAndCapacityPanel::explain() const {
             "capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the slider, "
             "or the line in the plot, to ask for other capacities than the run's. A run really drops only where its "
             "<code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
-            "dropped.</p>") +
+            "dropped.</p><p><i>Filler rows:</i> <code>sum_e max(0, ceil(c T K / E) - n_e) / sum_e n_e</code>. With "
+            "Megatron-LM's <code>--moe-pad-expert-input-to-capacity</code> every expert takes exactly its capacity: "
+            "the rows it lacks are tokens that did not choose it, with gate 0. All shapes are fixed then; the filler "
+            "is sent and computed like any row, and adds nothing to a result or a gradient, so that a padded run "
+            "learns what the same run without padding does. That is why it is a reading here and not a setting. "
+            "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
          metricCards({"padding_fraction", "dropped_fraction"});
 }
 

@@ -1,5 +1,6 @@
 // Hardware cost of the load: zero rows that a grouped GEMM computes when groups are padded to 8, 16, 32 or 128 rows,
-// and tokens that a router with a capacity factor would drop. Both from tokens_per_expert.
+// tokens that a router with a capacity factor would drop, and the rows that would fill experts up to their capacity.
+// All from tokens_per_expert.
 #pragma once
 
 #include <QSlider>

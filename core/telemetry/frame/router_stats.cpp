@@ -128,13 +128,27 @@ float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alig
   return static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum));
 }
 
-float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor) {
+namespace {
+
+// The sum over experts of beyond(n_e, cap), over all copies.
+template <class Beyond>
+float against_capacity(std::span<const std::uint32_t> counts, double capacity_factor, Beyond beyond) {
   const std::uint64_t sum = total(counts);
   if (sum == 0 || !(capacity_factor > 0)) return kNoValue;
   const double capacity = std::ceil(capacity_factor * static_cast<double>(sum) / static_cast<double>(counts.size()));
-  double dropped = 0;
-  for (const std::uint32_t n : counts) dropped += std::max(0.0, n - capacity);
-  return static_cast<float>(dropped / static_cast<double>(sum));
+  double rows = 0;
+  for (const std::uint32_t n : counts) rows += std::max(0.0, beyond(n, capacity));
+  return static_cast<float>(rows / static_cast<double>(sum));
+}
+
+}  // namespace
+
+float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor) {
+  return against_capacity(counts, capacity_factor, [](double n, double capacity) { return n - capacity; });
+}
+
+float filler_fraction(std::span<const std::uint32_t> counts, double capacity_factor) {
+  return against_capacity(counts, capacity_factor, [](double n, double capacity) { return capacity - n; });
 }
 
 float percentile(std::vector<float> values, double q) {

@@ -47,6 +47,11 @@ LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t al
 // this capacity drops. kNoValue for capacity_factor <= 0.
 float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
+// sum_e max(0, cap - n_e) / sum n_e: rows with gate 0 that fill every expert up to its capacity (Megatron-LM
+// --moe-pad-expert-input-to-capacity). They are sent and computed, and add nothing to a result or a gradient. kNoValue
+// as above.
+float filler_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
+
 // The value below which the share q of `values` lies, interpolated between two of them (Hyndman and Fan's type 7, as
 // numpy's default); only finite values count. kNoValue if there is none.
 float percentile(std::vector<float> values, double q);

@@ -26,6 +26,9 @@ TEST(RouterStats, WorkedExample) {
   EXPECT_FLOAT_EQ(dropped_fraction(n, 1.0), (2 + 4) / 16.0f);  // capacity 4
   EXPECT_FLOAT_EQ(dropped_fraction(n, 1.2), (1 + 3) / 16.0f);  // capacity ceil(4.8) = 5
   EXPECT_FLOAT_EQ(dropped_fraction(n, 2.0), 0.0f);
+  EXPECT_FLOAT_EQ(filler_fraction(n, 1.0), (2 + 4) / 16.0f);
+  EXPECT_FLOAT_EQ(filler_fraction(n, 1.2), (3 + 5) / 16.0f);
+  EXPECT_FLOAT_EQ(filler_fraction(n, 2.0), (2 + 6 + 8) / 16.0f);
 }
 
 TEST(RouterStats, Percentiles) {
@@ -56,7 +59,8 @@ TEST(RouterStats, NothingRoutedHasNoValue) {
   const std::vector<std::uint64_t> none64(8, 0);
   for (const float v : {utilisation(none, 3), max_vio(none), coefficient_of_variation(none), entropy_norm(none),
                         padding_fraction(none, 32), dropped_fraction(none, 1.0), dead_fraction(none64),
-                        dropped_fraction(Counts{1, 2}, 0.0), score_entropy(std::vector<float>(4, 0.0f))}) {
+                        dropped_fraction(Counts{1, 2}, 0.0), filler_fraction(none, 1.0),
+                        filler_fraction(Counts{1, 2}, 0.0), score_entropy(std::vector<float>(4, 0.0f))}) {
     EXPECT_TRUE(is_missing(v));
   }
 }
