@@ -10,8 +10,31 @@
 namespace moescope {
 namespace {
 
-constexpr int kDrops = static_cast<int>(PaddingAndCapacityPanel::kAlignments.size());
+constexpr int kDrops = static_cast<int>(PaddingAndCapacityPanel::kAlignments.size()), kFiller = kDrops + 1;
 constexpr double kLeastFactor = 0.5, kMaxFactor = 4, kFactorStep = 0.05;
+
+// Over all copies: those beyond the capacity, or the rows that are missing up to it.
+double shareAt(int figure, const RouterFrame& router, double factor) {
+  return figure == kFiller ? filler_fraction(router.tokens_per_expert, factor)
+                           : dropped_fraction(router.tokens_per_expert, factor);
+}
+
+QString tileName(int figure) {
+  if (figure == kDrops) return PaddingAndCapacityPanel::tr("Drop");
+  if (figure == kFiller) return PaddingAndCapacityPanel::tr("Fill");
+  return PaddingAndCapacityPanel::tr("Pad %1").arg(
+      PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
+}
+
+QString tileTip(int figure) {
+  if (figure == kDrops) return PaddingAndCapacityPanel::tr("Assignments beyond the capacity, over all; mean of layers");
+  if (figure == kFiller)
+    return PaddingAndCapacityPanel::tr(
+        "Rows of gate 0 that would fill every expert up to its capacity, over all copies; mean of layers");
+  return PaddingAndCapacityPanel::tr(
+             "Zero rows when every expert's rows are padded to a multiple of %1, over all rows; mean of layers")
+      .arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
+}
 
 int sliderPlace(double factor) {
   return static_cast<int>(std::lround((factor - kLeastFactor) / kFactorStep));
@@ -26,17 +49,12 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   tiles->setContentsMargins(0, 0, 0, 0);
   tiles->setSpacing(2);
   auto* group = new QButtonGroup(this);
-  for (int i = 0; i <= kDrops; ++i) {
-    const QString name = i < kDrops ? tr("Pad %1").arg(kAlignments[static_cast<std::size_t>(i)]) : tr("Drop");
+  for (int i = 0; i <= kFiller; ++i) {
     auto* tile = new ValueTile(
-        selection, name, [this, i] { return valueText(i); }, row);
+        selection, tileName(i), [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
-    tile->setToolTip(i < kDrops
-                         ? tr("Zero rows when every expert's rows are padded to a multiple of %1, over all rows; "
-                              "mean of layers")
-                               .arg(kAlignments[static_cast<std::size_t>(i)])
-                         : tr("Assignments beyond the capacity, over all; mean of layers"));
-    tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
+    tile->setToolTip(tileTip(i));
+    if (i != kFiller) tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
     group->addButton(tile, i);
     tiles->addWidget(tile);
     tiles_[static_cast<std::size_t>(i)] = tile;
@@ -47,13 +65,14 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   plot_->describe = [this](double x) { return describe(x); };
   plot_->figureOf = [this](QPoint at) -> std::optional<FigureTarget> {
     const double x = plot_->xAt(at);
+    if (shown_ == kFiller) return std::nullopt;
     if (shown_ == kDrops) return figure(shown_, selection_->layer(), x);
     return figure(shown_, static_cast<int>(std::lround(x)), x);
   };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);
   connect(plot_, &CurvePlot::xChosen, this, [this](double x) {
-    shown_ == kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
+    shown_ >= kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
   });
   addBody(plot_);
 
@@ -71,7 +90,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   connect(factor_, &QSlider::valueChanged, this, [this] {
     factor_text_->setText(tr("what-if capacity factor %1").arg(capacityFactor(), 0, 'f', 2));
     plot_->markDirty();
-    tiles_.back()->update();
+    for (const int i : {kDrops, kFiller}) tiles_[static_cast<std::size_t>(i)]->update();
   });
   connect(group, &QButtonGroup::idClicked, this, &PaddingAndCapacityPanel::showFigure);
   setCapacityFactor(1.25);
@@ -79,9 +98,9 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
 }
 
 void PaddingAndCapacityPanel::showFigure(int figure) {
-  shown_ = std::clamp(figure, 0, kDrops);
+  shown_ = std::clamp(figure, 0, kFiller);
   tiles_[static_cast<std::size_t>(shown_)]->setChecked(true);
-  factor_row_->setVisible(shown_ == kDrops);
+  factor_row_->setVisible(shown_ >= kDrops);
   plot_->markDirty();
 }
 
@@ -101,7 +120,7 @@ FigureTarget PaddingAndCapacityPanel::figure(int which, int layer, double factor
 }
 
 double PaddingAndCapacityPanel::figureOf(const RouterFrame& router, int figure) const {
-  return figure == kDrops ? dropped_fraction(router.tokens_per_expert, capacityFactor())
+  return figure >= kDrops ? shareAt(figure, router, capacityFactor())
                           : padding_fraction(router.tokens_per_expert, kAlignments[static_cast<std::size_t>(figure)]);
 }
 
@@ -116,7 +135,7 @@ void PaddingAndCapacityPanel::refill() {
     return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
   }
   plot_->setNotice({});
-  shown_ == kDrops ? drawDrops() : drawPadding();
+  shown_ >= kDrops ? drawAgainstCapacity() : drawPadding();
 }
 
 void PaddingAndCapacityPanel::drawPadding() {
@@ -131,38 +150,35 @@ void PaddingAndCapacityPanel::drawPadding() {
   plot_->setCurves({curve});
 }
 
-void PaddingAndCapacityPanel::drawDrops() {
+void PaddingAndCapacityPanel::drawAgainstCapacity() {
   CurvePlot::Curve worst{.label = tr("worst layer"), .color = 1, .points = {}};
   CurvePlot::Curve mean{.label = tr("mean of layers"), .color = 0, .points = {}};
-  CurvePlot::Curve filler{.label = tr("filler rows if padded, mean"), .color = 2, .points = {}};
   CurvePlot::Curve one{.label = tr("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
   for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
-    double sum = 0, filled = 0, largest = 0;
+    double sum = 0, largest = 0;
     int layers = 0;
     for (const RouterFrame& router : frame_->routers) {
-      const double drop = dropped_fraction(router.tokens_per_expert, factor);
-      if (!std::isfinite(drop)) continue;
-      sum += drop;
-      filled += filler_fraction(router.tokens_per_expert, factor);
+      const double share = shareAt(shown_, router, factor);
+      if (!std::isfinite(share)) continue;
+      sum += share;
       ++layers;
-      largest = std::max(largest, drop);
-      if (router.layer == selection_->layer()) one.points.emplace_back(factor, drop);
+      largest = std::max(largest, share);
+      if (router.layer == selection_->layer()) one.points.emplace_back(factor, share);
     }
     mean.points.emplace_back(factor, layers ? sum / layers : 0);
     worst.points.emplace_back(factor, largest);
-    if (layers && filled / layers <= 1) filler.points.emplace_back(factor, filled / layers);
   }
   plot_->setBars(false);
   plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
-  plot_->setValueCaption(tr("share of copies"));
+  plot_->setValueCaption(shown_ == kFiller ? tr("filler, what-if") : tr("dropped, what-if"));
   plot_->setMark(capacityFactor());
   plot_->setMarkStep(kFactorStep);
-  plot_->setCurves({worst, mean, one, filler});
+  plot_->setCurves({worst, mean, one});
 }
 
 QStringList PaddingAndCapacityPanel::describe(double x) const {
   if (!frame_) return {};
-  if (shown_ != kDrops) {
+  if (shown_ < kDrops) {
     const auto router = std::ranges::find(frame_->routers, static_cast<int>(std::lround(x)), &RouterFrame::layer);
     if (router == frame_->routers.end()) return {};
     QStringList lines{tr("layer %1").arg(router->layer)};

@@ -28,12 +28,12 @@ class PaddingAndCapacityPanel : public Panel {
   QString status() const override;
 
  private:
-  void showFigure(int figure);  // one of kAlignments, or kAlignments.size(): dropped tokens
+  void showFigure(int figure);  // one of kAlignments, or one of capacity: dropped copies, then rows of filler
   void setCapacityFactor(double factor);
   double capacityFactor() const;
   void refill();
   void drawPadding();
-  void drawDrops();
+  void drawAgainstCapacity();
   QStringList describe(double x) const;
   QString valueText(int figure) const;
   double figureOf(const RouterFrame& router, int figure) const;
@@ -43,7 +43,7 @@ class PaddingAndCapacityPanel : public Panel {
   QSlider* factor_;
   QWidget* factor_row_;
   QLabel* factor_text_;
-  std::array<ValueTile*, kAlignments.size() + 1> tiles_{};
+  std::array<ValueTile*, kAlignments.size() + 2> tiles_{};
   int shown_ = static_cast<int>(kAlignments.size());
   std::shared_ptr<const TelemetryFrame> frame_;
 };
