@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/parallel/load_routing.h"
+#include "core/parallel/replication.h"
 #include "core/parallel/routing_patterns.h"
 
 namespace moescope {
@@ -24,11 +25,14 @@ Placement balanced_placement(const Routing& topk, const ModelShape& shape, int e
   return place_balanced(load, ep, {slots, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
 }
 
-RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
-  const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
-  const Placement placement = c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(n_experts, c.ep);
+Placement placement_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
+  return c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(static_cast<int>(shape.n_experts), c.ep);
+}
+
+RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll way) {
+  const int top_k = static_cast<int>(shape.top_k);
   const auto tokens = static_cast<std::int64_t>(topk.size()) / top_k;
-  return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, c.way);
+  return routing_traffic(count_volumes(topk, top_k, placement, kRanksPerNode), tokens, way);
 }
 
 class Costs {
@@ -51,12 +55,14 @@ class Costs {
     StepConfig config = config_;
     config.way = c.way;
     config.payload = c.payload;
-    config.traffic = cost.traffic = traffic_of(routing(c.node_limited), shape, c);
+    const Routing& topk = routing(c.node_limited);
+    const Placement placement = placement_of(topk, shape, c);
+    cost.gradients_sent = gradients_sent(placement);
+    config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.way);
     cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
     cost.band = throughput_band(config, hypothesis_);
-    LiveCase forced = c;
-    forced.balanced = false;
-    config.traffic = traffic_of(forced_routing(), shape, forced);
+    const Placement in_order = place_contiguous(static_cast<int>(shape.n_experts), c.ep);
+    config.traffic = traffic_of(forced_routing(), shape, in_order, c.way);
     cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
     return cost;
   }

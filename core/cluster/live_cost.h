@@ -24,6 +24,7 @@ struct LiveCase {
 struct LiveCost {
   LiveCase the_case;
   RoutingTraffic traffic;
+  int gradients_sent = 0;  // of a balanced placement's replicas, in experts of one layer (core/parallel/replication.h)
   double tokens_per_second = 0;         // per GPU
   Band band;                            // of what the published runs leave undetermined
   double forced_tokens_per_second = 0;  // the same case under forced round-robin, contiguous experts

@@ -679,8 +679,10 @@ void add_rest(std::vector<ConfigField>& t) {
       "parallel.placement", "All-to-all", "Expert placement", "", kNone,
       "Which expert is on which virtual rank, for counting: contiguous (in order); random; balanced (by the rule of "
       "EPLB, DeepSeek's balancer for inference: the heaviest get replicas in one more slot per rank, then experts are "
-      "packed by the step's own load, which a real training would know too late); or by hand, the rank of each expert "
-      "of a layer, LAYER:RANK,RANK,...;LAYER:..., as dragging in the panel Expert placement writes it. No effect on "
+      "packed by the step's own load, which a real training would know too late); balanced:STEPS (the same from the "
+      "load of the STEPS before, planned every so many steps, as a training can do it); or by hand, the rank of each "
+      "expert of a layer, LAYER:RANK,RANK,...;LAYER:..., as dragging in the panel Expert placement writes it. No "
+      "effect on "
       "the training.")));
   constexpr auto v = &RunConfig::telemetry;
   t.push_back(live(field<v, &TelemetryConfig::every>(

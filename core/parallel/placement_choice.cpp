@@ -9,11 +9,14 @@ namespace {
 
 using Kind = PlacementChoice::Kind;
 constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
+constexpr std::string_view kReplanned = "balanced:";
+constexpr int kMostReplanSteps = 10000;
 
 [[noreturn]] void refuse_choice(std::string_view text) {
   throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
-                           "' is not a placement; allowed: contiguous, random, balanced, or by hand the rank of each "
-                           "expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
+                           "' is not a placement; allowed: contiguous, random, balanced, balanced:STEPS with 1 to " +
+                           std::to_string(kMostReplanSteps) +
+                           " steps, or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
 }
 
 // Up to `end` or the end of the text; what was read is cut off.
@@ -29,6 +32,13 @@ char take_char(std::string_view& rest) {
   const char c = rest.front();
   rest.remove_prefix(1);
   return c;
+}
+
+PlacementChoice parse_replanned(std::string_view text) {
+  std::string_view rest = text.substr(kReplanned.size());
+  const int every = take_number(rest, text);
+  if (!rest.empty() || every < 1 || every > kMostReplanSteps) refuse_choice(text);
+  return {Kind::balanced, {}, every};
 }
 
 PlacementChoice parse_by_hand(std::string_view text) {
@@ -53,10 +63,12 @@ PlacementChoice parse_placement_choice(std::string_view text) {
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if (text == kNames[i]) return {static_cast<Kind>(i), {}};
   if (text.empty()) refuse_choice(text);
+  if (text.starts_with(kReplanned)) return parse_replanned(text);
   return parse_by_hand(text);
 }
 
 std::string placement_choice_text(const PlacementChoice& choice) {
+  if (choice.replan_every > 0) return std::string(kReplanned) + std::to_string(choice.replan_every);
   if (choice.kind != Kind::by_hand) return std::string(kNames[static_cast<std::size_t>(choice.kind)]);
   std::string text;
   for (const auto& [layer, ranks] : choice.by_hand) {
@@ -79,10 +91,10 @@ std::string placement_problem(const PlacementChoice& choice, int n_experts, int 
   return {};
 }
 
-Placement place(const PlacementChoice& choice, const PlacementSite& site, std::span<const std::uint64_t> load_E) {
-  const int n_experts = static_cast<int>(load_E.size());
+Placement place(const PlacementChoice& choice, const PlacementSite& site, int n_experts,
+                std::span<const std::uint64_t> load_E) {
   if (choice.kind == Kind::random) return place_random(n_experts, site.ranks, site.layer + 1);
-  if (choice.kind == Kind::balanced) {
+  if (choice.kind == Kind::balanced && !load_E.empty()) {
     const int slots = (n_experts + site.ranks - 1) / site.ranks + 1;
     return place_balanced(load_E, site.ranks, {slots, std::max(1, site.n_groups), site.ranks_per_node});
   }

@@ -1,8 +1,9 @@
 // The value of the setting parallel.placement: which expert is on which rank.
 //
 // Legend: E experts, R ranks. "contiguous"; "random" (the same shuffle for every run; another for every layer);
-// "balanced" (place_balanced() from the step's own load, with one more expert slot a rank for replicas); or by hand, a
-// list of layers with the rank of each expert: "1:0,0,1,1;2:1,1,0,0". Layers that are not named are contiguous.
+// "balanced" (place_balanced() from the step's own load, with one more expert slot a rank for replicas); "balanced:N"
+// (the same from the load of N earlier steps, planned every N steps: replication.h); or by hand, a list of layers with
+// the rank of each expert: "1:0,0,1,1;2:1,1,0,0". Layers that are not named are contiguous.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct PlacementChoice {
   enum class Kind { contiguous, random, balanced, by_hand };
   Kind kind = Kind::contiguous;
   std::map<int, std::vector<std::int32_t>> by_hand;  // [layer]: rank of expert e
+  int replan_every = 0;                              // of "balanced", steps; 0: each step by its own load
   bool operator==(const PlacementChoice&) const = default;
 };
 
@@ -33,7 +35,8 @@ struct PlacementSite {
   int layer = 0, ranks = 1, ranks_per_node = 8;
   int n_groups = 1;  // of the router
 };
-// `load_E`: only used for "balanced".
-Placement place(const PlacementChoice& choice, const PlacementSite& site, std::span<const std::uint64_t> load_E);
+// `load_E`: only used for "balanced"; with replan_every the one that the plan is made of, empty before the first plan.
+Placement place(const PlacementChoice& choice, const PlacementSite& site, int n_experts,
+                std::span<const std::uint64_t> load_E);
 
 }  // namespace moescope

@@ -11,6 +11,7 @@
 #include "core/numerics/kernels.h"
 #include "core/numerics/number_format.h"
 #include "core/parallel/placement_choice.h"
+#include "core/parallel/replication.h"
 #include "core/parallel/volumes.h"
 #include "core/training/expert_weights.h"
 #include "core/training/operand_scan.h"
@@ -21,18 +22,20 @@ namespace {
 
 constexpr std::uint32_t kQuantBlock = 32;
 
-VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router) {
+VolumeFrame volume_of(const RunConfig& config, int layer, const RouterActivations<float>& router,
+                      const LoadPlanner& planner) {
   const ParallelConfig& p = config.parallel;
   const PlacementChoice choice = parse_placement_choice(p.placement);
   if (choice.kind == PlacementChoice::Kind::contiguous)
     return count_volumes(router.sent(), config.router.top_k, config.model.n_experts, p.ranks, p.ranks_per_node);
-  const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
-  const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups}, load);
+  const std::vector<std::uint64_t> own_load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+  const Placement placement = place(choice, {layer, p.ranks, p.ranks_per_node, config.router.n_groups},
+                                    config.model.n_experts, choice.replan_every > 0 ? planner.planned_of : own_load);
   return count_volumes(router.sent(), config.router.top_k, placement, p.ranks_per_node);
 }
 
 RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivations<float>& router,
-                         std::span<const float> expert_bias, const LoadWindow& window) {
+                         std::span<const float> expert_bias, const LoadWindow& window, const LoadPlanner& planner) {
   RouterFrame frame;
   frame.layer = layer;
   frame.tokens_per_expert = router.tokens_per_expert;
@@ -55,7 +58,7 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   frame.z_loss = static_cast<float>(router.z_loss);
   frame.padding_fraction = padding_fraction(frame.tokens_per_expert, kQuantBlock);
   frame.dropped_fraction = dropped_fraction(frame.tokens_per_expert, config.router.capacity_factor);
-  frame.volume = volume_of(config, layer, router);
+  frame.volume = volume_of(config, layer, router, planner);
   return frame;
 }
 
@@ -115,7 +118,8 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
 Trainer::State::State(const RunConfig& config, Weights weights, Ranks* ranks)
     : learner(config, weights, ranks),
       windows(static_cast<std::size_t>(config.model.n_layers - config.model.n_dense_layers),
-              LoadWindow(config.model.n_experts, config.telemetry.window)) {}
+              LoadWindow(config.model.n_experts, config.telemetry.window)),
+      planners(windows.size()) {}
 
 Trainer::Trainer(const RunConfig& config, Ranks* ranks)
     : state_(std::make_unique<State>(config, Weights::initialised, ranks)) {}
@@ -129,6 +133,15 @@ void Trainer::State::require_replayed() const {
   if (!config.router.replay || learner.replayed) return;
   throw std::runtime_error("run " + config.name +
                            " replays run A's routing (router.replay), which is not at hand: train it beside run A");
+}
+
+// After the counting of a step, for those that follow.
+void Trainer::State::plan_placements() {
+  const int every = parse_placement_choice(learner.config.parallel.placement).replan_every;
+  if (every == 0) return;
+  const auto& moe = learner.model().moe();
+  for (std::size_t i = 0; i < planners.size(); ++i)
+    planners[i].count_step(learner.steps_taken - 1, every, moe[i].router.tokens_per_expert);
 }
 
 void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
@@ -175,8 +188,10 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
     if (!with_arrays) continue;
     const WholeRouter router(moe[i].router, model.part(), config.model.n_experts, model.top_k());
     if (writes)
-      frame.routers.push_back(router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i]));
+      frame.routers.push_back(
+          router_frame(config, layer, router.get(), s.learner.expert_bias[i], s.windows[i], s.planners[i]));
   }
+  s.plan_placements();
   const bool any_rounded =
       config.precision.payload != TokenPayload::fp32 || !std::ranges::all_of(model.precision(), &StepPrecision::plain);
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
@@ -240,7 +255,9 @@ void Trainer::apply(const LiveChange& change) {
   RunConfig changed = config();
   field->set(changed, change.value);
   if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
+  const bool placed_anew = changed.parallel.placement != config().parallel.placement;
   state_->learner.config = changed;
+  if (placed_anew) state_->planners.assign(state_->planners.size(), {});
 }
 
 RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains) {

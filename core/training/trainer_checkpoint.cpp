@@ -9,8 +9,10 @@
 //             layers.I.moe.expert_bias                   F32 [E]
 //             window.layers.I                            U32 [steps, E], tokens_per_expert of the last steps, oldest
 //             first
-//             specialisation.layers.I.TABLE              U32, TABLE: domain [D, E], together [E, E], byte [256, E];
-//             what was counted since the last table that was shown; not there where nothing was
+//             placement.layers.I.LOAD                    U64 [E], LOAD: planned_of, since
+//             (core/parallel/replication.h); not there where empty specialisation.layers.I.TABLE              U32,
+//             TABLE: domain [D, E], together [E, E], byte [256, E]; what was counted since the last table that was
+//             shown; not there where nothing was
 // Nothing else is needed: initial weights and batches are pure functions of the config and the step.
 #include <algorithm>
 #include <cassert>
@@ -133,6 +135,23 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
   for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
 }
 
+struct SavedLoad {
+  const char* name;
+  std::vector<std::uint64_t> LoadPlanner::*load;
+};
+constexpr SavedLoad kLoads[] = {{"planned_of", &LoadPlanner::planned_of}, {"since", &LoadPlanner::since}};
+
+std::string load_name(const RunConfig& config, std::size_t moe, const SavedLoad& saved) {
+  return std::string("placement.").append(layer_name(config, moe)).append(".").append(saved.name);
+}
+
+void load_planner(const SafetensorsFile& file, const RunConfig& config, std::size_t moe, LoadPlanner& planner) {
+  for (const SavedLoad& saved : kLoads)
+    if (const std::string name = load_name(config, moe, saved); file.find(name))
+      planner.*saved.load = raw_values<std::uint64_t>(
+          checked_tensor(file, name, DType::u64, {static_cast<std::size_t>(config.model.n_experts)}));
+}
+
 // Rows of a table; 0: as many as the file has.
 std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   if (saved.table == &SpecialisationFrame::domain_DE) return 0;
@@ -186,6 +205,9 @@ void TrainerSnapshot::save(const std::string& path) const {
     }
     writer.add("window." + layer_name(config, i), DType::u32,
                {static_cast<std::size_t>(windows[i].steps()), bias.size()}, std::as_bytes(std::span(counts)));
+    for (const SavedLoad& saved : kLoads)
+      if (const auto& load = planners[i].*saved.load; !load.empty())
+        writer.add(load_name(config, i, saved), DType::u64, {load.size()}, std::as_bytes(std::span(load)));
   }
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   for (std::size_t i = 0; i < specialisation.size(); ++i)
@@ -225,6 +247,7 @@ std::shared_ptr<const TrainerSnapshot> Trainer::State::snapshot(std::vector<Spec
   }
   taken->expert_bias = learner.expert_bias;
   taken->windows = windows;
+  taken->planners = planners;
   taken->specialisation = std::move(counts);
   return taken;
 }
@@ -241,6 +264,7 @@ void Trainer::restore(const TrainerSnapshot& snapshot) {
   }
   s.learner.expert_bias = snapshot.expert_bias;
   s.windows = snapshot.windows;
+  s.planners = snapshot.planners;
   s.specialisation.restore(snapshot.specialisation, s.learner.ranks());
 }
 
@@ -248,6 +272,8 @@ Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config
   Trainer trainer(std::make_unique<State>(config, Weights::zero, nullptr));
   trainer.restore(snapshot);
   trainer.state_->learner.config = config;
+  if (config.parallel.placement != snapshot.config.parallel.placement)
+    trainer.state_->planners.assign(snapshot.planners.size(), {});
   return trainer;
 }
 
@@ -282,6 +308,7 @@ Trainer Trainer::resume(const std::string& path, Ranks* ranks) {
     bias = raw_values<float>(
         checked_tensor(file, layer_name(learner.config, i) + ".moe.expert_bias", DType::f32, {bias.size()}));
     load_window(file, "window." + layer_name(learner.config, i), learner.config.model.n_experts, state->windows[i]);
+    load_planner(file, learner.config, i, state->planners[i]);
   }
   learner.steps_taken = meta_count(file, "steps_taken");
   state->tokens_seen = meta_count(file, "tokens_seen");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/parallel/replication.h"
 #include "core/telemetry/frame/frame.h"
 #include "core/telemetry/frame/router_stats.h"
 
@@ -18,6 +19,7 @@ struct TrainerSnapshot {
   std::vector<float> weights, moment1, moment2;  // Parameters' arenas
   std::vector<std::vector<float>> expert_bias;   // [MoE layer][E]
   std::vector<LoadWindow> windows;               // per MoE layer
+  std::vector<LoadPlanner> planners;             // the same
   // Counts since the last specialisation frame, per MoE layer (specialisation_counter.h); empty: none.
   std::vector<SpecialisationFrame> specialisation;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/model/learner.h"
+#include "core/parallel/replication.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/training/gradient_reference.h"
 #include "core/training/routed_texts.h"
@@ -18,10 +19,12 @@ namespace moescope {
 struct Trainer::State {
   State(const RunConfig& config, Weights weights, Ranks* ranks);
   void require_replayed() const;  // throws std::runtime_error where router.replay has no routing
+  void plan_placements();
   std::shared_ptr<const TrainerSnapshot> snapshot(std::vector<SpecialisationFrame> counts) const;
 
   Learner<float> learner;
-  std::vector<LoadWindow> windows;  // per MoE layer
+  std::vector<LoadWindow> windows;    // per MoE layer
+  std::vector<LoadPlanner> planners;  // the same
   std::int64_t tokens_seen = 0;
   PhaseClock clock;
   std::optional<GradientReference> gradient_reference;  // while telemetry.gradient_every asks for it

@@ -200,6 +200,35 @@ class ParallelTest : public QObject {
     QVERIFY(open.window.session()->config().parallel.placement.ends_with(":0,0,1,1,2,2,3,2"));
   }
 
+  // What the panel derives from the recorded loads is what the trainer counted with.
+  void replicasArePlannedEveryTenSteps() {
+    OpenWindow open;
+    RunConfig config = nano();
+    config.router.bias_update_rate = 0;
+    open.start(config, 1);
+    ExpertPlacementPanel* panel = open.placement();
+    auto* strip = panel->findChild<PlacementStrip*>();
+    QTRY_VERIFY_WITH_TIMEOUT(strip->placement().n_experts() == 8, kWaitMs);
+    QComboBox* planned = nullptr;
+    for (QComboBox* box : panel->findChildren<QComboBox*>())
+      if (box->accessibleName().startsWith(QStringLiteral("Load that"))) planned = box;
+    planned->setCurrentIndex(1);
+    emit planned->activated(1);
+    QCOMPARE(open.window.session()->config().parallel.placement, std::string("balanced:10"));
+    open.train(14);
+    const auto frame = open.window.selection()->frame();
+    const auto& router = frame->routers[static_cast<std::size_t>(open.window.selection()->layer() - 1)];
+    QTRY_VERIFY_WITH_TIMEOUT(strip->placement().replicated(), kWaitMs);
+    const std::vector<std::uint64_t> load(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+    const auto expected = rank_loads(strip->placement(), load);
+    const auto received = received_tokens(router.volume, AllToAll::standard);
+    for (std::size_t r = 0; r < expected.size(); ++r)
+      QVERIFY(std::abs(static_cast<double>(received[r]) - expected[r]) <= 2);
+    QStringList notes;
+    for (const QLabel* label : panel->findChildren<QLabel*>()) notes << label->text();
+    QVERIFY(notes.join(u'\n').contains(QStringLiteral("the plan of step 10 moved the weights of")));
+  }
+
   void theWireIsComparedWithTheCounts() {
     auto history = std::make_shared<History>(spreadInfo());
     for (int step = 0; step < 5; ++step) history->append(std::make_shared<const TelemetryFrame>(spreadFrame(step, 16)));

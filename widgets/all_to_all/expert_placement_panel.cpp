@@ -1,16 +1,21 @@
 #include "widgets/all_to_all/expert_placement_panel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
+#include "core/parallel/replication.h"
 #include "core/telemetry/recording/run_settings.h"
+#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {
 
 using Kind = PlacementChoice::Kind;
 constexpr const char* kCounted = "contiguous";  // of recordings that do not say
+constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
+constexpr double kBf16Bytes = 2;
 
 double overload(const Placement& placement, std::span<const std::uint64_t> load) {
   const std::vector<double> loads = rank_loads(placement, load);
@@ -41,6 +46,15 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     connect(buttons_[i], &QToolButton::clicked, this, [this, i] { choose(static_cast<Kind>(i)); });
     layout->addWidget(buttons_[i]);
   }
+  planned_ = new QComboBox(this);
+  for (const int steps : kReplanSteps)
+    planned_->addItem(steps == 0 ? tr("by this step's load") : tr("by the %1 steps before").arg(steps), steps);
+  planned_->setAccessibleName(tr("Load that balanced goes by"));
+  planned_->setToolTip(
+      tr("Which load the balanced placement knows. A training knows none of the step that it takes: "
+         "it can plan every N steps from the load of the N steps before"));
+  connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
+  addControl(planned_);
   addBody(row, 0);
   note_ = new QLabel(this);
   note_->setWordWrap(true);
@@ -82,6 +96,58 @@ std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
 }
 
+std::int64_t ExpertPlacementPanel::placedSince() const {
+  std::int64_t since = 0;
+  for (const Marker& marker : selection_->history()->markers())
+    if (marker.key == "parallel.placement" && marker.step <= frame_->step) since = std::max(since, marker.step);
+  return since;
+}
+
+std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice& choice, std::int64_t step,
+                                                           int n_experts) const {
+  const std::int64_t every = choice.replan_every, planned_at = step / every * every;
+  const std::int64_t since = tried_out_ ? 0 : placedSince();
+  if (planned_at <= since) return {};
+  const StepRange range{std::max(planned_at - every, since), planned_at - 1};
+  const auto u = selection_->history()->utilisation(selection_->layer(), range, static_cast<int>(range.size()));
+  const auto of = load();
+  const double mean = std::accumulate(of.begin(), of.end(), 0.0) / n_experts;
+  std::vector<std::uint64_t> sum(static_cast<std::size_t>(n_experts));
+  for (std::size_t i = 0; i < u.size(); ++i)
+    if (u[i] > 0) sum[i % sum.size()] += static_cast<std::uint64_t>(std::llround(u[i] * mean));
+  return sum;
+}
+
+Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64_t step,
+                                       std::span<const std::uint64_t> own_load) const {
+  const int n_experts = static_cast<int>(own_load.size());
+  if (choice.replan_every == 0) return place(choice, *site(), n_experts, own_load);
+  return place(choice, *site(), n_experts, plannedOf(choice, step, n_experts));
+}
+
+// What replicas take on the wire, which no figure of the dispatch holds.
+QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
+                                             std::span<const std::uint64_t> own_load) const {
+  const Placement now = placed(choice, frame_->step, own_load);
+  if (choice.kind != Kind::balanced || !now.replicated()) return {};
+  const History& history = *selection_->history();
+  const double hidden = number_at(history, "model.moe_inter", frame_->step).value_or(0);
+  const double expert = 3.0 * history.info().dim * hidden * kBf16Bytes;
+  const auto bytes = [expert](int experts) {
+    return expert > 0 ? tr(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
+  };
+  const int gradients = gradients_sent(now);
+  QString text =
+      tr("Replicas send home the gradients of %1 experts in each step%2").arg(gradients).arg(bytes(gradients));
+  if (choice.replan_every == 0) return text + QLatin1Char('.');
+  const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
+  const int sent = experts_sent(placed(choice, planned_at - 1, own_load), now);
+  return text + tr("; the plan of step %1 moved the weights of %2 to other ranks%3.")
+                    .arg(planned_at)
+                    .arg(sent)
+                    .arg(bytes(sent));
+}
+
 std::optional<PlacementSite> ExpertPlacementPanel::site() const {
   const History* history = selection_->history();
   if (!history || !frame_) return std::nullopt;
@@ -111,12 +177,16 @@ void ExpertPlacementPanel::refill() {
   PlacementChoice now = choice();
   if (!placement_problem(now, static_cast<int>(of.size()), where->ranks).empty()) now = {};
   strip_->setNotice({});
+  const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
+  tried_out_ = placement_choice_text(now) != counted;
+  if (now.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(now.replan_every), 0));
   const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
   for (std::size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     const bool mine = kind == now.kind;
-    const PlacementChoice tried = mine ? now : PlacementChoice{kind, {}};
-    const double each = overload(place(tried, *where, of), of);
+    const PlacementChoice tried =
+        mine ? now : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
+    const double each = overload(placed(tried, frame_->step, of), of);
     buttons_[i]->setChecked(mine);
     buttons_[i]->setText(kind == Kind::by_hand && !mine
                              ? names[static_cast<int>(i)]
@@ -125,15 +195,14 @@ void ExpertPlacementPanel::refill() {
     font.setBold(mine);
     buttons_[i]->setFont(font);
   }
-  const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
-  tried_out_ = placement_choice_text(now) != counted;
   QString text = tr("Numbers: copies on the fullest rank over the mean, from this step's load (1 is even).");
   if (tried_out_)
     text +=
         QLatin1Char(' ') + (live_ ? tr("<b>Counted so from the next step.</b>")
                                   : tr("<b>Tried on the load only</b>: matrix and bytes stay as they were counted."));
+  if (const QString cost = costOfReplicas(now, of); !cost.isEmpty()) text += QLatin1Char(' ') + cost;
   note_->setText(text);
-  strip_->setPlacement(place(now, *where, of), of, where->ranks_per_node);
+  strip_->setPlacement(placed(now, frame_->step, of), of, where->ranks_per_node);
 }
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
@@ -145,7 +214,8 @@ void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
           seen.replica_rank[static_cast<std::size_t>(seen.first_replica[static_cast<std::size_t>(e)])]);
     emit placementRequested(QString::fromStdString(placement_choice_text(by_hand)));
   } else if (kind != Kind::by_hand) {
-    emit placementRequested(QString::fromStdString(placement_choice_text({kind, {}})));
+    const int every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
+    emit placementRequested(QString::fromStdString(placement_choice_text({kind, {}, every})));
   }
   strip_->markDirty();
 }
@@ -194,9 +264,13 @@ QString ExpertPlacementPanel::explain() const {
       "placement, and choose it. Drag an expert to another rank, or choose one and press Shift with an arrow key; "
       "Ctrl+Z undoes it. In a training the volumes are counted with the new placement from the next step on: matrix, "
       "bytes by link, ranks per token. In a recording only the load can be tried, because it does not hold which "
-      "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference (replicate "
-      "the heaviest, pack by load), from the load of the step itself, which a real training knows only afterwards, and "
-      "without the cost of adding up the replicas' gradients. No placement changes the training.</p>");
+      "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference: the "
+      "heaviest experts get replicas in one more slot per rank, and all are packed by load. <i>By this step's load</i> "
+      "is the best that could be had, since a training knows that load only afterwards. <i>By the N steps before</i> "
+      "is replication while training: a plan every N steps from what was counted until then, before the first one "
+      "experts are in order. The line below the buttons says what it costs: replicas' gradients have to be added up "
+      "in every step, and a plan sends the weights of every expert that comes to a rank anew, 3 D F values each. "
+      "These bytes are in no figure of the dispatch. No placement changes the training.</p>");
 }
 
 }  // namespace moescope

@@ -1,6 +1,7 @@
 // Which expert is on which rank, the load of the fullest rank that results, and the effect of another placement.
 #pragma once
 
+#include <QComboBox>
 #include <QLabel>
 #include <QToolButton>
 #include <array>
@@ -40,9 +41,15 @@ class ExpertPlacementPanel : public Panel {
   std::optional<PlacementSite> site() const;
   std::vector<std::uint64_t> load() const;
   PlacementChoice choice() const;
+  // [E] load of the steps that the plan for `step` is made of; empty: there is no plan yet.
+  std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;
+  std::int64_t placedSince() const;  // step of the newest change of the placement as it was counted
+  Placement placed(const PlacementChoice& choice, std::int64_t step, std::span<const std::uint64_t> own_load) const;
+  QString costOfReplicas(const PlacementChoice& choice, std::span<const std::uint64_t> own_load) const;
 
   PlacementStrip* strip_;
   QLabel* note_;
+  QComboBox* planned_;  // which load "balanced" knows
   std::array<QToolButton*, kKinds> buttons_{};
   std::shared_ptr<const TelemetryFrame> frame_;
   QString asked_;

@@ -17,6 +17,13 @@ StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
 }
 
+// That a GPU sends in a step, over all MoE layers, so that replicas' gradients are added up in BF16.
+double replicaBytes(const LiveCost& cost) {
+  const ModelShape shape = askedConfig().shape;
+  const double expert = 3.0 * static_cast<double>(shape.row_dim() * shape.moe_inter) * 2;
+  return cost.gradients_sent * expert * static_cast<double>(shape.n_moe_layers()) / cost.the_case.ep;
+}
+
 }  // namespace
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
@@ -127,12 +134,16 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
     for (int v = 0; v < kVariants; ++v) {
       const LiveCost& cost = first[v];
       const double change = cost.tokens_per_second / first->forced_tokens_per_second - 1;
-      const QString tip =
+      QString tip =
           tr("modelled %1 tokens/s/GPU, band %2-%3\nexperts of the fullest rank: %4 x the mean\n"
              "%5 copies a token, %6 over the network")
               .arg(QString::number(cost.tokens_per_second, 'f', 0), QString::number(cost.band.low, 'f', 0),
                    QString::number(cost.band.high, 'f', 0), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
                    formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
+      if (cost.gradients_sent > 0)
+        tip += tr("\nnot in it: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
+                   .arg(cost.gradients_sent)
+                   .arg(formatBytes(replicaBytes(cost)));
       put(row, v + 2,
           QStringLiteral("%1 (%2%3 %)")
               .arg(QString::number(cost.tokens_per_second, 'f', 0), change >= 0 ? QStringLiteral("+") : QString())
@@ -183,7 +194,9 @@ QString ThisImbalancePanel::explain() const {
             "runs. What multiplied the run's matrices (AMX, AVX-512 BF16 or OpenBLAS) is named as its recording names "
             "it; the cost is that of B200s all the same.</p><p><i>forced balance</i>: round-robin, as in the published "
             "runs. <i>node-limited</i>: a token stays within 4 of 8 groups of experts. <i>balanced placement</i>: the "
-            "heaviest experts get replicas and experts are packed by load, one more slot per rank. <i>MXFP8 "
+            "heaviest experts get replicas and experts are packed by this load, one more slot per rank; adding up the "
+            "replicas' gradients is not in the figure, its bytes are in the cell's tooltip, and what a plan from "
+            "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
             "payload</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
             "same EP degree with a BF16 payload, so a smaller payload can be above it. Bold: the best of a row. Point "
             "at a cell for band and traffic.</p>")

@@ -156,6 +156,9 @@ TEST(LiveCost, ImbalanceCostsAndTheBalancerHelps) {
   EXPECT_GT(uneven[0].traffic.expert_rows_max_over_mean, 1.3);
   EXPECT_LT(uneven[0].tokens_per_second, even[0].tokens_per_second);
   EXPECT_LT(uneven[1].traffic.expert_rows_max_over_mean, 1.1);
+  EXPECT_EQ(uneven[0].gradients_sent, 0);
+  EXPECT_GT(uneven[1].gradients_sent, 0);
+  EXPECT_LE(uneven[1].gradients_sent, 32) << "one more slot a rank";
   EXPECT_GT(uneven[1].tokens_per_second, uneven[0].tokens_per_second);
   EXPECT_GT(uneven[2].tokens_per_second, uneven[1].tokens_per_second);
   for (const LiveCost& cost : uneven) {

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "core/parallel/placement.h"
+#include "core/parallel/placement_choice.h"
+#include "core/parallel/replication.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
 
@@ -104,6 +106,39 @@ TEST(Placement, VolumesFollowThePlacement) {
   EXPECT_EQ(a.copies_RR, b.copies_RR);
   EXPECT_EQ(a.distinct_RR, b.distinct_RR);
   EXPECT_EQ(a.nodes_RN, b.nodes_RN);
+}
+
+TEST(Replication, PlansFromTheLoadOfTheStepsBefore) {
+  LoadPlanner planner;
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    EXPECT_EQ(planner.planned_of.empty(), step < 3) << step;
+    planner.count_step(step, 3, std::vector<std::uint32_t>{step, 10});
+  }
+  EXPECT_EQ(planner.planned_of, (std::vector<std::uint64_t>{0 + 1 + 2, 30}));
+  EXPECT_EQ(planner.since, (std::vector<std::uint64_t>{3 + 4, 20}));
+}
+
+// Experts 0 and 1 on rank 0, 2 and 3 on rank 1; then expert 0 has a replica on every rank, and 1 and 2 change places.
+TEST(Replication, WhatIsSent) {
+  const Placement before = place_contiguous(4, 2);
+  const Placement after{2, {0, 3, 4, 5, 6}, {0, 1, 1, 1, 0, 1}};
+  EXPECT_EQ(experts_sent(before, before), 0);
+  EXPECT_EQ(experts_sent(before, after), 3);  // 0 and 1 to rank 1, 2 to rank 0
+  EXPECT_EQ(gradients_sent(before), 0);
+  EXPECT_EQ(gradients_sent(after), 1);  // two replicas on rank 1 are one
+}
+
+TEST(Replication, ChoiceHasItsSteps) {
+  const PlacementChoice choice = parse_placement_choice("balanced:50");
+  EXPECT_EQ(choice.kind, PlacementChoice::Kind::balanced);
+  EXPECT_EQ(choice.replan_every, 50);
+  EXPECT_EQ(placement_choice_text(choice), "balanced:50");
+  EXPECT_EQ(parse_placement_choice("balanced").replan_every, 0);
+  for (const char* wrong : {"balanced:", "balanced:0", "balanced:-1", "balanced:10001", "balanced:5x", "balanced:5:6"})
+    EXPECT_THROW(parse_placement_choice(wrong), std::runtime_error) << wrong;
+  const std::vector<std::uint64_t> load{90, 10, 10, 10};
+  EXPECT_TRUE(place(choice, {1, 2, 8, 1}, 4, load).replicated());
+  EXPECT_EQ(place(choice, {1, 2, 8, 1}, 4, {}).replica_rank, place_contiguous(4, 2).replica_rank);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -15,6 +16,8 @@
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
 #include "core/numerics/number_format.h"
+#include "core/parallel/placement_choice.h"
+#include "core/parallel/volumes.h"
 #include "core/training/routing_flips.h"
 #include "core/training/run_cost.h"
 #include "core/training/trainer.h"
@@ -275,6 +278,47 @@ TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
   // All of a capacity that nobody reaches.
   dropping.apply(change("router.capacity_factor", 16.0));
   EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
+}
+
+// Copies on each rank are those of the placement that the load of the two steps before the plan gives; a checkpoint
+// between two plans holds what was counted, and another placement begins anew.
+TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {
+  config_.parallel.ranks = 4;
+  config_.parallel.placement = "balanced:2";
+  const PlacementChoice choice = parse_placement_choice(config_.parallel.placement);
+  Trainer trainer(config_);
+  std::vector<RouterFrame> seen;  // of the first MoE layer
+  const auto received_as_planned = [&](std::size_t at, std::vector<std::uint64_t> load) {
+    const Placement placement = place(choice, {1, 4, config_.parallel.ranks_per_node, 1}, 8, load);
+    const auto& counts = seen[at].tokens_per_expert;
+    const std::vector<double> expected =
+        rank_loads(placement, std::vector<std::uint64_t>(counts.begin(), counts.end()));
+    const auto received = received_tokens(seen[at].volume, AllToAll::standard);
+    for (std::size_t r = 0; r < expected.size(); ++r)
+      EXPECT_NEAR(static_cast<double>(received[r]), expected[r], 2) << "step " << at << ", rank " << r;
+    return placement;
+  };
+  const auto load_of = [&](std::size_t first) {
+    std::vector<std::uint64_t> sum(8);
+    for (std::size_t step = first; step < first + 2; ++step)
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += seen[step].tokens_per_expert[e];
+    return sum;
+  };
+  for (int i = 0; i < 5; ++i) seen.push_back(step(trainer).routers[0]);
+  for (std::size_t i : {0u, 1u}) EXPECT_FALSE(received_as_planned(i, {}).replicated());
+  for (std::size_t i : {2u, 3u}) EXPECT_TRUE(received_as_planned(i, load_of(0)).replicated());
+  received_as_planned(4, load_of(2));
+  const std::string path = testing::TempDir() + "moescope_replicas.safetensors";
+  trainer.save(path);
+  Trainer resumed = Trainer::resume(path), kept = Trainer::resume(*trainer.snapshot(), trainer.config());
+  const auto copies = step(trainer).routers[0].volume.copies_RR;
+  EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, copies);
+  EXPECT_EQ(step(kept).routers[0].volume.copies_RR, copies);
+  EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, step(trainer).routers[0].volume.copies_RR);
+  resumed.apply(change("parallel.placement", std::string("balanced:4")));
+  seen.push_back(step(resumed).routers[0]);
+  EXPECT_FALSE(received_as_planned(5, {}).replicated());
+  std::filesystem::remove(path);
 }
 
 TEST_F(TrainerTest, TablesRouteTheFirstLayersAndTheirGatesLearn) {
