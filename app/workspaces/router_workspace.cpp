@@ -6,6 +6,7 @@
 
 #include "app/workspaces/missing.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/bias_and_fair_share_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
@@ -38,6 +39,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   load_over_time_ = addDock(new LoadOverTimePanel(selection_), "dock_router_load_over_time");
   layers_ = addDock(new BalanceOfAllLayersPanel(selection_), "dock_router_layers");
   bias_ = addDock(new ExpertBiasOverTimePanel(selection_), "dock_router_bias");
+  fair_ = addDock(new BiasAndFairSharePanel(selection_), "dock_router_fair_share");
   gate_ = addDock(new GateMassAgainstLoadPanel(selection_), "dock_router_gate");
   scores_ = addDock(new ScoresAndMarginsPanel(selection_), "dock_router_scores");
   confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
@@ -49,6 +51,14 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   setEssential({load_, load_over_time_, bias_, layers_});
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
+  foldWithout(fair_, [](const History& run) {
+    const auto frame =
+        run.specialisation_layer_at(run.info().moe_layers.empty() ? 0 : run.info().moe_layers[0], run.steps().last);
+    const bool any = frame && std::ranges::any_of(frame->specialisation, [](const SpecialisationFrame& special) {
+                       return !special.bias_for_share_EQ.empty();
+                     });
+    return any ? QString() : QString("bias and fair share");
+  });
   foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
   foldWithout(scores_, unlessAnyRouter(hasAny<&RouterFrame::score_chosen>, "score histograms"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
@@ -80,10 +90,12 @@ void RouterWorkspace::arrange() {
   splitDockWidget(load_over_time_, layers_, Qt::Horizontal);
   splitDockWidget(bias_, gate_, Qt::Horizontal);
   splitDockWidget(gate_, confidence_, Qt::Horizontal);
+  tabifyDockWidget(bias_, fair_);
   tabifyDockWidget(gate_, scores_);
   tabifyDockWidget(confidence_, capacity_);
   tabifyDockWidget(scores_, findings_);  // where the names of the tabs fit on a small screen
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
+  bias_->raise();
   gate_->raise();
   confidence_->raise();
 }

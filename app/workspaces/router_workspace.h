@@ -24,7 +24,7 @@ class RouterWorkspace : public Workspace {
  private:
   void showCardOfChosen();
 
-  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *gate_, *scores_, *confidence_, *capacity_;
+  QDockWidget *load_, *load_over_time_, *layers_, *bias_, *fair_, *gate_, *scores_, *confidence_, *capacity_;
   QDockWidget *card_, *findings_;
   ExpertPanel* card_panel_;
   QDockWidget* timeline_;

@@ -62,6 +62,16 @@ RouterFrame router_frame(const RunConfig& config, int layer, const RouterActivat
   return frame;
 }
 
+// Collective: the shares are of all tokens.
+void add_biases_for_shares(const Learner<float>& learner, std::vector<SpecialisationFrame>& layers) {
+  const Transformer<float>& model = learner.model();
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const WholeRouter router(model.moe()[i].router, model.part(), learner.config.model.n_experts, model.top_k());
+    layers[i].bias_for_share_EQ =
+        biases_for_shares(learner.config.router, learner.config.model.n_experts, router.get());
+  }
+}
+
 QuantFrame quant_frame(const OperandPlace& place, const OperandFormat& format, const QuantSums& sums) {
   QuantFrame frame{place, format_name(format)};
   frame.e8m0_blocks = sums.e8m0_blocks;
@@ -200,6 +210,7 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();  // any may be wanted
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);
+    add_biases_for_shares(s.learner, frame.specialisation);
     if (writes) add_expert_weights(s.learner, frame.specialisation);
   }
   if (writes) frame.texts = s.texts.collect(s.learner, batch, frame.step);

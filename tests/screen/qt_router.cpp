@@ -4,10 +4,13 @@
 #include <QSlider>
 #include <QTest>
 
+#include "core/telemetry/frame/specialisation.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
+#include "widgets/router/bias_and_fair_share_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
@@ -50,6 +53,7 @@ std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   auto curves = std::make_unique<ExpertBiasOverTimePanel>(selection);
   choose(curves.get(), "View", "curves");
   panels.push_back(std::move(curves));
+  panels.push_back(std::make_unique<BiasAndFairSharePanel>(selection));
   panels.push_back(std::make_unique<GateMassAgainstLoadPanel>(selection));
   panels.push_back(std::make_unique<ScoresAndMarginsPanel>(selection));
   panels.push_back(std::make_unique<RouterConfidenceAndLossesPanel>(selection));
@@ -68,12 +72,7 @@ class RouterPanelsTest : public QObject {
  private slots:
   void initTestCase() { useTestLook(); }
 
-  void init() {
-    run_ = std::make_unique<SyntheticRun>(SyntheticShape{});
-    run_->append(kSteps);
-    selection_ = std::make_unique<Selection>();
-    selection_->setHistories({run_->history()});
-  }
+  void init() { open({}); }
 
   // Two experts are pinned for a while, at 1 and at 0.5; the cursor stands before that. On a scale that ended below 0.5
   // both would have its last colour.
@@ -103,6 +102,7 @@ class RouterPanelsTest : public QObject {
   }
 
   void everyPanelExplainsItselfAndDraws() {
+    open({.specialise_every = 20});
     for (const auto& panel : allPanels(selection_.get())) {
       show(panel.get());
       QVERIFY(panel->explain().contains(QStringLiteral("Source:")));
@@ -118,6 +118,7 @@ class RouterPanelsTest : public QObject {
   }
 
   void panelsSayWhatIsMissingAndSurviveEveryInput() {
+    open({.specialise_every = 20});
     Selection none;
     SyntheticRun empty({}), scalars({.scalars_only = true});
     scalars.append(20);
@@ -199,6 +200,23 @@ class RouterPanelsTest : public QObject {
       QVERIFY(std::abs(cells[7].toFloat() - dropped_fraction(counts, factor)) < 1e-6f);
       QVERIFY(std::abs(cells[8].toFloat() - filler_fraction(counts, factor)) < 1e-6f);
     }
+  }
+
+  // The synthetic quantiles are 0.02 apart, so that the fair share is cut at the eighth of them.
+  void theBiasOfTheFairShareIsThatOfTheQuantile() {
+    open({.specialise_every = 20});
+    BiasAndFairSharePanel panel(selection_.get());
+    selection_->setExpert(3);
+    show(&panel);
+    const QStringList row = lines(panel.csv())[1 + 3 * kBiasShares + kFairShare].split(QLatin1Char(','));
+    QCOMPARE(row[2], QStringLiteral("3"));
+    const RunInfo& info = run_->history()->info();
+    QVERIFY(std::abs(row[3].toDouble() - static_cast<double>(info.top_k) / info.n_experts) < 1e-6);
+    QVERIFY(std::abs(row[4].toDouble() - 0.03) < 1e-6);
+    const auto* plot = panel.findChild<CurvePlot*>();
+    QCOMPARE(plot->describe(0.03).join(u' '),
+             QStringLiteral("expert 3, r below 0.03: %1 of the tokens, 1.00 times the fair share")
+                 .arg(formatPercent(static_cast<double>(info.top_k) / info.n_experts)));
   }
 
   void meanAndExtremeDifferWhereStepsShareAPixel() {
@@ -312,6 +330,13 @@ class RouterPanelsTest : public QObject {
   }
 
  private:
+  void open(SyntheticShape shape) {
+    run_ = std::make_unique<SyntheticRun>(shape);
+    run_->append(kSteps);
+    selection_ = std::make_unique<Selection>();
+    selection_->setHistories({run_->history()});
+  }
+
   std::unique_ptr<SyntheticRun> run_;
   std::unique_ptr<Selection> selection_;
 };

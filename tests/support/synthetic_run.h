@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/telemetry/frame/router_stats.h"
+#include "core/telemetry/frame/specialisation.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {
@@ -165,6 +166,8 @@ class SyntheticRun {
     const auto team = [&](std::size_t e) { return (e * 7 + static_cast<std::size_t>(layer)) % experts / 4; };
     for (std::size_t i = 0; i < experts; ++i) {
       special.domain_DE[team(i) % kDomains * experts + i] = 40;
+      for (int q = 0; q < kBiasShares; ++q)
+        special.bias_for_share_EQ.push_back(0.02f * static_cast<float>(q) - 0.16f + 0.01f * static_cast<float>(i % 5));
       for (std::size_t j = i; j < experts; ++j) {
         const auto together = static_cast<std::uint32_t>(i == j               ? 500
                                                          : team(i) == team(j) ? 120 + 40 * uniform()

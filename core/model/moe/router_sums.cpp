@@ -1,9 +1,12 @@
 #include "core/model/moe/router_sums.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/numerics/parallel.h"
 #include "core/telemetry/frame/router_stats.h"
+#include "core/telemetry/frame/specialisation.h"
 
 namespace moescope {
 namespace {
@@ -55,6 +58,30 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
 }
 
 }  // namespace
+
+std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
+                                     const RouterActivations<float>& router) {
+  const std::size_t experts = static_cast<std::size_t>(n_experts);
+  const std::size_t tokens = router.ids.size() / static_cast<std::size_t>(config.top_k);
+  const std::span cutoffs(router.cutoff, tokens);
+  if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
+  const float* judged = config.balance_rule == BalanceRule::quantile_microbatch ? router.logits : router.scores;
+  const auto shares = bias_shares(config.top_k, n_experts);
+  std::vector<float> biases(experts * kBiasShares);
+  parallel_for(n_experts, [&](int e) {
+    const auto expert = static_cast<std::size_t>(e);
+    std::vector<float> lacking(tokens);
+    for (std::size_t t = 0; t < tokens; ++t) lacking[t] = cutoffs[t] - judged[t * experts + expert];
+    std::ranges::sort(lacking);
+    for (std::size_t q = 0; q < kBiasShares; ++q) {
+      const double place = shares[q] * static_cast<double>(tokens - 1);
+      const auto below = std::min(static_cast<std::size_t>(place), tokens - 2);
+      biases[expert * kBiasShares + q] =
+          static_cast<float>(std::lerp(lacking[below], lacking[below + 1], place - static_cast<double>(below)));
+    }
+  });
+  return biases;
+}
 
 RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
   const std::size_t experts = static_cast<std::size_t>(n_experts), top_k = static_cast<std::size_t>(config.top_k);

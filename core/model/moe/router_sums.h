@@ -20,6 +20,10 @@ struct RouterSums {
   std::vector<std::uint32_t> margin_tokens;                 // tokens by margin; those without one are in no bin
 };
 
+// SpecialisationFrame::bias_for_share_EQ of these tokens: what quantile balancing cuts (quantile_balance.h). gate_noise
+// is left out. Empty where no score chose, or nothing else could be chosen.
+std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts, const RouterActivations<float>& router);
+
 RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router);
 
 }  // namespace moescope

@@ -59,6 +59,32 @@ std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame&
 
 }  // namespace
 
+std::array<double, kBiasShares> bias_shares(int top_k, int n_experts) {
+  const double fair = static_cast<double>(top_k) / n_experts, twice = std::min(2 * fair, 1.0);
+  const int half = 2 * kFairShare;
+  std::array<double, kBiasShares> shares{};
+  for (int i = 0; i < kBiasShares; ++i) {
+    double& share = shares[static_cast<std::size_t>(i)];
+    if (i <= kFairShare)
+      share = fair * i / kFairShare;
+    else if (i <= half)
+      share = fair + (twice - fair) * (i - kFairShare) / kFairShare;
+    else
+      share = twice + (1 - twice) * (i - half) / (kBiasShares - 1 - half);
+  }
+  return shares;
+}
+
+double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias) {
+  const auto shares = bias_shares(top_k, n_experts);
+  const auto above = std::ranges::lower_bound(bias_for_share_Q, static_cast<float>(bias));
+  if (above == bias_for_share_Q.begin()) return 0;
+  if (above == bias_for_share_Q.end()) return 1;
+  const auto i = static_cast<std::size_t>(above - bias_for_share_Q.begin());
+  const double low = static_cast<double>(above[-1]), high = static_cast<double>(*above);
+  return shares[i - 1] + (shares[i] - shares[i - 1]) * (bias - low) / (high - low);
+}
+
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more) {
   sum.layer = more.layer;
   sum.experts = more.experts;

@@ -4,6 +4,7 @@
 // and j, N_i tokens that chose i. Where nothing was counted a figure is kNoValue.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +13,14 @@
 #include "core/telemetry/frame/frame.h"
 
 namespace moescope {
+
+// Shares at which SpecialisationFrame::bias_for_share_EQ is known, rising from 0 to 1: half of them up to twice the
+// fair share K / E, which is bias_shares()[kFairShare].
+inline constexpr int kBiasShares = 33, kFairShare = 8;
+std::array<double, kBiasShares> bias_shares(int top_k, int n_experts);
+// The share of the tokens whose r is below `bias`, by straight lines between those known: below the expert's own bias
+// those that chose it, at it those that would have chosen it next.
+double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias);
 
 // Adds `more` to `sum`, which is empty or of the same layer and shape: longer counting is less noisy.
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more);

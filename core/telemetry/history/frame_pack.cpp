@@ -322,6 +322,7 @@ PackedFrame pack_specialisation(const TelemetryFrame& frame) {
     packer.put_counts(special.byte_256E);
     packer.put_floats(special.weight_norm_E);
     packer.put_floats(special.weight_sqnr_E);
+    packer.put_floats(special.bias_for_share_EQ);
   }
   return packer.packed();
 }
@@ -344,6 +345,7 @@ void get_specialisation(Unpacker& unpacker, SpecialisationFrame& special) {
   unpacker.get_counts(special.byte_256E);
   unpacker.get_floats(special.weight_norm_E);
   unpacker.get_floats(special.weight_sqnr_E);
+  unpacker.get_floats(special.bias_for_share_EQ);
 }
 
 }  // namespace
@@ -373,7 +375,7 @@ bool unpack_specialisation_of(const PackedFrame& packed, int layer, Specialisati
     unpacker.get<std::uint32_t>();
     unpacker.skip_counts();
     unpacker.skip_counts();
-    for (int i = 0; i < 2; ++i) unpacker.take(unpacker.get<std::uint32_t>() * sizeof(float));
+    for (int arrays = 0; arrays < 3; ++arrays) unpacker.take(unpacker.get<std::uint32_t>() * sizeof(float));
   }
   return false;
 }

@@ -6,6 +6,7 @@
 
 #include "core/io/text_escape.h"
 #include "core/telemetry/frame/describe.h"
+#include "core/telemetry/frame/specialisation.h"
 #include "core/telemetry/logs/import.h"
 
 namespace moescope {
@@ -193,6 +194,8 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
     special.weight_norm_E = to_floats(*list, "weight_norm", experts);
   if (const JsonValue* list = member(json, {"weight_sqnr"}))
     special.weight_sqnr_E = to_floats(*list, "weight_sqnr", experts);
+  if (const JsonValue* list = member(json, {"bias_for_share"}))
+    special.bias_for_share_EQ = to_floats(*list, "bias_for_share", experts * kBiasShares);
   return special;
 }
 

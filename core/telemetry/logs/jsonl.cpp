@@ -120,6 +120,7 @@ Json to_json(const SpecialisationFrame& special) {
   }
   put_array(json, "weight_norm", special.weight_norm_E);
   put_array(json, "weight_sqnr", special.weight_sqnr_E);
+  put_array(json, "bias_for_share", special.bias_for_share_EQ);
   return json;
 }
 

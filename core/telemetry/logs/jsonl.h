@@ -7,9 +7,9 @@
 // "flip_rate", "overlap", "margin_tokens": [...], "margin_flipped":
 // [...]}], "gradients": [{"layer" (null: the whole model's), "tensors", "snr_db", "cosine"}], "specialisation":
 // [{"layer", "domain": [[...]], "together": [[...]], "byte": {"<byte>": [...]},
-// "weight_norm": [...], "weight_sqnr": [...]}], "texts": [{"kind", "text" (with
-// escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...], "margin"}]}],
-// "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes,
+// "weight_norm": [...], "weight_sqnr": [...], "bias_for_share": [...] (33 values an expert)}], "texts": [{"kind",
+// "text" (with escapes as in text_escape.h), "loss", "layers": [{"layer", "experts": [[...]], "scores": [...],
+// "margin"}]}], "wire": {"ranks", "over_nodes", "sent_bytes", "all_to_all_ms"} where experts are spread over processes,
 // "rounding_flips": as flips}. Absent values are null, NaN and infinities the strings "NaN", "Infinity" and
 // "-Infinity"; absent arrays are left out. Matrices are arrays of rows. Before its first step a run has a line of its
 // own, without "step": {"run", "name", "source", "layers", "moe_layers", "experts", "top_k", "tokens_per_step",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/telemetry/frame/describe.h"
+#include "core/telemetry/frame/specialisation.h"
 #include "core/telemetry/recording/limits.h"
 #include "core/telemetry/recording/schema.h"
 
@@ -157,7 +158,7 @@ void add_flip(Statement& row, std::int64_t version, const FlipFrame& flip, Telem
   (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
 }
 
-void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
+void read_specialisation(Statement& row, const RunInfo& info, std::int64_t version, SpecialisationFrame& special) {
   special.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
   const auto experts = static_cast<std::size_t>(info.n_experts);
   const auto domains = row.get_blob();
@@ -173,6 +174,9 @@ void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFram
     const auto blob = row.get_blob();
     if (!blob.empty()) *values = array_of<float>(blob, experts, "weight_norm or weight_sqnr");
   }
+  if (version < 10) return;
+  const auto biases = row.get_blob();
+  if (!biases.empty()) special.bias_for_share_EQ = array_of<float>(biases, experts * kBiasShares, "bias_for_share");
 }
 
 void read_text(Statement& row, TokenFrame& text) {
@@ -304,8 +308,9 @@ void FrameReader::read_later_rows(std::int64_t id, TelemetryFrame& frame) {
   flips_->of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, version_, get<FlipFrame>(row), frame); });
   gradients_->of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
   if (version_ < 4) return;
-  specialisation_->of_frame(
-      id, [&](Statement& row, std::int64_t) { read_specialisation(row, info_, frame.specialisation.emplace_back()); });
+  specialisation_->of_frame(id, [&](Statement& row, std::int64_t) {
+    read_specialisation(row, info_, version_, frame.specialisation.emplace_back());
+  });
   texts_->of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
   text_layers_->of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
   wires_->of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame.wire); });

@@ -326,6 +326,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Specia
   bind_array(insert_specialisation, special.byte_256E);
   bind_array(insert_specialisation, special.weight_norm_E);
   bind_array(insert_specialisation, special.weight_sqnr_E);
+  bind_array(insert_specialisation, special.bias_for_share_EQ);
   insert_specialisation.run();
 }
 

@@ -131,7 +131,9 @@ CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, sin
   together        BLOB,          -- uint32 [E, E] tokens that chose both; on the diagonal those of the expert; or empty
   byte_experts    BLOB,          -- uint32 [256, E] slots by the token's byte and expert; or empty
   weight_norm     BLOB,          -- float32 [E] length of the expert's weights; empty: not known
-  weight_sqnr     BLOB           -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
+  weight_sqnr     BLOB,          -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
+  bias_for_share  BLOB           -- float32 [E, 33] quantiles over the step's tokens of cutoff - score; at which
+                                 -- shares: core/telemetry/frame/specialisation.h; or empty; since version 10
 );
 
 CREATE TABLE text (              -- a text and how it was routed; a token is a byte; since version 4

@@ -6,7 +6,7 @@
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
 // computed a run, version 6 key and value of a live change, which before had only the sentence in `text`, version 7
 // the validation loss, version 8 loads as uint16 where all fit and histograms of 48 bins,
-// version 9 the overlap of expert sets. This program reads all nine.
+// version 9 the overlap of expert sets, version 10 the biases for shares of the tokens. This program reads all ten.
 //
 // Which columns the rows of figures have is said in core/telemetry/frame/describe.h; the schema as SQLite has it, with
 // a note beside each column: sqlite3 FILE .schema
@@ -38,9 +38,9 @@ constexpr int newest_format(int newest, const Tables&... tables) {
 }
 
 inline constexpr int kApplicationId = 0x4d6f4553;  // "MoES"
-// 8 by what is no figure; a figure of a later format raises it.
+// 10 by what is no figure; a figure of a later format raises it.
 inline constexpr int kFormatVersion =
-    newest_format(8, kFrameFigures, kRouterFigures, kQuantFigures, kFlipFigures, kGradientFigures);
+    newest_format(10, kFrameFigures, kRouterFigures, kQuantFigures, kFlipFigures, kGradientFigures);
 inline constexpr int kOldestFormatVersion = 1;
 
 // flip.reference

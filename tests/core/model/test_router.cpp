@@ -10,6 +10,7 @@
 #include "core/model/moe/router.h"
 #include "core/model/moe/router_sums.h"
 #include "core/model/moe/token_drop.h"
+#include "core/telemetry/frame/specialisation.h"
 
 namespace moescope {
 namespace {
@@ -239,6 +240,47 @@ TEST(RouterSums, ScoresWithoutAnUpperEndHaveBinsAboveOne) {
   EXPECT_EQ(sum_router(c, 4, a).margin_tokens[39], 1u);
   c.balance_rule = BalanceRule::quantile_microbatch;  // margins are of the router's outputs
   EXPECT_EQ(sum_router(c, 4, a).margin_tokens[42], 1u);
+}
+
+// 400 tokens, top 2 of 5, scores at random: an expert's share at its own bias is its load, and the bias of its fair
+// share is what quantile balancing gives it, to the width of a bin of its histogram and the mean over the experts.
+TEST(RouterSums, BiasesForSharesAreTheQuantilesThatBalance) {
+  constexpr std::size_t tokens = 400, experts = 5, top_k = 2;
+  RouterConfig c;
+  c.top_k = top_k;
+  std::mt19937 rng(7);
+  std::vector<float> scores(tokens * experts), cutoff(tokens), bias{0.1f, -0.05f, 0, 0.02f, -0.07f};
+  std::vector<int> load(experts);
+  RouterActivations<float> a;
+  a.ids.resize(tokens * top_k);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    std::vector<float> choice(experts);
+    for (std::size_t e = 0; e < experts; ++e) {
+      scores[t * experts + e] = std::uniform_real_distribution<float>(0, e == 1 ? 1.0f : 0.8f)(rng);
+      choice[e] = scores[t * experts + e] + bias[e];
+    }
+    choose_experts<float>(c, choice, a.ids.data() + t * top_k, nullptr, &cutoff[t]);
+    for (std::size_t j = 0; j < top_k; ++j) ++load[static_cast<std::size_t>(a.ids[t * top_k + j])];
+  }
+  a.scores = scores.data(), a.cutoff = cutoff.data();
+  const std::vector<float> biases = biases_for_shares(c, experts, a);
+  ASSERT_EQ(biases.size(), experts * kBiasShares);
+  std::vector<float> balanced = bias;
+  const auto bins = quantile_bins<float>(bias, kQuantileBins);
+  std::vector<std::uint32_t> counts(experts * kQuantileBins);
+  count_distances(bins, scores.data(), cutoff.data(), tokens, experts, counts.data());
+  bias_from_counts<float>(bins, counts.data(), top_k, balanced);
+  float mean = 0;
+  for (std::size_t e = 0; e < experts; ++e) mean += biases[e * kBiasShares + kFairShare] / experts;
+  for (std::size_t e = 0; e < experts; ++e) {
+    const std::span of(biases.data() + e * kBiasShares, kBiasShares);
+    EXPECT_TRUE(std::ranges::is_sorted(of));
+    const double below = static_cast<double>(bias[e]) - 1e-6;  // at it are those that would have chosen it next
+    EXPECT_NEAR(share_at_bias(of, top_k, experts, below), load[e] / 400.0, 0.05) << e;
+    EXPECT_NEAR(of[kFairShare] - mean, balanced[e], 2 * bins.width) << e;
+  }
+  cutoff[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(biases_for_shares(c, experts, a).empty()) << "a token to which nobody gave a choice";
 }
 
 TEST(RouterForward, CutoffIsTheBestRejectedChoice) {

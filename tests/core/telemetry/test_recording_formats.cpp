@@ -14,7 +14,7 @@ namespace moescope {
 namespace {
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(RecordingFormats, FormatNineHasTheseColumns) {
+TEST(RecordingFormats, FormatTenHasTheseColumns) {
   const std::string path = temporary_file("columns_of_nine.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
@@ -24,7 +24,7 @@ TEST(RecordingFormats, FormatNineHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 9);
+  ASSERT_EQ(kFormatVersion, 10);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
             "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, nan_mask INTEGER, data_ms REAL, "
@@ -48,6 +48,9 @@ TEST(RecordingFormats, FormatNineHasTheseColumns) {
   EXPECT_EQ(columns("gradient"),
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, tensors TEXT, snr_db REAL, cosine REAL, nan_mask "
             "INTEGER");
+  EXPECT_EQ(columns("specialisation"),
+            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, domain_experts BLOB, together BLOB, byte_experts "
+            "BLOB, weight_norm BLOB, weight_sqnr BLOB, bias_for_share BLOB");
   EXPECT_EQ(columns("marker"), "id INTEGER, run INTEGER, step INTEGER, kind TEXT, text TEXT, key TEXT, value TEXT");
 }
 
@@ -74,6 +77,20 @@ TEST(RecordingFormats, LoadsAreOfTheNarrowestTypeThatFits) {
   const auto history = RecordingReader(path).load(0);
   for (std::size_t step = 0; step < loads.size(); ++step)
     EXPECT_EQ(history->frame_at(static_cast<std::int64_t>(step))->routers[0].tokens_per_expert, loads[step]);
+}
+
+TEST(RecordingFormats, FilesOfTheNinthFormatHaveNoBiasesForShares) {
+  const std::string path = temporary_file("ninth_format.moescope");
+  write_run(path, 4, true);
+  const auto newest = [&] { return RecordingReader(path).load(0)->specialisation_frame_at(3)->specialisation[0]; };
+  EXPECT_FALSE(newest().bias_for_share_EQ.empty());
+  Connection(path, SQLITE_OPEN_READWRITE)
+      .execute(
+          "CREATE TABLE old AS SELECT id, run, step, layer, domain_experts, together, byte_experts, weight_norm, "
+          "weight_sqnr FROM specialisation; DROP TABLE specialisation; ALTER TABLE old RENAME TO specialisation; "
+          "PRAGMA user_version = 9");
+  EXPECT_TRUE(newest().bias_for_share_EQ.empty());
+  EXPECT_FALSE(newest().weight_norm_E.empty());
 }
 
 TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {

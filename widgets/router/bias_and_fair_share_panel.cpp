@@ -1,0 +1,153 @@
+#include "widgets/router/bias_and_fair_share_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/telemetry/frame/specialisation.h"
+#include "core/telemetry/recording/run_settings.h"
+#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/metric_text.h"
+
+namespace moescope {
+namespace {
+
+QString biasText(double bias) {
+  return withMinus(QString::number(bias, 'g', 3));
+}
+
+}  // namespace
+
+BiasAndFairSharePanel::BiasAndFairSharePanel(Selection* selection, QWidget* parent)
+    : Panel(selection, tr("Bias and fair share"), Provenance::measured_here, parent) {
+  addControl(new LayerCombo(selection, this));
+  plot_ = new CurvePlot(this);
+  plot_->setAccessibleName(tr("Share of the tokens by the expert's bias"));
+  plot_->refill = [this] { refill(); };
+  plot_->describe = [this](double x) { return describe(x); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  addBody(plot_);
+}
+
+std::span<const float> BiasAndFairSharePanel::Shown::of(int e) const {
+  return std::span(bias_for_share_EQ).subspan(static_cast<std::size_t>(e) * kBiasShares, kBiasShares);
+}
+
+double BiasAndFairSharePanel::Shown::fair_bias(int e) const {
+  return static_cast<double>(of(e)[kFairShare]);
+}
+
+std::optional<BiasAndFairSharePanel::Shown> BiasAndFairSharePanel::find() const {
+  const History& history = *selection_->history();
+  const int layer = selection_->layer();
+  const auto frame = history.specialisation_layer_at(layer, selection_->step());
+  if (!frame) return std::nullopt;
+  const auto special = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
+  if (special == frame->specialisation.end() || special->bias_for_share_EQ.empty()) return std::nullopt;
+  const RunInfo& info = history.info();
+  Shown shown;
+  shown.step = frame->step;
+  shown.layer = layer;
+  shown.top_k = static_cast<int>(number_at(history, "router.top_k", frame->step).value_or(info.top_k));
+  shown.n_experts = info.n_experts;
+  shown.bias_for_share_EQ = special->bias_for_share_EQ;
+  shown.bias_E = history.expert_bias(layer, {history.steps().first, frame->step}, 1);
+  if (shown.bias_E.size() != static_cast<std::size_t>(info.n_experts) || std::isnan(shown.bias_E[0])) shown.bias_E = {};
+  shown.expert = std::clamp(selection_->expert(), 0, info.n_experts - 1);
+  if (selection_->expert() < 0 && !shown.bias_E.empty()) {  // the one farthest above its fair share
+    double least = std::numeric_limits<double>::infinity();
+    for (int e = 0; e < shown.n_experts; ++e)
+      if (const double lacking = shown.fair_bias(e) - static_cast<double>(shown.bias_E[static_cast<std::size_t>(e)]);
+          lacking < least)
+        least = lacking, shown.expert = e;
+  }
+  return shown;
+}
+
+void BiasAndFairSharePanel::refill() {
+  shown_.reset();
+  const History* history = selection_->history();
+  if (!history) return plot_->setNotice(noRunNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  shown_ = find();
+  if (!shown_) return plot_->setNotice(notInLogNotice(history->info(), tr("the distribution of cutoff minus score")));
+  plot_->setNotice({});
+  const auto biases = shown_->of(shown_->expert);
+  const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
+  CurvePlot::Curve curve{.label = tr("expert %1").arg(shown_->expert), .color = 0, .points = {}};
+  for (std::size_t q = 0; q < kBiasShares; ++q) curve.points.emplace_back(static_cast<double>(biases[q]), shares[q]);
+  double low = curve.points.front().x(), high = curve.points.back().x();
+  const double fair = shown_->fair_bias(shown_->expert);
+  std::vector<CurvePlot::Curve> curves;
+  if (!shown_->bias_E.empty()) {
+    const double now = static_cast<double>(shown_->bias_E[static_cast<std::size_t>(shown_->expert)]);
+    low = std::min(low, now), high = std::max(high, now);
+    curves.push_back({tr("its bias %1").arg(biasText(now)), 1, {{now, 0}, {now, 1}}});
+  }
+  curves.push_back({tr("bias of the fair share %1").arg(biasText(fair)), 2, {{fair, 0}, {fair, shares[kFairShare]}}});
+  curves.push_back({tr("fair share K/E"), 3, {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
+  curves.push_back(std::move(curve));
+  plot_->setXAxis(tr("r%1: bias at which the expert stands at a token's cutoff").arg(biasUnit(*history, shown_->step)),
+                  low, high);
+  plot_->setValueCaption(tr("tokens with r below"));
+  plot_->setCurves(std::move(curves));
+}
+
+QStringList BiasAndFairSharePanel::describe(double bias) const {
+  if (!shown_) return {};
+  const double share = share_at_bias(shown_->of(shown_->expert), shown_->top_k, shown_->n_experts, bias);
+  return {tr("expert %1, r below %2:").arg(shown_->expert).arg(biasText(bias)),
+          tr("%1 of the tokens, %2 times the fair share")
+              .arg(formatPercent(share), formatValue(share * shown_->n_experts / shown_->top_k, 3))};
+}
+
+QString BiasAndFairSharePanel::status() const {
+  return shown_ ? timeStatus(shown_->step, true) + tr(", layer %1, expert %2").arg(shown_->layer).arg(shown_->expert)
+                : QString();
+}
+
+QString BiasAndFairSharePanel::csv() const {
+  QString text = QStringLiteral("step,layer,expert,share of tokens,bias\n");
+  const auto shown = selection_->history() && !selection_->history()->steps().empty() ? find() : std::nullopt;
+  for (int e = 0; shown && e < shown->n_experts; ++e) {
+    const auto shares = bias_shares(shown->top_k, shown->n_experts);
+    for (std::size_t q = 0; q < kBiasShares; ++q)
+      text += QStringLiteral("%1,%2,%3,%4,%5\n")
+                  .arg(shown->step)
+                  .arg(shown->layer)
+                  .arg(e)
+                  .arg(shares[q], 0, 'g', 7)
+                  .arg(static_cast<double>(shown->of(e)[q]), 0, 'g', 7);
+  }
+  return text;
+}
+
+QString BiasAndFairSharePanel::explain() const {
+  return tr("<p><b>What a bias does.</b> A token's cutoff is its (K+1)-th best biased score, and <code>r_te = cutoff_t "
+            "- "
+            "s_te</code> is the bias at which expert e would stand at it. The curve is the distribution of r over the "
+            "tokens "
+            "of one step, for the chosen expert (without a choice, for the one farthest above its fair share). Left of "
+            "the "
+            "expert's own bias are the tokens that chose it, right of it those that others got; where it steps up at "
+            "its "
+            "bias, the expert was the first one rejected.</p><p><b>The two rules in one picture.</b> <i>Quantile "
+            "balancing</i> cuts the curve at the fair share K / E: that r is the new bias, less the mean over the "
+            "experts, "
+            "which changes no choice (router.balance_rule = quantile_batch by a histogram of the batch, "
+            "quantile_microbatch "
+            "exactly for each sequence, with a memory). The <i>sign rule</i> moves the bias by a fixed step towards "
+            "it, so a "
+            "distance of 0.1 takes 100 steps at a rate of 0.001.</p><p><b>Reading it.</b> Steep at the cut: a small "
+            "bias "
+            "moves many tokens, and a large bias rate overshoots. Flat: the router is sure of its choices, and only a "
+            "large "
+            "bias would balance. With expert groups a token can also miss the expert because its group was not kept, "
+            "which "
+            "the curve does not see; gate noise is left out.</p>"
+            "<p>Written every telemetry.specialisation_every steps.</p>") +
+         metricCards({"bias_for_share"});
+}
+
+}  // namespace moescope

@@ -1,0 +1,41 @@
+// How far an expert is from being chosen, over the tokens of a step, and the bias that would give it its fair share:
+// the distribution that quantile balancing cuts.
+#pragma once
+
+#include <optional>
+
+#include "widgets/panel/panel.h"
+#include "widgets/plots/curve_plot.h"
+
+namespace moescope {
+
+class BiasAndFairSharePanel : public Panel {
+  Q_OBJECT
+
+ public:
+  explicit BiasAndFairSharePanel(Selection* selection, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+
+ protected:
+  QString status() const override;
+
+ private:
+  // Of one layer at the newest step that has it, and the expert that is shown.
+  struct Shown {
+    std::int64_t step = 0;
+    int layer = 0, top_k = 0, n_experts = 0, expert = 0;
+    std::vector<float> bias_for_share_EQ;
+    std::vector<float> bias_E;  // after the step's update; may be empty
+    std::span<const float> of(int e) const;
+    double fair_bias(int e) const;
+  };
+  std::optional<Shown> find() const;
+  void refill();
+  QStringList describe(double bias) const;
+
+  CurvePlot* plot_;
+  std::optional<Shown> shown_;
+};
+
+}  // namespace moescope
