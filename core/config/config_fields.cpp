@@ -479,6 +479,16 @@ void add_muon(std::vector<ConfigField>& t) {
       "of its matrix is lost in BF16."));
 }
 
+void add_qk_clip(std::vector<ConfigField>& t) {
+  t.push_back(live(field<&RunConfig::optimizer, &OptimizerConfig::qk_clip>(
+      "optimizer.qk_clip", "Optimizer", "QK-clip", "", {0, 10000},
+      "Heads whose largest attention score (query times key over the root of the head's width, in any query of the "
+      "batch) is above this are scaled down after the step: queries and keys without rotation by the root of the "
+      "excess, rotated queries by all of it. Kimi K2 trains with muon and 100; scores that grow without limit end in "
+      "NaN. Models as small as these stay below 10 to 20 for long; Largest attention score in the Loss panel says "
+      "where they are. 0: off.")));
+}
+
 constexpr const char* kOwnRecipe = "own";
 
 // All of [precision] but the payload at once.
@@ -768,6 +778,7 @@ std::vector<ConfigField> make_table() {
   add_router_actions(table);
   add_optimizer(table);
   add_muon(table);
+  add_qk_clip(table);
   add_precision(table);
   add_bf16_layers(table);
   add_rest(table);

@@ -104,6 +104,7 @@ struct OptimizerConfig {
   bool muon_nesterov = true;
   MuonScale muon_scale = MuonScale::match_rms_adamw;
   bool muon_bf16 = false;  // rounds between the products of a step
+  double qk_clip = 0;      // largest score of attention that heads are scaled down to (core/model/qk_clip.h); 0: off
 };
 
 // NVFP4's 4over6 and the scale of the tensor's largest value: by which error, with a bound of 256, which leaves room

@@ -8,6 +8,7 @@
 #include "core/model/adamw.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/outlier_channel.h"
+#include "core/model/qk_clip.h"
 
 namespace moescope {
 namespace {
@@ -128,6 +129,10 @@ StepResult Learner<T>::update(const Losses& losses, PhaseClock& clock) {
   if (!config.router.frozen) update_biases();
   pin_biases();
   update_weights(result.lr, scale);
+  const std::vector<T> largest = largest_scores_of_heads(*model_);
+  result.max_logit = static_cast<double>(*std::ranges::max_element(largest));
+  if (config.optimizer.qk_clip > 0)
+    clip_queries_and_keys<T>(config.model, largest, static_cast<T>(config.optimizer.qk_clip), parameters.weight_view);
   ++steps_taken;
   clock.enter(Phase::other);
   return result;

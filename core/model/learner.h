@@ -1,7 +1,7 @@
 // Model, gradients and optimizer state of one run, and one training step without telemetry.
 //
 // Order of a step: forward, backward, gradient norm, expert_bias, AdamW or Muon (TorchTitan's: the bias moves before
-// weights).
+// weights), QK-clip.
 // Pinned biases are set before the forward pass and after the update.
 #pragma once
 
@@ -22,6 +22,7 @@ struct StepResult {
   Losses losses;
   double grad_norm = 0;  // before clipping
   double lr = 0;
+  double max_logit = 0;  // largest score of attention in the forward pass
 };
 
 enum class Weights { initialised, zero };  // zero: the caller fills them in

@@ -46,7 +46,7 @@ void Transformer<T>::plan_memory() {
     memory_.plan(block.middle, n * d);
     memory_.plan(block.h, n * d);
     memory_.plan(block.h_inv, n);
-    block.attention.plan(memory_, m, n);
+    block.attention.plan(memory_, m, size(part_.sequences), size(part_.length));
   }
   for (auto& dense : dense_) dense.plan(memory_, n, m.dense_inter);
   for (auto& moe : moe_) moe.plan_memory(memory_, config_, part_);

@@ -59,6 +59,9 @@ class Transformer {
   // Of the last forward pass.
   const T* logits() const { return logits_; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
+  const T* largest_scores(int layer) const {  // of attention, [B, H] of the sequences here
+    return blocks_[static_cast<std::size_t>(layer)].attention.largest;
+  }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
   const std::vector<StepPrecision>& precision() const { return precision_; }  // per layer, then the head's

@@ -36,8 +36,9 @@ HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
 
 // The values that fill no whole lanes are added last, one by one.
 template <class T>
-HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out) {
+HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* largest) {
   const T most = largest_scaled(in, n, scale);
+  if (largest) *largest = most;
   const Lanes<T> minus_most = splat(-most);
   const std::size_t whole = n / kLanes<T> * kLanes<T>;
   Lanes<T> total = zero<T>();
@@ -94,8 +95,8 @@ void round_row(const float* in, std::size_t n, float* out) {
   void sigmoid_##T(const T* in, std::size_t n, T* out) {                                      \
     sigmoid_lanes(in, n, out);                                                                \
   }                                                                                           \
-  T softmax_##T(const T* in, std::size_t n, T scale, T* out) {                                \
-    return softmax_lanes(in, n, scale, out);                                                  \
+  T softmax_##T(const T* in, std::size_t n, T scale, T* out, T* largest) {                    \
+    return softmax_lanes(in, n, scale, out, largest);                                         \
   }                                                                                           \
   void softmax_backward_##T(T* s_to_p, T* dp_to_ds, std::size_t n, T scale, T lse, T delta) { \
     softmax_backward_lanes(s_to_p, dp_to_ds, n, scale, lse, delta);                           \
@@ -127,8 +128,8 @@ namespace moescope {
   void sigmoid_row(const T* in, std::size_t n, T* out) {                                      \
     HWY_DYNAMIC_DISPATCH(sigmoid_##T)(in, n, out);                                            \
   }                                                                                           \
-  T softmax_row(const T* in, std::size_t n, T scale, T* out) {                                \
-    return HWY_DYNAMIC_DISPATCH(softmax_##T)(in, n, scale, out);                              \
+  T softmax_row(const T* in, std::size_t n, T scale, T* out, T* largest) {                    \
+    return HWY_DYNAMIC_DISPATCH(softmax_##T)(in, n, scale, out, largest);                     \
   }                                                                                           \
   void softmax_backward_row(T* s_to_p, T* dp_to_ds, std::size_t n, T scale, T lse, T delta) { \
     HWY_DYNAMIC_DISPATCH(softmax_backward_##T)(s_to_p, dp_to_ds, n, scale, lse, delta);       \

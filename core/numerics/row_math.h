@@ -20,9 +20,10 @@ void add_scaled(double weight, const double* x, std::size_t n, double* y);
 void sigmoid_row(const float* in, std::size_t n, float* out);
 void sigmoid_row(const double* in, std::size_t n, double* out);
 
-// out_i = exp(scale in_i) / sum, in place if out == in. Returns log sum exp(scale in_i). n >= 1.
-float softmax_row(const float* in, std::size_t n, float scale, float* out);
-double softmax_row(const double* in, std::size_t n, double scale, double* out);
+// out_i = exp(scale in_i) / sum, in place if out == in. Returns log sum exp(scale in_i). n >= 1. `largest`, if asked
+// for, becomes the largest scale in_i.
+float softmax_row(const float* in, std::size_t n, float scale, float* out, float* largest = nullptr);
+double softmax_row(const double* in, std::size_t n, double scale, double* out, double* largest = nullptr);
 
 // Back through a softmax that was not kept, in place: turns scores s into p = exp(scale s - lse), and the gradients dp
 // of p into those of s, scale p (dp - delta), where delta = sum p dp. n is a multiple of 16.

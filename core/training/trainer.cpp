@@ -186,6 +186,7 @@ TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
   frame.z_loss = static_cast<float>(result.losses.z);
   frame.grad_norm = static_cast<float>(result.grad_norm);
   frame.lr = static_cast<float>(result.lr);
+  frame.max_logit = static_cast<float>(result.max_logit);
 
   const Transformer<float>& model = s.learner.model();
   const auto& moe = model.moe();

@@ -98,7 +98,7 @@ class QtExplain : public QObject {
         ++tiles;
       }
     }
-    QCOMPARE(tiles, 4 + 5);
+    QCOMPARE(tiles, 4 + 6);
     button(&capacity, "Pad 8")->click();
     auto* plot = capacity.findChild<CurvePlot*>();
     plot->grab();

@@ -175,7 +175,9 @@ class QtReplay : public QObject {
 
   void aRecordingOfBeforeSaysThatItsKernelsAreNotRecorded() {
     const QString path = recorded("before");
-    alter(path, "ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
+    alter(path,
+          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP "
+          "COLUMN kernels; PRAGMA user_version = 4");
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);

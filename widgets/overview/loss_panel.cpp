@@ -22,7 +22,8 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::margin,
                                Metric::mutual_information,
                                Metric::val_loss,
-                               Metric::gradient_snr_db};
+                               Metric::gradient_snr_db,
+                               Metric::max_logit};
 
 // The slider is even in the length of the average's memory, 1 / (1 - factor): 0, then up to 0.999.
 constexpr int kSliderSteps = 60;

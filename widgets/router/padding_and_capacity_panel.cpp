@@ -54,7 +54,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
         selection, tileName(i), [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
     tile->setToolTip(tileTip(i));
-    if (i != kFiller) tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
+    tile->figure = [this, i] { return figure(i, kWholeRun, capacityFactor()); };
     group->addButton(tile, i);
     tiles->addWidget(tile);
     tiles_[static_cast<std::size_t>(i)] = tile;
@@ -65,8 +65,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   plot_->describe = [this](double x) { return describe(x); };
   plot_->figureOf = [this](QPoint at) -> std::optional<FigureTarget> {
     const double x = plot_->xAt(at);
-    if (shown_ == kFiller) return std::nullopt;
-    if (shown_ == kDrops) return figure(shown_, selection_->layer(), x);
+    if (shown_ >= kDrops) return figure(shown_, selection_->layer(), x);
     return figure(shown_, static_cast<int>(std::lround(x)), x);
   };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -113,10 +112,11 @@ double PaddingAndCapacityPanel::capacityFactor() const {
 }
 
 FigureTarget PaddingAndCapacityPanel::figure(int which, int layer, double factor) const {
-  return {.key = which == kDrops ? Metric::dropped_fraction : Metric::padding_fraction,
-          .layer = layer,
-          .step = selection_->step(),
-          .parameter = which == kDrops ? factor : kAlignments[static_cast<std::size_t>(which)]};
+  const FigureKey key = which == kFiller  ? FigureKey("filler_fraction")
+                        : which == kDrops ? FigureKey(Metric::dropped_fraction)
+                                          : FigureKey(Metric::padding_fraction);
+  const double parameter = which >= kDrops ? factor : kAlignments[static_cast<std::size_t>(which)];
+  return {.key = key, .layer = layer, .step = selection_->step(), .parameter = parameter};
 }
 
 double PaddingAndCapacityPanel::figureOf(const RouterFrame& router, int figure) const {
@@ -253,7 +253,7 @@ QString PaddingAndCapacityPanel::explain() const {
             "is sent and computed like any row, and adds nothing to a result or a gradient, so that a padded run "
             "learns what the same run without padding does. That is why it is a reading here and not a setting. "
             "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
-         metricCards({"padding_fraction", "dropped_fraction"});
+         metricCards({"padding_fraction", "dropped_fraction", "filler_fraction"});
 }
 
 QVariantMap PaddingAndCapacityPanel::saveState() const {

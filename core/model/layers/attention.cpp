@@ -71,13 +71,15 @@ const Number* take_scores(T* scores, int rows, int visible, int stride, bool rou
 }
 
 // Rows are queries first .. first + rows of the sequence; the first + r + 1 keys up to a query's own count, those after
-// them get 0.
+// them get 0. `largest` grows to the largest score.
 template <class T>
-void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse) {
+void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse, T& largest) {
   for (int r = 0; r < rows; ++r) {
     T* s = scores + size(r) * size(stride);
     const int count = first + r + 1;
-    lse[r] = softmax_row(s, size(count), scale, s);
+    T most = 0;
+    lse[r] = softmax_row(s, size(count), scale, s, &most);
+    largest = std::max(largest, most);
     std::fill(s + count, s + width, T{0});
   }
 }
@@ -98,8 +100,8 @@ void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int
 }  // namespace
 
 template <class T>
-void AttentionActivations<T>::plan(Arena<T>& arena, const ModelConfig& c, std::size_t tokens) {
-  const std::size_t heads = size(c.n_heads), low_rank = size(c.q_lora_rank);
+void AttentionActivations<T>::plan(Arena<T>& arena, const ModelConfig& c, std::size_t sequences, std::size_t length) {
+  const std::size_t tokens = sequences * length, heads = size(c.n_heads), low_rank = size(c.q_lora_rank);
   arena.plan(h, tokens * size(c.dim));
   arena.plan(h_inv, tokens);
   arena.plan(qa, tokens * low_rank);
@@ -111,6 +113,7 @@ void AttentionActivations<T>::plan(Arena<T>& arena, const ModelConfig& c, std::s
   arena.plan(latent_inv, tokens);
   arena.plan(kv, tokens * heads * size(c.qk_nope_head_dim + c.v_head_dim));
   arena.plan(lse, tokens * heads);
+  arena.plan(largest, sequences * heads);
   arena.plan(o, tokens * heads * size(c.v_head_dim));
 }
 
@@ -274,13 +277,15 @@ void Attention<T>::head_forward(int sequence, int head, bool rounds, AttentionAc
   take_rows(a.kv + first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim), length_, dv, kv_stride,
             rounds, values);
   const T scale = T{1} / std::sqrt(static_cast<T>(dq));
+  T& largest = a.largest[size(sequence) * size(c_.n_heads) + size(head)];
+  largest = -std::numeric_limits<T>::infinity();
   for (int first = 0; first < length_; first += kQueryBlock) {
     const int rows = std::min(kQueryBlock, length_ - first), visible = first + rows;
     T* o = a.o + (first_token + size(first)) * size(o_stride) + size(head * dv);
     T* lse = a.lse + (size(sequence) * size(c_.n_heads) + size(head)) * size(length_) + size(first);
     take_rows(a.q + (first_token + size(first)) * size(q_stride) + size(head * dq), rows, dq, q_stride, rounds, q);
     gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, dq, keys, dq, T{0}, scores, stride);
-    softmax_block(scores, stride, first, rows, padded(visible), scale, lse);
+    softmax_block(scores, stride, first, rows, padded(visible), scale, lse, largest);
     const Number* p = take_scores(scores, rows, visible, stride, rounds, rounded);
     gemm(Trans::no, Trans::no, rows, dv, visible, T{1}, p, stride, values, dv, T{0}, o, o_stride);
   }

@@ -30,9 +30,10 @@ struct AttentionActivations {
   T *latent, *latent_inv;      // [T, R] normed, [T]
   T* kv;                       // [T, H, dn + dv]
   T* lse;                      // [B, H, S] log-sum-exp of each query's scores
+  T* largest;                  // [B, H] largest score before the softmax, 1 / sqrt(dq) included
   T* o;                        // [T, H, dv]
 
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t sequences, std::size_t length);
 };
 
 // Gradients that one layer's backward pass needs at a time; shared by all layers.

@@ -97,6 +97,14 @@ std::optional<float QuantFrame::*> quant_member(FigureKey key) {
   return std::nullopt;
 }
 
+// Nothing is recorded of filler, so that it is always of some capacity: without one in question the run's own, or 1.
+FigureTarget with_capacity(const History& history, FigureTarget target) {
+  if (target.key != "filler_fraction" || std::isfinite(target.parameter)) return target;
+  const double own = number_at(history, "router.capacity_factor", target.step).value_or(0);
+  target.parameter = own > 0 ? own : 1;
+  return target;
+}
+
 }  // namespace
 
 Provenance provenance_in(const RunInfo& run, Provenance kind) {
@@ -104,13 +112,15 @@ Provenance provenance_in(const RunInfo& run, Provenance kind) {
   return imported && kind == Provenance::measured_here ? Provenance::measured_elsewhere : kind;
 }
 
-Explanation explain_figure(const History& history, const FigureTarget& target) {
+Explanation explain_figure(const History& history, const FigureTarget& asked) {
+  const FigureTarget target = with_capacity(history, asked);
   Explanation out;
   out.info = &target.key.info();
   out.kind = provenance_in(history.info(), out.info->provenance);
   Context at{history, target, 0, nullptr, nullptr, 0};
-  const bool what_if_figure = (target.key == "padding_fraction" || target.key == "dropped_fraction") &&
-                              std::isfinite(target.parameter) && target.parameter > 0;
+  const bool what_if_figure =
+      (target.key == "padding_fraction" || target.key == "dropped_fraction" || target.key == "filler_fraction") &&
+      std::isfinite(target.parameter) && target.parameter > 0;
   if ((target.key == "gradient_snr_db" || target.key == "gradient_cosine") && target.other >= 0) {
     explain_gradient(out, at);
   } else if (what_if_figure) {

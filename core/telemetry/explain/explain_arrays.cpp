@@ -102,10 +102,12 @@ std::optional<Parts> dispatch(Context& at) {
 std::optional<Parts> what_if(Context& at) {
   const bool padding = at.target.key == "padding_fraction";
   const double parameter = at.target.parameter;
+  const bool filler = at.target.key == "filler_fraction";
   const auto value = [&](const RouterFrame& router) {
-    return static_cast<double>(padding
-                                   ? padding_fraction(router.tokens_per_expert, static_cast<std::uint32_t>(parameter))
-                                   : dropped_fraction(router.tokens_per_expert, parameter));
+    const auto& counts = router.tokens_per_expert;
+    return static_cast<double>(padding  ? padding_fraction(counts, static_cast<std::uint32_t>(parameter))
+                               : filler ? filler_fraction(counts, parameter)
+                                        : dropped_fraction(counts, parameter));
   };
   if (!at.frame) return std::nullopt;
   at.step = at.frame->step;
@@ -127,8 +129,8 @@ std::optional<Parts> what_if(Context& at) {
   if (!padding) {
     const double room = std::ceil(parameter * slots / static_cast<double>(counts.size()));
     return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
-                 "slots beyond the room of " + num(room) + " an expert, ceil(c T K / E) with c = " + num(parameter) +
-                     ", of all"};
+                 std::string(filler ? "rows missing up to" : "slots beyond") + " the room of " + num(room) +
+                     " an expert, ceil(c T K / E) with c = " + num(parameter) + ", of all slots"};
   }
   double rows = 0;
   for (const std::uint32_t n : counts) rows += std::ceil(n / parameter) * parameter;
@@ -197,6 +199,10 @@ std::optional<Parts> specialisation(Context& at) {
       at.value = both / alone;
       return Parts{num(both) + " / " + num(alone), "tokens that chose experts " + std::to_string(expert) + " and " +
                                                        std::to_string(other) + ", of those that chose the first"};
+    }
+    if (key == "bias_for_share" && special.bias_for_share_EQ.size() == experts * kBiasShares) {
+      at.value = static_cast<double>(special.bias_for_share_EQ[expert * kBiasShares + kFairShare]);
+      return plain(at, "the K/E quantile, over the tokens of the step, of cutoff minus score");
     }
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
       // P(b | e) / P(b) is the same as P(e | b) / P(e).
@@ -270,7 +276,8 @@ std::optional<Parts> array_parts(Context& at) {
     return Parts{sum_text(values), "tokens in all bins, by layer"};
   }
   if (key == "routing_stability" || key == "unchanged_choices") return stability(at);
-  if (key == "domain_share" || key == "domain_lift" || key == "coactivation" || key == "byte_affinity")
+  if (key == "domain_share" || key == "domain_lift" || key == "coactivation" || key == "byte_affinity" ||
+      key == "bias_for_share")
     return specialisation(at);
   if (!at.router) return std::nullopt;
   if (key == "score_histogram" || key == "margin_histogram") return histogram(at);

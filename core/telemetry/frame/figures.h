@@ -25,6 +25,7 @@ enum class Metric {
   lr,
   tokens_per_s,
   val_loss,
+  max_logit,
   step_ms,
   max_vio_p50,  // of all MoE layers at each step
   max_vio_p90,
@@ -82,7 +83,7 @@ struct FrameFigure : FigureField<Frame> {
   MetricInfo card;
 };
 
-inline constexpr std::array<FrameFigure<TelemetryFrame>, 7> kFrameFigures = {{
+inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
     {{Metric::ce_loss, &TelemetryFrame::ce_loss, "ce_loss", "mean cross-entropy, nats per byte"},
      {"ce_loss", "Cross-entropy loss", "nats/token", "mean over tokens of -ln p(next token)",
       "Falls steadily; below the text's unigram entropy once context is used. A uniform guess has ln(vocabulary): "
@@ -123,6 +124,12 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 7> kFrameFigures = {{
       "Falls with the training loss, without its swings from batch to batch: always the same text.",
       "Stays behind while the training loss falls: the model learns the text by heart. Rises: stop.",
       "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},
+    {{Metric::max_logit, &TelemetryFrame::max_logit, "max_logit", "largest attention score before the softmax", 10},
+     {"max_logit", "Largest attention score", "", "max over layers, heads and pairs of tokens of q.k / sqrt(d_head)",
+      "Grows slowly and stays in the tens: the softmax still mixes.",
+      "Hundreds and rising: attention looks at one token only, and with low precision a NaN follows. QK-clip scales "
+      "the heads above its limit down after the step.",
+      "optimizer.qk_clip, optimizer.lr", "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
 }};
 
 inline constexpr std::array<FrameFigure<RouterFrame>, 12> kRouterFigures = {{

@@ -92,9 +92,9 @@ struct SpecialisationFrame {
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
   std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
   std::vector<float> weight_sqnr_E;        // dB, of the same in the run's format; kNoValue: not quantized
-  // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e would
-  // stand at a token's (K+1)-th best choice; at which shares: bias_shares() in specialisation.h. Empty: no score chose,
-  // or all were chosen.
+  // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e
+  // would stand at a token's (K+1)-th best choice; at which shares: bias_shares() in specialisation.h. Empty: no score
+  // chose, or all were chosen.
   std::vector<float> bias_for_share_EQ;
   int experts = 0;  // E where byte_256E is not there: an imported log
   std::size_t n_experts() const {
@@ -182,6 +182,7 @@ struct TelemetryFrame {
   float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
   float aux_loss = 0, z_loss = 0;
   float val_loss = kNoValue;   // the same of the held-out batches, after the step
+  float max_logit = kNoValue;  // largest score of attention before its softmax, of all layers, heads and tokens
   float grad_norm = kNoValue;  // before clipping
   float lr = kNoValue;
   float tokens_per_s = kNoValue;

@@ -100,7 +100,7 @@ inline constexpr MetricInfo kScalesCard = {
     "OCP Microscaling Formats v1.0; NVFP4: arXiv:2509.25149; FP8: torchao float8"};
 
 // Drawn as arrays.
-inline constexpr std::array<MetricInfo, 22> kArrayMetrics = {{
+inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
      "1 is fair. Chance alone spreads it by sqrt((1 - K/E) / n), n = T K / E the fair number of tokens: by 0.08 at n = "
      "128, by 0.35 at n = 8.",
@@ -173,6 +173,11 @@ inline constexpr std::array<MetricInfo, 22> kArrayMetrics = {{
      "Falls suddenly: the router was disrupted. Stays low while single experts stay the same: in each set one expert "
      "changes, usually the last, which is chosen by the narrowest margin.",
      "router.bias_update_rate, optimizer.lr", "set of chosen experts compared token by token with the earlier step"},
+    {"filler_fraction", "Filler up to capacity", "share",
+     "sum_e max(0, ceil(c T K / E) - n_e) / (T K), c the capacity factor",
+     "Small beside what is dropped, or the fixed shapes are worth it.",
+     "High: most rows that are sent and computed belong to no token that chose the expert.", "router.capacity_factor",
+     "Megatron-LM --moe-pad-expert-input-to-capacity", Provenance::counted},
     {"bias_for_share", "Bias of the fair share", "",
      "the K/E quantile over tokens of r_te = cutoff_t - s_te, cutoff_t the (K+1)-th best biased score",
      "Near the expert's own bias, but for a shift that all experts have in common.",

@@ -119,6 +119,7 @@ TEST(ConfigFields, LiveOnesAreThoseThatATrainerCanTakeOver) {
                                          "router.killed_experts",
                                          "router.pinned_bias",
                                          "optimizer.router_lr_factor",
+                                         "optimizer.qk_clip",
                                          "data.mixture",
                                          "parallel.placement",
                                          "telemetry.probe",

@@ -126,7 +126,7 @@ TEST_P(AttentionGradients, EveryWeightAndTheInput) {
   Arena<double> arena;
   AttentionActivations<double> activations;
   AttentionWorkspace<double> workspace;
-  activations.plan(arena, m, kSequences * kLength);
+  activations.plan(arena, m, kSequences, kLength);
   workspace.plan(arena, m, kSequences * kLength);
   arena.commit();
   const Attention<double> attention(m, kSequences, kLength);

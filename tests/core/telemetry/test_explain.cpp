@@ -316,8 +316,11 @@ TEST_F(Explain, WhatIfsAreOfTheirOwnParameter) {
   }
   for (const int layer : {1, kWholeRun})
     for (const double factor : {0.5, 1.25})
-      expect_it_adds_up(
-          explain_figure(b(), {.key = "dropped_fraction", .layer = layer, .step = 24, .parameter = factor}));
+      for (const FigureKey key : {FigureKey("dropped_fraction"), FigureKey("filler_fraction")})
+        expect_it_adds_up(explain_figure(b(), {.key = key, .layer = layer, .step = 24, .parameter = factor}));
+  EXPECT_FLOAT_EQ(static_cast<float>(
+                      explain_figure(b(), {.key = "filler_fraction", .layer = 1, .step = 24, .parameter = 1.25}).value),
+                  filler_fraction(router.tokens_per_expert, 1.25));
   EXPECT_GT(explain_figure(b(), {.key = "dropped_fraction", .layer = 1, .step = 24, .parameter = 0.5}).value, 0.49);
 }
 

@@ -27,7 +27,8 @@ TEST(RecordingFormats, FormatTenHasTheseColumns) {
   ASSERT_EQ(kFormatVersion, 10);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
-            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, nan_mask INTEGER, data_ms REAL, "
+            "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, max_logit REAL, nan_mask INTEGER, "
+            "data_ms REAL, "
             "attention_ms REAL, "
             "router_ms REAL, dispatch_ms REAL, experts_ms REAL, combine_ms REAL, dense_ffn_ms REAL, head_ms REAL, "
             "optimizer_ms REAL, telemetry_ms REAL, other_ms REAL");
@@ -88,7 +89,7 @@ TEST(RecordingFormats, FilesOfTheNinthFormatHaveNoBiasesForShares) {
       .execute(
           "CREATE TABLE old AS SELECT id, run, step, layer, domain_experts, together, byte_experts, weight_norm, "
           "weight_sqnr FROM specialisation; DROP TABLE specialisation; ALTER TABLE old RENAME TO specialisation; "
-          "PRAGMA user_version = 9");
+          "ALTER TABLE frame DROP COLUMN max_logit; PRAGMA user_version = 9");
   EXPECT_TRUE(newest().bias_for_share_EQ.empty());
   EXPECT_FALSE(newest().weight_norm_E.empty());
 }
@@ -97,7 +98,9 @@ TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {
   const std::string path = temporary_file("sixth_format.moescope");
   write_run(path, 4);
   Connection(path, SQLITE_OPEN_READWRITE)
-      .execute("ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP COLUMN overlap; PRAGMA user_version = 6");
+      .execute(
+          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP "
+          "COLUMN overlap; PRAGMA user_version = 6");
   const auto history = RecordingReader(path).load(0);
   EXPECT_EQ(history->steps(), (StepRange{0, 3}));
   EXPECT_FALSE(is_missing(history->value_at(Metric::ce_loss, kWholeRun, 3)));
@@ -122,7 +125,8 @@ void make_third_format(Connection& file) {
                "ranks_per_node, dim, window");
   file.execute("DELETE FROM flip WHERE reference = 'fp32'");
   keep_columns("flip", "id, run, step, layer, flip_rate, nan_mask, margin_tokens, margin_flipped");
-  file.execute("ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 3");
+  file.execute(
+      "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 3");
 }
 
 TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
@@ -130,7 +134,8 @@ TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
   write_run(path, 4);
   Connection(path, SQLITE_OPEN_READWRITE)
       .execute(
-          "ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP COLUMN overlap; "
+          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP "
+          "COLUMN overlap; "
           "ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
   const RecordingReader reader(path);
   EXPECT_EQ(reader.runs()[0].kernels, "");
@@ -161,7 +166,8 @@ TEST(RecordingFormats, LiveChangesKeepKeyAndValueInEveryFormat) {
   expect_markers();
   Connection(path, SQLITE_OPEN_READWRITE)
       .execute(
-          "ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE marker DROP COLUMN key; ALTER TABLE marker DROP COLUMN "
+          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE marker DROP "
+          "COLUMN key; ALTER TABLE marker DROP COLUMN "
           "value; "
           "PRAGMA user_version = 5");
   expect_markers();
@@ -180,7 +186,7 @@ TEST(RecordingFormats, FilesOfTheThirdFormatStillOpen) {
   EXPECT_EQ(history->steps(), (StepRange{0, 3}));
   std::mt19937 rng(1);  // as write_run()
   TelemetryFrame wanted = sample_frame(0, {}, rng);
-  wanted.val_loss = kNoValue;
+  wanted.val_loss = wanted.max_logit = kNoValue;
   for (RouterFrame& router : wanted.routers) {
     router.mutual_information = kNoValue;
     router.score_chosen = router.score_rejected = router.margin_tokens = {};

@@ -1,0 +1,56 @@
+#include "core/model/qk_clip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/numerics/size.h"
+
+namespace moescope {
+
+template <class T>
+std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
+  const ModelConfig& c = model.config().model;
+  const std::size_t heads = size(c.n_heads), all = size(c.n_layers) * heads;
+  std::vector<T> largest(all, -std::numeric_limits<T>::infinity());
+  for (int layer = 0; layer < c.n_layers; ++layer)
+    for (std::size_t sequence = 0; sequence < size(model.part().sequences); ++sequence)
+      for (std::size_t head = 0; head < heads; ++head) {
+        T& most = largest[size(layer) * heads + head];
+        most = std::max(most, model.largest_scores(layer)[sequence * heads + head]);
+      }
+  Ranks* ranks = model.part().ranks;
+  if (!ranks) return largest;
+  std::vector<T> of_ranks(all * size(ranks->size()));
+  ranks->gather_all(largest.data(), all * sizeof(T), of_ranks.data());
+  for (std::size_t i = 0; i < of_ranks.size(); ++i) largest[i % all] = std::max(largest[i % all], of_ranks[i]);
+  return largest;
+}
+
+template <class T>
+void clip_queries_and_keys(const ModelConfig& model, std::span<const T> largest_LH, T limit,
+                           const ModelView<T>& weights) {
+  const std::size_t heads = size(model.n_heads), nope = size(model.qk_nope_head_dim);
+  const std::size_t rope = size(model.qk_rope_head_dim), key_rows = nope + size(model.v_head_dim);
+  const std::size_t query_cols = size(model.q_lora_rank > 0 ? model.q_lora_rank : model.dim);
+  const auto scale = [](T* first, std::size_t count, T factor) {
+    for (std::size_t i = 0; i < count; ++i) first[i] *= factor;
+  };
+  for (std::size_t i = 0; i < largest_LH.size(); ++i) {
+    if (!(largest_LH[i] > limit)) continue;
+    const LayerView<T>& layer = weights.layers[i / heads];
+    const T eta = limit / largest_LH[i], root = std::sqrt(eta);
+    T* queries = (model.q_lora_rank > 0 ? layer.wq_b : layer.wq) + i % heads * (nope + rope) * query_cols;
+    scale(queries, nope * query_cols, root);
+    scale(queries + nope * query_cols, rope * query_cols, eta);
+    const std::size_t key_cols = size(model.kv_lora_rank);
+    scale(layer.wkv_b + i % heads * key_rows * key_cols, nope * key_cols, root);
+  }
+}
+
+template std::vector<float> largest_scores_of_heads(const Transformer<float>&);
+template std::vector<double> largest_scores_of_heads(const Transformer<double>&);
+template void clip_queries_and_keys(const ModelConfig&, std::span<const float>, float, const ModelView<float>&);
+template void clip_queries_and_keys(const ModelConfig&, std::span<const double>, double, const ModelView<double>&);
+
+}  // namespace moescope

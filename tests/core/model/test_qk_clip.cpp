@@ -1,0 +1,87 @@
+// QK-clip: heads above the limit come to it, on the same input; all others stay as they are.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/data/dataset.h"
+#include "core/model/learner.h"
+#include "core/model/qk_clip.h"
+#include "tests/support/small_run.h"
+
+namespace moescope {
+namespace {
+
+class QkClip : public testing::TestWithParam<int> {  // q_lora_rank
+ protected:
+  QkClip() {
+    config_.model.q_lora_rank = GetParam();
+    config_.optimizer.lr = config_.optimizer.lr_min = 0;  // the weights change by clipping alone
+    learner_ = std::make_unique<Learner<double>>(config_);
+    batch_ = open_dataset(config_.data, config_.seed)->batch(0);
+  }
+  std::vector<double> forward() {
+    PhaseClock clock;
+    clock.start(Phase::other);
+    losses_ = learner_->forward(batch_, false, clock);
+    learner_->backward(batch_, clock);
+    return largest_scores_of_heads(learner_->model());
+  }
+  StepResult update() {
+    PhaseClock clock;
+    clock.start(Phase::other);
+    return learner_->update(losses_, clock);
+  }
+
+  RunConfig config_ = small_run();
+  std::unique_ptr<Learner<double>> learner_;
+  Batch batch_;
+  Losses losses_;
+};
+
+// Layer 0 alone gets the same input after the clipping.
+TEST_P(QkClip, HeadsAboveTheLimitComeToIt) {
+  const auto heads = static_cast<std::size_t>(config_.model.n_heads);
+  const std::vector<double> before = forward();
+  ASSERT_GE(heads, 2u);
+  const auto [least, most] = std::minmax_element(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(heads));
+  ASSERT_GT(*least, 0);
+  const double limit = (*least + *most) / 2;
+  learner_->config.optimizer.qk_clip = limit;
+  const StepResult result = update();
+  EXPECT_EQ(result.max_logit, std::ranges::max(before));
+  const std::vector<double> after = forward();
+  for (std::size_t head = 0; head < heads; ++head)
+    EXPECT_NEAR(after[head], std::min(before[head], limit), 1e-12 * limit) << head;
+}
+
+// Rows of two heads by hand: scores 4 and 1, limit 2; sqrt(1/2) on queries and keys without rotation, 1/2 on rotated
+// queries, and nothing on values, the other head and the key that all share.
+TEST_P(QkClip, ScalesTheRowsOfThatHeadAlone) {
+  const ModelConfig& m = config_.model;
+  Parameters<double>& p = learner_->parameters;
+  std::fill_n(p.weights, p.size(), 1.0);
+  std::vector<double> largest(static_cast<std::size_t>(m.n_layers * m.n_heads), 1.0);
+  largest[1] = 4;
+  clip_queries_and_keys<double>(m, largest, 2.0, p.weight_view);
+  const LayerView<double>& layer = p.weight_view.layers[0];
+  const int head_rows = m.qk_nope_head_dim + m.qk_rope_head_dim, key_rows = m.qk_nope_head_dim + m.v_head_dim;
+  const int query_cols = m.q_lora_rank > 0 ? m.q_lora_rank : m.dim;
+  const double* queries = m.q_lora_rank > 0 ? layer.wq_b : layer.wq;
+  for (int row = 0; row < m.n_heads * head_rows; ++row) {
+    const bool clipped = row / head_rows == 1, rotated = row % head_rows >= m.qk_nope_head_dim;
+    EXPECT_EQ(queries[row * query_cols], !clipped ? 1.0 : rotated ? 0.5 : std::sqrt(0.5)) << row;
+    EXPECT_EQ(queries[(row + 1) * query_cols - 1], queries[row * query_cols]) << row;
+  }
+  for (int row = 0; row < m.n_heads * key_rows; ++row) {
+    const bool clipped = row / key_rows == 1 && row % key_rows < m.qk_nope_head_dim;
+    EXPECT_EQ(layer.wkv_b[row * m.kv_lora_rank], clipped ? std::sqrt(0.5) : 1.0) << row;
+  }
+  EXPECT_EQ(layer.wkv_a[0], 1.0);
+  EXPECT_EQ(p.weight_view.layers[1].wkv_b[0], 1.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queries, QkClip, testing::Values(0, 16));
+
+}  // namespace
+}  // namespace moescope
