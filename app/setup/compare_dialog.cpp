@@ -5,17 +5,22 @@
 #include <QDialogButtonBox>
 #include <QFormLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPushButton>
+#include <QSpinBox>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "app/look/theme.h"
 #include "app/setup/candidate_list.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "core/config/candidates.h"
 #include "core/config/dense_twin.h"
 #include "core/training/lab/lock_step.h"
+#include "core/training/lab/sweep.h"
 
 namespace moescope {
 
@@ -68,6 +73,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   column->addWidget(words);
   column->addLayout(form);
   if (!from) column->addWidget(makeListButtons());
+  if (!from) column->addWidget(makeGridRow());
   column->addWidget(problem_);
   if (!from) column->addWidget(list_);
   column->addWidget(cost_);
@@ -132,6 +138,60 @@ QWidget* CompareDialog::makeListButtons() {
   connect(add_values_, &QPushButton::clicked, this, &CompareDialog::addEveryOtherValue);
   connect(chance, &QPushButton::clicked, this, &CompareDialog::addPerturbedTwin);
   return buttons;
+}
+
+QWidget* CompareDialog::makeGridRow() {
+  auto* grid = new QWidget;
+  auto* row = new QHBoxLayout(grid);
+  row->setContentsMargins(0, 0, 0, 0);
+  grid_ = new QLineEdit;
+  grid_->setObjectName("grid");
+  grid_->setAccessibleName("Grid of settings");
+  grid_->setPlaceholderText("router.bias_update_rate=0,0.001; router.top_k=1,2");
+  grid_->setToolTip(
+      "A grid: settings with their values, separated by semicolons. Every combination that is not run A goes on the "
+      "list, once for each seed. moescope-cli sweep trains larger grids, each run by itself");
+  seeds_ = new QSpinBox;
+  seeds_->setRange(1, static_cast<int>(kMaxCandidates));
+  seeds_->setPrefix("seeds ");
+  seeds_->setAccessibleName("Seeds of each point of the grid");
+  seeds_->setToolTip("Run A's seed and those after it: how far the luck of the start moves each point");
+  auto* label = new QLabel("&Grid");
+  label->setBuddy(grid_);
+  auto* add = new QPushButton("Add gr&id");
+  add->setAutoDefault(false);
+  add->setEnabled(false);
+  row->addWidget(label);
+  row->addWidget(grid_, 1);
+  row->addWidget(seeds_);
+  row->addWidget(add);
+  connect(grid_, &QLineEdit::textChanged, add,
+          [add](const QString& text) { add->setEnabled(!text.trimmed().isEmpty()); });
+  connect(add, &QPushButton::clicked, this, &CompareDialog::addGrid);
+  return grid;
+}
+
+// A grid that does not fit or is not valid leaves the list as it is.
+void CompareDialog::addGrid() {
+  try {
+    std::vector<SweepAxis> axes;
+    for (const QString& axis : grid_->text().split(u';', Qt::SkipEmptyParts))
+      if (!axis.trimmed().isEmpty()) axes.push_back(parse_sweep_axis(axis.trimmed().toStdString()));
+    std::vector<RunConfig> wanted;
+    for (const SweepRun& run : sweep_runs(first_, axes, seeds_->value(), {}))
+      if (!difference(first_, run.config).empty()) wanted.push_back(run.config);
+    if (const std::size_t all = wanted.size() + list_->candidates().size(); all > kMaxCandidates)
+      return say(QString("With this grid %1 candidates would be on the list, allowed are %2: take fewer values, or "
+                         "moescope-cli sweep, which has no such limit.")
+                     .arg(all)
+                     .arg(kMaxCandidates));
+    QString refused;
+    for (const RunConfig& candidate : wanted)
+      if (const QString why = list_->add(candidate); !why.isEmpty()) refused = why;
+    say(refused);
+  } catch (const std::runtime_error& error) {
+    say(QString::fromStdString(error.what()));
+  }
 }
 
 // Values that the rules between settings exclude are left out.
@@ -219,6 +279,9 @@ void CompareDialog::showCandidates() {
 // The list and what it costs need room; what the person gave stays.
 void CompareDialog::growToFit() {
   if (!layout()) return;
+  list_->layout()->activate();  // it says its new height when it is asked next, and this is before
+  list_->updateGeometry();
+  layout()->invalidate();
   layout()->activate();
   const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : sizeHint().height();
   if (height() < wanted) resize(width(), wanted);

@@ -11,7 +11,9 @@
 
 class QComboBox;
 class QLabel;
+class QLineEdit;
 class QPushButton;
+class QSpinBox;
 class QVBoxLayout;
 
 namespace moescope {
@@ -47,9 +49,11 @@ class CompareDialog : public QDialog {
  private:
   void onKeyChosen();
   QWidget* makeListButtons();
+  QWidget* makeGridRow();
   void addEveryOtherValue();
   void addPerturbedTwin();
   void addDenseTwins();
+  void addGrid();
   void addToChosen();
   void say(const QString& problem);  // why something was not put on the list
   void check();
@@ -68,6 +72,8 @@ class CompareDialog : public QDialog {
   std::function<QString(const RunConfig&)> cost_of_;
   std::function<QString(const std::vector<RunConfig>&, std::int64_t)> cost_of_all_;
   CandidateList* list_ = nullptr;  // none for a checkpoint's twin
+  QLineEdit* grid_ = nullptr;
+  QSpinBox* seeds_ = nullptr;  // of each point of the grid
   QPushButton *add_ = nullptr, *add_values_ = nullptr, *add_to_chosen_ = nullptr;
   QPushButton* ok_;
 };

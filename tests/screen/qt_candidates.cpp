@@ -136,6 +136,34 @@ class CandidatesTest : public QObject {
     QCOMPARE(groups[0][0].value<std::vector<RunConfig>>().size(), 16u);
   }
 
+  void aGridPutsItsCombinationsOnTheList() {
+    RunConfig first = nano();
+    first.router.top_k = 2;
+    CompareDialog dialog(first, "optimizer.lr");
+    dialog.setAttribute(Qt::WA_DeleteOnClose, false);
+    dialog.show();
+    auto* grid = dialog.findChild<QLineEdit*>("grid");
+    auto* list = dialog.findChild<QListWidget*>("candidates");
+    const auto add = [&](const QString& text, int seeds) {
+      grid->setText(text);
+      control<QSpinBox>(&dialog, "Seeds of each point of the grid")->setValue(seeds);
+      QTest::mouseClick(pushButton(&dialog, "Add grid"), Qt::LeftButton);
+    };
+    add("router.top_k=1,2; router.bias_update_rate=0,0.01", 1);
+    QCOMPARE(list->count(), 4);
+    QVERIFY2(list->item(3)->text().contains("router.bias_update_rate = 0.01"), qPrintable(list->item(3)->text()));
+    add("router.top_k=1,2", 6);  // the point at 1 with run A's seed is another than those on the list
+    QCOMPARE(list->count(), 4 + 11);
+    add("router.top_k=1,4,8", 1);
+    QCOMPARE(list->count(), 15);
+    QVERIFY(showsWords(&dialog, "With this grid 18 candidates would be on the list, allowed are 16"));
+    add("router.topk=1,2", 1);
+    QVERIFY(showsWords(&dialog, "did you mean router.top_k?"));
+    add("router.top_k=1,one", 1);
+    QVERIFY(showsWords(&dialog, "router.top_k"));
+    QCOMPARE(list->count(), 15);
+  }
+
   void candidatesTrainInGroupsIntoOneTable() {
     RunConfig config = quick("tiny");
     OpenWindow w(config);
