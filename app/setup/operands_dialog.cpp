@@ -39,7 +39,7 @@ std::vector<OperandRecipe> readable(const QString& text) {
 
 // What the table has no place for.
 bool is_single(const OperandRecipe& recipe) {
-  return recipe.gemm || recipe.layers != LayerRange{};
+  return recipe.gemm || recipe.layers != LayerRange{} || recipe.rounding || recipe.rotated;
 }
 
 }  // namespace

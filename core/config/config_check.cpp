@@ -363,10 +363,25 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
     check_blocks(kKey, operand.recipe, "model.moe_inter", c.model.moe_inter, found);
 }
 
+// The two operands of a GEMM that one entry rotates and the other does not.
+bool contradict(const OperandRecipe& a, const OperandRecipe& b) {
+  const bool meet = a.layers.first <= b.layers.last && b.layers.first <= a.layers.last;
+  const bool pair = a.gemm_class == b.gemm_class && a.operand != b.operand && a.gemm && a.gemm == b.gemm;
+  return meet && pair && a.rotated && b.rotated && *a.rotated != *b.rotated;
+}
+
 void check_operand_recipes(const RunConfig& c, Rules& found) {
   try {
-    for (const OperandRecipe& operand : parse_operand_recipes(c.precision.operands))
-      check_operand_recipe(c, operand, found);
+    const std::vector<OperandRecipe> operands = parse_operand_recipes(c.precision.operands);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      check_operand_recipe(c, operands[i], found);
+      for (std::size_t before = 0; before < i; ++before)
+        if (contradict(operands[before], operands[i]))
+          found.push_back({{"precision.operands"},
+                           "\"" + operand_recipes_text({operands[i]}) +
+                               "\": the other operand of this GEMM says the "
+                               "opposite, and a rotation of one alone does not cancel: say the same of both"});
+    }
   } catch (const std::invalid_argument& error) {
     found.push_back({{"precision.operands"}, error.what()});
   }

@@ -618,8 +618,9 @@ void add_precision(std::vector<ConfigField>& t) {
       "A recipe for one operand of one class of GEMMs, which overrides everything above, as CLASS.OPERAND=RECIPE: "
       "experts.dY=mxfp8_e5m2_grad, attention.W=bf16; several with commas (or semicolons). Classes: experts, "
       "shared_experts, dense_ffn, attention, router_gate, head; operands: x, W, dY; recipes as for precision.experts. "
-      "Of one GEMM alone: experts.dY.wgrad=bf16 (forward, dgrad or wgrad). Of some layers: 2-3:experts.W=bf16. Later "
-      "entries override earlier ones. Empty: none."));
+      "Of one GEMM alone: experts.dY.wgrad=bf16 (forward, dgrad or wgrad). Of some layers: 2-3:experts.W=bf16. With "
+      "rounding or rotation of its own: experts.dY.wgrad=mxfp4+stochastic+rotated (nearest or stochastic, rotated or "
+      "unrotated; a rotation is of both operands of the GEMM). Later entries override earlier ones. Empty: none."));
 }
 
 void add_bf16_layers(std::vector<ConfigField>& t) {

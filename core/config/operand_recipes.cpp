@@ -68,6 +68,28 @@ LayerRange parse_layers(std::string_view entry, std::string_view text) {
   return range;
 }
 
+// "+stochastic+rotated"; empty: nothing of its own.
+void parse_options(std::string_view entry, std::string_view text, OperandRecipe& out) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find('+', 1), text.size());
+    const std::string_view option = trimmed(text.substr(1, end - 1));
+    if (option == "nearest" || option == "stochastic")
+      out.rounding = option == "nearest" ? Rounding::nearest : Rounding::stochastic;
+    else if (option == "rotated" || option == "unrotated")
+      out.rotated = option == "rotated";
+    else
+      refuse(entry, "after a recipe there may be +nearest or +stochastic, and +rotated or +unrotated");
+    text.remove_prefix(end);
+  }
+}
+
+std::string options_text(const OperandRecipe& recipe) {
+  std::string text;
+  if (recipe.rounding) text += *recipe.rounding == Rounding::nearest ? "+nearest" : "+stochastic";
+  if (recipe.rotated) text += *recipe.rotated ? "+rotated" : "+unrotated";
+  return text;
+}
+
 OperandRecipe parse_entry(std::string_view entry) {
   OperandRecipe out{};
   const auto colon = entry.find(':');
@@ -92,9 +114,12 @@ OperandRecipe parse_entry(std::string_view entry) {
       refuse(entry, std::string(direction_name(*out.gemm)) + " does not read " + operand_name(out.operand) +
                         ": forward multiplies x and W, dgrad dY and W, wgrad dY and x");
   }
-  const auto recipe = recipe_named(trimmed(named.substr(equals + 1)));
+  std::string_view how = named.substr(equals + 1);
+  const auto plus = std::min(how.find('+'), how.size());
+  const auto recipe = recipe_named(trimmed(how.substr(0, plus)));
   if (!recipe) refuse(entry, "recipes are " + recipe_names());
   out.recipe = *recipe;
+  parse_options(entry, how.substr(plus), out);
   return out;
 }
 
@@ -120,7 +145,7 @@ std::string operand_recipes_text(const std::vector<OperandRecipe>& recipes) {
   for (const OperandRecipe& each : recipes)
     text += std::string(text.empty() ? "" : ", ") + layers_text(each.layers) + gemm_class_name(each.gemm_class) + '.' +
             operand_name(each.operand) + (each.gemm ? std::string(".") + direction_name(*each.gemm) : "") + '=' +
-            recipe_info(each.recipe).name;
+            recipe_info(each.recipe).name + options_text(each);
   return text;
 }
 

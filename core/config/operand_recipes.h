@@ -1,8 +1,10 @@
 // Recipes of single operands of one class of GEMMs, in place of the class's own: "experts.dY=mxfp8_e5m2_grad,
 // attention.W=bf16". An entry may be for one of the three GEMMs of each weight, forward, dgrad or wgrad, and for some
 // layers only, counted among all from 0: "experts.dY.wgrad=bf16, 2-3:experts.W.forward=mxfp4". The operand is quantized
-// as that recipe quantizes it; of two entries for one operand the later one counts. Semicolons may separate entries as
-// well, because commas have a meaning of their own in --compare.
+// as that recipe quantizes it; of two entries for one operand the later one counts. Rounding and rotation of its own
+// may follow a recipe: "experts.dY.wgrad=mxfp4+stochastic+rotated". A rotation cancels in the product, so both operands
+// of the GEMM take it. Semicolons may separate entries as well, because commas have a meaning of their own in
+// --compare.
 #pragma once
 
 #include <limits>
@@ -28,6 +30,10 @@ struct OperandRecipe {
   Recipe recipe;
   std::optional<Direction> gemm = {};  // nullopt: both that read the operand
   LayerRange layers = {};              // of the head, which is of no layer: all
+  // In place of precision.rounding and precision.hadamard; nullopt: as they say. "nearest" or "stochastic", "rotated"
+  // or "unrotated".
+  std::optional<Rounding> rounding = {};
+  std::optional<bool> rotated = {};
   bool operator==(const OperandRecipe&) const = default;
 };
 

@@ -39,12 +39,13 @@ bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
 }
 
 // By the entries of precision.operands, or the class's.
-Recipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class, const GemmOperand& at) {
-  Recipe recipe = of_class.recipe;
+OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class,
+                        const GemmOperand& at) {
+  OperandRecipe recipe{of_class.gemm_class, at.operand, of_class.recipe};
   for (const OperandRecipe& each : entries)
     if (each.gemm_class == of_class.gemm_class && each.operand == at.operand &&
         (!each.gemm || each.gemm == at.direction) && (layer < 0 || each.layers.holds(layer)))
-      recipe = each.recipe;
+      recipe = each;
   return recipe;
 }
 
@@ -117,10 +118,12 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
   std::vector<OperandRecipe> found;
   const auto add = [&](int layer, ClassRecipe of_class) {
     for (const GemmOperand& at : kGemmOperands) {
-      const Recipe rounding = recipe ? *recipe : recipe_in(entries, layer, of_class, at);
-      if (is_plain(recipe_format(rounding, at.direction, at.operand))) continue;
-      found.push_back({of_class.gemm_class, at.operand, rounding, at.direction});
-      if (layer >= 0) found.back().layers = {layer, layer};
+      OperandRecipe rounding = recipe_in(entries, layer, of_class, at);
+      if (recipe) rounding = {of_class.gemm_class, at.operand, *recipe};
+      if (is_plain(recipe_format(rounding.recipe, at.direction, at.operand))) continue;
+      rounding.gemm = at.direction;
+      rounding.layers = layer >= 0 ? LayerRange{layer, layer} : LayerRange{};
+      found.push_back(rounding);
     }
   };
   for (int layer = 0; layer < config.model.n_layers; ++layer)

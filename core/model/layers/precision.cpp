@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-using OwnRecipes = std::array<std::optional<Recipe>, kGemmOperands.size()>;  // of one class of a layer
+using OwnRecipes = std::array<std::optional<OperandRecipe>, kGemmOperands.size()>;  // of one class of a layer
 
 OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_class, int layer) {
   OwnRecipes own;
@@ -19,7 +19,7 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
     if (each.gemm_class != gemm_class || (gemm_class != GemmClass::head && !each.layers.holds(layer))) continue;
     for (std::size_t i = 0; i < kGemmOperands.size(); ++i)
       if (kGemmOperands[i].operand == each.operand && (!each.gemm || each.gemm == kGemmOperands[i].direction))
-        own[i] = each.recipe;
+        own[i] = each;
   }
   return own;
 }
@@ -45,26 +45,38 @@ Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, Operand operand) {
 
 OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, GemmOperand at) {
   const auto& mine = own[operand_index(at.direction, at.operand)];
-  OperandFormat format = mine ? recipe_format(*mine, at.direction, at.operand) : class_format(config, recipe, at);
+  OperandFormat format =
+      mine ? recipe_format(mine->recipe, at.direction, at.operand) : class_format(config, recipe, at);
   const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == Operand::dy;
-  if (is_scaled(format) && drawn) format.rounding = config.rounding;
+  if (is_scaled(format) && mine && mine->rounding)
+    format.rounding = *mine->rounding;
+  else if (is_scaled(format) && drawn)
+    format.rounding = config.rounding;
   if (format.scheme == QuantScheme::nvfp4) format.nvfp4 = nvfp4_scaling(config, at.operand);
   return format;
+}
+
+// Values that are rotated together in the GEMM of operands `first` and the next; 0: none are.
+int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own, std::size_t first) {
+  const bool fixed = config.hadamard_signs != RotationForm::drawn;
+  for (const std::size_t i : {first, first + 1})
+    if (own[i] && own[i]->rotated) return !*own[i]->rotated ? 0 : fixed || own[i]->recipe == Recipe::nvfp4 ? 16 : 32;
+  const bool of_all = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[first].direction == Direction::wgrad;
+  if (!config.hadamard || !of_all) return 0;
+  return fixed || recipe == Recipe::nvfp4 ? 16 : 32;
 }
 
 ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own,
                                std::uint64_t seed) {
   ClassPrecision precision;
   precision.seed = seed;
-  const bool fixed = config.hadamard_signs != RotationForm::drawn;
-  const int rotation = !config.hadamard ? 0 : fixed || recipe == Recipe::nvfp4 ? 16 : 32;
   for (std::size_t i = 0; i < kGemmOperands.size(); i += 2) {
     OperandFormat &a = precision.formats[i], &b = precision.formats[i + 1];
     a = operand_format(config, recipe, own, kGemmOperands[i]);
     b = operand_format(config, recipe, own, kGemmOperands[i + 1]);
     // Either both operands of a product are rotated or none; in high precision rotation is of no use.
-    const bool rotated = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[i].direction == Direction::wgrad;
-    if (rotated && rotation && (is_scaled(a) || is_scaled(b))) {
+    const int rotation = rotation_of(config, recipe, own, i);
+    if (rotation && (is_scaled(a) || is_scaled(b))) {
       a.hadamard = b.hadamard = rotation;
       a.rotation = b.rotation = config.hadamard_signs;
     }

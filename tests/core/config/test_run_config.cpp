@@ -307,6 +307,18 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   EXPECT_NE(refused("two:experts.x=bf16").find("such as 2 or 2-5"), std::string::npos);
   EXPECT_NE(refused("1:head.x=bf16").find("of no layer"), std::string::npos);
   EXPECT_NE(refused("2-9:experts.x=bf16").find("layers 0 to 3"), std::string::npos);
+  const std::string own =
+      "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4+nearest, head.W=nvfp4+unrotated";
+  const auto rounded = parse_operand_recipes(own);
+  EXPECT_EQ(operand_recipes_text(rounded), own);
+  EXPECT_EQ(rounded[0].rounding, Rounding::stochastic);
+  EXPECT_EQ(rounded[0].rotated, true);
+  EXPECT_EQ(rounded[1].rotated, std::nullopt);
+  EXPECT_NE(refused("experts.x=mxfp4+turned").find("+nearest or +stochastic, and +rotated or +unrotated"),
+            std::string::npos);
+  EXPECT_NE(refused("experts.x=mxfp4+").find("+rotated or +unrotated"), std::string::npos);
+  EXPECT_NE(refused("experts.dY.wgrad=mxfp4+rotated, experts.x.wgrad=mxfp4+unrotated").find("does not cancel"),
+            std::string::npos);
   RunConfig odd;
   odd.model.moe_inter = 40;
   odd.precision.operands = "experts.W=mxfp4";

@@ -685,6 +685,30 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
         << place_text(q);
 }
 
+// One operand draws and both operands of its GEMM are rotated, whatever the settings for all say.
+TEST(Precision, EntriesHaveRoundingAndRotationOfTheirOwn) {
+  RunConfig run;
+  run.precision.experts = Recipe::bf16;
+  run.precision.operands =
+      "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4, experts.x.forward=nvfp4+rotated";
+  const auto of = [&](Direction direction, Operand operand) {
+    return step_precision(run, 1, 1).of(GemmClass::experts).format(direction, operand);
+  };
+  EXPECT_EQ(of(Direction::wgrad, Operand::dy).rounding, Rounding::stochastic);
+  EXPECT_EQ(of(Direction::wgrad, Operand::x).rounding, Rounding::nearest);
+  EXPECT_EQ(of(Direction::wgrad, Operand::dy).hadamard, 32);
+  EXPECT_EQ(of(Direction::wgrad, Operand::x).hadamard, 32);
+  EXPECT_EQ(of(Direction::forward, Operand::x).hadamard, 16) << "a block of NVFP4";
+  EXPECT_EQ(of(Direction::forward, Operand::w).hadamard, 16);
+  EXPECT_EQ(of(Direction::dgrad, Operand::dy).hadamard, 0);
+  run.precision.rounding = Rounding::stochastic;
+  run.precision.hadamard = true;
+  run.precision.operands = "experts.dY.wgrad=mxfp4+nearest+unrotated, experts.x.wgrad=mxfp4";
+  EXPECT_EQ(of(Direction::wgrad, Operand::dy).rounding, Rounding::nearest);
+  EXPECT_EQ(of(Direction::wgrad, Operand::x).rounding, Rounding::stochastic);
+  EXPECT_EQ(of(Direction::wgrad, Operand::x).hadamard, 0);
+}
+
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   PrecisionConfig& p = config_.precision;
   p.experts = p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = Recipe::mxfp8_rceil;
