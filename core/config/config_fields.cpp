@@ -485,7 +485,7 @@ void add_qk_clip(std::vector<ConfigField>& t) {
       "Heads whose largest attention score (query times key over the root of the head's width, in any query of the "
       "batch) is above this are scaled down after the step: queries and keys without rotation by the root of the "
       "excess, rotated queries by all of it. Kimi K2 trains with muon and 100; scores that grow without limit end in "
-      "NaN. Models as small as these stay below 10 to 20 for long; Largest attention score in the Loss panel says "
+      "NaN. Models as small as these stay below 10 to 20 for long; Max QK logit in the Loss panel says "
       "where they are. 0: off.")));
 }
 

@@ -125,7 +125,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Stays behind while the training loss falls: the model learns the text by heart. Rises: stop.",
       "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},
     {{Metric::max_logit, &TelemetryFrame::max_logit, "max_logit", "largest attention score before the softmax", 10},
-     {"max_logit", "Largest attention score", "", "max over layers, heads and pairs of tokens of q.k / sqrt(d_head)",
+     {"max_logit", "Max QK logit", "", "max over layers, heads and pairs of tokens of q.k / sqrt(d_head)",
       "Grows slowly and stays in the tens: the softmax still mixes.",
       "Hundreds and rising: attention looks at one token only, and with low precision a NaN follows. QK-clip scales "
       "the heads above its limit down after the step.",
