@@ -173,10 +173,12 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.npy *.pt *.pth *.toml *.queue "
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.npy *.pt *.pth "
+      "*.toml *.queue "
       "*.txt);;"
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
-      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors *.npy *.pt *.pth);;Run configs and lessons "
+      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors *.npy *.pt *.pth);;Run configs "
+      "and lessons "
       "(*.toml);;Queues of candidates (*.queue);;All files (*)"));
 }
 
@@ -203,8 +205,8 @@ void FileActions::askOpenConfig() {
 }
 
 void FileActions::askOpenTensors() {
-  const QString path =
-      QFileDialog::getOpenFileName(messages_->window(), "Open tensors", QString(), "Tensors (*.safetensors *.npy *.pt *.pth)");
+  const QString path = QFileDialog::getOpenFileName(messages_->window(), "Open tensors", QString(),
+                                                    "Tensors (*.safetensors *.npy *.pt *.pth)");
   if (!path.isEmpty()) openTensors(path);
 }
 

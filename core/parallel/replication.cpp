@@ -16,8 +16,7 @@ std::vector<std::vector<std::int32_t>> ranks_of_experts(const Placement& placeme
     const auto begin = placement.replica_rank.begin();
     ranks[e].assign(begin + placement.first_replica[e], begin + placement.first_replica[e + 1]);
     std::ranges::sort(ranks[e]);
-    const auto repeated = std::ranges::unique(ranks[e]);
-    ranks[e].erase(repeated.begin(), repeated.end());
+    ranks[e].erase(std::unique(ranks[e].begin(), ranks[e].end()), ranks[e].end());
   }
   return ranks;
 }

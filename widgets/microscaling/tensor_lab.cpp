@@ -225,8 +225,8 @@ void TensorLab::openElement(Element at) {
 }
 
 void TensorLab::askForFile() {
-  const QString path =
-      QFileDialog::getOpenFileName(this, tr("Open tensors"), {}, tr("Tensors (*.safetensors *.npy *.pt *.pth);;All files (*)"));
+  const QString path = QFileDialog::getOpenFileName(this, tr("Open tensors"), {},
+                                                    tr("Tensors (*.safetensors *.npy *.pt *.pth);;All files (*)"));
   if (!path.isEmpty()) openFile(path);
 }
 

@@ -208,7 +208,7 @@ std::vector<SweepRun> sweep_runs(const RunConfig& base, std::span<const SweepAxi
     for (std::size_t point = 0; point < points; ++point) {
       RunConfig config = config_of(base, point, axes);
       config.seed = base.seed + seed;
-      if (difference(base, config).size() > 0) config.name = free_name(twin_name(base, config), named);
+      if (!difference(base, config).empty()) config.name = free_name(twin_name(base, config), named);
       std::string problems;
       for (const ConfigProblem& problem : validate(config)) problems += (problems.empty() ? "" : "\n") + problem.text();
       if (!problems.empty()) throw std::runtime_error(config.name + ": " + problems);
