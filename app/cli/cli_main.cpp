@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,6 +27,7 @@
 #include "app/cli/cli_scan.h"
 #include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
+#include "app/cli/launcher.h"
 #include "app/cli/sweep/cli_sweep.h"
 #include "app/cli/train/cli_train.h"
 #include "core/io/text_escape.h"
@@ -53,13 +55,14 @@ void check_command(const CLI::App& app, const char* given) {
   throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
 }
 
-// The processes of `mpirun moescope-cli train --ep R` make the same mistakes; only rank 0 prints them.
+// The processes of `mpirun moescope-cli train --ep R` or `sweep` make the same mistakes; only rank 0 prints them.
 bool prints_errors(int argc, char** argv) {
-  const bool among_ranks =
-      std::any_of(argv, argv + argc, [](const std::string& arg) { return arg == "--ep" || arg.starts_with("--ep="); });
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-    if (const char* rank = std::getenv(name); among_ranks && rank) return std::strcmp(rank, "0") == 0;
-  return true;
+  const bool among_ranks = std::any_of(argv, argv + argc, [](const std::string& arg) {
+    return arg == "--ep" || arg.starts_with("--ep=") || arg == "sweep";
+  });
+  if (!among_ranks) return true;
+  const std::optional<moescope::LaunchedRank> launched = moescope::launched_rank();
+  return !launched || launched->rank == 0;
 }
 
 // mpirun ends all processes as soon as one of them has ended with an error: the others give rank 0 time to print it.

@@ -10,14 +10,21 @@ One file, no dependency but PyTorch (1.13 or later): copy it beside your trainin
         log.step(step, loss=loss, grad_norm=norm, lr=lr)
     log.close()
 
-While it runs: moescope --follow run.jsonl. Afterwards: moescope run.jsonl, or moescope-cli import run.jsonl -o run.moescope.
+While it runs: moescope --follow run.jsonl. Afterwards: moescope run.jsonl, or
+moescope-cli import run.jsonl -o run.moescope.
+For Hugging Face's Trainer and for Lightning there are callbacks: trainer_callback() and lightning_callback() below.
 
 What is hooked, per MoE layer:
   * a module with a buffer `tokens_per_expert` (TorchTitan): what its forward pass adds to that buffer;
   * else a module whose name matches `routers`, by what its forward pass returns: expert indices (an integer tensor
-    [..., K]), a routing map (a boolean tensor [..., E]), or scores or logits [..., E], of which the `top_k` largest count.
-Of scores or logits also their entropy and the margin between the K-th and the next are logged, every `scores_every`
-steps; a buffer or parameter `expert_bias` (or `e_score_correction_bias`) of the module or its parent every `bias_every`.
+    [..., K]), a routing map (a boolean tensor [..., E]), or scores or logits [..., E]. Of these, those experts count
+    that the parent's route_tokens_to_experts() chooses (Hugging Face's DeepSeek, GLM, Nemotron), else the `top_k`
+    largest.
+So the routers of Hugging Face's Mixtral, Qwen-MoE, OLMoE, DeepSeek and gpt-oss are found by their names.
+Every `scores_every` steps also the scores' entropy, the margin between the K-th and the next biased score, and the
+share of the mixing weights that each expert got (`gate_mass`) are logged, as far as the router returns them; every
+`bias_every` a buffer or parameter `expert_bias` (or `e_score_correction_bias`) of the module or its parent.
+Forward passes of a module that is not in training mode, as in an evaluation, do not count.
 
 Counts stay on the device until step(), which writes one line. With torch.distributed they are summed over all ranks and
 rank 0 writes; step() is a collective then: call it on every rank. Under activation checkpointing the forward pass runs
@@ -44,11 +51,12 @@ class MoeLog:
     routers       regular expression over module names; the first group that is digits, or else the first number in the
                   name, is the layer's index
     top_k         experts a token is sent to; needed only where routers return scores (then 1 is assumed without it)
-    scores        what scores are, for their entropy: "softmax" or "sigmoid" of logits, or "given" (already positive)
+    scores        what the returned scores are: "softmax" or "sigmoid" of logits, or "given" (already positive). None:
+                  given where they sum to 1, else sigmoid where there is an expert bias, else softmax
     settings      dict of anything that says what this run is: precision, seed, tokens_per_step, domains, ...
     """
 
-    def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores="softmax",
+    def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores=None,
                  scores_every=10, bias_every=10, settings=None, append=False):
         self._start = time.time()
         self._scores_kind, self._scores_every, self._bias_every = scores, scores_every, bias_every
@@ -147,6 +155,7 @@ class _Layer:
         self.want_scores = True
         self._counts = None
         self._scores = []  # (entropy, margin, tokens) of the passes of this step, on the device
+        self._gates = None  # [E] sum of the mixing weights of this step, on the device
 
     def _count(self, counts):
         counts = counts.detach().to(torch.float64 if counts.device.type == "cpu" else torch.float32)
@@ -165,6 +174,9 @@ class _Layer:
             if margins:
                 row["margin"] = _plain(sum(m * tokens for m, tokens in margins) / sum(t for _, t in margins))
             self._scores = []
+        if self._gates is not None:
+            gates, self._gates = _summed(self._gates), None
+            row["gate_mass"] = _plain(gates / gates.sum().clamp_min(1e-20))
         bias = self._bias()
         if with_bias and bias is not None and bias.numel() == len(row["tokens_per_expert"]):
             row["expert_bias"] = _plain(bias)
@@ -196,7 +208,7 @@ class _BufferLayer(_Layer):
         self._before = module.tokens_per_expert.detach().clone()
 
     def _post(self, module, _inputs, _output):
-        if self._before is not None:
+        if self._before is not None and module.training:
             self._count((module.tokens_per_expert.detach() - self._before).flatten())
             self._before = None
 
@@ -213,7 +225,8 @@ class _RouterLayer(_Layer):
             self.experts = module.weight.shape[0]
         self.top_k = top_k or next((int(getattr(owner, key)) for owner in owners for key in _TOP_K_NAMES
                                     if isinstance(getattr(owner, key, None), int)), None)
-        self._kind = "softmax"
+        self._kind = None   # as asked for
+        self._found = None  # what the first pass was found to return: "given", "sigmoid", "softmax" or "gates"
 
     def hook(self):
         return [self.module.register_forward_hook(self._post)]
@@ -222,7 +235,9 @@ class _RouterLayer(_Layer):
         self._kind = kind
         return super().take(kind, with_bias)
 
-    def _post(self, _module, _inputs, output):
+    def _post(self, module, _inputs, output):
+        if not module.training:
+            return
         with torch.no_grad():
             tensors = [t.detach() for t in _tensors(output)]
             scores = next((t for t in tensors if t.is_floating_point() and t.dim() > 1
@@ -230,32 +245,139 @@ class _RouterLayer(_Layer):
             if self.experts is None and scores is not None:
                 self.experts = scores.shape[-1]
             routing_map = next((t for t in tensors if t.dtype == torch.bool and t.shape[-1] == self.experts), None)
-            indices = next((t for t in tensors if t.dtype in (torch.int64, torch.int32, torch.int16)
-                            and t.dim() > 1), None)
+            indices = self._indices(tensors, output, scores) if routing_map is None else None
             if routing_map is not None:
                 self._count(routing_map.reshape(-1, self.experts).sum(0))
             elif indices is not None and self.experts:
                 self._count(torch.bincount(indices.reshape(-1).long(), minlength=self.experts)[: self.experts])
-            elif scores is not None:
-                chosen = scores.reshape(-1, self.experts).topk(min(self.top_k or 1, self.experts), dim=-1).indices
-                self._count(torch.bincount(chosen.reshape(-1), minlength=self.experts))
-            if scores is not None and self.want_scores:
-                self._judge(scores.reshape(-1, self.experts).float())
+            if scores is not None:
+                scores = scores.reshape(-1, self.experts).float()
+                if self._found is None:
+                    self._found = self._kind_of(scores)
+            if not self.want_scores:
+                return
+            if scores is not None and self._found != "gates":
+                self._judge(scores)
+            self._weigh(tensors, indices, scores)
+
+    def _indices(self, tensors, output, scores):
+        """The chosen experts [..., K]."""
+        found = next((t for t in tensors if t.dtype in (torch.int64, torch.int32, torch.int16) and t.dim() > 1), None)
+        if found is not None or scores is None:
+            return found
+        choose = getattr(self.parent, "route_tokens_to_experts", None)
+        if choose is not None and isinstance(output, torch.Tensor):
+            return next(t for t in _tensors(choose(output.detach())) if not t.is_floating_point())
+        return scores.topk(min(self.top_k or 1, self.experts), dim=-1).indices
+
+    def _kind_of(self, scores):
+        """Of scores [T, E], told once, because it waits for the device."""
+        if self._kind:
+            return self._kind
+        if bool((scores >= 0).all()):
+            if bool((scores > 0).sum(-1).max() < self.experts) and self.top_k != self.experts:
+                return "gates"  # zero where an expert was not chosen: weights of the mixture, not scores
+            if bool(((scores.sum(-1) - 1).abs() < 1e-2).all()):
+                return "given"
+        return "softmax" if self._bias() is None else "sigmoid"
 
     def _judge(self, scores):
-        if self._kind == "sigmoid":
-            shares = scores.sigmoid()
-        elif self._kind == "given":
-            shares = scores.clamp_min(0)
+        if self._found == "sigmoid":
+            scores = scores.sigmoid()
+        elif self._found == "given":
+            scores = scores.clamp_min(0)
         else:
-            shares = scores.softmax(-1)
-        shares = shares / shares.sum(-1, keepdim=True).clamp_min(1e-20)
+            scores = scores.softmax(-1)
+        shares = scores / scores.sum(-1, keepdim=True).clamp_min(1e-20)
         entropy = torch.special.entr(shares).sum(-1).mean()
-        margin = None
+        margin, bias = None, self._bias()
+        if bias is not None and bias.numel() == self.experts:
+            scores = scores + bias.detach().float()
         if self.top_k and self.top_k < self.experts:
             best = scores.topk(self.top_k + 1, dim=-1).values
             margin = (best[:, -2] - best[:, -1]).mean()
         self._scores.append((entropy, margin, scores.shape[0]))
+
+    def _weigh(self, tensors, indices, scores):
+        """Adds up the weights with which experts' outputs are mixed, where the router returns them."""
+        if scores is not None and self._found == "gates":
+            gates = scores.sum(0)
+        else:
+            weights = next((t for t in tensors if t.is_floating_point() and indices is not None
+                            and t.shape == indices.shape and t.shape[-1] != self.experts), None)
+            if weights is None:
+                return
+            gates = torch.zeros(self.experts, device=weights.device)
+            gates.index_add_(0, indices.reshape(-1).long(), weights.reshape(-1).float())
+        self._gates = gates if self._gates is None else self._gates + gates
+
+
+def trainer_callback(path, model, **options):
+    """For Hugging Face's Trainer: Trainer(model, args, callbacks=[trainer_callback("run.jsonl", model)]).
+
+    `options` are MoeLog's. A step's line is written when the next begins. Loss and gradient norm stand in the lines of
+    the steps that the Trainer logs (args.logging_steps; its loss is the mean of the steps since the last such one).
+    """
+    from transformers import TrainerCallback
+
+    class MoeLogCallback(TrainerCallback):
+        def __init__(self):
+            self.log, self.step, self.logged = None, None, {}
+
+        def on_train_begin(self, args, state, control, **_):
+            self.log = MoeLog(path, model, **{"append": state.global_step > 0, **options})
+
+        def on_step_end(self, args, state, control, **_):
+            self.step = state.global_step - 1  # counts from 1
+
+        def on_log(self, args, state, control, logs=None, **_):
+            names = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "lr"}
+            self.logged.update({names[key]: value for key, value in (logs or {}).items() if key in names})
+
+        def on_step_begin(self, args, state, control, **_):
+            self._write()
+
+        def on_train_end(self, args, state, control, **_):
+            self._write()
+            self.log.close()
+
+        def _write(self):
+            if self.step is not None:
+                self.log.step(self.step, **self.logged)
+            self.step, self.logged = None, {}
+
+    return MoeLogCallback()
+
+
+def lightning_callback(path, model=None, **options):
+    """For Lightning: Trainer(callbacks=[lightning_callback("run.jsonl")]).
+
+    `options` are MoeLog's; `model` is the LightningModule unless something else is given. The loss is what
+    training_step returned, of the last micro-batch where gradients are accumulated.
+    """
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+
+    class MoeLogCallback(Callback):
+        def on_train_start(self, trainer, module):
+            resumed = {"append": trainer.global_step > 0}
+            self.log = MoeLog(path, module if model is None else model, **{**resumed, **options})
+            self.steps = trainer.global_step
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            if trainer.global_step == self.steps:
+                return  # gradients are still being accumulated
+            self.steps = trainer.global_step
+            loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+            lr = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
+            self.log.step(self.steps - 1, loss=loss, lr=lr)
+
+        def on_train_end(self, trainer, module):
+            self.log.close()
+
+    return MoeLogCallback()
 
 
 def _tensors(value):

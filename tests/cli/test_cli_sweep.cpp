@@ -1,5 +1,6 @@
 // moescope-cli sweep, as a user would call it.
 #include <algorithm>
+#include <map>
 
 #include "tests/support/cli_fixture.h"
 
@@ -59,6 +60,47 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   const Result mixed = run(sweep({"--continue", "--set", "optimizer.lr=0.001"}));
   EXPECT_EQ(mixed.status, 2);
   EXPECT_NE(mixed.err.find("is of another comparison"), std::string::npos) << mixed.err;
+}
+
+TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
+  ASSERT_EQ(run(sweep({"--out", path("alone.moescope"), "--table", path("alone.csv")})).status, 0);
+  const Result first = run(sweep({"--share", "1/2"}));
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_FALSE(fs::exists(path("t.csv"))) << "half of the runs are missing";
+  EXPECT_FALSE(fs::exists(path("s-1.moescope")));
+  EXPECT_TRUE(fs::exists(path("s-2.moescope")));
+  const Result last = run(sweep({"--share", "0/2"}));
+  ASSERT_EQ(last.status, 0) << last.err;
+  const auto without_speed = [](const std::string& csv) {  // the last columns: tokens/s, which is measured
+    std::string kept;
+    std::istringstream lines(csv);
+    for (std::string line; std::getline(lines, line);)
+      kept += line.substr(0, line.find("tokens_per_s")).substr(0, 40) + '\n';
+    return kept;
+  };
+  EXPECT_EQ(without_speed(read("t.csv")), without_speed(read("alone.csv")));
+  for (const char* wrong : {"2/2", "-1/2", "1", "a/b", "1/2x"}) {
+    const Result refused = run(sweep({"--share", wrong, "--continue"}));
+    EXPECT_EQ(refused.status, 2) << wrong;
+    EXPECT_NE(refused.err.find("expected RANK/RANKS"), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(Sweeps, ShareAsMpirunAndSrunSay) {
+  const auto trained = [&](const std::map<std::string, std::string>& environment) {
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    EXPECT_EQ(run(sweep({"--overwrite"})).status, 0);
+    for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+    std::string numbers;
+    for (int n = 1; n <= 4; ++n)
+      if (fs::remove(path("s-" + std::to_string(n) + ".moescope"))) numbers += std::to_string(n);
+    return numbers;
+  };
+  EXPECT_EQ(trained({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"SLURM_PROCID", "0"}}), "3");
+  EXPECT_EQ(trained({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "24");
+  EXPECT_EQ(trained({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"SLURM_NTASKS", "16"}}), "14");
+  EXPECT_EQ(trained({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}}), "1234") << "a batch script without srun";
+  EXPECT_EQ(trained({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}), "1234") << "no such rank";
 }
 
 TEST_F(Sweeps, RefusesWhatIsNoGrid) {

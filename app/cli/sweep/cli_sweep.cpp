@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
+#include "app/cli/launcher.h"
 #include "app/cli/sweep/sweep_table.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_runs.h"
@@ -32,7 +34,7 @@ struct SweepOptions {
   TrainOptions run;
   std::vector<std::string> over;
   int seeds = 1;
-  std::string table, page;
+  std::string table, page, share;
   bool quiet = false;
 };
 
@@ -51,6 +53,39 @@ RunConfig base_of(const SweepOptions& o) {
   return std::move(runs.front());
 }
 
+// Several processes share a sweep: run n trains in the process of rank n % ranks.
+struct Share {
+  int rank = 0, ranks = 1;
+  bool has(std::size_t run) const { return static_cast<int>(run % static_cast<std::size_t>(ranks)) == rank; }
+};
+
+Share parse_share(const std::string& text) {
+  Share share;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%c", &share.rank, &share.ranks, &end) != 2 || share.rank < 0 ||
+      share.rank >= share.ranks)
+    throw std::runtime_error("--share " + text +
+                             ": expected RANK/RANKS, such as 0/4, 1/4, 2/4 and 3/4 of four processes");
+  return share;
+}
+
+Share share_of(const SweepOptions& o) {
+  if (!o.share.empty()) return parse_share(o.share);
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (!launched || launched->ranks == 1) return {};
+  if (launched->rank == 0 && !o.quiet)
+    std::fprintf(stderr, "%d processes of %s share the runs\n", launched->ranks, launched->by.c_str());
+  return {launched->rank, launched->ranks};
+}
+
+// Empty: there is no recording, or the run has not ended.
+HistoryPtr ended_run(const SweepRun& run, std::int64_t steps) {
+  if (!std::filesystem::exists(run.recording)) return nullptr;
+  Baseline own;
+  const std::vector<HistoryPtr> ended = finished_group(run.recording, {&run.config, 1}, steps, own);
+  return ended.empty() ? nullptr : ended.front();
+}
+
 // With --continue the runs whose recordings are whole; without, none, and what is there must not be.
 void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& runs) {
   bool kernels_chosen = false;
@@ -59,12 +94,19 @@ void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& r
     if (!o.run.continues)
       throw std::runtime_error(run.recording +
                                ": exists already; --continue keeps the runs that have ended, --overwrite replaces all");
-    Baseline own;
-    const std::vector<HistoryPtr> ended = finished_group(run.recording, {&run.config, 1}, steps, own);
-    if (ended.empty()) continue;
-    run.history = ended.front();
-    if (!std::exchange(kernels_chosen, true)) use_recorded_kernels(run.history->info().kernels);
+    run.history = ended_run(run, steps);
+    if (run.history && !std::exchange(kernels_chosen, true)) use_recorded_kernels(run.history->info().kernels);
   }
+}
+
+// What other processes trained meanwhile. Returns whether all runs have ended.
+bool take_others(const Share& share, std::int64_t steps, std::vector<SweepRun>& runs) {
+  bool all = true;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!share.has(i)) runs[i].history = ended_run(runs[i], steps);
+    all = all && runs[i].history;
+  }
+  return all;
 }
 
 // A line that redraws itself on a terminal; elsewhere one for every run that ends.
@@ -89,6 +131,23 @@ class SweepLine {
   std::chrono::steady_clock::time_point shown_{};
 };
 
+// Trains the runs of this process; false: it was stopped.
+bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& runs) {
+  std::vector<SweepRun> own;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (share.has(i)) own.push_back(runs[i]);
+  take_up(o, steps, own);
+  SweepLine line;
+  const bool all = train_sweep(own, steps, [&](const SweepProgress& progress) {
+    if (!o.quiet && share.rank == 0) line.show(progress);
+    return stop_signal() == 0;
+  });
+  auto trained = own.begin();
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (share.has(i)) runs[i] = std::move(*trained++);
+  return all;
+}
+
 void write_output(const std::string& path, const std::string& text) {
   if (path.empty()) return;
   try {
@@ -108,13 +167,16 @@ void sweep(const SweepOptions& o) {
   if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
   set_num_threads(o.run.threads);
   std::vector<SweepRun> runs = sweep_runs(base, axes, o.seeds, o.run.out);
-  take_up(o, steps, runs);
+  const Share share = share_of(o);
   catch_signals(nullptr);
-  SweepLine line;
-  const bool all = train_sweep(runs, steps, [&](const SweepProgress& progress) {
-    if (!o.quiet) line.show(progress);
-    return stop_signal() == 0;
-  });
+  const bool all = train_share(share, o, steps, runs);
+  if (all && !take_others(share, steps, runs)) {
+    if (share.rank == 0)
+      std::printf(
+          "Trained the runs of this process. The last process to end writes the table;\n"
+          "so does the same command with --continue, once all have ended.\n");
+    return;
+  }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);
   const SweepResult result{base.name, steps, o.seeds, axes, points};
   std::fputs(printable_lines(sweep_report(result)).c_str(), stdout);
@@ -157,18 +219,25 @@ void add_sweep_command(CLI::App& app) {
   const Option overwrite = command.option("--overwrite", run.overwrite, "Replace existing recordings");
   command.option("--continue", run.continues, "Keep the runs that have ended, and train the others")
       .excludes(overwrite);
+  command.option("--share", options->share,
+                 "RANK/RANKS, from 0 on: train only this process's share of the runs, for machines that see one disk\n"
+                 "(default: as mpirun or srun say)");
   command.option("--quiet", options->quiet, "No progress");
   command.footer(
       "Every run trains alone and is recorded on its own: open up to four side by side, or reproduce one. Where there\n"
       "are threads for it, up to four train at the same time; results do not depend on that. Points of the grid are\n"
       "compared with the first by pairs of equal seed.\n"
       "Ctrl-C ends after the step in flight; runs that have ended stay.\n"
+      "mpirun -n 4 or srun -n 4 before the command trains the runs in four processes; the last to end writes the "
+      "table.\n"
       "Exit status: 0 all runs ended, 1 an output cannot be written, 2 wrong input, 128 + the signal that stopped it.\n"
       "Examples:\n"
       "  moescope-cli sweep --preset nano --over router.bias_update_rate=0,0.001,0.01 --seeds 3 --steps 300 "
       "--out bias.moescope\n"
       "  moescope-cli sweep --preset nano --over precision.experts=bf16,mxfp8_rceil,mxfp4 --over router.top_k=1,2 \\\n"
-      "    --seeds 5 --out formats.moescope --table formats.csv --page formats.html");
+      "    --seeds 5 --out formats.moescope --table formats.csv --page formats.html\n"
+      "  srun -N 4 -n 4 moescope-cli sweep --config run.toml --over optimizer.lr=1e-3,3e-3 --seeds 8 --out "
+      "lr.moescope");
   command.runs([command, options] {
     options->run.has_steps = command.given("--steps");
     sweep(*options);

@@ -1,5 +1,5 @@
 // assets/python/moescope_log.py with PyTorch as Debian has it: what it logs of a small model in training is what that
-// model counted. tests/run installs PyTorch; where it is not there, the test says so.
+// model counted. tests/run installs PyTorch; where it is not there, the tests say so.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,14 +22,31 @@ int shell(const std::string& command) {
   return std::system(command.c_str());
 }
 
-TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
-  if (shell(std::string(kPython) + " -c 'import torch' 2>/dev/null") != 0)
-    GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch runs this test";
-  const fs::path folder = fs::temp_directory_path() / ("moescope_python_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
-  ASSERT_EQ(shell(std::string(kPython) + " " MOESCOPE_TEST_DATA "/python/train_moe.py " + folder.string() + " " +
-                  std::to_string(kLoggedSteps)),
-            0);
+// A folder for what a script of tests/python writes, gone afterwards.
+class PythonLog : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (shell(std::string(kPython) + " -c 'import torch' 2>/dev/null") != 0)
+      GTEST_SKIP() << "no PyTorch for " << kPython << ": apt-get install python3-torch runs this test";
+    folder = fs::temp_directory_path() / ("moescope_python_" + std::to_string(::getpid()));
+    fs::create_directories(folder);
+  }
+  void TearDown() override {
+    if (!folder.empty()) fs::remove_all(folder);
+  }
+  void run(const std::string& script, const std::string& more = {}) {
+    ASSERT_EQ(shell(std::string(kPython) + " " MOESCOPE_TEST_DATA "/python/" + script + " " + folder.string() + more),
+              0);
+  }
+  nlohmann::json truth_of(const std::string& name) {
+    std::ifstream file(folder / (name + ".truth.json"));
+    return nlohmann::json::parse(file);
+  }
+  fs::path folder;
+};
+
+TEST_F(PythonLog, WhatItLogsIsWhatTheModelCounted) {
+  ASSERT_NO_FATAL_FAILURE(run("train_moe.py", " " + std::to_string(kLoggedSteps)));
   for (const std::string name : {"indices", "logits", "buffers"}) {
     SCOPED_TRACE(name);
     const Imported log = import_jsonl((folder / (name + ".jsonl")).string());
@@ -42,8 +59,7 @@ TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
     EXPECT_EQ(history.info().top_k, 2);
     EXPECT_EQ(history.info().tokens_per_step, 64);
     ASSERT_EQ(history.steps(), (StepRange{0, kLoggedSteps - 1}));
-    std::ifstream file(folder / (name + ".truth.json"));
-    const auto truth = nlohmann::json::parse(file);
+    const auto truth = truth_of(name);
     for (int step = 0; step < kLoggedSteps; ++step) {
       const auto frame = history.frame_at(step);
       ASSERT_EQ(frame->step, step);
@@ -59,7 +75,60 @@ TEST(PythonLog, WhatItLogsIsWhatTheModelCounted) {
       EXPECT_NEAR(first.expert_bias[7], 0.1f, 1e-6);
     }
   }
-  fs::remove_all(folder);
+}
+
+TEST_F(PythonLog, FindsWhatRoutersOfHuggingFaceChose) {
+  ASSERT_NO_FATAL_FAILURE(run("route_like_hf.py"));
+  for (const std::string name :
+       {"mixtral_4", "mixtral_5", "qwen_5", "deepseek_4", "deepseek_5", "gpt_oss_4", "gpt_oss_5"}) {
+    SCOPED_TRACE(name);
+    const Imported log = import_jsonl((folder / (name + ".jsonl")).string());
+    EXPECT_EQ(log.bad.count(), 0) << log.bad.text();
+    const History& history = *log.runs.at(0);
+    EXPECT_EQ(history.info().moe_layers, (std::vector<int>{1, 2}));
+    EXPECT_EQ(history.info().n_experts, 8);
+    EXPECT_EQ(history.info().top_k, 2);
+    ASSERT_EQ(history.steps(), (StepRange{0, 3}));
+    const auto truth = truth_of(name);
+    const bool has_scores = name != "deepseek_4" && name != "gpt_oss_4";
+    const bool has_weights = name != "mixtral_4" && name != "deepseek_5";
+    for (std::int64_t step = 0; step < 4; ++step) {
+      for (std::size_t layer = 0; layer < 2; ++layer) {
+        const RouterFrame& router = history.frame_at(step)->routers[layer];
+        const auto& counted = truth[layer][static_cast<std::size_t>(step)];
+        EXPECT_EQ(router.tokens_per_expert, counted["load"].get<std::vector<std::uint32_t>>());
+        EXPECT_EQ(is_missing(router.score_entropy), !has_scores);
+        if (has_scores) EXPECT_NEAR(router.score_entropy, counted["entropy"].get<float>(), 1e-4);
+        ASSERT_EQ(router.gate_mass.size(), has_weights ? 8u : 0u);
+        for (std::size_t expert = 0; expert < router.gate_mass.size(); ++expert)
+          EXPECT_NEAR(router.gate_mass[expert], counted["gate_mass"][expert].get<float>(), 1e-5);
+      }
+    }
+  }
+}
+
+TEST_F(PythonLog, CallbacksWriteALineForEachStep) {
+  ASSERT_NO_FATAL_FAILURE(run("route_like_hf.py"));
+  for (const std::string name : {"trainer", "lightning"}) {
+    SCOPED_TRACE(name);
+    const Imported log = import_jsonl((folder / (name + ".jsonl")).string());
+    EXPECT_EQ(log.bad.count(), 0) << log.bad.text();
+    const History& history = *log.runs.at(0);
+    ASSERT_EQ(history.steps(), (StepRange{0, 3}));
+    const auto truth = truth_of(name);
+    for (std::int64_t step = 0; step < 4; ++step) {
+      const auto frame = history.frame_at(step);
+      const bool has_loss = name == "lightning" || step % 2 == 1;  // the stand-in for the Trainer logs every other step
+      EXPECT_EQ(is_missing(frame->ce_loss), !has_loss) << step;
+      if (has_loss) EXPECT_FLOAT_EQ(frame->ce_loss, static_cast<float>(step) + 0.5f);
+      for (std::size_t layer = 0; layer < 2; ++layer) {
+        auto both = truth[layer][static_cast<std::size_t>(2 * step)]["load"].get<std::vector<std::uint32_t>>();
+        const auto second = truth[layer][static_cast<std::size_t>(2 * step + 1)]["load"];
+        for (std::size_t e = 0; e < both.size(); ++e) both[e] += second[e].get<std::uint32_t>();
+        EXPECT_EQ(frame->routers[layer].tokens_per_expert, both) << "two micro-batches, and no evaluation";
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Which of several processes this is, as mpirun and srun tell the processes that they start by their environment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace moescope {
+
+struct LaunchedRank {
+  int rank = 0, ranks = 1;  // rank is in [0, ranks)
+  std::string by;           // "Open MPI"
+};
+
+// OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel MPI), SLURM_PROCID and
+// SLURM_STEP_NUM_TASKS (srun; a batch script alone has no step, and is one process). nullopt: started alone.
+std::optional<LaunchedRank> launched_rank();
+
+}  // namespace moescope
