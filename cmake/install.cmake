@@ -16,7 +16,9 @@ if(EXISTS /var/lib/dpkg/status)
   set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS /var/lib/dpkg/status)
 endif()
 find_program(HELP2MAN help2man)
-if(HELP2MAN)
+if(MAN_PAGES_MADE)  # by a build whose programs run here
+  install(DIRECTORY ${MAN_PAGES_MADE}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+elseif(HELP2MAN)
   set(MAN_PAGES ${CMAKE_BINARY_DIR}/man)
   add_custom_command(
     OUTPUT ${MAN_PAGES}/moescope.1

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/files/event_records.h"
+#include "core/files/import_mlflow.h"
 #include "core/files/import_trace.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/wandb_log.h"
@@ -97,6 +98,8 @@ const char* file_kind_name(FileKind kind) {
       return "table of expert loads";
     case FileKind::wandb_run:
       return "run of W&B";
+    case FileKind::mlflow_run:
+      return "run of MLflow";
     case FileKind::router_trace:
       return "router trace";
     case FileKind::tensors:
@@ -121,11 +124,12 @@ FileKind file_kind(const std::string& path) {
   if (fs::is_directory(status))
     return holds_event_files(path) ? FileKind::event_file
            : holds_traces(path)    ? FileKind::router_trace
+           : is_mlflow_run(path)   ? FileKind::mlflow_run
                                    : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
-  if (bytes.starts_with("SQLite format 3")) return FileKind::recording;
+  if (bytes.starts_with("SQLite format 3")) return suffix == ".db" ? FileKind::mlflow_run : FileKind::recording;
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;

@@ -113,11 +113,7 @@ std::shared_ptr<History> history_of(const WandbLog& log, const TagMap& tags, Run
   unknown = reader.tagged().unknown();
   if (!reader.tagged().understood()) return nullptr;
   const auto history = reader.tagged().build(std::move(info), options, bad);
-  if (const std::string settings = settings_of(log); !settings.empty()) {
-    const Marker marker{options.run, history->steps().first, kSettingsMarker, settings};
-    history->append(marker);
-    if (options.on_marker) options.on_marker(marker);
-  }
+  if (const std::string settings = settings_of(log); !settings.empty()) add_settings(*history, options, settings);
   return history;
 }
 

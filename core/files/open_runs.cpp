@@ -5,6 +5,7 @@
 
 #include "core/files/file_kind.h"
 #include "core/files/import_events.h"
+#include "core/files/import_mlflow.h"
 #include "core/files/import_trace.h"
 #include "core/files/import_wandb.h"
 #include "core/telemetry/logs/import_jsonl.h"
@@ -77,6 +78,8 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
       return import_events(path, options);
     case FileKind::wandb_run:
       return import_wandb(path, options);
+    case FileKind::mlflow_run:
+      return import_mlflow(path, options);
     case FileKind::router_trace:
       return import_trace(path, options);
     default:

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/files/import_mlflow.h"
 #include "core/files/import_trace.h"
 
 namespace moescope {
@@ -34,10 +35,9 @@ std::optional<RunFile> look_at(const fs::path& path) {
   return std::nullopt;
 }
 
-// Files of one kind that make up one run, by the folder that they are in.
-void add_part(const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
+// Files of one kind that make up one run, by the folder that is opened for it.
+void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   std::error_code error;
-  const std::string folder = path.parent_path().string();
   const std::uintmax_t bytes = fs::file_size(path, error);
   const fs::file_time_type changed = fs::last_write_time(path, error);
   if (error) return;
@@ -50,6 +50,13 @@ void add_part(const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
   }
 }
 
+void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder / "metrics", error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
+    if (entry->is_regular_file(error)) add_part(folder.string(), entry->path(), FileKind::mlflow_run, runs);
+}
+
 }  // namespace
 
 std::vector<RunFile> runs_in_folder(const std::string& folder) {
@@ -59,12 +66,16 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
        !error && entry != fs::recursive_directory_iterator() && runs.size() < kMostRunFiles; entry.increment(error)) {
     if (entry.depth() >= kMostDepth) entry.disable_recursion_pending();
     std::error_code gone;
-    if (!entry->is_regular_file(gone)) continue;
     const fs::path& path = entry->path();
+    if (entry->is_directory(gone) && is_mlflow_run(path)) {
+      add_mlflow_run(path, runs);
+      entry.disable_recursion_pending();
+    }
+    if (!entry->is_regular_file(gone)) continue;
     if (named_like_events(path))
-      add_part(path, FileKind::event_file, runs);
+      add_part(path.parent_path().string(), path, FileKind::event_file, runs);
     else if (is_trace_name(path.filename().string()))
-      add_part(path, FileKind::router_trace, runs);
+      add_part(path.parent_path().string(), path, FileKind::router_trace, runs);
     else if (named_like_run(path))
       if (const auto run = look_at(path)) runs.push_back(*run);
   }

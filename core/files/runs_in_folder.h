@@ -1,5 +1,6 @@
 // Which runs a folder holds, so that a person can choose among them: recordings, logs and tables in it and in the
-// folders below it, told by their content (file_kind.h). Folders of event files and of router traces are one run each.
+// folders below it, told by their content (file_kind.h). Folders of event files, of router traces and of MLflow are one
+// run each.
 #pragma once
 
 #include <cstdint>

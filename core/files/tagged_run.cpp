@@ -130,6 +130,12 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
   return run.history();
 }
 
+void add_settings(History& history, const ImportOptions& options, const std::string& json) {
+  const Marker marker{history.info().run, history.steps().first, kSettingsMarker, json};
+  history.append(marker);
+  if (options.on_marker) options.on_marker(marker);
+}
+
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
   std::string message = path + ": ";
   if (unknown.empty()) {

@@ -54,6 +54,9 @@ class TaggedRun {
 // Whether a rule speaks of one number, not of a value by expert.
 bool is_figure(const TagMatch& match);
 
+// What a log says of its run, a JSON object, as a marker at its first step.
+void add_settings(History& history, const ImportOptions& options, const std::string& json);
+
 // Why a file whose tags are all unknown cannot be shown: "PATH: none of its tags is known: ...".
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad);
 

@@ -1,0 +1,110 @@
+// Stores of MLflow as its file_store.py and dbmodels/models.py define them, written here: MLflow itself is not run.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/files/file_kind.h"
+#include "core/files/import_mlflow.h"
+#include "core/files/open_runs.h"
+#include "core/files/runs_in_folder.h"
+#include "core/io/sqlite.h"
+#include "core/telemetry/logs/log_settings.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Mlflow : public testing::Test {
+ protected:
+  Mlflow() : root(fs::temp_directory_path() / ("moescope_mlflow_" + std::to_string(::getpid()))) {}
+  ~Mlflow() override { fs::remove_all(root); }
+
+  void write(const fs::path& path, const std::string& text) const {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text;
+  }
+  std::string folder_of_run() const {
+    write("mlruns/0/meta.yaml", "experiment_id: '0'\n");
+    write("mlruns/0/abc/meta.yaml", "run_id: abc\n");
+    write("mlruns/0/abc/metrics/train_loss", "1732400000000 3.5 0\n1732400002000 3.25 1\n1732400003000 nan 2\n");
+    write("mlruns/0/abc/metrics/moe/layer_1/cv", "1732400000000 0.5 0\n1732400002000 0.25 1\n");
+    write("mlruns/0/abc/metrics/tokens_per_expert/layer_1/expert_0", "1732400000000 30 0\n1732400002000 60 1\nwhat\n");
+    write("mlruns/0/abc/metrics/tokens_per_expert/layer_1/expert_1", "1732400000000 90 0\n1732400002000 60 1\n");
+    write("mlruns/0/abc/metrics/gpu/power", "1732400000000 700 0\n");
+    write("mlruns/0/abc/params/num_experts", "2");
+    write("mlruns/0/abc/tags/mlflow.runName", "brave-shrew-7");
+    return (root / "mlruns/0/abc").string();
+  }
+  fs::path root;
+};
+
+TEST_F(Mlflow, FolderOfARunIsReadByItsKeys) {
+  const std::string folder = folder_of_run();
+  EXPECT_EQ(file_kind(folder), FileKind::mlflow_run);
+  const OpenedRuns opened = open_runs({folder}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  const History& history = *opened.histories[0];
+  EXPECT_EQ(history.info().name, "brave-shrew-7");
+  ASSERT_EQ(history.steps(), (StepRange{0, 2}));
+  EXPECT_FLOAT_EQ(history.value_at(Metric::ce_loss, kWholeRun, 1), 3.25f);
+  EXPECT_DOUBLE_EQ(history.frame_at(1)->wall_s, 2.0);
+  EXPECT_EQ(history.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{30, 90}));
+  EXPECT_FLOAT_EQ(history.frame_at(0)->routers[0].cv, 0.5f);
+  EXPECT_EQ(log_settings(history).at("num_experts"), "2");
+  ASSERT_EQ(opened.skipped.size(), 1u);
+  EXPECT_NE(opened.skipped[0].bad.text().find("metrics/tokens_per_expert/layer_1/expert_0"), std::string::npos);
+  const auto runs = runs_in_folder((root / "mlruns").string());
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].path, folder);
+}
+
+TEST_F(Mlflow, DatabaseHoldsSeveralRuns) {
+  fs::create_directories(root);
+  const std::string path = (root / "mlflow.db").string();
+  {
+    Connection database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    database.execute(
+        "CREATE TABLE runs (run_uuid VARCHAR(32), name VARCHAR(250), lifecycle_stage VARCHAR(20), start_time BIGINT);"
+        "CREATE TABLE metrics (key VARCHAR(250), value FLOAT, timestamp BIGINT, run_uuid VARCHAR(32), step BIGINT, "
+        "is_nan BOOLEAN);"
+        "CREATE TABLE params (key VARCHAR(250), value VARCHAR(8000), run_uuid VARCHAR(32));"
+        "INSERT INTO runs VALUES ('b', 'second', 'active', 2000), ('a', 'first', 'active', 1000), "
+        "('c', 'gone', 'deleted', 500), ('d', 'idle', 'active', 700);"
+        "INSERT INTO metrics VALUES ('loss', 2.5, 1000, 'a', 0, 0), ('loss', 0, 3000, 'a', 1, 1), "
+        "('lr', 0.125, 3000, 'a', 1, 0), ('loss', 1.5, 9000, 'b', 0, 0), ('loss', 9, 9000, 'c', 0, 0), "
+        "('power', 700, 9000, 'd', 0, 0), ('loss', 1, 9000, 'b', -3, 0);"
+        "INSERT INTO params VALUES ('top_k', '8', 'b');");
+  }
+  EXPECT_EQ(file_kind(path), FileKind::mlflow_run);
+  const Imported imported = import_mlflow(path);
+  ASSERT_EQ(imported.runs.size(), 2u) << "not the deleted one, nor the one without a known key";
+  EXPECT_EQ(imported.runs[0]->info().name, "first");
+  EXPECT_TRUE(std::isnan(imported.runs[0]->value_at(Metric::ce_loss, kWholeRun, 1)));
+  EXPECT_FLOAT_EQ(imported.runs[0]->value_at(Metric::lr, kWholeRun, 1), 0.125f);
+  EXPECT_EQ(imported.runs[1]->info().run, 1);
+  EXPECT_EQ(log_settings(*imported.runs[1]).at("top_k"), "8");
+  EXPECT_EQ(imported.bad.count(), 1) << imported.bad.text();
+}
+
+TEST_F(Mlflow, SaysWhatIsMissing) {
+  const auto problem = [](const std::string& path) -> std::string {
+    try {
+      import_mlflow(path);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  write("empty/meta.yaml", "run_id: x\n");
+  write("empty/metrics/gpu/power", "1 2 3\n");
+  EXPECT_NE(problem((root / "empty").string()).find("none of its tags is known: \"gpu/power\""), std::string::npos);
+  write("text.db", "no database");
+  EXPECT_NE(problem((root / "text.db").string()).find("text.db: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moescope
