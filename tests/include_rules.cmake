@@ -8,7 +8,7 @@ set(CORE_FLOORS
     core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/findings core/telemetry/logs
     core/telemetry/explain
     core/numerics+core/numerics/kernels
-    "core/files+core/files/tensors core/parallel"
+    "core/files+core/files/tensors+core/files/routing core/parallel"
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model

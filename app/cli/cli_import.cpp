@@ -203,8 +203,9 @@ void add_import_command(CLI::App& app) {
   Command sub(app, "import", "Turn logs of other programs into a recording");
   sub.option("FILE", command->files,
              "Training logs (JSON lines), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
-             "Megatron-LM's router traces (a file, or a folder of all ranks), tables of expert loads (CSV: "
-             "step,layer,expert,count; llama.cpp's moe-trace); several become runs A, B, ...")
+             "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
+             "routed_experts of vLLM, SGLang and verl, tables of expert loads (CSV: step,layer,expert,count; "
+             "llama.cpp's moe-trace); several become runs A, B, ...")
       .required()
       .up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write").required();

@@ -7,7 +7,8 @@
 
 #include "core/files/event_records.h"
 #include "core/files/import_mlflow.h"
-#include "core/files/import_trace.h"
+#include "core/files/routing/import_routed_experts.h"
+#include "core/files/routing/import_trace.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/wandb_log.h"
 #include "core/io/input_file.h"
@@ -100,6 +101,8 @@ const char* file_kind_name(FileKind kind) {
       return "run of W&B";
     case FileKind::mlflow_run:
       return "run of MLflow";
+    case FileKind::routed_experts:
+      return "routed experts";
     case FileKind::router_trace:
       return "router trace";
     case FileKind::tensors:
@@ -133,6 +136,7 @@ FileKind file_kind(const std::string& path) {
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
+  if (begins_like_routed_experts(fs::path(path).filename().string(), bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
   if (suffix == ".pt" || suffix == ".pth") return FileKind::tensors;  // of which only what PyTorch writes today opens
   if (const std::string problem = encoding_problem(read); !problem.empty())

@@ -8,18 +8,19 @@
 namespace moescope {
 
 enum class FileKind {
-  recording,     // .moescope: SQLite
-  training_log,  // JSON lines, one step or one layer of a step per line
-  event_file,    // TensorBoard: a file of events, or a folder that holds such files
-  load_table,    // CSV of step,layer,expert,count, or llama.cpp's moe-trace
-  wandb_run,     // W&B's offline file
-  mlflow_run,    // the folder of a run of MLflow, or its mlflow.db
-  router_trace,  // Megatron-LM's router_trace_rankR.jsonl, or a folder that holds such files
-  tensors,       // .safetensors, .npy, .pt
-  config,        // TOML: settings of a run
-  lesson,        // TOML: a guided lesson
-  queue,         // .queue: candidates that train in groups, beside their recordings
-  text,          // anything else, and folders: data to train on
+  recording,       // .moescope: SQLite
+  training_log,    // JSON lines, one step or one layer of a step per line
+  event_file,      // TensorBoard: a file of events, or a folder that holds such files
+  load_table,      // CSV of step,layer,expert,count, or llama.cpp's moe-trace
+  wandb_run,       // W&B's offline file
+  mlflow_run,      // the folder of a run of MLflow, or its mlflow.db
+  routed_experts,  // of inference engines and verl: JSON of responses, or a tensor of integers
+  router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder that holds such files
+  tensors,         // .safetensors, .npy, .pt
+  config,          // TOML: settings of a run
+  lesson,          // TOML: a guided lesson
+  queue,           // .queue: candidates that train in groups, beside their recordings
+  text,            // anything else, and folders: data to train on
 };
 const char* file_kind_name(FileKind kind);
 constexpr bool holds_runs(FileKind kind) {

@@ -6,8 +6,9 @@
 #include "core/files/file_kind.h"
 #include "core/files/import_events.h"
 #include "core/files/import_mlflow.h"
-#include "core/files/import_trace.h"
 #include "core/files/import_wandb.h"
+#include "core/files/routing/import_routed_experts.h"
+#include "core/files/routing/import_trace.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/logs/import_table.h"
 #include "core/telemetry/recording/recording.h"
@@ -80,6 +81,8 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
       return import_wandb(path, options);
     case FileKind::mlflow_run:
       return import_mlflow(path, options);
+    case FileKind::routed_experts:
+      return import_routed_experts(path, options);
     case FileKind::router_trace:
       return import_trace(path, options);
     default:

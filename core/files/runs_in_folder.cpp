@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/files/import_mlflow.h"
-#include "core/files/import_trace.h"
+#include "core/files/routing/import_trace.h"
 
 namespace moescope {
 

@@ -8,7 +8,7 @@
 
 #include "core/files/event_records.h"
 #include "core/files/import_events.h"
-#include "core/files/import_trace.h"
+#include "core/files/routing/import_trace.h"
 #include "core/files/import_wandb.h"
 #include "tests/fuzz/fuzz_input.h"
 

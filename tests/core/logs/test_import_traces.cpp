@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/file_kind.h"
-#include "core/files/import_trace.h"
+#include "core/files/routing/import_trace.h"
 #include "core/files/import_wandb.h"
 #include "core/files/open_runs.h"
 #include "core/files/tensors/safetensors.h"

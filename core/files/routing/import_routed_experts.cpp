@@ -1,0 +1,331 @@
+#include "core/files/routing/import_routed_experts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/files/routing/routed_tokens.h"
+#include "core/files/tensors/npy.h"
+#include "core/files/tensors/open_tensors.h"
+#include "core/io/base64.h"
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::string_view kRoutedExperts = "routed_experts";
+constexpr std::uint64_t kLargestResponses = std::uint64_t{4} << 30;
+constexpr std::size_t kMostIds = std::size_t{1} << 30, kMostChosen = 1024;
+constexpr int kDeepest = 16;
+
+// The experts of a sequence: row-major [tokens, layers, K].
+struct Sequence {
+  std::vector<int> ids;
+  std::size_t tokens = 0, layers = 0, top_k = 0;  // layers 0: known are only the ids of a token, layers times K
+  std::size_t ids_of_token() const { return tokens == 0 ? 0 : ids.size() / tokens; }
+};
+
+template <class T>
+void convert(const char* bytes, std::vector<int>& ids) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+    if (!std::in_range<int>(value) || std::cmp_greater_equal(value, kMaxImportedExperts))
+      throw Unreadable("an expert of number " + std::to_string(value));
+    ids[i] = static_cast<int>(value);
+  }
+}
+
+bool is_integer(DType dtype) {
+  return dtype >= DType::i64 && dtype <= DType::u8;
+}
+
+std::vector<int> ids_of(DType dtype, const char* bytes, std::size_t count) {
+  std::vector<int> ids(count);
+  switch (dtype) {
+    case DType::i64:
+      convert<std::int64_t>(bytes, ids);
+      break;
+    case DType::i32:
+      convert<std::int32_t>(bytes, ids);
+      break;
+    case DType::i16:
+      convert<std::int16_t>(bytes, ids);
+      break;
+    case DType::i8:
+      convert<std::int8_t>(bytes, ids);
+      break;
+    case DType::u64:
+      convert<std::uint64_t>(bytes, ids);
+      break;
+    case DType::u32:
+      convert<std::uint32_t>(bytes, ids);
+      break;
+    case DType::u16:
+      convert<std::uint16_t>(bytes, ids);
+      break;
+    case DType::u8:
+      convert<std::uint8_t>(bytes, ids);
+      break;
+    default:
+      throw Unreadable(std::string("numbers of type ") + dtype_name(dtype) + ", expected integers");
+  }
+  return ids;
+}
+
+class Responses {
+ public:
+  void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
+  // Of [tokens, layers, K] or [sequences, tokens, layers, K].
+  void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
+  bool empty() const { return sequences_.empty(); }
+  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options);
+
+ private:
+  void take_json(JsonValue value, int depth);
+  void take_object(const JsonFields& fields, int depth);
+  void take_value(JsonValue value);
+  void take_bytes(const std::string& bytes);
+  void take_lists(JsonValue value);
+  std::size_t found_top_k() const;
+
+  std::vector<Sequence> sequences_;
+  std::size_t ids_ = 0;
+  std::optional<std::int64_t> tokens_;  // prompt and completion of the response in hand
+};
+
+void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
+  if (shape.size() < 3 || shape.size() > 4)
+    throw Unreadable("an array of " + std::to_string(shape.size()) + " dimensions, expected tokens, layers and K");
+  const std::size_t sequences = shape.size() == 4 ? shape[0] : 1;
+  const std::size_t tokens = shape[shape.size() - 3], layers = shape[shape.size() - 2], top_k = shape.back();
+  if (layers > kMaxImportedLayers || top_k > kMostChosen) throw Unreadable("more layers or experts than models have");
+  const std::size_t each = tokens * layers * top_k;
+  if (each == 0) throw Unreadable("an empty array");
+  for (std::size_t s = 0; s < sequences; ++s) {
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * each);
+    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(each)}, tokens, layers, top_k});
+  }
+}
+
+void Responses::take_bytes(const std::string& bytes) {
+  if (begins_like_npy(bytes)) {
+    const NpyHeader header = npy_header(bytes);
+    const auto needed = tensor_bytes(header.dtype, header.shape);
+    if (!needed || *needed != bytes.size() - header.data_at) throw Unreadable("an .npy file that is cut off");
+    return take(header.shape, ids_of(header.dtype, bytes.data() + header.data_at, *needed / dtype_bytes(header.dtype)));
+  }
+  if (!tokens_ || *tokens_ < 2)
+    throw Unreadable("flat, and no prompt_tokens and completion_tokens say of how many tokens");
+  const std::size_t count = bytes.size() / sizeof(std::int32_t), tokens = static_cast<std::size_t>(*tokens_ - 1);
+  if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0 || count % tokens != 0)
+    throw Unreadable(std::to_string(bytes.size()) + " bytes are no int32 of " + std::to_string(tokens) + " tokens");
+  sequences_.push_back({ids_of(DType::i32, bytes.data(), count), tokens, 0, 0});
+}
+
+void Responses::take_lists(JsonValue value) {
+  std::vector<std::size_t> shape;
+  for (JsonValue inner = value; inner.is_array();) {
+    const JsonList list = list_of(inner, "routed_experts", 0, "");
+    shape.push_back(list.size());
+    if (list.size() == 0 || shape.size() > 4) throw Unreadable("empty lists, or lists too deep");
+    inner = *list.begin();
+  }
+  std::vector<int> ids;
+  const auto add = [&](const auto& self, JsonValue at, std::size_t depth) -> void {
+    if (depth == shape.size())
+      return ids.push_back(to_index(at, "routed_experts", -1, static_cast<int>(kMaxImportedExperts) - 1));
+    for (const JsonValue each : list_of(at, "routed_experts", shape[depth], "values")) self(self, each, depth + 1);
+  };
+  add(add, value, 0);
+  take(shape, std::move(ids));
+}
+
+void Responses::take_value(JsonValue value) {
+  if (value.is_array()) return take_lists(value);
+  std::string text = to_text(value, "routed_experts");
+  ids_ += text.size();
+  if (ids_ > kMostIds) throw Unreadable("more than a billion bytes of routing");
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  const std::optional<std::string> bytes = from_base64url(text);
+  if (!bytes) throw Unreadable("not base64");
+  take_bytes(*bytes);
+}
+
+void Responses::take_object(const JsonFields& fields, int depth) {
+  const std::optional<std::int64_t> outer = tokens_;
+  const JsonFields* counts = &fields;
+  std::optional<JsonFields> usage;
+  if (const JsonValue* found = member(fields, {"usage"}); found && found->is_object())
+    counts = &usage.emplace(fields_of(*found, "usage"));
+  const JsonValue* prompt = member(*counts, {"prompt_tokens"});
+  const JsonValue* completion = member(*counts, {"completion_tokens"});
+  if (prompt && completion)
+    tokens_ = to_count(*prompt, "prompt_tokens", 1e9) + to_count(*completion, "completion_tokens", 1e9);
+  for (const auto& field : fields) {
+    if (field.key == kRoutedExperts && !field.value.is_null())
+      take_value(field.value);
+    else
+      take_json(field.value, depth + 1);
+  }
+  tokens_ = outer;
+}
+
+void Responses::take_json(JsonValue value, int depth) {
+  if (depth > kDeepest) return;
+  if (value.is_object()) return take_object(fields_of(value, "response"), depth);
+  if (!value.is_array()) return;
+  for (const JsonValue each : list_of(value, "response", 0, "")) take_json(each, depth + 1);
+}
+
+// True where every token's experts of every layer differ, or are all the same one (a dense layer).
+bool fits_top_k(const Sequence& sequence, std::size_t top_k) {
+  std::vector<int> row;
+  for (std::size_t first = 0; first < sequence.ids.size(); first += top_k) {
+    const auto from = sequence.ids.begin() + static_cast<std::ptrdiff_t>(first);
+    row.assign(from, from + static_cast<std::ptrdiff_t>(top_k));
+    std::ranges::sort(row);
+    if (row.front() != row.back() && std::ranges::adjacent_find(row) != row.end()) return false;
+  }
+  return true;
+}
+
+std::size_t Responses::found_top_k() const {
+  for (const Sequence& sequence : sequences_)
+    if (sequence.top_k > 0) return sequence.top_k;
+  const std::size_t ids = sequences_.front().ids_of_token();
+  for (std::size_t top_k = std::min(ids, kMostChosen); top_k > 1; --top_k)
+    if (ids % top_k == 0 && std::ranges::all_of(sequences_, [&](const Sequence& s) { return fits_top_k(s, top_k); }))
+      return top_k;
+  return 1;
+}
+
+std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options) {
+  const std::size_t top_k = found_top_k(), ids = sequences_.front().ids_of_token();
+  if (ids % top_k != 0) throw std::runtime_error(info.source + ": responses with different numbers of experts a token");
+  RoutedTokens tokens;
+  std::vector<int> row;
+  for (std::size_t s = 0; s < sequences_.size(); ++s) {
+    const Sequence& sequence = sequences_[s];
+    if (sequence.ids_of_token() != ids || (sequence.top_k > 0 && sequence.top_k != top_k))
+      throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + " has another number of layers or " +
+                               "experts a token than those before it");
+    for (std::size_t first = 0; first < sequence.ids.size(); first += top_k) {
+      const auto from = sequence.ids.begin() + static_cast<std::ptrdiff_t>(first);
+      row.assign(from, from + static_cast<std::ptrdiff_t>(top_k));
+      const auto [lowest, highest] = std::ranges::minmax(row);
+      if (lowest < 0 || (top_k > 1 && lowest == highest)) continue;
+      tokens.add(static_cast<std::int64_t>(s), {false, static_cast<int>(first % ids / top_k)}, row);
+    }
+  }
+  if (tokens.empty()) throw std::runtime_error(info.source + ": every token's experts are the same one: no routing");
+  const int run = info.run;
+  const auto history = tokens.build(std::move(info), options);
+  const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
+  history->append(marker);
+  if (options.on_marker) options.on_marker(marker);
+  return history;
+}
+
+// A response a line, or the whole text is one.
+void take_text(std::string_view text, Responses& responses, Imported& imported) {
+  JsonLines lines;
+  const auto take = [&](std::string_view response) {
+    try {
+      responses.take_response(lines.parse(response));
+      return std::string();
+    } catch (const Unreadable& unreadable) {
+      return std::string(unreadable.what());
+    }
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    ++imported.lines;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+      const std::string problem = take(line);
+      if (!problem.empty() && imported.lines == 1 && take(text).empty()) return;
+      if (!problem.empty()) imported.bad.add(imported.lines, problem);
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void take_tensors(const std::string& path, Responses& responses, Imported& imported) {
+  const TensorFile file = open_tensors(path);
+  for (const TensorView& tensor : file.tensors()) {
+    ++imported.lines;
+    if (!is_integer(tensor.dtype) || tensor.shape.size() < 3) continue;
+    try {
+      if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
+      std::vector<std::byte> bytes(tensor.bytes.size());
+      tensor.copy_bytes(bytes.data());
+      responses.take(tensor.shape,
+                     ids_of(tensor.dtype, reinterpret_cast<const char*>(bytes.data()), tensor.elements()));
+    } catch (const Unreadable& unreadable) {
+      imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
+    }
+  }
+}
+
+}  // namespace
+
+Imported import_routed_experts(const std::string& path, const ImportOptions& options) {
+  Imported imported;
+  Responses responses;
+  InputFile file(path);
+  char first = 0;
+  if (file.read(&first, 1) == 1 && (first == '{' || first == ' ' || first == '\n')) {
+    take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
+  } else {
+    imported.unit = "tensor";
+    take_tensors(path, responses, imported);
+  }
+  if (options.progress && !options.progress(0.5)) return {};
+  if (responses.empty())
+    throw std::runtime_error(path + ": holds no routed_experts" +
+                             (imported.bad.count() > 0 ? "; " + imported.bad.summary(imported.unit) : std::string()));
+  RunInfo info;
+  info.run = options.run;
+  info.name = std::filesystem::path(path).stem().string();
+  info.source = path;
+  imported.runs.push_back(responses.build(std::move(info), options));
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes) {
+  const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
+  if (bytes.starts_with('{')) return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
+  if (begins_like_zip(bytes) || file_name.ends_with(".safetensors")) return named;
+  if (!begins_like_npy(bytes)) return false;
+  try {
+    const NpyHeader header = npy_header(bytes);
+    return is_integer(header.dtype) && (header.shape.size() == 3 || header.shape.size() == 4);
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+bool read_routed_bytes(std::string_view bytes, BadLines& bad) {
+  Imported imported;
+  Responses responses;
+  take_text(bytes, responses, imported);
+  bad = std::move(imported.bad);
+  if (responses.empty()) return false;
+  try {
+    return responses.build({}, {}) != nullptr;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,101 @@
+#include "core/files/routing/routed_tokens.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace moescope {
+
+namespace {
+
+// Of the tables of experts chosen together, all layers and steps.
+constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+void RoutedTokens::expect_experts(int experts) {
+  experts_ = std::max(experts_, experts);
+}
+
+void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
+  Chosen& chosen = steps_[step][layer];
+  top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
+  ++chosen.tokens;
+  for (const int expert : experts_K) {
+    if (chosen.load.size() <= static_cast<std::size_t>(expert))
+      chosen.load.resize(static_cast<std::size_t>(expert) + 1);
+    ++chosen.load[static_cast<std::size_t>(expert)];
+    experts_ = std::max(experts_, expert + 1);
+  }
+  std::ranges::sort(experts_K);
+  experts_K.erase(std::unique(experts_K.begin(), experts_K.end()), experts_K.end());
+  for (std::size_t i = 0; i < experts_K.size(); ++i)
+    for (std::size_t j = i; j < experts_K.size(); ++j) ++chosen.together[{experts_K[i], experts_K[j]}];
+}
+
+std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
+  std::map<RoutedLayer, int> numbers;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [place, chosen] : layers) numbers[place];
+  int decoder = 0;
+  for (auto& [place, number] : numbers)
+    if (!place.mtp) number = place.layer, decoder = place.layer + 1;
+  for (auto& [place, number] : numbers)
+    if (place.mtp) number = decoder + place.layer;
+  return numbers;
+}
+
+SpecialisationFrame RoutedTokens::together(const Chosen& chosen, int layer) const {
+  const auto experts = static_cast<std::size_t>(experts_);
+  SpecialisationFrame frame;
+  frame.layer = layer;
+  frame.experts = experts_;
+  frame.together_EE.resize(experts * experts);
+  for (const auto& [pair, tokens] : chosen.together) {
+    const auto i = static_cast<std::size_t>(pair.first), j = static_cast<std::size_t>(pair.second);
+    frame.together_EE[i * experts + j] = frame.together_EE[j * experts + i] = tokens;
+  }
+  return frame;
+}
+
+std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& options) {
+  const std::map<RoutedLayer, int> numbers = layer_numbers();
+  const auto experts = static_cast<std::size_t>(experts_);
+  if (numbers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
+    throw std::runtime_error(info.source + ": " + std::to_string(numbers.size()) + " layers of " +
+                             std::to_string(experts) + " experts are more than can be shown");
+  for (const auto& [place, number] : numbers) info.moe_layers.push_back(number);
+  info.n_layers = info.moe_layers.back() + 1;
+  info.n_experts = experts_;
+  info.top_k = top_k_;
+  std::int64_t most = 0;
+  for (const auto& [place, chosen] : steps_.begin()->second) most = std::max(most, chosen.tokens);
+  info.tokens_per_step = most;
+  const std::size_t table = experts * experts * sizeof(std::uint32_t) * numbers.size();
+  const bool every_step = table * steps_.size() <= kMaxTogetherBytes;
+  std::map<RoutedLayer, Chosen> so_far;
+  ImportedRun run(std::move(info), options);
+  for (auto& [step, layers] : steps_) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    const bool last = step == steps_.rbegin()->first;
+    for (auto& [place, chosen] : layers) {
+      RouterFrame router;
+      router.layer = numbers.at(place);
+      router.tokens_per_expert = chosen.load;
+      router.tokens_per_expert.resize(experts);
+      frame.routers.push_back(std::move(router));
+      Chosen& sum = so_far[place];
+      for (const auto& [pair, tokens] : chosen.together) sum.together[pair] += tokens;
+    }
+    if ((every_step || last) && table <= kMaxTogetherBytes) {
+      for (const auto& [place, sum] : so_far) frame.specialisation.push_back(together(sum, numbers.at(place)));
+      so_far.clear();
+    }
+    run.add(std::move(frame));
+  }
+  return run.history();
+}
+
+}  // namespace moescope

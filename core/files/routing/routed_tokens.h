@@ -1,0 +1,45 @@
+// What follows from the experts of every token: loads, and which experts are chosen together.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/telemetry/logs/import.h"
+
+namespace moescope {
+
+// A layer as the writer of a log names it: those of the decoder, and those of a multi-token prediction block, which
+// stand after the decoder's.
+struct RoutedLayer {
+  bool mtp = false;
+  int layer = 0;
+  bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
+};
+
+class RoutedTokens {
+ public:
+  // One token's experts, of which one may stand there twice; kept sorted. Tokens of a step and layer are added up.
+  void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
+  void expect_experts(int experts);  // there are at least as many, whether chosen or not
+  bool empty() const { return steps_.empty(); }
+  // A frame a step. Together: of every step while that stays small, else once, of all steps. Throws
+  // std::runtime_error: more layers and experts than can be shown.
+  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options);
+
+ private:
+  struct Chosen {
+    std::vector<std::uint32_t> load;                        // [highest expert + 1]
+    std::map<std::pair<int, int>, std::uint32_t> together;  // tokens that chose both, i <= j
+    std::int64_t tokens = 0;
+  };
+  std::map<RoutedLayer, int> layer_numbers() const;
+  SpecialisationFrame together(const Chosen& chosen, int layer) const;
+
+  std::map<std::int64_t, std::map<RoutedLayer, Chosen>> steps_;
+  int experts_ = 0, top_k_ = 0;
+};
+
+}  // namespace moescope
