@@ -22,10 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLookedAt = 4096;
+constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
-std::string beginning(const std::string& path) {
+std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
   InputFile file(path);
-  std::string bytes(kLookedAt, '\0');
+  std::string bytes(most, '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   return bytes;
 }
@@ -46,6 +47,14 @@ bool holds_traces(const fs::path& folder) {
        entry.increment(error))
     if (is_trace_name(entry->path().filename().string())) return true;
   return false;
+}
+
+// The text of a response may come before its routing.
+bool holds_routed_experts(const std::string& path, std::string_view bytes) {
+  const std::string name = fs::path(path).filename().string();
+  if (begins_like_routed_experts(name, bytes)) return true;
+  const bool more = bytes.starts_with('{') && bytes.size() == kLookedAt && bytes.find("\"step\"") == std::string::npos;
+  return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
 }
 
 // A first line that is an object of its own, or is too long to end here and begins like one that a training log has.
@@ -136,7 +145,7 @@ FileKind file_kind(const std::string& path) {
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
-  if (begins_like_routed_experts(fs::path(path).filename().string(), bytes)) return FileKind::routed_experts;
+  if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
   if (suffix == ".pt" || suffix == ".pth") return FileKind::tensors;  // of which only what PyTorch writes today opens
   if (const std::string problem = encoding_problem(read); !problem.empty())

@@ -96,8 +96,8 @@ TEST_F(RoutedExperts, OfVllmsResponses) {
   const auto a = routes(40, 1), b = routes(25, 2);
   const auto response = [](const std::vector<int>& ids) {
     const std::string shape = "(" + std::to_string(ids.size() / (kLayers * kTopK)) + ", 4, 2)";
-    return "{\"id\": \"x\", \"choices\": [{\"index\": 0, \"text\": \"...\", \"routed_experts\": \"" +
-           base64_of(npy("<i4", shape, bytes_of<std::int32_t>(ids))) + "\"}]}";
+    return "{\"id\": \"x\", \"choices\": [{\"index\": 0, \"text\": \"" + std::string(9000, 'x') +
+           "\", \"routed_experts\": \"" + base64_of(npy("<i4", shape, bytes_of<std::int32_t>(ids))) + "\"}]}";
   };
   expect_loads(write("log.jsonl", response(a) + "\n" + response(b) + "\n"), {a, b});
   std::string pretty = response(a);
