@@ -204,7 +204,8 @@ void add_import_command(CLI::App& app) {
   sub.option("FILE", command->files,
              "Training logs (JSON lines), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
              "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
-             "routed_experts of vLLM, SGLang and verl, tables of expert loads (CSV: step,layer,expert,count; "
+             "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
+             "of expert loads (CSV: step,layer,expert,count; "
              "llama.cpp's moe-trace); several become runs A, B, ...")
       .required()
       .up_to(kMaxRuns);

@@ -7,6 +7,7 @@
 
 #include "core/files/event_records.h"
 #include "core/files/import_mlflow.h"
+#include "core/files/import_te_statistics.h"
 #include "core/files/routing/import_routed_experts.h"
 #include "core/files/routing/import_trace.h"
 #include "core/files/tensors/open_tensors.h"
@@ -108,6 +109,8 @@ const char* file_kind_name(FileKind kind) {
       return "table of expert loads";
     case FileKind::wandb_run:
       return "run of W&B";
+    case FileKind::te_statistics:
+      return "statistics of TransformerEngine";
     case FileKind::mlflow_run:
       return "run of MLflow";
     case FileKind::routed_experts:
@@ -134,10 +137,11 @@ FileKind file_kind(const std::string& path) {
   if (!fs::exists(status))
     throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
   if (fs::is_directory(status))
-    return holds_event_files(path) ? FileKind::event_file
-           : holds_traces(path)    ? FileKind::router_trace
-           : is_mlflow_run(path)   ? FileKind::mlflow_run
-                                   : FileKind::text;
+    return holds_event_files(path)         ? FileKind::event_file
+           : holds_traces(path)            ? FileKind::router_trace
+           : is_te_statistics_folder(path) ? FileKind::te_statistics
+           : is_mlflow_run(path)           ? FileKind::mlflow_run
+                                           : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
@@ -151,6 +155,7 @@ FileKind file_kind(const std::string& path) {
   if (const std::string problem = encoding_problem(read); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;
+  if (is_te_statistics_name(fs::path(path).filename().string())) return FileKind::te_statistics;
   if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;

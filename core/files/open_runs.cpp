@@ -6,6 +6,7 @@
 #include "core/files/file_kind.h"
 #include "core/files/import_events.h"
 #include "core/files/import_mlflow.h"
+#include "core/files/import_te_statistics.h"
 #include "core/files/import_wandb.h"
 #include "core/files/routing/import_routed_experts.h"
 #include "core/files/routing/import_trace.h"
@@ -81,6 +82,8 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
       return import_wandb(path, options);
     case FileKind::mlflow_run:
       return import_mlflow(path, options);
+    case FileKind::te_statistics:
+      return import_te_statistics(path, options);
     case FileKind::routed_experts:
       return import_routed_experts(path, options);
     case FileKind::router_trace:

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/files/import_mlflow.h"
+#include "core/files/import_te_statistics.h"
 #include "core/files/routing/import_trace.h"
 
 namespace moescope {
@@ -57,6 +58,12 @@ void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
     if (entry->is_regular_file(error)) add_part(folder.string(), entry->path(), FileKind::mlflow_run, runs);
 }
 
+// Beside the statistics there is a folder of messages, whose files have the same names.
+void add_te_statistics(const fs::path& path, std::vector<RunFile>& runs) {
+  if (is_te_statistics_folder(path.parent_path()))
+    add_part(path.parent_path().string(), path, FileKind::te_statistics, runs);
+}
+
 }  // namespace
 
 std::vector<RunFile> runs_in_folder(const std::string& folder) {
@@ -76,6 +83,8 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
       add_part(path.parent_path().string(), path, FileKind::event_file, runs);
     else if (is_trace_name(path.filename().string()))
       add_part(path.parent_path().string(), path, FileKind::router_trace, runs);
+    else if (is_te_statistics_name(path.filename().string()))
+      add_te_statistics(path, runs);
     else if (named_like_run(path))
       if (const auto run = look_at(path)) runs.push_back(*run);
   }

@@ -94,7 +94,12 @@ QString BlockScaleHistogramPanel::notice() const {
     return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
   if (!tensor && !history->info().config_toml.empty())
     return tr("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
-  if (!tensor) return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
+  const auto counts_blocks = [](const QuantFrame& quant) {
+    return std::ranges::any_of(quant.e8m0_blocks, [](std::uint32_t blocks) { return blocks > 0; });
+  };
+  const bool without_scales = history->info().config_toml.empty() && tensor && !counts_blocks(*tensor);
+  if (!tensor || without_scales)
+    return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }
 
