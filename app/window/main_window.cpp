@@ -15,6 +15,7 @@
 #include "app/actions/compare_actions.h"
 #include "app/actions/file_actions.h"
 #include "app/actions/heartbeat.h"
+#include "app/actions/host_actions.h"
 #include "app/actions/live_settings.h"
 #include "app/actions/queue_actions.h"
 #include "app/actions/recording_actions.h"
@@ -165,6 +166,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
   comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
   candidates_ = new QueueActions(&session_, &selection_, outcomes_, notice_, files_, workspaces_, messages_);
+  hosts_ = new HostActions(&session_, form_, notice_, messages_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
   recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
@@ -232,6 +234,7 @@ void MainWindow::buildRunMenu() {
   control_->addActionsTo(menu);
   comparison_->addActionsTo(menu);
   candidates_->addActionsTo(menu);
+  hosts_->addActionsTo(menu);
   menu->addSeparator();
   recordings_->addActionsTo(menu);
   menu->addSeparator();

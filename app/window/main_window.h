@@ -31,6 +31,7 @@ class NotesDock;
 class NoticeBar;
 class OutcomesDock;
 class ProjectorView;
+class HostActions;
 class QueueActions;
 class RecordingActions;
 class RouterActions;
@@ -131,6 +132,7 @@ class MainWindow : public QMainWindow {
   SourceStatus* source_status_;
   CompareActions* comparison_;
   QueueActions* candidates_;
+  HostActions* hosts_;
   CheckpointActions* checkpoints_;
   RecordingActions* recordings_;
   RouterActions* router_;

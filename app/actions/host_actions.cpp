@@ -1,0 +1,79 @@
+#include "app/actions/host_actions.h"
+
+#include <QAction>
+#include <QFileInfo>
+#include <QMenu>
+#include <stdexcept>
+#include <utility>
+
+#include "app/bars/notice_bar.h"
+#include "app/look/messages.h"
+#include "app/session/run_session.h"
+#include "app/session/settings.h"
+#include "app/setup/hosts_dialog.h"
+#include "app/setup/setup_form.h"
+#include "core/io/whole_file.h"
+
+namespace moescope {
+
+HostActions::HostActions(RunSession* session, SetupForm* form, NoticeBar* notice, Messages* messages)
+    : QObject(messages->window()), session_(session), form_(form), notice_(notice), messages_(messages) {}
+
+HostActions::~HostActions() = default;
+
+void HostActions::addActionsTo(QMenu* menu) {
+  QAction* train = menu->addAction("Train on &hosts...", this, &HostActions::ask);
+  train->setToolTip("The settings of the set-up form, with the ranks of mpirun on this and other machines");
+  stop_ = menu->addAction("Stop the training on hosts", this, [this] {
+    if (training_) training_->stop();
+  });
+  stop_->setToolTip("After the step in flight; its recording stays");
+  stop_->setEnabled(false);
+}
+
+void HostActions::ask() {
+  if (training_)
+    return notice_->showNotice("A training on hosts is under way already: Run > Stop the training on hosts");
+  const RunConfig config = form_->draft();
+  auto* dialog = new HostsDialog(recordingsFolder(), config.optimizer.total_steps, messages_->window());
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &HostsDialog::planned, this, &HostActions::start);
+  dialog->open();
+}
+
+void HostActions::start(HostPlan plan) {
+  try {
+    write_whole_file(plan.config.toStdString(), to_toml(form_->draft()));
+  } catch (const std::runtime_error& problem) {
+    return messages_->warn(QString::fromUtf8(problem.what()));
+  }
+  notice_->showNotice(QString("%1 ranks are starting on %2 hosts...").arg(ranksOf(plan.hosts)).arg(plan.hosts.size()));
+  training_ = std::make_unique<HostTraining>(std::move(plan), nullptr);
+  connect(training_.get(), &HostTraining::serving, this, [this] {
+    notice_->showNotice({});
+    session_->attach(training_->address(), training_->token());
+  });
+  // Not from inside its own signal: end() deletes it.
+  connect(training_.get(), &HostTraining::ended, this, &HostActions::end, Qt::QueuedConnection);
+  stop_->setEnabled(true);
+  training_->start();
+}
+
+void HostActions::end(bool stopped, const QString& why) {
+  const QString recording = training_->plan().recording;
+  training_.reset();
+  stop_->setEnabled(false);
+  const QString name = QFileInfo(recording).fileName();
+  const auto open = [this, recording] { session_->open({recording}); };
+  if (stopped || why.isEmpty()) {
+    notice_->offer(
+        QString(stopped ? "The training on hosts was stopped: %1." : "The training on hosts took all steps: %1.")
+            .arg(name),
+        "Open the recording", open);
+  } else {
+    notice_->showNotice({});
+    messages_->warn("The training on hosts has failed:\n" + why);
+  }
+}
+
+}  // namespace moescope

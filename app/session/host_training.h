@@ -1,0 +1,64 @@
+// A training whose expert-parallel ranks run on several hosts: mpirun starts moescope-cli there, rank 0 writes the
+// recording and serves its frames to this window.
+#pragma once
+
+#include <QByteArray>
+#include <QObject>
+#include <QProcess>
+#include <QString>
+#include <QStringList>
+#include <vector>
+
+namespace moescope {
+
+struct HostRanks {
+  QString name;
+  int ranks = 1;
+};
+// "node1" or "node1:4", one a line; empty lines and what follows # are passed over. Throws std::runtime_error with the
+// line.
+std::vector<HostRanks> parseHosts(const QString& text);
+int ranksOf(const std::vector<HostRanks>& hosts);
+// Ranks fill the hosts in their order, as mpirun maps them by slot.
+QString hostOfRank(const std::vector<HostRanks>& hosts, int rank);
+
+struct HostPlan {
+  std::vector<HostRanks> hosts;  // rank 0 runs on the first
+  QString program;               // moescope-cli, by the path that it has on every host
+  QString config, recording;     // in a folder that every host sees
+  qint64 steps = 0;
+  int port = 5000;
+};
+QStringList mpirunArguments(const HostPlan& plan);
+
+class HostTraining : public QObject {
+  Q_OBJECT
+
+ public:
+  HostTraining(HostPlan plan, QObject* parent);
+  ~HostTraining() override;  // ends it after the step in flight, with its recording
+
+  void start();
+  void stop();  // after the step in flight
+  const HostPlan& plan() const { return plan_; }
+  const QString& token() const { return token_; }
+  QString address() const { return QString("127.0.0.1:%1").arg(plan_.port); }
+
+ signals:
+  void serving();                         // its frames can be attached to
+  void ended(bool stopped, QString why);  // empty: all steps are taken; else what each host said
+
+ private:
+  void read();
+  void take(const QByteArray& line);
+  void finish(int status, bool crashed);
+
+  HostPlan plan_;
+  QString token_;
+  QProcess process_;
+  QByteArray partial_;
+  QStringList errors_;  // "node2 (rank 3): ..."
+  bool stopped_ = false;
+};
+
+}  // namespace moescope

@@ -1,0 +1,132 @@
+#include "app/setup/hosts_dialog.h"
+
+#include <QCoreApplication>
+#include <QDateTime>
+#include <QDialogButtonBox>
+#include <QDir>
+#include <QFileInfo>
+#include <QFormLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QSettings>
+#include <QSpinBox>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <stdexcept>
+
+#include "app/session/settings.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr const char* kHostsKey = "hosts/list";
+constexpr const char* kFolderKey = "hosts/folder";
+constexpr const char* kProgramKey = "hosts/program";
+
+QString cliBesideThisProgram() {
+  return QDir(QCoreApplication::applicationDirPath()).filePath("moescope-cli");
+}
+
+}  // namespace
+
+HostsDialog::HostsDialog(const QString& folder, qint64 steps, QWidget* parent)
+    : QDialog(parent),
+      hosts_(new QPlainTextEdit),
+      program_(new QLineEdit),
+      folder_(new QLineEdit),
+      steps_(new QSpinBox),
+      port_(new QSpinBox),
+      problem_(new QLabel),
+      command_(new QPlainTextEdit),
+      start_(nullptr) {
+  setWindowTitle("Train on hosts");
+  const QSettings settings = moescope::settings();
+  hosts_->setPlainText(settings.value(kHostsKey, "localhost:2").toString());
+  hosts_->setToolTip(
+      "A host a line: NAME, or NAME:RANKS. mpirun reaches the others by ssh without a password. The first one is this "
+      "machine: rank 0 writes the recording and serves this window");
+  hosts_->setFixedHeight(fontMetrics().lineSpacing() * 6);
+  program_->setText(settings.value(kProgramKey, cliBesideThisProgram()).toString());
+  program_->setToolTip("The path of moescope-cli on every host, of the same version");
+  folder_->setText(settings.value(kFolderKey, folder).toString());
+  folder_->setToolTip(
+      "A folder that every host sees under this path: the settings are written there, and the recording");
+  steps_->setRange(1, 1000000000);
+  steps_->setValue(static_cast<int>(std::min<qint64>(steps, 1000000000)));
+  port_->setRange(1024, 65535);
+  port_->setValue(5000);
+  port_->setToolTip("On this machine, for this window alone (127.0.0.1)");
+  problem_->setWordWrap(true);
+  command_->setReadOnly(true);
+  command_->setFixedHeight(fontMetrics().lineSpacing() * 6);
+  command_->setToolTip("The command that starts it; it can be copied");
+
+  auto* form = new QFormLayout;
+  form->addRow("&Hosts (NAME:RANKS)", hosts_);
+  form->addRow("&Program there", program_);
+  form->addRow("&Folder that all see", folder_);
+  form->addRow("&Steps", steps_);
+  form->addRow("P&ort", port_);
+  form->addRow("Command", command_);
+  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
+  start_ = buttons->addButton("&Train", QDialogButtonBox::AcceptRole);
+  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+  connect(buttons, &QDialogButtonBox::accepted, this, [this] {
+    QSettings kept = moescope::settings();
+    kept.setValue(kHostsKey, hosts_->toPlainText());
+    kept.setValue(kFolderKey, folder_->text());
+    kept.setValue(kProgramKey, program_->text());
+    emit planned(plan());
+    accept();
+  });
+  auto* layout = new QVBoxLayout(this);
+  layout->addLayout(form);
+  layout->addWidget(problem_);
+  layout->addWidget(buttons);
+  connect(hosts_, &QPlainTextEdit::textChanged, this, &HostsDialog::look);
+  for (QLineEdit* edit : {program_, folder_}) connect(edit, &QLineEdit::textChanged, this, &HostsDialog::look);
+  for (QSpinBox* box : {steps_, port_}) connect(box, &QSpinBox::valueChanged, this, &HostsDialog::look);
+  resize(680, sizeHint().height());
+  look();
+}
+
+HostPlan HostsDialog::plan() const {
+  HostPlan plan;
+  plan.hosts = parseHosts(hosts_->toPlainText());
+  plan.program = program_->text().trimmed();
+  if (plan.program.isEmpty()) throw std::runtime_error("The program's path is missing");
+  const QFileInfo folder(folder_->text().trimmed());
+  if (!folder.isDir() || !folder.isWritable())
+    throw std::runtime_error((folder_->text() + " is no folder that can be written to").toStdString());
+  const QString name = QDateTime::currentDateTime().toString("yyyyMMdd-HHmmss") + "-hosts";
+  const QDir dir(folder.absoluteFilePath());
+  plan.config = dir.filePath(name + ".toml");
+  plan.recording = dir.filePath(name + ".moescope");
+  plan.steps = steps_->value();
+  plan.port = port_->value();
+  return plan;
+}
+
+void HostsDialog::look() {
+  QString problem;
+  try {
+    const HostPlan plan = this->plan();
+    command_->setPlainText("mpirun " + mpirunArguments(plan).join(' '));
+    const int ranks = ranksOf(plan.hosts);
+    problem_->setText(
+        QString("%1 on %2. Experts and sequences are spread over the ranks; results are those of one process, "
+                "to the bit.")
+            .arg(ranks == 1 ? QString("1 rank") : QString("%1 ranks").arg(ranks))
+            .arg(plan.hosts.size() == 1 ? QString("1 host") : QString("%1 hosts").arg(plan.hosts.size())));
+  } catch (const std::runtime_error& wrong) {
+    command_->clear();
+    problem = QString::fromUtf8(wrong.what());
+    problem_->setText(problem + '.');
+  }
+  start_->setEnabled(problem.isEmpty());
+}
+
+}  // namespace moescope
