@@ -71,9 +71,13 @@ QStringList mpirunArguments(const HostPlan& plan) {
               << "plm"
               << "isolated";
   if (geteuid() == 0) arguments << "--allow-run-as-root";
-  return arguments << plan.program << "train"
-                   << "--config" << plan.config << "--ep" << ranks << "--steps" << QString::number(plan.steps)
-                   << "--out" << plan.recording << "--serve" << QString::number(plan.port);
+  arguments << plan.program << "train"
+            << "--config" << plan.config << "--ep" << ranks << "--steps" << QString::number(plan.steps) << "--out"
+            << plan.recording << "--serve" << QString::number(plan.port);
+  const int of_host = plan.hosts.front().ranks;
+  if (std::ranges::all_of(plan.hosts, [&](const HostRanks& host) { return host.ranks == of_host; }))
+    arguments << "--ranks-per-node" << QString::number(of_host);  // a host is a node
+  return arguments;
 }
 
 HostTraining::HostTraining(HostPlan plan, QObject* parent)

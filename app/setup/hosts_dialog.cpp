@@ -51,7 +51,8 @@ HostsDialog::HostsDialog(const QString& folder, qint64 steps, QWidget* parent)
   hosts_->setFixedHeight(fontMetrics().lineSpacing() * 6);
   program_->setText(settings.value(kProgramKey, cliBesideThisProgram()).toString());
   program_->setToolTip("The path of moescope-cli on every host, of the same version");
-  folder_->setText(settings.value(kFolderKey, folder).toString());
+  const QString last = settings.value(kFolderKey).toString();
+  folder_->setText(QFileInfo(last).isDir() ? last : folder);
   folder_->setToolTip(
       "A folder that every host sees under this path: the settings are written there, and the recording");
   steps_->setRange(1, 1000000000);

@@ -1,15 +1,17 @@
 // libFuzzer over logs in other programs' own formats: TensorBoard's event files, W&B's offline files, Megatron-LM's
-// router traces. Any bytes are read to their end or to the first damaged header, records whose sums are wrong counted.
-// The fuzzer writes records' bytes; their frames are put around them here, else no input would get past the checksum.
-// How to run: tests/CMakeLists.txt.
+// router traces, routed experts of inference engines, TransformerEngine's statistics. Any bytes are read to their end
+// or to the first damaged header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames
+// are put around them here, else no input would get past the checksum. How to run: tests/CMakeLists.txt.
 #include <zlib.h>
 
 #include <stdexcept>
 
 #include "core/files/event_records.h"
 #include "core/files/import_events.h"
-#include "core/files/routing/import_trace.h"
+#include "core/files/import_te_statistics.h"
 #include "core/files/import_wandb.h"
+#include "core/files/routing/import_routed_experts.h"
+#include "core/files/routing/import_trace.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
@@ -37,6 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_event_bytes(bytes, bad);
     read_wandb_bytes(bytes, bad);
     read_trace_bytes(bytes, bad);
+    read_routed_bytes(bytes, bad);
+    read_te_statistics_bytes(bytes, bad);
     std::string framed, wandb(":W&B\xe1\xbe\0", 7);
     for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
       const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;

@@ -34,6 +34,7 @@ class HostsTest : public QObject {
   Q_OBJECT
 
  private slots:
+  void initTestCase() { QStandardPaths::setTestModeEnabled(true); }
   void hostsAreALineEach();
   void ranksFillHostsInTheirOrder();
   void dialogSaysWhatIsWrong();
@@ -69,6 +70,8 @@ void HostsTest::ranksFillHostsInTheirOrder() {
                             "/shared/r.moescope --serve 5001"),
            qPrintable(command));
   QVERIFY(!command.contains("isolated"));
+  plan.hosts = parseHosts("a:2\nb:2");
+  QVERIFY(mpirunArguments(plan).join(' ').endsWith("--ranks-per-node 2"));
 }
 
 void HostsTest::dialogSaysWhatIsWrong() {

@@ -319,7 +319,7 @@ bool read_routed_bytes(std::string_view bytes, BadLines& bad) {
   Imported imported;
   Responses responses;
   take_text(bytes, responses, imported);
-  bad = std::move(imported.bad);
+  for (const BadLine& line : imported.bad.first()) bad.add(line.number, line.why);
   if (responses.empty()) return false;
   try {
     return responses.build({}, {}) != nullptr;
