@@ -72,6 +72,11 @@ function layerBy(places) {
   const at = layers.indexOf(state.layer) + places;
   if (at >= 0 && at < layers.length) chooseLayer(layers[at]);
 }
+function chooseExchange(exchange) {
+  state.exchange = exchange;
+  document.getElementById('exchange').value = exchange;
+  draw();
+}
 function chooseOperand(layer, name) {
   state.operand = {layer, name};
   draw();
@@ -90,7 +95,8 @@ function onKey(event) {
   if (event.target.tagName === 'SELECT' || event.target.readOnly && event.target.type === 'text' || event.ctrlKey || event.altKey || event.metaKey) return;
   const actions = {
     ' ': () => play(!state.playing), ArrowLeft: () => goTo(state.step - stride()), ArrowRight: () => goTo(state.step + stride()),
-    Home: () => goTo(first), End: () => goTo(last), n: () => layerBy(1), p: () => layerBy(-1), l: changeTheme
+    Home: () => goTo(first), End: () => goTo(last), n: () => layerBy(1), p: () => layerBy(-1), l: changeTheme,
+    d: () => chooseExchange(state.exchange === 'copies' ? 'distinct' : 'copies')
   };
   const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!action) return;
@@ -138,7 +144,7 @@ function how() {
 
 function fill(id, names, choose) {
   const select = document.getElementById(id);
-  for (const name of names) select.add(new Option(String(name), String(name)));
+  for (const name of names) select.add(Array.isArray(name) ? new Option(name[1], name[0]) : new Option(String(name), String(name)));
   select.addEventListener('change', () => choose(select.value));
   select.parentElement.hidden = names.length === 0;
 }
@@ -149,6 +155,8 @@ function start() {
   document.title = `MoEscope replay: ${runs.map(run => run.name).join(', ')}`;
   document.getElementById('how').textContent = how();
   fill('layer', layers, value => chooseLayer(Number(value)));
+  const exchanges = runs.some(run => run.matrices) ? [['copies', 'standard'], ['distinct', 'DeepEP']] : [];
+  fill('exchange', exchanges, chooseExchange);
   fill('gemms', page.gemms, chooseGemms);
   if (page.gemms.length) chooseGemms(page.gemms[0]);
   const scrub = document.getElementById('scrub');

@@ -103,7 +103,8 @@ function addAllToAll(run) {
   let largest = 0, largestOf = null;
   plot.words = () => {
     const m = newestAt(steps, state.step), when = m < 0 ? `Not counted up to step ${state.step}. ` : `Step ${steps[m]}, layer ${state.layer}: `;
-    return when + 'token copies that dispatch sends from rank to rank, one for every chosen expert, counted from the routing' +
+    const one = state.exchange === 'copies' ? 'one for every chosen expert (standard)' : 'one for every rank that a token goes to (DeepEP)';
+    return when + `token copies that dispatch sends from rank to rank, ${one}, counted from the routing` +
         `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. The veiled diagonal stays on its rank; lines are borders of nodes.`;
   };
   plot.draw = context => {
@@ -113,7 +114,7 @@ function addAllToAll(run) {
     }
     const {w, h} = inside(plot), names = Array.from({length: ranks}, (_, r) => String(r));
     context.drawImage(picture(ranks, ranks, luts.amount, (to, from) => {
-      const copies = copiesAt(run, state.layer, state.step, from, to);
+      const copies = copiesAt(run, state.exchange, state.layer, state.step, from, to);
       return copies === 0 ? 0 : codeOf(copies / largest);
     }), kLeft, kTop, w, h);
     context.fillStyle = colours.card;
@@ -129,10 +130,10 @@ function addAllToAll(run) {
     legend(context, plot, 'amount', '0', `${short(largest)} copies`);
   };
   plot.say = (x, y) => {
-    const from = Math.floor(y * ranks), to = Math.floor(x * ranks), copies = copiesAt(run, state.layer, state.step, from, to);
+    const from = Math.floor(y * ranks), to = Math.floor(x * ranks), copies = copiesAt(run, state.exchange, state.layer, state.step, from, to);
     const m = newestAt(steps, state.step);
     return `step ${m < 0 ? state.step : steps[m]}, layer ${state.layer}\nrank ${from} to ${from === to ? 'itself: not moved' : `rank ${to}`}\n` +
-        (isFinite(copies) ? `${short(Math.round(copies))} copies${bytes(copies)}` : 'not counted');
+        (isFinite(copies) ? `${short(Math.round(copies))} copies${bytes(copies)}, ${state.exchange === 'copies' ? 'standard' : 'DeepEP'}` : 'not counted');
   };
   addPlot(run, plot);
 }

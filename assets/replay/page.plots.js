@@ -1,6 +1,6 @@
 // Plots: their place on the page, axes, colours, crosshair and what the pointer says.
 
-const state = {step: last, layer: layers[0], gemms: '', operand: null, hover: null, playing: false};
+const state = {step: last, layer: layers[0], exchange: 'copies', gemms: '', operand: null, hover: null, playing: false};
 const plots = [], colours = {};
 const kLeft = 58, kRight = 10, kTop = 22, kBottom = 34;
 

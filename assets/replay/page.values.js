@@ -40,8 +40,10 @@ for (const run of runs) {
   for (let i = 0; i < run.newest.length; ++i)
     run.newest[i] = isFinite(run.load_max[i]) || i % run.points === 0 ? i % run.points : run.newest[i - 1];
   if (run.matrices) {
-    decodeLater(run.matrices, 'largest', floatsOf);
-    decodeLater(run.matrices, 'copies', bytesOf);
+    for (const exchange of ['copies', 'distinct']) {
+      decodeLater(run.matrices, exchange + '_largest', floatsOf);
+      decodeLater(run.matrices, exchange, bytesOf);
+    }
   }
   if (run.operands) {
     decodeLater(run.operands, 'sqnr', decibelsOf);
@@ -96,17 +98,19 @@ function loadOfPoint(run, layer, at, expert) {
 }
 function loadAt(run, layer, step, expert) { return loadOfPoint(run, layer, pointAt(run, step), expert); }
 
-// Token copies that the dispatch of a layer sends from rank to rank; NaN: not counted.
-function copiesAt(run, layer, step, from, to) {
+// Token copies that the dispatch of a layer sends from rank to rank; NaN: not counted. `exchange`: 'copies', the standard
+// all-to-all's, or 'distinct', DeepEP's.
+function copiesAt(run, exchange, layer, step, from, to) {
   if (!run.matrices) return NaN;
   const m = newestAt(run.matrices.steps, step), slot = run.layers.indexOf(layer), ranks = run.matrices.ranks;
   if (m < 0 || slot < 0) return NaN;
   const row = m * run.layers.length + slot;
-  return run.matrices.largest[row] * run.matrices.copies[(row * ranks + from) * ranks + to] / 255;
+  return run.matrices[exchange + '_largest'][row] * run.matrices[exchange][(row * ranks + from) * ranks + to] / 255;
 }
+// Of the standard all-to-all, which never sends fewer: both share a scale.
 function largestCopies(run, layer) {
   const slot = run.layers.indexOf(layer);
-  return !run.matrices || slot < 0 ? 0 : extent(run.matrices.largest.filter((_, row) => row % run.layers.length === slot))[1];
+  return !run.matrices || slot < 0 ? 0 : extent(run.matrices.copies_largest.filter((_, row) => row % run.layers.length === slot))[1];
 }
 
 // An operand of a layer by the name of its product, factor and direction; undefined: the run does not quantize it.

@@ -41,7 +41,8 @@ void append_row(std::span<const float> row, QuantizedLoad& load) {
 }
 
 bool is_whole(const VolumeFrame& volume) {
-  return volume.ranks > 0 && volume.copies_RR.size() == static_cast<std::size_t>(volume.ranks) * volume.ranks;
+  const std::size_t cells = static_cast<std::size_t>(volume.ranks) * static_cast<std::size_t>(volume.ranks);
+  return volume.ranks > 0 && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
 }
 
 struct MatrixShape {
@@ -57,21 +58,35 @@ MatrixShape shape_of_matrices(const History& history, StepRange range) {
   return {};
 }
 
-// Largest NaN and zeros where the layer has no matrix of that shape.
-void append_matrix(const RouterFrame* router, std::size_t cells, std::vector<float>& largest,
-                   std::vector<std::uint8_t>& copies) {
-  const bool has = router && is_whole(router->volume) && router->volume.copies_RR.size() == cells;
-  if (!has) {
-    largest.push_back(kNoValue);
-    copies.resize(copies.size() + cells);
-    return;
-  }
-  const auto& counts = router->volume.copies_RR;
+// Matrices as shares of their largest cell.
+struct MatrixTable {
+  std::vector<float> largest;
+  std::vector<std::uint8_t> shares;
+};
+void append_matrix(std::span<const std::uint32_t> counts, MatrixTable& table) {
   const double top = *std::ranges::max_element(counts);
-  largest.push_back(static_cast<float>(top));
+  table.largest.push_back(static_cast<float>(top));
   for (const std::uint32_t count : counts)
-    copies.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255 * count / top)) : 0);
+    table.shares.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255 * count / top)) : 0);
 }
+void append_no_matrix(std::size_t cells, MatrixTable& table) {
+  table.largest.push_back(kNoValue);
+  table.shares.resize(table.shares.size() + cells);
+}
+
+// What the standard all-to-all sends, and DeepEP.
+struct MatrixTables {
+  MatrixTable copies, distinct;
+  void append(const RouterFrame* router, std::size_t cells) {
+    if (router && is_whole(router->volume) && router->volume.copies_RR.size() == cells) {
+      append_matrix(router->volume.copies_RR, copies);
+      append_matrix(router->volume.distinct_RR, distinct);
+    } else {
+      append_no_matrix(cells, copies);
+      append_no_matrix(cells, distinct);
+    }
+  }
+};
 
 bool has_matrix(const TelemetryFrame& frame) {
   return std::ranges::any_of(frame.routers, [](const RouterFrame& router) { return is_whole(router.volume); });
@@ -234,24 +249,26 @@ ReplayJson matrices_of(const History& history, StepRange range, int points, std:
   const MatrixShape shape = shape_of_matrices(history, range);
   const auto cells = static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.ranks);
   const auto& layers = history.info().moe_layers;
-  const int slices = cells == 0 ? 0 : slices_that_fit(range, points, bytes, layers.size() * (cells + sizeof(float)));
+  const int slices =
+      cells == 0 ? 0 : slices_that_fit(range, points, bytes, 2 * layers.size() * (cells + sizeof(float)));
   std::vector<std::int64_t> steps;
-  std::vector<float> largest;
-  std::vector<std::uint8_t> copies;
+  MatrixTables tables;
   for (int i = 0; i < slices; ++i) {
     tick(static_cast<double>(i) / slices);
     const FramePtr frame = history.frame_at(slice_begin(range, slices, i + 1) - 1);
     if (!frame || frame->step < slice_begin(range, slices, i) || !has_matrix(*frame)) continue;
     steps.push_back(frame->step);
-    for (const int layer : layers) append_matrix(find_router(frame.get(), layer), cells, largest, copies);
+    for (const int layer : layers) tables.append(find_router(frame.get(), layer), cells);
   }
   if (steps.empty()) return nullptr;
   return {{"steps", steps},
           {"ranks", shape.ranks},
           {"per_node", shape.per_node},
           {"dim", history.info().dim},
-          {"largest", base64(largest)},
-          {"copies", base64(copies)}};
+          {"copies_largest", base64(tables.copies.largest)},
+          {"copies", base64(tables.copies.shares)},
+          {"distinct_largest", base64(tables.distinct.largest)},
+          {"distinct", base64(tables.distinct.shares)}};
 }
 
 ReplayJson operands_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick) {

@@ -80,6 +80,14 @@ std::vector<int> ids_of(DType dtype, const char* bytes, std::size_t count) {
   return ids;
 }
 
+NpyHeader header_of(const std::string& bytes) {
+  try {
+    return npy_header(bytes);
+  } catch (const std::runtime_error& problem) {
+    throw Unreadable(std::string("an .npy file that ") + problem.what());
+  }
+}
+
 class Responses {
  public:
   void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
@@ -117,7 +125,7 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
 
 void Responses::take_bytes(const std::string& bytes) {
   if (begins_like_npy(bytes)) {
-    const NpyHeader header = npy_header(bytes);
+    const NpyHeader header = header_of(bytes);
     const auto needed = tensor_bytes(header.dtype, header.shape);
     if (!needed || *needed != bytes.size() - header.data_at) throw Unreadable("an .npy file that is cut off");
     return take(header.shape, ids_of(header.dtype, bytes.data() + header.data_at, *needed / dtype_bytes(header.dtype)));

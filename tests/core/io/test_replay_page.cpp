@@ -98,7 +98,7 @@ struct MadeUpPage {
     volume.ranks_per_node = 2;
     for (int cell = 0; cell < kPageRanks * kPageRanks; ++cell)
       volume.copies_RR.push_back(copies_of(step, layer, cell / kPageRanks, cell % kPageRanks));
-    volume.distinct_RR = volume.copies_RR;
+    for (const std::uint32_t copies : volume.copies_RR) volume.distinct_RR.push_back(copies / 2);
     volume.nodes_RN.resize(2 * kPageRanks);
     return volume;
   }
@@ -183,17 +183,21 @@ TEST(ReplayPage, HoldsMatricesWithinTheirQuantization) {
   ASSERT_EQ(matrices["steps"].size(), 50u);
   EXPECT_EQ(matrices["ranks"], kPageRanks);
   EXPECT_EQ(matrices["per_node"], 2);
-  const std::vector<float> largest = decoded_floats(matrices["largest"]);
-  const std::vector<std::uint8_t> copies = decoded_bytes(matrices["copies"]);
-  ASSERT_EQ(largest.size(), 100u);
-  ASSERT_EQ(copies.size(), 1600u);
-  for (int step = 0; step < 50; ++step)
-    for (std::size_t l = 0; l < 2; ++l) {
-      const std::size_t row = 2 * static_cast<std::size_t>(step) + l;
-      for (int cell = 0; cell < 16; ++cell)
-        EXPECT_NEAR(static_cast<double>(largest[row]) * copies[16 * row + static_cast<std::size_t>(cell)] / 255,
-                    copies_of(step, kPageLayers[l], cell / 4, cell % 4), largest[row] / 509);
-    }
+  for (const std::string exchange : {"copies", "distinct"}) {
+    const std::vector<float> largest = decoded_floats(matrices[exchange + "_largest"]);
+    const std::vector<std::uint8_t> shares = decoded_bytes(matrices[exchange]);
+    ASSERT_EQ(largest.size(), 100u);
+    ASSERT_EQ(shares.size(), 1600u);
+    for (int step = 0; step < 50; ++step)
+      for (std::size_t l = 0; l < 2; ++l) {
+        const std::size_t row = 2 * static_cast<std::size_t>(step) + l;
+        for (int cell = 0; cell < 16; ++cell) {
+          const std::uint32_t copies = copies_of(step, kPageLayers[l], cell / 4, cell % 4);
+          EXPECT_NEAR(static_cast<double>(largest[row]) * shares[16 * row + static_cast<std::size_t>(cell)] / 255,
+                      exchange == "copies" ? copies : copies / 2, largest[row] / 509);
+        }
+      }
+  }
 }
 
 TEST(ReplayPage, HoldsWhatTheQuantizerDid) {
@@ -236,8 +240,8 @@ TEST(ReplayPage, ThinsMatricesAndOperandsToTheirSize) {
   const ReplayLimits limits{.bytes = 14000};
   const std::string page = page_of({.steps = 400}, limits);
   const PageJson run = run_on_page(page, 0);
-  EXPECT_LE(decoded_bytes(run["matrices"]["copies"]).size(), 2000u);
-  EXPECT_GE(run["matrices"]["steps"].size(), 40u);
+  EXPECT_LE(2 * decoded_bytes(run["matrices"]["copies"]).size(), 2000u);
+  EXPECT_GE(run["matrices"]["steps"].size(), 20u);
   EXPECT_EQ(run["operands"]["steps"].size(), 40u);  // all of them fit
   const std::size_t fewer = run_on_page(page_of({.steps = 400}, {.bytes = 7000}), 0)["operands"]["steps"].size();
   EXPECT_GE(fewer, 15u);
@@ -374,7 +378,9 @@ TEST_F(ReplayInBrowser, ReadsTheFiguresOfTheHistory) {
   EXPECT_NEAR(value("loadAt(runs[0], 2, 21, 5)").get<float>(), u[5],
               *std::max_element(u.begin(), u.end()) / 510 + 1e-6f);
   EXPECT_EQ(value("loadAt(runs[1], 1, 29, 3)").get<float>(), 0);
-  EXPECT_NEAR(value("copiesAt(runs[0], 2, 21, 3, 1)").get<double>(), copies_of(21, 2, 3, 1), 200.0 / 509);
+  EXPECT_NEAR(value("copiesAt(runs[0], 'copies', 2, 21, 3, 1)").get<double>(), copies_of(21, 2, 3, 1), 200.0 / 509);
+  EXPECT_NEAR(value("copiesAt(runs[0], 'distinct', 2, 21, 3, 1)").get<double>(), copies_of(21, 2, 3, 1) / 2,
+              100.0 / 509);
   EXPECT_NEAR(value("operandAt(runs[0], operandOf(runs[0], 'experts', 2, 'w1 x forward'), 25).sqnr").get<double>(),
               sqnr_of(20, 2), 0.00501);
   EXPECT_NEAR(value("scaleShareAt(runs[0], operandOf(runs[0], 'experts', 2, 'w1 x forward'), 25, 122)").get<double>(),
@@ -398,6 +404,8 @@ TEST_F(ReplayInBrowser, ObeysKeys) {
   press("n");  // there is no further layer
   press("p");
   EXPECT_EQ(value("state.layer"), 1);
+  press("d");
+  EXPECT_EQ(value("[state.exchange, document.getElementById('exchange').value]"), (PageJson{"distinct", "distinct"}));
   press("l");
   EXPECT_TRUE(value("document.documentElement.classList.contains('dark')").get<bool>());
 }
