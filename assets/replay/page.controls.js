@@ -158,7 +158,11 @@ function start() {
   const exchanges = runs.some(run => run.matrices) ? [['copies', 'standard'], ['distinct', 'DeepEP']] : [];
   fill('exchange', exchanges, chooseExchange);
   fill('gemms', page.gemms, chooseGemms);
-  if (page.gemms.length) chooseGemms(page.gemms[0]);
+  if (page.gemms.length) {
+    const has_scales = gemms => runs.some(run => run.operands?.list.some(each => each.gemms === gemms && each.bins > 0));
+    document.getElementById('gemms').value = page.gemms.find(has_scales) ?? page.gemms[0];
+    chooseGemms(document.getElementById('gemms').value);
+  }
   const scrub = document.getElementById('scrub');
   scrub.min = first;
   scrub.max = last;

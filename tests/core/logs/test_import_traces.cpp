@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/file_kind.h"
-#include "core/files/routing/import_trace.h"
 #include "core/files/import_wandb.h"
 #include "core/files/open_runs.h"
+#include "core/files/routing/import_trace.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/files/wandb_log.h"
 #include "core/telemetry/recording/run_settings.h"
