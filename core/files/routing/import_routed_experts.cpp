@@ -60,7 +60,9 @@ std::vector<int> ids_of(DType dtype, const char* bytes, std::size_t count) {
       convert<std::int16_t>(bytes, ids);
       break;
     case DType::i8:
-      convert<std::int8_t>(bytes, ids);
+      convert<std::uint8_t>(bytes, ids);
+      for (int& id : ids)
+        if (id > 127) id -= 256;
       break;
     case DType::u64:
       convert<std::uint64_t>(bytes, ids);
