@@ -97,8 +97,10 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
 
 OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs) {
   OpenedRuns opened;
+  std::shared_ptr<const RoutedRows> routes_of_a;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     ImportOptions of_file = options;
+    of_file.routes = routes_of_a;
     of_file.run = options.run + static_cast<int>(opened.histories.size());
     if (options.progress) {
       of_file.progress = [&, i](double share) {
@@ -107,6 +109,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     }
     Imported imported = import_file(paths[i], of_file, most_runs, opened);
     if (imported.runs.empty()) return {};
+    if (i == 0) routes_of_a = std::move(imported.routes);
     opened.glanced |= imported.glanced;
     if (imported.bad.count() > 0) {
       for (const auto& run : imported.runs) {

@@ -96,7 +96,7 @@ class Responses {
   // Of [tokens, layers, K] or [sequences, tokens, layers, K].
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
   bool empty() const { return sequences_.empty(); }
-  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options);
+  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
 
  private:
   void take_json(JsonValue value, int depth);
@@ -218,7 +218,8 @@ std::size_t Responses::found_top_k() const {
   return 1;
 }
 
-std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options) {
+std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
+                                          std::shared_ptr<const RoutedRows>& rows) {
   const std::size_t top_k = found_top_k(), ids = sequences_.front().ids_of_token();
   if (ids % top_k != 0) throw std::runtime_error(info.source + ": responses with different numbers of experts a token");
   RoutedTokens tokens;
@@ -239,6 +240,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   if (tokens.empty()) throw std::runtime_error(info.source + ": every token's experts are the same one: no routing");
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
+  rows = tokens.rows();
   const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
   history->append(marker);
   if (options.on_marker) options.on_marker(marker);
@@ -307,7 +309,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   info.run = options.run;
   info.name = std::filesystem::path(path).stem().string();
   info.source = path;
-  imported.runs.push_back(responses.build(std::move(info), options));
+  imported.runs.push_back(responses.build(std::move(info), options, imported.routes));
   if (options.progress) options.progress(1);
   return imported;
 }
@@ -332,7 +334,7 @@ bool read_routed_bytes(std::string_view bytes, BadLines& bad) {
   for (const BadLine& line : imported.bad.first()) bad.add(line.number, line.why);
   if (responses.empty()) return false;
   try {
-    return responses.build({}, {}) != nullptr;
+    return responses.build({}, {}, imported.routes) != nullptr;
   } catch (const std::runtime_error&) {
     return false;
   }

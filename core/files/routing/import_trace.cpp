@@ -115,6 +115,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   info.name = fs::is_directory(path) ? folder.filename().string() : fs::path(path).stem().string();
   if (info.name.empty()) info.name = folder.parent_path().filename().string();
   imported.runs.push_back(trace.tokens().build(std::move(info), options));
+  imported.routes = trace.tokens().rows();
   if (options.progress) options.progress(1);
   return imported;
 }

@@ -16,8 +16,8 @@
 namespace moescope {
 
 // `path`: a file, or a folder of them. Loads, and which experts are chosen together: of every step while that stays
-// small, else once, of all steps. Throws std::runtime_error: cannot be read; holds no such line (with what was wrong
-// with the first one).
+// small, else once, of all steps. Opened beside another, flips and overlap (open_runs.h). Throws std::runtime_error:
+// cannot be read; holds no such line (with what was wrong with the first one).
 Imported import_trace(const std::string& path, const ImportOptions& options = {});
 
 bool is_trace_name(std::string_view file_name);  // router_trace_rank0.jsonl

@@ -1,6 +1,8 @@
 #include "core/files/routing/routed_tokens.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -10,6 +12,8 @@ namespace {
 
 // Of the tables of experts chosen together, all layers and steps.
 constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
+// Of which experts each token got, all layers and steps: 512 MiB.
+constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -28,9 +32,47 @@ void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& e
     experts_ = std::max(experts_, expert + 1);
   }
   std::ranges::sort(experts_K);
+  keep(step, layer, experts_K);
   experts_K.erase(std::unique(experts_K.begin(), experts_K.end()), experts_K.end());
   for (std::size_t i = 0; i < experts_K.size(); ++i)
     for (std::size_t j = i; j < experts_K.size(); ++j) ++chosen.together[{experts_K[i], experts_K[j]}];
+}
+
+void RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
+  if (!rows_) return;
+  kept_ += experts_K.size();
+  const bool same_k = rows_->top_k == 0 || rows_->top_k == experts_K.size();
+  if (!same_k || kept_ > kMostKeptExperts) return rows_.reset();
+  rows_->top_k = experts_K.size();
+  auto& row = rows_->steps[step][layer];
+  row.insert(row.end(), experts_K.begin(), experts_K.end());
+}
+
+std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std::int64_t step,
+                                                const std::map<RoutedLayer, int>& numbers) const {
+  std::vector<FlipFrame> flips;
+  const auto there = reference.steps.find(step);
+  if (!rows_ || reference.top_k != rows_->top_k || there == reference.steps.end()) return flips;
+  const std::size_t top_k = rows_->top_k;
+  for (const auto& [layer, own] : rows_->steps.at(step)) {
+    const auto other = there->second.find(layer);
+    if (other == there->second.end() || other->second.size() != own.size()) continue;
+    std::size_t flipped = 0, common = 0;
+    std::vector<std::uint16_t> both;
+    for (std::size_t first = 0; first < own.size(); first += top_k) {
+      const auto a = std::span(other->second).subspan(first, top_k), b = std::span(own).subspan(first, top_k);
+      both.clear();
+      std::ranges::set_intersection(a, b, std::back_inserter(both));
+      common += both.size();
+      flipped += both.size() < top_k;
+    }
+    FlipFrame& frame = flips.emplace_back();
+    frame.layer = numbers.at(layer);
+    const auto tokens = static_cast<double>(own.size() / top_k);
+    frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / tokens);
+    frame.overlap = static_cast<float>(static_cast<double>(common) / (tokens * static_cast<double>(top_k)));
+  }
+  return flips;
 }
 
 std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
@@ -89,6 +131,7 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
       Chosen& sum = so_far[place];
       for (const auto& [pair, tokens] : chosen.together) sum.together[pair] += tokens;
     }
+    if (options.routes) frame.flips = flips_from(*options.routes, step, numbers);
     if ((every_step || last) && table <= kMaxTogetherBytes) {
       for (const auto& [place, sum] : so_far) frame.specialisation.push_back(together(sum, numbers.at(place)));
       so_far.clear();

@@ -19,15 +19,23 @@ struct RoutedLayer {
   bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
 
+// Which experts each token got: of a step and layer row-major [tokens, K], each row sorted.
+struct RoutedRows {
+  std::map<std::int64_t, std::map<RoutedLayer, std::vector<std::uint16_t>>> steps;
+  std::size_t top_k = 0;
+};
+
 class RoutedTokens {
  public:
   // One token's experts, of which one may stand there twice; kept sorted. Tokens of a step and layer are added up.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
   void expect_experts(int experts);  // there are at least as many, whether chosen or not
   bool empty() const { return steps_.empty(); }
-  // A frame a step. Together: of every step while that stays small, else once, of all steps. Throws
-  // std::runtime_error: more layers and experts than can be shown.
+  // A frame a step. Together: of every step while that stays small, else once, of all steps. With options.routes flips
+  // and overlap against these, at steps and layers that have as many tokens there. Throws std::runtime_error: more
+  // layers and experts than can be shown.
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options);
+  std::shared_ptr<const RoutedRows> rows() const { return rows_; }  // nullptr: too many to keep
 
  private:
   struct Chosen {
@@ -37,8 +45,13 @@ class RoutedTokens {
   };
   std::map<RoutedLayer, int> layer_numbers() const;
   SpecialisationFrame together(const Chosen& chosen, int layer) const;
+  void keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K);
+  std::vector<FlipFrame> flips_from(const RoutedRows& reference, std::int64_t step,
+                                    const std::map<RoutedLayer, int>& numbers) const;
 
   std::map<std::int64_t, std::map<RoutedLayer, Chosen>> steps_;
+  std::shared_ptr<RoutedRows> rows_ = std::make_shared<RoutedRows>();
+  std::size_t kept_ = 0;  // experts in rows_
   int experts_ = 0, top_k_ = 0;
 };
 

@@ -43,6 +43,8 @@ class BadLines {
   std::vector<BadLine> first_;
 };
 
+struct RoutedRows;  // which experts each token got: core/files/routing/routed_tokens.h
+
 struct ImportOptions {
   int run = 0;  // number of the file's first run among those that are opened together
   std::size_t array_budget_bytes = std::size_t{512} << 20;
@@ -52,7 +54,9 @@ struct ImportOptions {
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
   bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
-  std::string tags;     // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
+  // Of run A, for flips and overlap where this run's file, too, has the experts of every token.
+  std::shared_ptr<const RoutedRows> routes = nullptr;
+  std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
 };
 
 class ImportedRun {
@@ -79,6 +83,7 @@ struct Imported {
   BadLines bad;
   const char* unit = "line";  // that `bad` counts: "line", "record"
   bool glanced = false;       // there is more in the file
+  std::shared_ptr<const RoutedRows> routes = nullptr;
 };
 
 }  // namespace moescope

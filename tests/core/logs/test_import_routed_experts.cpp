@@ -135,6 +135,31 @@ TEST_F(RoutedExperts, OfVerlsBatches) {
   expect_loads(path, {a, b});
 }
 
+TEST_F(RoutedExperts, TwoOfTheSameTokensGiveFlipsAndOverlap) {
+  const auto a = routes(40, 8);
+  auto b = a;
+  for (int token = 0; token < 10; ++token) {  // in layer 2 a quarter of the tokens get another second expert
+    const auto at = static_cast<std::size_t>((token * kLayers + 2) * kTopK);
+    do b[at + 1] = (b[at + 1] + 1) % kExperts;
+    while (b[at + 1] == a[at] || b[at + 1] == a[at + 1]);
+    std::swap(b[at], b[at + 1]);  // the order does not matter
+  }
+  const auto file = [&](const std::string& name, const std::vector<int>& ids) {
+    return write(name, npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
+  };
+  const OpenedRuns opened = open_runs({file("train.npy", a), file("infer.npy", b)}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 2u);
+  EXPECT_FALSE(opened.histories[0]->flip_frame_at(0));
+  const auto frame = opened.histories[1]->flip_frame_at(0);
+  ASSERT_TRUE(frame);
+  ASSERT_EQ(frame->flips.size(), 3u);
+  EXPECT_EQ(frame->flips[1].layer, 2);
+  EXPECT_FLOAT_EQ(frame->flips[1].flip_rate, 0.25f);
+  EXPECT_FLOAT_EQ(frame->flips[1].overlap, 0.875f);
+  EXPECT_FLOAT_EQ(frame->flips[0].flip_rate, 0);
+  EXPECT_FLOAT_EQ(frame->flips[2].overlap, 1);
+}
+
 TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
   BadLines bad;
   EXPECT_FALSE(
