@@ -153,6 +153,10 @@ TEST(TagMap, PatternsAndTheirProblems) {
   EXPECT_FALSE(map.find("x12/e"));
   EXPECT_FALSE(map.find("x12/e7/more"));
   EXPECT_TRUE(TagMap::built_in().find("moe_expert_utilization/layer_3_expert_12"));
+  for (const char* known : {"lm loss validation", "max_attention_logit", "global_load_balancing_loss",
+                            "microbatch_wise_load_balance_loss/mean", "moe/load_balancing_loss_layer_3",
+                            "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
+    EXPECT_TRUE(TagMap::built_in().find(known)) << known;
   for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
            {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
             "t.toml:1: means: is \"los\", allowed are tokens_per_expert"},
