@@ -109,10 +109,11 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
   screen_->setText(QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1));
 }
 
-void StatusLine::showHoldings(const QString& path, const History& history) {
+void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {
   const StepRange steps = history.steps();
   const QString file = QFileInfo(path).fileName();
-  QString text = path.isEmpty()
+  QString text = !attached_to.isEmpty() ? "recorded only where it trains, if there"
+                 : path.isEmpty()
                      ? "not recorded: in memory only"
                      : QString("%1 %2, %3")
                            .arg(file.endsWith(".moescope") ? "recording" : "log", file, bytes(recordingBytes(path)));

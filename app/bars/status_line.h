@@ -20,7 +20,8 @@ class StatusLine : public QStatusBar {
   void showTraining(const LabStatus& status);
   void showFollowing(const QString& text);  // for what is not trained here
   void showScreen(double frames_per_s, double frame_ms);
-  void showHoldings(const QString& path, const History& history);
+  // `attached_to`: HOST:PORT of the training that is watched; empty: none.
+  void showHoldings(const QString& path, const QString& attached_to, const History& history);
   void showThreads(int threads);
   void showFindings(int severe, int warnings, bool ready);
 

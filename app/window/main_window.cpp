@@ -391,7 +391,7 @@ void MainWindow::onTick() {
     heartbeat_->showStatus(status);
   }
   source_status_->showProgress();
-  if (selection_.history()) status_->showHoldings(session_.path(), *selection_.history());
+  if (selection_.history()) status_->showHoldings(session_.path(), session_.attachedTo(), *selection_.history());
   status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
 }
 
