@@ -112,7 +112,7 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {
   const StepRange steps = history.steps();
   const QString file = QFileInfo(path).fileName();
-  QString text = !attached_to.isEmpty() ? "recorded only where it trains, if there"
+  QString text = !attached_to.isEmpty() ? "not recorded by this window"
                  : path.isEmpty()
                      ? "not recorded: in memory only"
                      : QString("%1 %2, %3")

@@ -91,7 +91,9 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Rises or jumps: learning rate too high, or a number format that loses the gradient. NaN: diverged.",
       "optimizer.lr, precision.experts", "cross-entropy in nats; divide by ln 2 for bits per token"}},
     {{Metric::aux_loss, &TelemetryFrame::aux_loss, "aux_loss", "load-balance loss, with its coefficient"},
-     {"aux_loss", "Load-balance loss", "", "sum over MoE layers of the layer's auxiliary loss, coefficient included",
+     {"aux_loss", "Load-balance loss", "",
+      "sum over MoE layers of the layer's auxiliary loss, coefficient included; of another program's log as that "
+      "program counts it (Megatron-LM: mean of the layers, without the coefficient)",
       "Small beside the cross-entropy. batch: an even load makes it its coefficient times the number of MoE layers; "
       "sequence: the same where every sequence is even in itself, and usually more.",
       "As large as the cross-entropy: the router learns to balance before it learns anything else.",
@@ -99,7 +101,9 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Switch Transformer arXiv:2101.03961; sequence-wise: DeepSeek-V3 arXiv:2412.19437, whose f_e counts the top K "
       "without the bias; here it counts the experts that were chosen, as TorchTitan does"}},
     {{Metric::z_loss, &TelemetryFrame::z_loss, "z_loss", "router z-loss, with its coefficient"},
-     {"z_loss", "Router z-loss", "", "sum over MoE layers of coefficient * mean_t (ln sum_e exp logit_te)^2",
+     {"z_loss", "Router z-loss", "",
+      "sum over MoE layers of coefficient * mean_t (ln sum_e exp logit_te)^2; of another program's log as that program "
+      "counts it",
       "Small and flat: router logits stay small.", "Grows: logits drift to sizes where low precision rounds them.",
       "router.z_coeff", "ST-MoE arXiv:2202.08906"}},
     {{Metric::grad_norm, &TelemetryFrame::grad_norm, "grad_norm", "before clipping"},
