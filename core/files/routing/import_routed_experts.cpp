@@ -1,7 +1,6 @@
 #include "core/files/routing/import_routed_experts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -32,54 +31,26 @@ struct Sequence {
   std::size_t ids_of_token() const { return tokens == 0 ? 0 : ids.size() / tokens; }
 };
 
-template <class T>
-void convert(const char* bytes, std::vector<int>& ids) {
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    if (!std::in_range<int>(value) || std::cmp_greater_equal(value, kMaxImportedExperts))
-      throw Unreadable("an expert of number " + std::to_string(value));
-    ids[i] = static_cast<int>(value);
-  }
-}
-
 bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;
 }
 
-std::vector<int> ids_of(DType dtype, const char* bytes, std::size_t count) {
-  std::vector<int> ids(count);
-  switch (dtype) {
-    case DType::i64:
-      convert<std::int64_t>(bytes, ids);
-      break;
-    case DType::i32:
-      convert<std::int32_t>(bytes, ids);
-      break;
-    case DType::i16:
-      convert<std::int16_t>(bytes, ids);
-      break;
-    case DType::i8:
-      convert<std::uint8_t>(bytes, ids);
-      for (int& id : ids)
-        if (id > 127) id -= 256;
-      break;
-    case DType::u64:
-      convert<std::uint64_t>(bytes, ids);
-      break;
-    case DType::u32:
-      convert<std::uint32_t>(bytes, ids);
-      break;
-    case DType::u16:
-      convert<std::uint16_t>(bytes, ids);
-      break;
-    case DType::u8:
-      convert<std::uint8_t>(bytes, ids);
-      break;
-    default:
-      throw Unreadable(std::string("numbers of type ") + dtype_name(dtype) + ", expected integers");
+std::vector<int> ids_of(const TensorView& tensor) {
+  if (!is_integer(tensor.dtype))
+    throw Unreadable(std::string("numbers of type ") + dtype_name(tensor.dtype) + ", expected integers");
+  std::vector<int> ids;
+  ids.reserve(tensor.elements());
+  for (const std::int64_t id : tensor.integers()) {
+    if (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts))
+      throw Unreadable("an expert of number " + std::to_string(id));
+    ids.push_back(static_cast<int>(id));
   }
   return ids;
+}
+
+// A tensor over bytes of a response; `data` outlives it.
+TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
+  return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
 }
 
 NpyHeader header_of(const std::string& bytes) {
@@ -130,14 +101,15 @@ void Responses::take_bytes(const std::string& bytes) {
     const NpyHeader header = header_of(bytes);
     const auto needed = tensor_bytes(header.dtype, header.shape);
     if (!needed || *needed != bytes.size() - header.data_at) throw Unreadable("an .npy file that is cut off");
-    return take(header.shape, ids_of(header.dtype, bytes.data() + header.data_at, *needed / dtype_bytes(header.dtype)));
+    return take(header.shape,
+                ids_of(tensor_over(std::string_view(bytes).substr(header.data_at), header.dtype, header.shape)));
   }
   if (!tokens_ || *tokens_ < 2)
     throw Unreadable("flat, and no prompt_tokens and completion_tokens say of how many tokens");
   const std::size_t count = bytes.size() / sizeof(std::int32_t), tokens = static_cast<std::size_t>(*tokens_ - 1);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0 || count % tokens != 0)
     throw Unreadable(std::to_string(bytes.size()) + " bytes are no int32 of " + std::to_string(tokens) + " tokens");
-  sequences_.push_back({ids_of(DType::i32, bytes.data(), count), tokens, 0, 0});
+  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), tokens, 0, 0});
 }
 
 void Responses::take_lists(JsonValue value) {
@@ -278,10 +250,7 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
     if (!is_integer(tensor.dtype) || tensor.shape.size() < 3) continue;
     try {
       if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
-      std::vector<std::byte> bytes(tensor.bytes.size());
-      tensor.copy_bytes(bytes.data());
-      responses.take(tensor.shape,
-                     ids_of(tensor.dtype, reinterpret_cast<const char*>(bytes.data()), tensor.elements()));
+      responses.take(tensor.shape, ids_of(tensor));
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
     }
