@@ -11,9 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/io/input_file.h"
+#include "core/files/log_lines.h"
 #include "core/io/text_escape.h"
-#include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 
 namespace moescope {
@@ -27,7 +26,8 @@ constexpr std::int64_t kLastIteration = 1'000'000'000'000'000;
 constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
 constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before it is quantized
 
-enum class Statistic { amax, low, high, mean, deviation, underflow, overflow, squared_error };
+// The amax, the smallest value and the largest one all bound the magnitude.
+enum class Statistic { amax, mean, deviation, underflow, overflow, squared_error };
 
 struct StatisticName {
   std::string_view name;
@@ -35,8 +35,8 @@ struct StatisticName {
 };
 // Of the tensor before it is quantized, and of its quantization.
 constexpr std::array<StatisticName, 5> kTensorStatistics = {{{"cur_amax", Statistic::amax},
-                                                             {"min", Statistic::low},
-                                                             {"max", Statistic::high},
+                                                             {"min", Statistic::amax},
+                                                             {"max", Statistic::amax},
                                                              {"mean", Statistic::mean},
                                                              {"std", Statistic::deviation}}};
 constexpr std::array<StatisticName, 3> kQuantStatistics = {
@@ -160,7 +160,7 @@ class Statistics {
 
  private:
   struct Mean {
-    double sum = 0, largest = -INFINITY;
+    double sum = 0, largest = 0;  // in magnitude
     int ranks = 0;
   };
   // By statistic and recipe.
@@ -196,7 +196,7 @@ void Statistics::read_line(std::string_view line) {
   if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);
   Mean& mean = steps_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
   mean.sum += reading.value;
-  mean.largest = std::max(mean.largest, reading.value);
+  mean.largest = std::max(mean.largest, std::abs(reading.value));
   ++mean.ranks;
 }
 
@@ -215,10 +215,7 @@ QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values,
   QuantFrame frame;
   static_cast<OperandPlace&>(frame) = place;
   frame.format = format.format;
-  if (const auto amax = tensor(Statistic::amax))
-    frame.amax = static_cast<float>(*amax);
-  else if (const auto low = tensor(Statistic::low), high = tensor(Statistic::high); low && high)
-    frame.amax = static_cast<float>(std::max(std::abs(*low), std::abs(*high)));
+  if (const auto amax = tensor(Statistic::amax)) frame.amax = static_cast<float>(*amax);
   if (const auto share = quant(Statistic::underflow)) frame.underflow = static_cast<float>(*share / 100);
   if (const auto share = quant(Statistic::overflow)) frame.clipped = static_cast<float>(*share / 100);
   const auto error = quant(Statistic::squared_error), mean = tensor(Statistic::mean),
@@ -286,22 +283,8 @@ bool is_te_statistics_folder(const fs::path& folder) {
 Imported import_te_statistics(const std::string& path, const ImportOptions& options) {
   Imported imported;
   Statistics statistics;
-  double all = 1, before = 0;
-  const std::vector<fs::path> files = statistics_files(path);
-  for (const fs::path& file : files) all += static_cast<double>(fs::file_size(file));
-  for (const fs::path& name : files) {
-    InputFile file(name.string());
-    for (std::string line; file.read_line(line, kLongestStatistic);) {
-      ++imported.lines;
-      before += static_cast<double>(line.size() + 1);
-      if (options.progress && imported.lines % 4096 == 0 && !options.progress(before / all)) return {};
-      try {
-        statistics.read_line(line);
-      } catch (const Unreadable& unreadable) {
-        imported.bad.add(imported.lines, unreadable.what());
-      }
-    }
-  }
+  const auto read_line = [&](std::string_view line) { statistics.read_line(line); };
+  if (!take_lines(statistics_files(path), kLongestStatistic, read_line, options, imported)) return {};
   if (!statistics.understood()) {
     std::string others;
     for (const std::string& name : statistics.passed_over())
@@ -319,15 +302,8 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
 
 bool read_te_statistics_bytes(std::string_view bytes, BadLines& bad) {
   Statistics statistics;
-  for (std::int64_t number = 1; !bytes.empty(); ++number) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    try {
-      statistics.read_line(bytes.substr(0, end));
-    } catch (const Unreadable& unreadable) {
-      bad.add(number, unreadable.what());
-    }
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  take_lines(
+      bytes, [&](std::string_view line) { statistics.read_line(line); }, bad);
   if (!statistics.understood()) return false;
   Imported imported;
   statistics.add_to(imported, {}, {});

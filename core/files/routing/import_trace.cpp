@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/files/log_lines.h"
 #include "core/files/routing/routed_tokens.h"
-#include "core/io/input_file.h"
 #include "core/io/json_line.h"
 
 namespace moescope {
@@ -88,23 +88,8 @@ bool begins_like_trace(std::string_view bytes) {
 Imported import_trace(const std::string& path, const ImportOptions& options) {
   Imported imported;
   Trace trace;
-  double all = 1, before = 0;
-  const std::vector<fs::path> files = trace_files(path);
-  for (const fs::path& file : files) all += static_cast<double>(fs::file_size(file));
-  for (const fs::path& name : files) {
-    InputFile file(name.string());
-    for (std::string line; file.read_line(line, kLongestLine);) {
-      ++imported.lines;
-      before += static_cast<double>(line.size() + 1);
-      if (options.progress && imported.lines % 64 == 0 && !options.progress(before / all)) return {};
-      try {
-        if (line.size() > kLongestLine) throw Unreadable("longer than 256 MiB");
-        if (!line.empty()) trace.read_line(line);
-      } catch (const Unreadable& unreadable) {
-        imported.bad.add(imported.lines, unreadable.what());
-      }
-    }
-  }
+  const auto read_line = [&](std::string_view line) { trace.read_line(line); };
+  if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   if (trace.tokens().empty())
     throw std::runtime_error(path + ": holds no routing" +
                              (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
@@ -122,15 +107,8 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
 
 bool read_trace_bytes(std::string_view bytes, BadLines& bad) {
   Trace trace;
-  for (std::int64_t number = 1; !bytes.empty(); ++number) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    try {
-      trace.read_line(bytes.substr(0, end));
-    } catch (const Unreadable& unreadable) {
-      bad.add(number, unreadable.what());
-    }
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  take_lines(
+      bytes, [&](std::string_view line) { trace.read_line(line); }, bad);
   return !trace.tokens().empty() && trace.tokens().build({}, {}) != nullptr;
 }
 

@@ -96,7 +96,7 @@ TEST_F(TeStatistics, FormatsAreRunsAndRanksAreAveraged) {
   const auto of_rank = [&](int rank) {
     write("nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-" + std::to_string(rank) + ".log",
           line(fc2 + "mxfp8_underflows%", 0, 1 + rank) + line(fc2 + "nvfp4_underflows%", 0, 10 + rank) +
-              line(fc2 + "cur_amax", 0, 3 + rank));
+              line(fc2 + "min", 0, rank == 0 ? -9 : -2) + line(fc2 + "max", 0, 3 + rank));
   };
   of_rank(0), of_rank(1);
   const Imported imported = import_te_statistics((root / "nvdlfw_inspect_statistics_logs").string());
@@ -108,7 +108,7 @@ TEST_F(TeStatistics, FormatsAreRunsAndRanksAreAveraged) {
   EXPECT_EQ(four.format, "nvfp4_te");
   EXPECT_EQ(four.gemm, Gemm::dense_w2);
   EXPECT_FLOAT_EQ(four.underflow, 0.105f);
-  EXPECT_FLOAT_EQ(four.amax, 4);
+  EXPECT_FLOAT_EQ(four.amax, 9) << "of any rank";
 }
 
 TEST_F(TeStatistics, SaysWhatIsMissing) {

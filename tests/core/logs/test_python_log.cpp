@@ -98,7 +98,9 @@ TEST_F(PythonLog, FindsWhatRoutersOfHuggingFaceChose) {
         const auto& counted = truth[layer][static_cast<std::size_t>(step)];
         EXPECT_EQ(router.tokens_per_expert, counted["load"].get<std::vector<std::uint32_t>>());
         EXPECT_EQ(is_missing(router.score_entropy), !has_scores);
-        if (has_scores) EXPECT_NEAR(router.score_entropy, counted["entropy"].get<float>(), 1e-4);
+        if (has_scores) {
+          EXPECT_NEAR(router.score_entropy, counted["entropy"].get<float>(), 1e-4);
+        }
         ASSERT_EQ(router.gate_mass.size(), has_weights ? 8u : 0u);
         for (std::size_t expert = 0; expert < router.gate_mass.size(); ++expert)
           EXPECT_NEAR(router.gate_mass[expert], counted["gate_mass"][expert].get<float>(), 1e-5);
@@ -120,7 +122,9 @@ TEST_F(PythonLog, CallbacksWriteALineForEachStep) {
       const auto frame = history.frame_at(step);
       const bool has_loss = name == "lightning" || step % 2 == 1;  // the stand-in for the Trainer logs every other step
       EXPECT_EQ(is_missing(frame->ce_loss), !has_loss) << step;
-      if (has_loss) EXPECT_FLOAT_EQ(frame->ce_loss, static_cast<float>(step) + 0.5f);
+      if (has_loss) {
+        EXPECT_FLOAT_EQ(frame->ce_loss, static_cast<float>(step) + 0.5f);
+      }
       for (std::size_t layer = 0; layer < 2; ++layer) {
         auto both = truth[layer][static_cast<std::size_t>(2 * step)]["load"].get<std::vector<std::uint32_t>>();
         const auto second = truth[layer][static_cast<std::size_t>(2 * step + 1)]["load"];
