@@ -101,12 +101,11 @@ void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& r
 
 // What other processes trained meanwhile. Returns whether all runs have ended.
 bool take_others(const Share& share, std::int64_t steps, std::vector<SweepRun>& runs) {
-  bool all = true;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!share.has(i)) runs[i].history = ended_run(runs[i], steps);
-    all = all && runs[i].history;
+    if (!runs[i].history) return false;
   }
-  return all;
+  return true;
 }
 
 // A line that redraws itself on a terminal; elsewhere one for every run that ends.
