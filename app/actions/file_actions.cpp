@@ -173,13 +173,12 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.csv *tfevents* *.wandb *.safetensors *.npy *.pt *.pth "
-      "*.toml *.queue "
-      "*.txt);;"
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.json *.csv *tfevents* *.wandb mlflow.db "
+      "*.safetensors *.npy *.pt *.pth *.toml *.queue *.txt);;"
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
-      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Tensors (*.safetensors *.npy *.pt *.pth);;Run configs "
-      "and lessons "
-      "(*.toml);;Queues of candidates (*.queue);;All files (*)"));
+      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
+      "Tensors and routed experts (*.safetensors *.npy *.pt *.pth *.json *.jsonl);;"
+      "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)"));
 }
 
 void FileActions::askOpenFolder() {
