@@ -72,8 +72,7 @@ HWY_INLINE Floats rounded_for_units(Floats x) {
   const Words up = (bits + splat(0x7FFFu) + (shifted_right<16>(bits) & splat(1u))) & splat(0xFFFF0000u);
   const Words quiet_nan = (bits | splat(0x00400000u)) & splat(0xFFFF0000u);
   const Ints number = if_less(infinity, magnitude, bits_as<std::int32_t>(quiet_nan), bits_as<std::int32_t>(up));
-  return bits_as<float>(
-      if_less(magnitude_bits(bits_as<float>(number)), splat(0x00800000), bits_as<std::int32_t>(sign), number));
+  return bits_as<float>(if_less(magnitude, splat(0x00800000), bits_as<std::int32_t>(sign), number));
 }
 
 void narrow_row(const float* in, std::size_t n, Bf16* out) {
@@ -111,6 +110,8 @@ MOESCOPE_ROW_MATH(double)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "core/numerics/kernels/narrow_native.h"
+
 namespace moescope {
 
 #define MOESCOPE_ROW_MATH(T)                                                                  \
@@ -141,6 +142,7 @@ MOESCOPE_ROW_MATH(double)
 HWY_EXPORT(narrow_row);
 HWY_EXPORT(round_row);
 void round_for_units(const float* in, std::size_t n, Bf16* out) {
+  if (can_narrow_natively()) return narrow_natively(in, n, out);
   HWY_DYNAMIC_DISPATCH(narrow_row)(in, n, out);
 }
 void round_for_units(const float* in, std::size_t n, float* out) {

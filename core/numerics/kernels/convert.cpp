@@ -100,7 +100,8 @@ HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, st
 }
 
 template <bool kStochastic>
-BatchSums rows(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
+BatchSums rows(const Scaling& s, const Tile& tile, std::size_t width, BlockBatch& b) {
+  const Tile t = tile;  // out of what stores may reach
   Converter<kStochastic> convert(s, t, b);
   const float* out_decode = (t.bf16 ? b.bf16_decode : b.decode).data();
   alignas(64) float squares[kSixteen * kSixteen];  // of sixteen blocks
@@ -151,8 +152,9 @@ HWY_INLINE void convert_strips(auto& convert, const Tile& t, std::size_t c, bool
 }
 
 template <bool kStochastic>
-BatchSums columns(const Scaling& s, const Tile& t, BlockBatch& b) {
+BatchSums columns(const Scaling& s, const Tile& tile, BlockBatch& b) {
   constexpr int kStrips = 4;
+  const Tile t = tile;
   Converter<kStochastic> convert(s, t, b);
   std::size_t c = 0;
   for (; c + kStrips * kSixteen <= t.cols; c += kStrips * kSixteen)
@@ -265,7 +267,8 @@ struct UnscaledConverter {
 };
 
 template <Unscaled kHow, bool kOrdinary>
-void convert_unscaled_tile(const Tile& t, std::int32_t amax_bits, QuantSums& sums) {
+void convert_unscaled_tile(const Tile& tile, std::int32_t amax_bits, QuantSums& sums) {
+  const Tile t = tile;  // out of what stores may reach
   const std::int32_t exponent = std::clamp(amax_bits >> 23, 1, 253);
   UnscaledConverter<kHow, kOrdinary> convert(std::bit_cast<float>((254 - exponent) << 23));
   for (std::size_t r = 0; r < t.rows; ++r) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "core/numerics/row_math.h"
@@ -62,6 +64,29 @@ TEST(AddScaled, IsRoundedOnceAndStaysInTheRow) {
     for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], 0x1p-25f) << n;
     EXPECT_EQ(out[n], -1.0f);
   }
+}
+
+// By the processor's instruction, where it has one, as by the loop over lanes; every exponent, and halves that tie.
+TEST(RoundForUnits, GivesTheSameNumbersInBf16AsInFloat) {
+  std::vector<float> values;
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower : {0x0000u, 0x0001u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu})
+      values.push_back(std::bit_cast<float>(upper << 16 | lower));
+  const std::size_t n = values.size() - 3;  // no whole lanes
+  std::vector<float> rounded(n);
+  std::vector<Bf16> narrow(n + 1, 0xABCD);
+  round_for_units(values.data(), n, rounded.data());
+  round_for_units(values.data(), n, narrow.data());
+  for (std::size_t i = 0; i < n; ++i)
+    ASSERT_EQ(static_cast<std::uint32_t>(narrow[i]) << 16, std::bit_cast<std::uint32_t>(rounded[i])) << values[i];
+  EXPECT_EQ(narrow[n], 0xABCD) << "beyond the row";
+}
+
+TEST(RoundForUnits, ZeroesWhatUnitsWould) {
+  const std::vector<float> values = {0x1p-126f, 0x1.fffffep-127f, -0x1p-127f, 0x1.01p0f, 0x1.03p0f};
+  std::vector<float> rounded(values.size());
+  round_for_units(values.data(), values.size(), rounded.data());
+  EXPECT_EQ(rounded, (std::vector<float>{0x1p-126f, 0, 0, 1, 0x1.04p0f}));
 }
 
 }  // namespace

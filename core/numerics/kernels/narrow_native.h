@@ -1,0 +1,16 @@
+// FP32 to BF16 by the processor's own instruction, where it has one.
+#pragma once
+
+#include <cstddef>
+
+#include "core/numerics/float_formats.h"
+
+namespace moescope {
+
+// VCVTNEPS2BF16, which is part of AVX-512's BF16 units.
+bool can_narrow_natively();
+
+// To nearest, ties to even; magnitudes below 2^-126 become zeros of their sign, NaN a quiet one.
+void narrow_natively(const float* in, std::size_t n, Bf16* out);
+
+}  // namespace moescope
