@@ -283,7 +283,8 @@ TEST_F(CliAccidents, KernelsThatCannotRunHereAreNamedBeforeTheRun) {
 TEST_F(CliAccidents, ARecordingOfBeforeSaysThatTheKernelsAreNotRecorded) {
   ASSERT_EQ(run(train({"--steps", "3", "--out", path("r")})).status, 0);
   sql("r",
-      "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP COLUMN "
+      "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP "
+      "COLUMN val_loss; ALTER TABLE run DROP COLUMN "
       "kernels; PRAGMA user_version = 4");
   const Result old = run({"reproduce", path("r")});
   EXPECT_EQ(old.status, 0) << old.err;

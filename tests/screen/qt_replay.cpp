@@ -176,7 +176,8 @@ class QtReplay : public QObject {
   void aRecordingOfBeforeSaysThatItsKernelsAreNotRecorded() {
     const QString path = recorded("before");
     alter(path,
-          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE run DROP "
+          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame "
+          "DROP COLUMN val_loss; ALTER TABLE run DROP "
           "COLUMN kernels; PRAGMA user_version = 4");
     MainWindow window(false);
     window.show();

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/telemetry/frame/layer_prediction.h"
+
 namespace moescope {
 
 namespace {
@@ -122,9 +124,15 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
     frame.step = step;
     frame.aux_loss = frame.z_loss = kNoValue;
     const bool last = step == steps_.rbegin()->first;
+    const std::vector<std::uint16_t>* before = nullptr;
     for (auto& [place, chosen] : layers) {
       RouterFrame router;
       router.layer = numbers.at(place);
+      if (rows_) {
+        const std::vector<std::uint16_t>& own = rows_->steps.at(step).at(place);
+        if (before) router.predicted_share = predicted_share(*before, own, top_k_, experts_);
+        before = &own;
+      }
       router.tokens_per_expert = chosen.load;
       router.tokens_per_expert.resize(experts);
       frame.routers.push_back(std::move(router));

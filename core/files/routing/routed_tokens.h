@@ -1,4 +1,5 @@
-// What follows from the experts of every token: loads, and which experts are chosen together.
+// What follows from the experts of every token: loads, which experts are chosen together, and how well a layer's
+// predict the next one's.
 #pragma once
 
 #include <cstdint>

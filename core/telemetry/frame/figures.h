@@ -44,10 +44,11 @@ enum class Metric {
   router_z_loss,
   padding_fraction,
   dropped_fraction,
-  mutual_information,  // kWholeRun: mean over layers
-  flip_rate,           // the same
-  quant_sqnr_db,       // mean over the layer's (all) quantized operands
-  gradient_snr_db,     // of all tensors of the layer, any kind of layer, or of the model
+  mutual_information,
+  predicted_share,  // kWholeRun: mean over layers
+  flip_rate,        // the same
+  quant_sqnr_db,    // mean over the layer's (all) quantized operands
+  gradient_snr_db,  // of all tensors of the layer, any kind of layer, or of the model
   gradient_cosine,
   ranks_per_token,  // per MoE layer or mean over layers, as those that follow
   nodes_per_token,
@@ -136,7 +137,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "optimizer.qk_clip, optimizer.lr", "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
 }};
 
-inline constexpr std::array<FrameFigure<RouterFrame>, 12> kRouterFigures = {{
+inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
     {{Metric::max_vio, &RouterFrame::max_vio, "max_vio", "max_e u_e - 1"},
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the sampling-noise floor, which a perfectly balanced router shows by chance.",
@@ -206,6 +207,16 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 12> kRouterFigures = {{
       "Stays at 0 while training goes on: the router gives every token the same scores, however even the load is.",
       "router.score_func, router.aux_coeff, router.z_coeff",
       "between token and expert of the score distribution; as in Fast-LLM's routing metrics"}},
+    {{Metric::predicted_share, &RouterFrame::predicted_share, "predicted_share",
+      "share of the choices that those of the MoE layer before predict", 11},
+     {"predicted_share", "Predicted by the layer before", "share",
+      "mean over tokens of |guessed and chosen experts| / K; guessed: the K experts j of the largest sum of N_ij / N_i "
+      "over the token's experts i in the MoE layer before, N_ij the tokens with both. Every second token is counted, "
+      "the others are guessed",
+      "High: an inference engine can fetch a layer's experts before its router has chosen. A guess at random is right "
+      "in K / E of cases, in more where the load is uneven.",
+      "Near K / E: the layers choose independently of each other.", "router.top_k, model.n_experts",
+      "only of logs with every token's experts; what fetching experts ahead builds on, arXiv:2312.17238"}},
 }};
 
 inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{

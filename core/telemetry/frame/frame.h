@@ -77,6 +77,7 @@ struct RouterFrame {
   float z_loss = kNoValue;                    // with its coefficient
   float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
   float dropped_fraction = kNoValue;          // beyond router.capacity_factor
+  float predicted_share = kNoValue;           // of the choices, from those of the MoE layer before (layer_prediction.h)
   std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
   std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin

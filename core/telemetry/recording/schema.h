@@ -6,7 +6,8 @@
 // histograms and mutual_information, the names of the run's domains, and flips against FP32, version 5 the kernels that
 // computed a run, version 6 key and value of a live change, which before had only the sentence in `text`, version 7
 // the validation loss, version 8 loads as uint16 where all fit and histograms of 48 bins,
-// version 9 the overlap of expert sets, version 10 the biases for shares of the tokens. This program reads all ten.
+// version 9 the overlap of expert sets, version 10 the biases for shares of the tokens,
+// version 11 how well a layer's experts predict the next one's. This program reads all of them.
 //
 // Which columns the rows of figures have is said in core/telemetry/frame/describe.h; the schema as SQLite has it, with
 // a note beside each column: sqlite3 FILE .schema

@@ -122,7 +122,9 @@ TEST(ImportTrace, AddsUpMicrobatchesByStepAndLayer) {
               ++together[static_cast<std::size_t>(row[k] * experts + row[other])];
           }
         }
-      EXPECT_EQ(history.frame_at(step)->routers[layer].tokens_per_expert, counts);
+      const RouterFrame& router = history.frame_at(step)->routers[layer];
+      EXPECT_EQ(router.tokens_per_expert, counts);
+      EXPECT_EQ(is_missing(router.predicted_share), layer == 0) << "no layer before it";
       EXPECT_EQ(history.specialisation_of(static_cast<int>(layer) + 1, step)->together_EE, together);
     }
   }

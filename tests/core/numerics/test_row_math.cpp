@@ -83,7 +83,7 @@ TEST(RoundForUnits, GivesTheSameNumbersInBf16AsInFloat) {
 }
 
 TEST(RoundForUnits, ZeroesWhatUnitsWould) {
-  const std::vector<float> values = {0x1p-126f, 0x1.fffffep-127f, -0x1p-127f, 0x1.01p0f, 0x1.03p0f};
+  const std::vector<float> values = {0x1p-126f, 0x1.fffffcp-127f, -0x1p-127f, 0x1.01p0f, 0x1.03p0f};
   std::vector<float> rounded(values.size());
   round_for_units(values.data(), values.size(), rounded.data());
   EXPECT_EQ(rounded, (std::vector<float>{0x1p-126f, 0, 0, 1, 0x1.04p0f}));

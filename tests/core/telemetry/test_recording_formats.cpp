@@ -14,7 +14,7 @@ namespace moescope {
 namespace {
 
 // What programs of before have written and others read: a column more needs a new format.
-TEST(RecordingFormats, FormatTenHasTheseColumns) {
+TEST(RecordingFormats, FormatElevenHasTheseColumns) {
   const std::string path = temporary_file("columns_of_nine.moescope");
   write_run(path, 1);
   Connection connection(path, SQLITE_OPEN_READONLY);
@@ -24,7 +24,7 @@ TEST(RecordingFormats, FormatTenHasTheseColumns) {
     while (rows.next()) names += (names.empty() ? "" : ", ") + rows.get_text();
     return names;
   };
-  ASSERT_EQ(kFormatVersion, 10);
+  ASSERT_EQ(kFormatVersion, 11);
   EXPECT_EQ(columns("frame"),
             "id INTEGER, run INTEGER, step INTEGER, wall_s REAL, tokens INTEGER, ce_loss REAL, aux_loss REAL, z_loss "
             "REAL, grad_norm REAL, lr REAL, tokens_per_s REAL, val_loss REAL, max_logit REAL, nan_mask INTEGER, "
@@ -32,12 +32,13 @@ TEST(RecordingFormats, FormatTenHasTheseColumns) {
             "attention_ms REAL, "
             "router_ms REAL, dispatch_ms REAL, experts_ms REAL, combine_ms REAL, dense_ffn_ms REAL, head_ms REAL, "
             "optimizer_ms REAL, telemetry_ms REAL, other_ms REAL");
-  EXPECT_EQ(columns("router"),
-            "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, max_vio REAL, max_vio_window REAL, cv REAL, "
-            "entropy_norm REAL, dead_fraction REAL, score_entropy REAL, margin REAL, aux_loss REAL, z_loss REAL, "
-            "padding_fraction REAL, dropped_fraction REAL, mutual_information REAL, nan_mask INTEGER, "
-            "tokens_per_expert BLOB, expert_bias BLOB, score_mass BLOB, gate_mass BLOB, score_chosen BLOB, "
-            "score_rejected BLOB, margin_tokens BLOB");
+  EXPECT_EQ(
+      columns("router"),
+      "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, max_vio REAL, max_vio_window REAL, cv REAL, "
+      "entropy_norm REAL, dead_fraction REAL, score_entropy REAL, margin REAL, aux_loss REAL, z_loss REAL, "
+      "padding_fraction REAL, dropped_fraction REAL, mutual_information REAL, predicted_share REAL, nan_mask INTEGER, "
+      "tokens_per_expert BLOB, expert_bias BLOB, score_mass BLOB, gate_mass BLOB, score_chosen BLOB, "
+      "score_rejected BLOB, margin_tokens BLOB");
   EXPECT_EQ(columns("quant"),
             "id INTEGER, run INTEGER, step INTEGER, layer INTEGER, weight TEXT, operand TEXT, direction TEXT, format "
             "TEXT, amax REAL, sqnr_db REAL, relative_l2 REAL, cosine REAL, underflow REAL, clipped REAL, "
@@ -89,7 +90,8 @@ TEST(RecordingFormats, FilesOfTheNinthFormatHaveNoBiasesForShares) {
       .execute(
           "CREATE TABLE old AS SELECT id, run, step, layer, domain_experts, together, byte_experts, weight_norm, "
           "weight_sqnr FROM specialisation; DROP TABLE specialisation; ALTER TABLE old RENAME TO specialisation; "
-          "ALTER TABLE frame DROP COLUMN max_logit; PRAGMA user_version = 9");
+          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; PRAGMA "
+          "user_version = 9");
   EXPECT_TRUE(newest().bias_for_share_EQ.empty());
   EXPECT_FALSE(newest().weight_norm_E.empty());
 }
@@ -99,7 +101,8 @@ TEST(RecordingFormats, FilesOfTheSixthFormatHaveNoValidationLoss) {
   write_run(path, 4);
   Connection(path, SQLITE_OPEN_READWRITE)
       .execute(
-          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP "
+          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame "
+          "DROP COLUMN val_loss; ALTER TABLE flip DROP "
           "COLUMN overlap; PRAGMA user_version = 6");
   const auto history = RecordingReader(path).load(0);
   EXPECT_EQ(history->steps(), (StepRange{0, 3}));
@@ -126,7 +129,8 @@ void make_third_format(Connection& file) {
   file.execute("DELETE FROM flip WHERE reference = 'fp32'");
   keep_columns("flip", "id, run, step, layer, flip_rate, nan_mask, margin_tokens, margin_flipped");
   file.execute(
-      "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; PRAGMA user_version = 3");
+      "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP "
+      "COLUMN val_loss; PRAGMA user_version = 3");
 }
 
 TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
@@ -134,7 +138,8 @@ TEST(RecordingFormats, FilesOfTheFourthFormatOpenWithoutKernels) {
   write_run(path, 4);
   Connection(path, SQLITE_OPEN_READWRITE)
       .execute(
-          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE flip DROP "
+          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame "
+          "DROP COLUMN val_loss; ALTER TABLE flip DROP "
           "COLUMN overlap; "
           "ALTER TABLE run DROP COLUMN kernels; PRAGMA user_version = 4");
   const RecordingReader reader(path);
@@ -166,7 +171,8 @@ TEST(RecordingFormats, LiveChangesKeepKeyAndValueInEveryFormat) {
   expect_markers();
   Connection(path, SQLITE_OPEN_READWRITE)
       .execute(
-          "ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame DROP COLUMN val_loss; ALTER TABLE marker DROP "
+          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame "
+          "DROP COLUMN val_loss; ALTER TABLE marker DROP "
           "COLUMN key; ALTER TABLE marker DROP COLUMN "
           "value; "
           "PRAGMA user_version = 5");
@@ -188,7 +194,7 @@ TEST(RecordingFormats, FilesOfTheThirdFormatStillOpen) {
   TelemetryFrame wanted = sample_frame(0, {}, rng);
   wanted.val_loss = wanted.max_logit = kNoValue;
   for (RouterFrame& router : wanted.routers) {
-    router.mutual_information = kNoValue;
+    router.mutual_information = router.predicted_share = kNoValue;
     router.score_chosen = router.score_rejected = router.margin_tokens = {};
   }
   for (FlipFrame& flips : wanted.flips) flips.overlap = kNoValue;
