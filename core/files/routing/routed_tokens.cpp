@@ -70,9 +70,9 @@ std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std
     }
     FlipFrame& frame = flips.emplace_back();
     frame.layer = numbers.at(layer);
-    const auto tokens = static_cast<double>(own.size() / top_k);
-    frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / tokens);
-    frame.overlap = static_cast<float>(static_cast<double>(common) / (tokens * static_cast<double>(top_k)));
+    const std::size_t tokens = own.size() / top_k;
+    frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
+    frame.overlap = static_cast<float>(static_cast<double>(common) / static_cast<double>(tokens * top_k));
   }
   return flips;
 }
