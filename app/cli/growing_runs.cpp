@@ -3,21 +3,22 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/files/file_follower.h"
 #include "core/files/file_kind.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {
 
 GrowingRuns::GrowingRuns(const std::string& path) {
-  const bool there = std::filesystem::exists(path) && std::filesystem::file_size(path) > 0;
+  const bool there =
+      std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
   const FileKind kind = there ? file_kind(path) : FileKind::training_log;
   if (kind == FileKind::recording)
     recording_ = open_runs({path}, ImportOptions{}, kMaxRuns);
-  else if (kind == FileKind::training_log)
-    log_ = std::make_unique<LogFollower>(path);
+  else if (holds_runs(kind))
+    log_ = follow_file(path, 0, kMaxRuns);
   else
-    throw std::runtime_error(path + ": is a " + file_kind_name(kind) +
-                             "; --follow reads recordings and logs of JSON lines");
+    throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
 }
 
 std::vector<HistoryPtr> GrowingRuns::read() {

@@ -1,4 +1,4 @@
-// The runs of a file that another program may still be writing: a recording, or a log of JSON lines.
+// The runs of a file, or of a folder, that another program may still be writing.
 #pragma once
 
 #include <memory>
@@ -7,20 +7,20 @@
 
 #include "core/files/open_runs.h"
 #include "core/telemetry/findings/gap_track.h"
-#include "core/telemetry/logs/log_follower.h"
+#include "core/telemetry/logs/follower.h"
 
 namespace moescope {
 
 class GrowingRuns {
  public:
-  // A log need not be there yet. Throws std::runtime_error: a file of another kind.
+  // A log of JSON lines need not be there yet. Throws std::runtime_error: a file that holds no runs.
   explicit GrowingRuns(const std::string& path);
-  // What is there now. A log that starts again has new histories.
+  // What is there now, in new histories where a log started again or had to be read anew.
   std::vector<HistoryPtr> read();
 
  private:
   OpenedRuns recording_;
-  std::unique_ptr<LogFollower> log_;
+  std::unique_ptr<Follower> log_;
 };
 
 }  // namespace moescope

@@ -65,10 +65,11 @@ void addOptions(QCommandLineParser& parser) {
                     "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
                     "HOST:PORT"});
   parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
-  parser.addOption({"follow",
-                    "Follow a training log (JSON lines) that another program writes; it may not exist yet. Given "
-                    "twice: runs A and B.",
-                    "FILE.jsonl"});
+  parser.addOption(
+      {"follow",
+       "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that "
+       "can be opened, a folder of event files or router traces, say. Given twice: runs A and B.",
+       "LOG"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   addExportOptions(parser);
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});

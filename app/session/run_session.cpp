@@ -6,6 +6,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "core/files/file_follower.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
@@ -135,7 +136,7 @@ void RunSession::follow(const QStringList& paths) {
   missing_.clear();
   followers_.clear();
   for (const QString& path : paths)
-    followers_.push_back(std::make_unique<LogFollower>(path.toStdString(), static_cast<int>(followers_.size())));
+    followers_.push_back(follow_file(path.toStdString(), static_cast<int>(followers_.size()), kMaxRuns));
   path_ = paths.front();
   paths_ = paths;
   follow_timer_.start();
@@ -160,7 +161,7 @@ QString RunSession::followingText() const {
     const QString name = QFileInfo(QString::fromStdString(follower->path())).fileName();
     const QString problem = QString::fromStdString(follower->problem());
     const qint64 bad = follower->bad().count();
-    QString text = problem.isEmpty() ? QString("following %1: %2 lines").arg(name).arg(follower->lines())
+    QString text = problem.isEmpty() ? QString("following %1: %2").arg(name, QString::fromStdString(follower->amount()))
                                      : QString("waiting for %1 (%2)").arg(name, problem.toLower());
     if (bad > 0) text += QString(", %1 could not be read").arg(bad);
     if (follower->restarts() > 0) text += QString(", restarted %1 times").arg(follower->restarts());

@@ -14,7 +14,7 @@
 #include "core/config/run_config.h"
 #include "core/files/open_runs.h"
 #include "core/telemetry/history/history.h"
-#include "core/telemetry/logs/log_follower.h"
+#include "core/telemetry/logs/follower.h"
 #include "core/training/lab/lab.h"
 
 namespace moescope {
@@ -95,7 +95,7 @@ class RunSession : public QObject {
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
   QStringList paths_;
-  std::vector<std::unique_ptr<LogFollower>> followers_;
+  std::vector<std::unique_ptr<Follower>> followers_;
   QTimer follow_timer_;
   std::vector<SkippedLines> skipped_;
   QStringList missing_;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
+constexpr int kFolderDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
 
 bool named_like_run(const fs::path& path) {
   constexpr std::array<std::string_view, 5> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb", ".csv"};
@@ -71,7 +71,7 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
        !error && entry != fs::recursive_directory_iterator() && runs.size() < kMostRunFiles; entry.increment(error)) {
-    if (entry.depth() >= kMostDepth) entry.disable_recursion_pending();
+    if (entry.depth() >= kFolderDepth) entry.disable_recursion_pending();
     std::error_code gone;
     const fs::path& path = entry->path();
     if (entry->is_directory(gone) && is_mlflow_run(path)) {

@@ -168,6 +168,10 @@ std::int64_t LogFollower::lines() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->lines();
 }
+std::string LogFollower::amount() const {
+  const std::int64_t count = lines();
+  return std::to_string(count) + (count == 1 ? " line" : " lines");
+}
 int LogFollower::restarts() const {
   const std::lock_guard lock(state_->mutex);
   return state_->restarts;

@@ -1,5 +1,5 @@
 // Follows a training log that another program writes: a file that may not exist yet, grows, ends in half a line, is
-// truncated or replaced. Polls it every kEvery in a thread of its own, because network disks do not notify of changes.
+// truncated or replaced.
 #pragma once
 
 #include <chrono>
@@ -7,27 +7,28 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/logs/import.h"
+#include "core/telemetry/logs/follower.h"
 
 namespace moescope {
 
-class LogFollower {
+class LogFollower : public Follower {
  public:
   static constexpr std::chrono::milliseconds kEvery{100};
   // A step that is given layer by layer is complete when another begins, or after this time without a line.
   static constexpr std::chrono::milliseconds kSettleAfter{1000};
 
   explicit LogFollower(std::string path, int run = 0);
-  ~LogFollower();
+  ~LogFollower() override;
 
-  const std::string& path() const;
+  const std::string& path() const override;
   // The histories grow by themselves. When the file starts again (truncated or replaced) new ones take their place, and
   // the earlier ones keep what was read. None before the first step.
-  std::vector<std::shared_ptr<History>> histories() const;
-  BadLines bad() const;
+  std::vector<std::shared_ptr<History>> histories() const override;
+  BadLines bad() const override;
+  std::string amount() const override;
   std::int64_t lines() const;
-  int restarts() const;         // how often the file started again
-  std::string problem() const;  // why the file cannot be read at present: "no such file"; empty: it can
+  int restarts() const override;
+  std::string problem() const override;
 
  private:
   struct State;

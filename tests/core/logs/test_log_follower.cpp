@@ -6,19 +6,12 @@
 #include <thread>
 
 #include "core/telemetry/logs/log_follower.h"
+#include "tests/support/soon.h"
 
 namespace moescope {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool soon(const std::function<bool()>& holds) {
-  for (int i = 0; i < 1000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
 
 std::string line(int step, double loss) {
   return R"({"step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(loss) +

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/files/file_follower.h"
+#include "core/telemetry/logs/log_follower.h"
+#include "tests/support/soon.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::size_t kMostRuns = 4;
+
+class FollowedFile : public testing::Test {
+ protected:
+  FollowedFile() : root_(fs::temp_directory_path() / ("moescope_followed_" + std::to_string(::getpid()))) {
+    fs::create_directories(root_);
+  }
+  ~FollowedFile() override { fs::remove_all(root_); }
+  std::string append(const fs::path& name, const std::string& text) const {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name, std::ios::app) << text << std::flush;
+    return (root_ / name).string();
+  }
+  fs::path root_;
+};
+
+std::int64_t last_step(const Follower& follower) {
+  const auto histories = follower.histories();
+  return histories.empty() ? -1 : histories[0]->steps().last;
+}
+
+std::string routed(int step, int layer) {
+  return R"({"step":)" + std::to_string(step) + R"(,"layer":)" + std::to_string(layer) +
+         R"(,"topk":1,"num_tokens":2,"top_indices":[[0],[1]]})" + "\n";
+}
+
+TEST_F(FollowedFile, ATraceOfSeveralRanksGrows) {
+  append("router_trace_rank0.jsonl", routed(7, 0));
+  const auto follower = follow_file(root_.string(), 2, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 7; })) << follower->problem();
+  EXPECT_EQ(follower->amount(), "up to step 7");
+  EXPECT_EQ(follower->histories()[0]->info().run, 2);
+  const auto before = follower->histories()[0];
+  append("router_trace_rank0.jsonl", routed(8, 0));
+  append("router_trace_rank1.jsonl", routed(8, 0) + "{");
+  ASSERT_TRUE(soon([&] {
+    return last_step(*follower) == 8 && follower->histories()[0]->frame_at(8)->routers[0].tokens_per_expert[0] == 2;
+  }));
+  EXPECT_EQ(before->steps().last, 7) << "what was shown stays whole";
+  EXPECT_TRUE(soon([&] { return follower->bad().count() == 1; })) << "half a line";
+}
+
+TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
+  const auto line = [](int iteration) {
+    return "INFO - layers.0.mlp.fc1_activation_mxfp8_underflows%  iteration=00000" + std::to_string(iteration) +
+           "  value=1.5\n";
+  };
+  const std::string path = append("nvdlfw_inspect_globalrank-0.log", line(1));
+  const auto follower = follow_file(path, 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; })) << follower->problem();
+  append("nvdlfw_inspect_globalrank-0.log", line(2) + line(3));
+  EXPECT_TRUE(soon([&] { return last_step(*follower) == 3; }));
+}
+
+TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
+  const std::string path = append("router_trace_rank0.jsonl", routed(0, 0));
+  const auto follower = follow_file(path, 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; }));
+  EXPECT_EQ(follower->problem(), "");
+  fs::remove(path);
+  EXPECT_TRUE(soon([&] { return !follower->problem().empty(); }));
+  EXPECT_EQ(last_step(*follower), 0);
+}
+
+TEST_F(FollowedFile, JsonLinesAreReadOnEvenBeforeTheyAreThere) {
+  const auto follower = follow_file((root_ / "run.jsonl").string(), 0, kMostRuns);
+  EXPECT_NE(dynamic_cast<const LogFollower*>(follower.get()), nullptr);
+  append("run.jsonl", R"({"step":0,"loss":2})"
+                      "\n");
+  EXPECT_TRUE(soon([&] { return last_step(*follower) == 0; }));
+  EXPECT_EQ(follower->amount(), "1 line");
+}
+
+}  // namespace
+}  // namespace moescope
