@@ -217,10 +217,11 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   if (mouse_.x() < 0 || all_.empty()) return;
   const std::int64_t step = stepAt(mouse_.x());
   QStringList lines = textAt(mouse_);
-  if (lines.isEmpty())
-    lines << tr("step %1, loss %2")
-                 .arg(formatCount(step),
-                      formatValue(selection_->history()->value_at(Metric::ce_loss, kWholeRun, step)));
+  if (lines.isEmpty()) {
+    const float loss = selection_->history()->value_at(Metric::ce_loss, kWholeRun, step);
+    lines << (is_missing(loss) ? tr("step %1").arg(formatCount(step))
+                               : tr("step %1, loss %2").arg(formatCount(step), formatValue(loss)));
+  }
   // The strip has room for one line; the tool tip has all.
   const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
   paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
