@@ -21,7 +21,6 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::max_vio_window,
                                Metric::margin,
                                Metric::mutual_information,
-                               Metric::predicted_share,
                                Metric::val_loss,
                                Metric::gradient_snr_db,
                                Metric::max_logit};

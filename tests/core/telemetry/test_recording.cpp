@@ -302,8 +302,8 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
 
   const std::string newer = temporary_file("newer.moescope");
   write_run(newer, 2);
-  Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 11");
-  expect_failure(newer, "format 11, but this program reads formats 1 to 10: a newer MoEScope wrote it");
+  Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 12");
+  expect_failure(newer, "format 12, but this program reads formats 1 to 11: a newer MoEScope wrote it");
 }
 
 TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
