@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
 // Of which experts each token got, all layers and steps: 512 MiB.
 constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
+// Tokens whose experts are guessed from those of the layer before: of all layers and steps, and of one.
+constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
 
 }  // namespace
 
@@ -118,6 +120,9 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
   const std::size_t table = experts * experts * sizeof(std::uint32_t) * numbers.size();
   const bool every_step = table * steps_.size() <= kMaxTogetherBytes;
   std::map<RoutedLayer, Chosen> so_far;
+  LayerPrediction prediction(
+      experts_, top_k_,
+      std::clamp(kMostGuessed / (steps_.size() * numbers.size()), kLeastGuessedAtOnce, kMostGuessedAtOnce));
   ImportedRun run(std::move(info), options);
   for (auto& [step, layers] : steps_) {
     TelemetryFrame frame;
@@ -130,7 +135,7 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
       router.layer = numbers.at(place);
       if (rows_) {
         const std::vector<std::uint16_t>& own = rows_->steps.at(step).at(place);
-        if (before) router.predicted_share = predicted_share(*before, own, top_k_, experts_);
+        if (before) router.predicted_share = prediction.share(*before, own);
         before = &own;
       }
       router.tokens_per_expert = chosen.load;
