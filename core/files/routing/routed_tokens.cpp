@@ -19,6 +19,29 @@ constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
 // Tokens whose experts are guessed from those of the layer before: of all layers and steps, and of one.
 constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
 
+// Experts sorted; one that stands there twice counts once. i <= j.
+template <typename Experts, typename Count>
+void each_pair(const Experts& experts_K, Count count) {
+  for (std::size_t i = 0; i < experts_K.size(); ++i) {
+    if (i > 0 && experts_K[i] == experts_K[i - 1]) continue;
+    count(experts_K[i], experts_K[i]);
+    for (std::size_t j = i + 1; j < experts_K.size(); ++j)
+      if (experts_K[j] != experts_K[j - 1]) count(experts_K[i], experts_K[j]);
+  }
+}
+
+// The half above the diagonal, given to both.
+SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
+  const auto n = static_cast<std::size_t>(experts);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = i + 1; j < n; ++j) upper_EE[j * n + i] = upper_EE[i * n + j];
+  SpecialisationFrame frame;
+  frame.layer = layer;
+  frame.experts = experts;
+  frame.together_EE = std::move(upper_EE);
+  return frame;
+}
+
 }  // namespace
 
 void RoutedTokens::expect_experts(int experts) {
@@ -36,20 +59,27 @@ void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& e
     experts_ = std::max(experts_, expert + 1);
   }
   std::ranges::sort(experts_K);
-  keep(step, layer, experts_K);
-  experts_K.erase(std::unique(experts_K.begin(), experts_K.end()), experts_K.end());
-  for (std::size_t i = 0; i < experts_K.size(); ++i)
-    for (std::size_t j = i; j < experts_K.size(); ++j) ++chosen.together[{experts_K[i], experts_K[j]}];
+  if (!keep(step, layer, experts_K)) each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
 }
 
-void RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
-  if (!rows_) return;
+bool RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
+  if (!rows_) return false;
   kept_ += experts_K.size();
   const bool same_k = rows_->top_k == 0 || rows_->top_k == experts_K.size();
-  if (!same_k || kept_ > kMostKeptExperts) return rows_.reset();
+  if (!same_k || kept_ > kMostKeptExperts) return count_kept_pairs(), rows_.reset(), false;
   rows_->top_k = experts_K.size();
   auto& row = rows_->steps[step][layer];
   row.insert(row.end(), experts_K.begin(), experts_K.end());
+  return true;
+}
+
+void RoutedTokens::count_kept_pairs() {
+  for (const auto& [step, layers] : rows_->steps)
+    for (const auto& [layer, rows] : layers) {
+      auto& together = steps_[step][layer].together;
+      for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
+        each_pair(std::span(rows).subspan(first, rows_->top_k), [&](int i, int j) { ++together[{i, j}]; });
+    }
 }
 
 std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std::int64_t step,
@@ -91,17 +121,17 @@ std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
   return numbers;
 }
 
-SpecialisationFrame RoutedTokens::together(const Chosen& chosen, int layer) const {
+void RoutedTokens::add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const {
   const auto experts = static_cast<std::size_t>(experts_);
-  SpecialisationFrame frame;
-  frame.layer = layer;
-  frame.experts = experts_;
-  frame.together_EE.resize(experts * experts);
-  for (const auto& [pair, tokens] : chosen.together) {
-    const auto i = static_cast<std::size_t>(pair.first), j = static_cast<std::size_t>(pair.second);
-    frame.together_EE[i * experts + j] = frame.together_EE[j * experts + i] = tokens;
-  }
-  return frame;
+  upper_EE.resize(experts * experts);
+  const auto at = [&](int i, int j) -> std::uint32_t& {
+    return upper_EE[static_cast<std::size_t>(i) * experts + static_cast<std::size_t>(j)];
+  };
+  for (const auto& [pair, tokens] : steps_.at(step).at(layer).together) at(pair.first, pair.second) += tokens;
+  if (!rows_) return;
+  const std::span<const std::uint16_t> rows = rows_->steps.at(step).at(layer);
+  for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
+    each_pair(rows.subspan(first, rows_->top_k), [&](int i, int j) { ++at(i, j); });
 }
 
 std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& options) {
@@ -119,7 +149,7 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
   info.tokens_per_step = most;
   const std::size_t table = experts * experts * sizeof(std::uint32_t) * numbers.size();
   const bool every_step = table * steps_.size() <= kMaxTogetherBytes;
-  std::map<RoutedLayer, Chosen> so_far;
+  std::map<RoutedLayer, std::vector<std::uint32_t>> so_far_EE;
   LayerPrediction prediction(
       experts_, top_k_,
       std::clamp(kMostGuessed / (steps_.size() * numbers.size()), kLeastGuessedAtOnce, kMostGuessedAtOnce));
@@ -141,13 +171,13 @@ std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& 
       router.tokens_per_expert = chosen.load;
       router.tokens_per_expert.resize(experts);
       frame.routers.push_back(std::move(router));
-      Chosen& sum = so_far[place];
-      for (const auto& [pair, tokens] : chosen.together) sum.together[pair] += tokens;
+      if (table <= kMaxTogetherBytes) add_together(step, place, so_far_EE[place]);
     }
     if (options.routes) frame.flips = flips_from(*options.routes, step, numbers);
-    if ((every_step || last) && table <= kMaxTogetherBytes) {
-      for (const auto& [place, sum] : so_far) frame.specialisation.push_back(together(sum, numbers.at(place)));
-      so_far.clear();
+    if (every_step || last) {
+      for (auto& [place, sum_EE] : so_far_EE)
+        frame.specialisation.push_back(chosen_together(std::move(sum_EE), experts_, numbers.at(place)));
+      so_far_EE.clear();
     }
     run.add(std::move(frame));
   }

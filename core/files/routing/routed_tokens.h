@@ -40,13 +40,17 @@ class RoutedTokens {
 
  private:
   struct Chosen {
-    std::vector<std::uint32_t> load;                        // [highest expert + 1]
-    std::map<std::pair<int, int>, std::uint32_t> together;  // tokens that chose both, i <= j
+    std::vector<std::uint32_t> load;  // [highest expert + 1]
+    // Tokens that chose both, i <= j; of those alone whose experts are not kept.
+    std::map<std::pair<int, int>, std::uint32_t> together;
     std::int64_t tokens = 0;
   };
   std::map<RoutedLayer, int> layer_numbers() const;
-  SpecialisationFrame together(const Chosen& chosen, int layer) const;
-  void keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K);
+  // Adds the tokens that chose both experts to the half of the table above its diagonal.
+  void add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const;
+  // False: too many to keep, or not of one K; from then on none are kept.
+  bool keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K);
+  void count_kept_pairs();
   std::vector<FlipFrame> flips_from(const RoutedRows& reference, std::int64_t step,
                                     const std::map<RoutedLayer, int>& numbers) const;
 

@@ -1,6 +1,8 @@
 // tests/golden/traces2026 holds files that W&B's and Megatron-LM's own code wrote, and what they wrote.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -128,6 +130,19 @@ TEST(ImportTrace, AddsUpMicrobatchesByStepAndLayer) {
       EXPECT_EQ(history.specialisation_of(static_cast<int>(layer) + 1, step)->together_EE, together);
     }
   }
+}
+
+TEST(ImportTrace, ExpertsChosenTogetherAreCountedAlsoWhereTopKChanges) {
+  const auto path = std::filesystem::temp_directory_path() / ("router_trace_" + std::to_string(::getpid()) + ".jsonl");
+  std::ofstream(path) << "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":2,\"top_indices\":[[0,1],[1,1]]}\n"
+                         "{\"step\":1,\"layer\":0,\"topk\":3,\"num_tokens\":1,\"top_indices\":[[2,1,0]]}\n"
+                         "{\"step\":1,\"layer\":0,\"topk\":2,\"num_tokens\":1,\"top_indices\":[[2,0]]}\n";
+  const Imported imported = import_trace(path.string());
+  std::filesystem::remove(path);
+  ASSERT_EQ(imported.bad.count(), 0) << imported.bad.text();
+  const History& history = *imported.runs.at(0);
+  EXPECT_EQ(history.frame_at(1)->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{3, 4, 2}));
+  EXPECT_EQ(history.specialisation_of(0, 1)->together_EE, (std::vector<std::uint32_t>{3, 2, 2, 2, 3, 1, 2, 1, 2}));
 }
 
 TEST(ImportTrace, LinesThatCannotBeReadAreCounted) {
