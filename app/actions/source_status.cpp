@@ -60,8 +60,8 @@ void SourceStatus::showSkippedLines() {
   QStringList summaries, all;
   for (const SkippedLines& skipped : files) {
     const QString name = QFileInfo(QString::fromStdString(skipped.path)).fileName();
-    summaries << name + ": " + QString::fromStdString(skipped.bad.summary(skipped.unit));
-    all << name + "\n" + QString::fromStdString(skipped.bad.text(skipped.unit));
+    summaries << name + ": " + QString::fromStdString(skipped.bad.summary());
+    all << name + "\n" + QString::fromStdString(skipped.bad.text());
   }
   auto* box = new QMessageBox(QMessageBox::Information, "MoEScope",
                               summaries.join("\n") +

@@ -167,7 +167,7 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
 std::vector<CheckedRun> read_once(const CheckOptions& options) {
   const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
   for (const SkippedLines& file : opened.skipped)
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
   return Checker().check({opened.histories.begin(), opened.histories.end()});
 }
 

@@ -156,7 +156,7 @@ std::string table(const std::vector<Scalar>& scalars) {
 HistoryPtr run_of(const FiguresOptions& options) {
   const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
   for (const SkippedLines& file : opened.skipped)
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
   std::string names;
   for (const auto& history : opened.histories) {
     if (options.run.empty() || history->info().name == options.run) return history;

@@ -137,14 +137,14 @@ void check_output(const ImportCommand& command) {
 void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
   std::string all;
   for (const SkippedLines& file : skipped) {
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary(file.unit)).c_str());
+    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
     const auto& first = file.bad.first();
     for (std::size_t i = 0; i < std::min(kShownBadLines, first.size()); ++i)
-      std::fprintf(stderr, "  %s %lld: %s\n", file.unit, static_cast<long long>(first[i].number),
+      std::fprintf(stderr, "  %s %lld: %s\n", file.bad.unit(), static_cast<long long>(first[i].number),
                    printable(first[i].why).c_str());
     if (file.bad.count() > static_cast<std::int64_t>(kShownBadLines) && command.bad_lines.empty())
       std::fprintf(stderr, "  ... --bad-lines FILE writes all\n");
-    all += file.path + '\n' + file.bad.text(file.unit);
+    all += file.path + '\n' + file.bad.text();
   }
   if (command.bad_lines.empty()) return;
   try {

@@ -128,6 +128,7 @@ FileFollower::FileFollower(std::string path, int run, std::size_t most_runs) : s
   state_->path = std::move(path);
   state_->most_runs = most_runs;
   state_->options.run = run;
+  state_->options.growing = true;
   state_->options.progress = [state = state_.get()](double) { return !state->has_ended(); };
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }

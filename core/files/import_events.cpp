@@ -259,7 +259,7 @@ TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
 Imported import_events(const std::string& path, const ImportOptions& options) {
   const auto by_folder = event_files(path);
   Imported imported;
-  imported.unit = "record";
+  imported.bad = BadLines("record");
   double all = 1, before = 0;
   for (const auto& [folder, files] : by_folder)
     for (const fs::path& file : files) all += static_cast<double>(fs::file_size(file));

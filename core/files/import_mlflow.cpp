@@ -152,7 +152,7 @@ void read_metrics(Connection& database, const std::string& id, MlflowRun& run, I
 
 Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
   Imported imported;
-  imported.unit = "row";
+  imported.bad = BadLines("row");
   Connection database(path, SQLITE_OPEN_READONLY);
   bool cancelled = false;
   if (options.progress)

@@ -121,7 +121,7 @@ std::shared_ptr<History> history_of(const WandbLog& log, const TagMap& tags, Run
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {
   Imported imported;
-  imported.unit = "record";
+  imported.bad = BadLines("record");
   const std::string bytes = read_file(path, kMaxBytes, "file of W&B");
   if (!begins_like_wandb(bytes)) throw std::runtime_error(path + ": does not begin like a file of W&B");
   bool stopped = false;

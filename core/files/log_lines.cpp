@@ -30,6 +30,7 @@ bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t lon
   for (const auto& name : files) {
     InputFile file(name.string());
     for (std::string line; file.read_line(line, longest);) {
+      if (options.growing && !file.line_had_end()) break;
       ++imported.lines;
       before += line.size() + 1;
       if (options.progress && before - reported >= kBytesBetweenReports) {

@@ -113,11 +113,11 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     opened.glanced |= imported.glanced;
     if (imported.bad.count() > 0) {
       for (const auto& run : imported.runs) {
-        const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary(imported.unit)};
+        const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary()};
         run->append(marker);
         if (options.on_marker) options.on_marker(marker);
       }
-      opened.skipped.push_back({paths[i], std::move(imported.bad), imported.unit});
+      opened.skipped.push_back({paths[i], std::move(imported.bad)});
     }
     for (auto& run : imported.runs) opened.histories.push_back(std::move(run));
     require_fewer_than(most_runs, opened.histories.size(), paths[i]);

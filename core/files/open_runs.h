@@ -14,7 +14,6 @@ namespace moescope {
 struct SkippedLines {
   std::string path;
   BadLines bad;
-  const char* unit = "line";
 };
 
 struct OpenedRuns {

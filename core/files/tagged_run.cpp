@@ -140,7 +140,7 @@ std::string no_known_tags(const std::string& path, const std::set<std::string>& 
   std::string message = path + ": ";
   if (unknown.empty()) {
     message += "holds no values";
-    if (bad.count() > 0) message += "; " + bad.summary("record");
+    if (bad.count() > 0) message += "; " + bad.summary();
   } else {
     message += "none of its tags is known:";
     std::size_t shown = 0;

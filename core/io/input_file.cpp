@@ -69,6 +69,7 @@ std::size_t InputFile::read(char* to, std::size_t bytes) {
 
 bool InputFile::read_line(std::string& line, std::size_t most) {
   line.clear();
+  line_had_end_ = false;
   for (bool any = false;; any = true) {
     if (taken_ == ahead_.size()) {
       ahead_.resize(kChunk);
@@ -82,7 +83,7 @@ bool InputFile::read_line(std::string& line, std::size_t most) {
     taken_ = end;
     if (end == ahead_.size()) continue;
     ++taken_;
-    return true;
+    return line_had_end_ = true;
   }
 }
 

@@ -23,7 +23,8 @@ class InputFile {
   // The next line without its line end; false: no more. A line longer than `most` is cut to `most` + 1 bytes, by which
   // the caller recognises it; the rest of it is skipped.
   bool read_line(std::string& line, std::size_t most);
-  std::uint64_t size() const { return size_; }  // when the file was opened
+  bool line_had_end() const { return line_had_end_; }  // the last one that was read; a file may end without
+  std::uint64_t size() const { return size_; }         // when the file was opened
   int descriptor() const { return descriptor_; }
 
  private:
@@ -32,6 +33,7 @@ class InputFile {
   std::uint64_t size_ = 0;
   std::string ahead_;  // read from the file, not yet returned by read_line
   std::size_t taken_ = 0;
+  bool line_had_end_ = false;
 };
 
 // The whole file; a larger one is refused: "PATH: is larger than 64 MiB, which no WHAT is".

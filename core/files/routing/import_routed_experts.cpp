@@ -267,13 +267,13 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   if (file.read(&first, 1) == 1 && (first == '{' || first == ' ' || first == '\n')) {
     take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
   } else {
-    imported.unit = "tensor";
+    imported.bad = BadLines("tensor");
     take_tensors(path, responses, imported);
   }
   if (options.progress && !options.progress(0.5)) return {};
   if (responses.empty())
     throw std::runtime_error(path + ": holds no routed_experts" +
-                             (imported.bad.count() > 0 ? "; " + imported.bad.summary(imported.unit) : std::string()));
+                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
   RunInfo info;
   info.run = options.run;
   info.name = std::filesystem::path(path).stem().string();

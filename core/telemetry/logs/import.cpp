@@ -13,16 +13,17 @@ void BadLines::add(std::int64_t number, std::string why) {
   if (first_.size() < kKept) first_.push_back({number, std::move(why)});
 }
 
-std::string BadLines::summary(const char* what) const {
+std::string BadLines::summary() const {
   if (count_ == 0) return {};
   const BadLine& first = first_.front();
-  return std::to_string(count_) + " " + what + (count_ == 1 ? "" : "s") + " could not be read, the first: " + what +
+  return std::to_string(count_) + " " + unit_ + (count_ == 1 ? "" : "s") + " could not be read, the first: " + unit_ +
          " " + std::to_string(first.number) + ": " + first.why;
 }
 
-std::string BadLines::text(const char* what) const {
+std::string BadLines::text() const {
   std::string out;
-  for (const BadLine& bad : first_) out += std::string(what) + " " + std::to_string(bad.number) + ": " + bad.why + '\n';
+  for (const BadLine& bad : first_)
+    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.why + '\n';
   const auto more = count_ - static_cast<std::int64_t>(first_.size());
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
   return out;

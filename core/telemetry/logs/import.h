@@ -31,14 +31,17 @@ struct BadLine {
 class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
+  explicit BadLines(const char* unit = "line") : unit_(unit) {}  // what is counted: "line", "record"
   void add(std::int64_t number, std::string why);
   std::int64_t count() const { return count_; }
   const std::vector<BadLine>& first() const { return first_; }
   // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
-  std::string summary(const char* what = "line") const;
-  std::string text(const char* what = "line") const;  // one per line, and how many more there are
+  std::string summary() const;
+  std::string text() const;  // one per line, and how many more there are
+  const char* unit() const { return unit_; }
 
  private:
+  const char* unit_;
   std::int64_t count_ = 0;
   std::vector<BadLine> first_;
 };
@@ -53,6 +56,8 @@ struct ImportOptions {
   std::function<void(const RunInfo&)> on_run;
   std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
   std::function<void(const Marker&)> on_marker;
+  // Another program is writing the file: a last line without an end is left for the next reading.
+  bool growing = false;
   bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
   // Of run A, for flips and overlap where this run's file, too, has the experts of every token.
   std::shared_ptr<const RoutedRows> routes = nullptr;
@@ -81,8 +86,7 @@ struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // none: it was cancelled
   std::int64_t lines = 0;
   BadLines bad;
-  const char* unit = "line";  // that `bad` counts: "line", "record"
-  bool glanced = false;       // there is more in the file
+  bool glanced = false;  // there is more in the file
   std::shared_ptr<const RoutedRows> routes = nullptr;
 };
 

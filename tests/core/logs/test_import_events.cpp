@@ -71,7 +71,7 @@ TEST(ImportEvents, TorchTitansBuffersAndADamagedRecord) {
   ASSERT_EQ(imported.bad.count(), 1);
   EXPECT_EQ(imported.bad.first()[0].number, 6) << "the version's record is the first";
   EXPECT_NE(imported.bad.first()[0].why.find("checksum"), std::string::npos);
-  EXPECT_STREQ(imported.unit, "record");
+  EXPECT_STREQ(imported.bad.unit(), "record");
   const History& history = *imported.runs.at(0);
   EXPECT_EQ(history.info().moe_layers, (std::vector<int>{3, 5}));
   EXPECT_EQ(history.info().n_layers, 6);
