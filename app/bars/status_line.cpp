@@ -25,6 +25,12 @@ QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
 }
 
+QString fileText(const QFileInfo& file) {
+  if (file.isDir()) return "folder " + file.fileName();
+  return QString("%1 %2, %3")
+      .arg(file.suffix() == "moescope" ? "recording" : "log", file.fileName(), bytes(recordingBytes(file.filePath())));
+}
+
 }  // namespace
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
@@ -111,12 +117,9 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 
 void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {
   const StepRange steps = history.steps();
-  const QString file = QFileInfo(path).fileName();
   QString text = !attached_to.isEmpty() ? "not recorded by this window"
-                 : path.isEmpty()
-                     ? "not recorded: in memory only"
-                     : QString("%1 %2, %3")
-                           .arg(file.endsWith(".moescope") ? "recording" : "log", file, bytes(recordingBytes(path)));
+                 : path.isEmpty()       ? "not recorded: in memory only"
+                                        : fileText(QFileInfo(path));
   text += QString(", %1 steps").arg(grouped(steps.size()));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
