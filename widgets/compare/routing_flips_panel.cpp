@@ -244,9 +244,9 @@ void RoutingFlipsPanel::refillLayers() {
 }
 
 QString RoutingFlipsPanel::whyNoMargins() const {
-  if (whyNothing().isEmpty()) return tr("Not compared yet at this step");
   if (shown() && shown()->info().config_toml.empty())
     return notInLogNotice(shown()->info(), tr("margins of flipped choices"));
+  if (whyNothing().isEmpty()) return tr("Not compared yet at this step");
   return rounding()
              ? tr("How narrow the flipped choices were (their margins): drawn as soon as there is a pass in FP32")
              : tr("How narrow the flipped choices were (their margins): drawn as soon as there is a run to "
@@ -256,15 +256,16 @@ QString RoutingFlipsPanel::whyNoMargins() const {
 void RoutingFlipsPanel::refillMargins() {
   conclusion_->say(selection_->histories().empty() ? QString() : conclude());
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
-  margins_->setNotice(now ? QString() : whyNoMargins());
-  if (!now) return;
   FlipFrame::MarginHistogram tokens{}, flipped{};
-  for (const FlipFrame& flips : flipsOf(*now)) {
+  for (const FlipFrame& flips : now ? flipsOf(*now) : std::vector<FlipFrame>{}) {
     for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
       tokens[bin] += flips.margin_tokens[bin];
       flipped[bin] += flips.margin_flipped[bin];
     }
   }
+  const bool any = std::ranges::any_of(tokens, [](std::uint32_t count) { return count > 0; });
+  margins_->setNotice(any ? QString() : whyNoMargins());
+  if (!any) return;
   margins_->setHistograms(tokens, flipped, shownRun());
 }
 
