@@ -60,7 +60,11 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   }
   addBody(body_);
   drawn_layers_.assign(plots_.size(), kWholeRun);
-  connect(group, &QButtonGroup::idClicked, this, &FiguresPanel::showFigure);
+  connect(group, &QButtonGroup::idClicked, this, [this](int figure) {
+    chosen_ = true;
+    showFigure(figure);
+  });
+  connect(selection, &Selection::dataChanged, this, &FiguresPanel::showOneWithData);
   connect(selection, &Selection::timeChanged, this, &FiguresPanel::followWorst);
   connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
     for (LinePlot* plot : plots_) plot->markDirty();
@@ -84,6 +88,14 @@ void FiguresPanel::showFigure(int figure) {
   shown_ = std::clamp(figure, 0, static_cast<int>(plots_.size()));
   tiles_[shown_]->setChecked(true);
   arrange();
+}
+
+// A log need not have the first of them.
+void FiguresPanel::showOneWithData() {
+  const History* history = selection_->history();
+  if (chosen_ || !history || history->steps().empty() || whyNothing(shown_).isEmpty()) return;
+  for (int i = 0; i < static_cast<int>(plots_.size()); ++i)
+    if (whyNothing(i).isEmpty()) return showFigure(i);
 }
 
 bool FiguresPanel::showsWorst() const {
@@ -237,11 +249,15 @@ QString FiguresPanel::figureCards() const {
 }
 
 QVariantMap FiguresPanel::saveState() const {
-  return {{QStringLiteral("figure"), shown_}, {QStringLiteral("layers"), layers_->currentIndex()}};
+  QVariantMap state{{QStringLiteral("layers"), layers_->currentIndex()}};
+  if (chosen_) state.insert(QStringLiteral("figure"), shown_);
+  return state;
 }
 
 void FiguresPanel::restoreState(const QVariantMap& state) {
+  chosen_ = state.contains(QStringLiteral("figure"));
   showFigure(state.value(QStringLiteral("figure")).toInt());
+  showOneWithData();
   const int layers = state.value(QStringLiteral("layers"), layers_->currentIndex()).toInt();
   layers_->setCurrentIndex(std::clamp(layers, 0, layers_->count() - 1));
 }

@@ -43,6 +43,7 @@ class FiguresPanel : public Panel {
 
  private:
   void showFigure(int figure);  // count of figures: all that fit
+  void showOneWithData();       // unless the user has chosen
   void refill(int figure);
   void arrange();
   bool showsWorst() const;
@@ -58,6 +59,7 @@ class FiguresPanel : public Panel {
   std::vector<LinePlot*> plots_;
   std::vector<int> drawn_layers_;  // of each plot
   int shown_ = 0;
+  bool chosen_ = false;  // the user has chosen what is shown
 };
 
 }  // namespace moescope
