@@ -118,7 +118,7 @@ double sgemm_peak_gflops() {
   const std::vector<float> a(kSize * kSize, 0.5f), b(kSize * kSize, 0.25f);
   std::vector<float> c(kSize * kSize);
   double best = 0;
-  for (int repeat = 0; repeat < 5; ++repeat) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
     const auto start = Clock::now();
     parallel_for(kSize / kTile, [&](int tile) {
       const std::size_t at = static_cast<std::size_t>(tile) * kTile * kSize;
