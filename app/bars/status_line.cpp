@@ -120,7 +120,7 @@ void StatusLine::showHoldings(const QString& path, const QString& attached_to, c
   QString text = !attached_to.isEmpty() ? "not recorded by this window"
                  : path.isEmpty()       ? "not recorded: in memory only"
                                         : fileText(QFileInfo(path));
-  text += QString(", %1 steps").arg(grouped(steps.size()));
+  text += steps.size() == 1 ? QString(", 1 step") : QString(", %1 steps").arg(grouped(steps.size()));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
   holdings_->setToolTip(QString("%1<br>%2 of arrays and %3 of figures in memory")

@@ -2,6 +2,7 @@
 
 #include <QTextDocument>
 #include <QTimer>
+#include <algorithm>
 #include <cmath>
 
 #include "widgets/panel/metric_text.h"
@@ -20,6 +21,16 @@ QStringList paragraphs(const QString& text) {
   for (const QString& paragraph : text.split(QStringLiteral("\n\n"), Qt::SkipEmptyParts))
     paragraphs << paragraph.simplified();
   return paragraphs;
+}
+
+// The first log that has no loss at all, as traces of routers have none; nullptr: each has.
+const History* withoutLoss(const std::vector<std::shared_ptr<const History>>& histories) {
+  const auto none = [](const std::shared_ptr<const History>& history) {
+    return history->info().config_toml.empty() && !history->steps().empty() &&
+           history->series(Metric::ce_loss, kWholeRun, history->steps(), 1).at(0).finite == 0;
+  };
+  const auto found = std::ranges::find_if(histories, none);
+  return found == histories.end() ? nullptr : found->get();
 }
 
 }  // namespace
@@ -79,6 +90,8 @@ void LossGapPanel::refill() {
     plot_->setNotice(nothingToCompareNotice());
   } else if (selection_->range().empty()) {
     plot_->setNotice(noDataYetNotice());
+  } else if (const History* lossless = withoutLoss(histories)) {
+    plot_->setNotice(notInLogNotice(lossless->info(), metricName(Metric::ce_loss)));
   } else {
     plot_->setNotice({});
     gaps_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());

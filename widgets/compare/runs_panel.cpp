@@ -88,7 +88,7 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
   add(tr("SQNR [dB]"), Metric::quant_sqnr_db, [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
   add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
       Metric::rounding_flip_rate, [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
-  add(for_screen ? tr("Flips by drift") : tr("Routing flips against run A [share]"), Metric::flip_rate,
+  add(for_screen ? tr("Flips against A") : tr("Routing flips against run A [share]"), Metric::flip_rate,
       [&](const RunFigures& f) { return number(f.flip_rate, 3, true); });
   add(tr("Gradient cosine"), Metric::gradient_cosine,
       [&](const RunFigures& f) { return number(f.gradient_cosine, 5); });
@@ -173,7 +173,8 @@ void RunsPanel::fitHeights() {
 }
 
 QString RunsPanel::status() const {
-  return tr("last %1 steps that all runs took").arg(last_common_steps(selection_->histories(), kWindow).size());
+  const std::int64_t steps = last_common_steps(selection_->histories(), kWindow).size();
+  return steps == 1 ? tr("the only step that all runs took") : tr("last %1 steps that all runs took").arg(steps);
 }
 
 bool RunsPanel::eventFilter(QObject* watched, QEvent* event) {
