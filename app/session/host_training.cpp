@@ -135,10 +135,25 @@ void HostTraining::take(const QByteArray& bytes) {
     return;
   }
   const bool ruler = !line.isEmpty() && line.count('-') == line.size();
-  if (line.isEmpty() || ruler || errors_.size() >= kMostErrors) return;
-  const int rank = match.captured(1).toInt();
-  errors_ << (match.hasMatch() ? QString("%1 (rank %2): %3").arg(hostOfRank(plan_.hosts, rank)).arg(rank).arg(line)
-                               : "mpirun: " + line);
+  if (line.isEmpty() || ruler) return;
+  static const QRegularExpression killed(R"(process rank (\d+) with PID .* (exited on signal .*)\.$)");
+  if (const auto of_rank = killed.match(line); !match.hasMatch() && of_rank.hasMatch())
+    killed_ << ofRank(of_rank.captured(1).toInt(), of_rank.captured(2));
+  QStringList& said = match.hasMatch() ? said_by_ranks_ : said_by_mpirun_;
+  if (said.size() < kMostErrors)
+    said << (match.hasMatch() ? ofRank(match.captured(1).toInt(), line) : "mpirun: " + line);
+}
+
+QString HostTraining::ofRank(int rank, const QString& text) const {
+  return QString("%1 (rank %2): %3").arg(hostOfRank(plan_.hosts, rank)).arg(rank).arg(text);
+}
+
+// The rank that was killed first: the others and mpirun say no more than that one is missing.
+QString HostTraining::why(int status) const {
+  QStringList lines = killed_ + said_by_ranks_;
+  if (killed_.isEmpty()) lines += said_by_mpirun_;
+  if (lines.isEmpty()) return QString("mpirun ended with status %1").arg(status);
+  return lines.mid(0, kMostErrors).join('\n');
 }
 
 void HostTraining::finish(int status, bool crashed) {
@@ -147,8 +162,7 @@ void HostTraining::finish(int status, bool crashed) {
     emit ended(stopped_, {});
     return;
   }
-  if (errors_.isEmpty()) errors_ << QString("mpirun ended with status %1").arg(status);
-  emit ended(stopped_, errors_.join('\n'));
+  emit ended(stopped_, why(status));
 }
 
 }  // namespace moescope

@@ -52,12 +52,14 @@ class HostTraining : public QObject {
   void read();
   void take(const QByteArray& line);
   void finish(int status, bool crashed);
+  QString ofRank(int rank, const QString& text) const;  // "node2 (rank 3): TEXT"
+  QString why(int status) const;
 
   HostPlan plan_;
   QString token_;
   QProcess process_;
   QByteArray partial_;
-  QStringList errors_;  // "node2 (rank 3): ..."
+  QStringList killed_, said_by_ranks_, said_by_mpirun_;
   bool stopped_ = false;
 };
 

@@ -1,5 +1,9 @@
 // "Train on hosts...": what is typed, the command that follows, and a training by mpirun on this machine.
+#include <signal.h>
+
 #include <QApplication>
+#include <QDir>
+#include <QFile>
 #include <QPlainTextEdit>
 #include <QProcess>
 #include <QPushButton>
@@ -28,6 +32,23 @@ QString problemOf(const QString& hosts) {
   return {};
 }
 
+QByteArray bytesOf(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// Of the rank that mpirun started for this recording; 0: there is none.
+pid_t processOfRank(const QString& recording, int rank) {
+  const QByteArray variable = "OMPI_COMM_WORLD_RANK=" + QByteArray::number(rank);
+  for (const QString& entry : QDir("/proc").entryList(QDir::Dirs)) {
+    const QString process = "/proc/" + entry;
+    if (bytesOf(process + "/cmdline").split('\0').contains(recording.toUtf8()) &&
+        bytesOf(process + "/environ").split('\0').contains(variable))
+      return entry.toInt();
+  }
+  return 0;
+}
+
 }  // namespace
 
 class HostsTest : public QObject {
@@ -40,6 +61,7 @@ class HostsTest : public QObject {
   void dialogSaysWhatIsWrong();
   void trainsAndServes();
   void saysWhichHostFailed();
+  void saysWhichRankWasKilled();
 
  private:
   HostPlan plan(const QTemporaryDir& folder) const;
@@ -129,6 +151,25 @@ void HostsTest::saysWhichHostFailed() {
   QVERIFY(ended.wait(60000));
   const QString why = ended.front().at(1).toString();
   QVERIFY2(why.contains("localhost (rank 0): moescope-cli: error:") && why.contains("none.toml"), qPrintable(why));
+}
+
+void HostsTest::saysWhichRankWasKilled() {
+  if (QStandardPaths::findExecutable("mpirun").isEmpty()) QSKIP("mpirun is not installed");
+  QTemporaryDir folder;
+  HostPlan endless = plan(folder);
+  endless.steps = 1000000;
+  HostTraining training(endless, nullptr);
+  QSignalSpy serving(&training, &HostTraining::serving), ended(&training, &HostTraining::ended);
+  training.start();
+  QVERIFY(serving.wait(60000));
+  const pid_t process = processOfRank(endless.recording, 1);
+  QVERIFY(process > 0);
+  QCOMPARE(::kill(process, SIGKILL), 0);
+  QVERIFY(ended.wait(60000));
+  const QString why = ended.front().at(1).toString();
+  QVERIFY2(why.startsWith("localhost (rank 1): exited on signal 9 (Killed)\n"), qPrintable(why));
+  QVERIFY2(why.contains("localhost (rank 0): moescope-cli: stopped"), qPrintable(why));
+  QVERIFY2(!why.contains("mpirun: "), qPrintable(why));
 }
 
 QTEST_MAIN(HostsTest)
