@@ -166,10 +166,11 @@ void HostsTest::saysWhichRankWasKilled() {
   QVERIFY(process > 0);
   QCOMPARE(::kill(process, SIGKILL), 0);
   QVERIFY(ended.wait(60000));
-  const QString why = ended.front().at(1).toString();
-  QVERIFY2(why.startsWith("localhost (rank 1): exited on signal 9 (Killed)\n"), qPrintable(why));
-  QVERIFY2(why.contains("localhost (rank 0): moescope-cli: stopped"), qPrintable(why));
-  QVERIFY2(!why.contains("mpirun: "), qPrintable(why));
+  const QStringList why = ended.front().at(1).toString().split('\n');
+  QCOMPARE(why.front(), QString("localhost (rank 1): exited on signal 9 (Killed)"));
+  // Then what the other rank says, if mpirun does not end it before.
+  for (const QString& line : why.mid(1))
+    QVERIFY2(line.startsWith("localhost (rank 0): "), qPrintable(line));
 }
 
 QTEST_MAIN(HostsTest)
