@@ -66,6 +66,16 @@ HWY_INLINE void softmax_backward_lanes(T* s_to_p, T* dp_to_ds, std::size_t n, T 
   }
 }
 
+void softmax_backward_column_float(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, const float* lse,
+                                   const float* delta) {
+  const Floats scales = splat(scale);
+  for (std::size_t i = 0; i < n; i += kSixteen) {
+    const Floats p = exp_lanes(fused(load(s_to_p + i), scales, -load(lse + i)));
+    store(s_to_p + i, p);
+    store(dp_to_ds + i, p * (load(dp_to_ds + i) - load(delta + i)) * scales);
+  }
+}
+
 HWY_INLINE Floats rounded_for_units(Floats x) {
   const Words bits = bits_as<std::uint32_t>(x), sign = bits & splat(0x80000000u);
   const Ints magnitude = magnitude_bits(x), infinity = splat(0x7F800000);
@@ -138,6 +148,12 @@ namespace moescope {
 MOESCOPE_ROW_MATH(float)
 MOESCOPE_ROW_MATH(double)
 #undef MOESCOPE_ROW_MATH
+
+HWY_EXPORT(softmax_backward_column_float);
+void softmax_backward_column(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, const float* lse,
+                             const float* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_backward_column_float)(s_to_p, dp_to_ds, n, scale, lse, delta);
+}
 
 HWY_EXPORT(narrow_row);
 HWY_EXPORT(round_row);

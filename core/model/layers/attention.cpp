@@ -1,39 +1,18 @@
 #include "core/model/layers/attention.h"
 
 #include <algorithm>
-#include <cmath>
-#include <initializer_list>
-#include <limits>
 #include <type_traits>
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/rms_norm.h"
-#include "core/numerics/gemm.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
-#include "core/numerics/row_math.h"
 #include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-// Queries handled at a time: keys after a block's last query are never touched.
-constexpr int kQueryBlock = 64;
-// Rows of the score matrix are padded to whole lanes of either scalar type.
-constexpr int kPad = 16;
 constexpr std::size_t kAttentionTokens = 64;
-
-int padded(int n) {
-  return (n + kPad - 1) / kPad * kPad;
-}
-
-// Elements of T that hold these counts of Number, each padded.
-template <class T, class Number>
-std::size_t room(std::initializer_list<int> counts) {
-  std::size_t numbers = 0;
-  for (const int count : counts) numbers += size(padded(count));
-  return (numbers * sizeof(Number) + sizeof(T) - 1) / sizeof(T);
-}
 
 enum class Arithmetic { full, rounded, units };  // FP32; BF16 numbers by sgemm or by matrix units
 
@@ -44,57 +23,6 @@ Arithmetic arithmetic_of(const LayerPrecision& precision) {
   const bool bf16 = std::ranges::all_of(formats, [](const auto& f) { return f.scheme == QuantScheme::bf16; });
   if (!bf16) return Arithmetic::full;
   return std::is_same_v<T, float> && has_matrix_unit() ? Arithmetic::units : Arithmetic::rounded;
-}
-
-template <class T, class Number>
-void take(const T* in, std::size_t n, bool rounds, Number* out) {
-  if constexpr (std::is_same_v<T, Number>)
-    if (!rounds) return void(std::copy_n(in, n, out));
-  round_for_units(in, n, out);
-}
-
-// The matrix as it is multiplied, without gaps between rows.
-template <class T, class Number>
-void take_rows(const T* in, int rows, int cols, int stride, bool rounds, Number* out) {
-  for (int r = 0; r < rows; ++r) take(in + size(r) * size(stride), size(cols), rounds, out + size(r) * size(cols));
-}
-
-// `visible` columns of a block of scores, whose rows stay as far apart: the block itself where nothing is rounded.
-template <class T, class Number>
-const Number* take_scores(T* scores, int rows, int visible, int stride, bool rounds, Number* out) {
-  if constexpr (std::is_same_v<T, Number>) {
-    if (!rounds) return scores;
-  }
-  for (int r = 0; r < rows; ++r)
-    take(scores + size(r) * size(stride), size(visible), rounds, out + size(r) * size(stride));
-  return out;
-}
-
-// Rows are queries first .. first + rows of the sequence; the first + r + 1 keys up to a query's own count, those after
-// them get 0. `largest` grows to the largest score.
-template <class T>
-void softmax_block(T* scores, int stride, int first, int rows, int width, T scale, T* lse, T& largest) {
-  for (int r = 0; r < rows; ++r) {
-    T* s = scores + size(r) * size(stride);
-    const int count = first + r + 1;
-    T most = 0;
-    lse[r] = softmax_row(s, size(count), scale, s, &most);
-    largest = std::max(largest, most);
-    std::fill(s + count, s + width, T{0});
-  }
-}
-
-template <class T>
-void score_gradient_block(T* scores, T* dp, int stride, int first, int rows, int width, T scale, const T* lse,
-                          const T* o, const T* d_o, std::size_t o_stride, int value_dim) {
-  for (int r = 0; r < rows; ++r) {
-    T *s = scores + size(r) * size(stride), *ds = dp + size(r) * size(stride);
-    const int count = first + r + 1;
-    std::fill(s + count, s + width, -std::numeric_limits<T>::infinity());
-    std::fill(ds + count, ds + width, T{0});
-    const T delta = dot(o + size(r) * o_stride, d_o + size(r) * o_stride, size(value_dim));
-    softmax_backward_row(s, ds, size(width), scale, lse[r], delta);
-  }
 }
 
 }  // namespace
@@ -155,8 +83,10 @@ void Attention<T>::forward(const LayerView<T>& w, const T* x, AttentionActivatio
   parallel_for(sequences_ * c_.n_heads, [&](int task) {
     const int sequence = task / c_.n_heads, head = task % c_.n_heads;
     if constexpr (std::is_same_v<T, float>)
-      if (arithmetic == Arithmetic::units) return head_forward<Bf16>(sequence, head, true, a);
-    head_forward<T>(sequence, head, arithmetic != Arithmetic::full, a);
+      if (arithmetic == Arithmetic::units)
+        return head_forward_on_units(head_shape(), head_inputs(sequence, head, a), head_outputs(sequence, head, a));
+    head_forward(head_shape(), head_inputs(sequence, head, a), arithmetic == Arithmetic::rounded,
+                 head_outputs(sequence, head, a));
   });
   std::copy_n(x, size(n) * size(dim), y);
   linear_forward(a.o, n, c_.n_heads * c_.v_head_dim, w.wo, dim, y, true, precision.of(Gemm::wo));
@@ -174,8 +104,11 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   parallel_for(sequences_ * c_.n_heads, [&](int task) {
     const int sequence = task / c_.n_heads, head = task % c_.n_heads;
     if constexpr (std::is_same_v<T, float>)
-      if (arithmetic == Arithmetic::units) return head_backward<Bf16>(sequence, head, true, a, ws);
-    head_backward<T>(sequence, head, arithmetic != Arithmetic::full, a, ws);
+      if (arithmetic == Arithmetic::units)
+        return head_backward_on_units(head_shape(), head_inputs(sequence, head, a),
+                                      head_gradients(sequence, head, a, ws));
+    head_backward(head_shape(), head_inputs(sequence, head, a), arithmetic == Arithmetic::rounded,
+                  head_gradients(sequence, head, a, ws));
   });
   rotate_back(ws);
 
@@ -234,103 +167,49 @@ void Attention<T>::rotate_back(AttentionWorkspace<T>& ws) const {
   });
 }
 
-// keys_Sq of one head: its own part and the shared rotated part side by side.
 template <class T>
-template <class Number>
-void Attention<T>::gather_keys(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
-                               Number* keys) const {
-  const std::size_t nope = size(c_.qk_nope_head_dim), rope_dim = size(c_.qk_rope_head_dim);
-  const std::size_t kv_head = nope + size(c_.v_head_dim), kva_width = size(c_.kv_lora_rank) + rope_dim;
-  for (int s = 0; s < length_; ++s) {
-    const std::size_t t = size(sequence) * size(length_) + size(s);
-    Number* key = keys + size(s) * (nope + rope_dim);
-    take(a.kv + (t * size(c_.n_heads) + size(head)) * kv_head, nope, rounds, key);
-    take(a.kva + t * kva_width + c_.kv_lora_rank, rope_dim, rounds, key + nope);
-  }
+HeadShape Attention<T>::head_shape() const {
+  return {length_, c_.qk_nope_head_dim, c_.qk_rope_head_dim, c_.v_head_dim};
 }
 
 template <class T>
-void Attention<T>::scatter_keys(int sequence, int head, const T* dkeys, AttentionWorkspace<T>& ws) const {
-  const std::size_t nope = size(c_.qk_nope_head_dim), rope_dim = size(c_.qk_rope_head_dim);
-  const std::size_t kv_head = nope + size(c_.v_head_dim);
-  for (int s = 0; s < length_; ++s) {
-    const std::size_t t = size(sequence) * size(length_) + size(s);
-    const T* dkey = dkeys + size(s) * (nope + rope_dim);
-    std::copy_n(dkey, nope, ws.dkv + (t * size(c_.n_heads) + size(head)) * kv_head);
-    std::copy_n(dkey + nope, rope_dim, ws.dk_rope + (size(head) * size(tokens()) + t) * rope_dim);
-  }
+std::size_t Attention<T>::first_row(int sequence, int head) const {
+  return size(sequence) * size(length_) * size(c_.n_heads) + size(head);
 }
 
 template <class T>
-template <class Number>
-void Attention<T>::head_forward(int sequence, int head, bool rounds, AttentionActivations<T>& a) const {
-  const int dq = head_dim(), dv = c_.v_head_dim, kv_head = c_.qk_nope_head_dim + dv, stride = padded(length_);
-  const int q_stride = c_.n_heads * dq, kv_stride = c_.n_heads * kv_head, o_stride = c_.n_heads * dv;
-  const std::size_t first_token = size(sequence) * size(length_);
-  const std::size_t scores_size = size(kQueryBlock) * size(stride);
-  T* scores = thread_scratch<T>(scores_size + room<T, Number>({length_ * dq, length_ * dv, kQueryBlock * dq}) +
-                                room<T, Number>({kQueryBlock * stride}));
-  auto* keys = reinterpret_cast<Number*>(scores + scores_size);
-  Number *values = keys + padded(length_ * dq), *q = values + padded(length_ * dv),
-         *rounded = q + padded(kQueryBlock * dq);
-  gather_keys(sequence, head, rounds, a, keys);
-  take_rows(a.kv + first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim), length_, dv, kv_stride,
-            rounds, values);
-  const T scale = T{1} / std::sqrt(static_cast<T>(dq));
-  T& largest = a.largest[size(sequence) * size(c_.n_heads) + size(head)];
-  largest = -std::numeric_limits<T>::infinity();
-  for (int first = 0; first < length_; first += kQueryBlock) {
-    const int rows = std::min(kQueryBlock, length_ - first), visible = first + rows;
-    T* o = a.o + (first_token + size(first)) * size(o_stride) + size(head * dv);
-    T* lse = a.lse + (size(sequence) * size(c_.n_heads) + size(head)) * size(length_) + size(first);
-    take_rows(a.q + (first_token + size(first)) * size(q_stride) + size(head * dq), rows, dq, q_stride, rounds, q);
-    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, dq, keys, dq, T{0}, scores, stride);
-    softmax_block(scores, stride, first, rows, padded(visible), scale, lse, largest);
-    const Number* p = take_scores(scores, rows, visible, stride, rounds, rounded);
-    gemm(Trans::no, Trans::no, rows, dv, visible, T{1}, p, stride, values, dv, T{0}, o, o_stride);
-  }
+HeadInputs<T> Attention<T>::head_inputs(int sequence, int head, const AttentionActivations<T>& a) const {
+  const int kv_dim = c_.qk_nope_head_dim + c_.v_head_dim, kva_width = c_.kv_lora_rank + c_.qk_rope_head_dim;
+  const T* kv = a.kv + first_row(sequence, head) * size(kv_dim);
+  const T* k_rope = a.kva + size(sequence) * size(length_) * size(kva_width) + c_.kv_lora_rank;
+  return {{a.q + first_row(sequence, head) * size(head_dim()), c_.n_heads * head_dim()},
+          {kv, c_.n_heads * kv_dim},
+          {k_rope, kva_width},
+          {kv + c_.qk_nope_head_dim, c_.n_heads * kv_dim}};
 }
 
 template <class T>
-template <class Number>
-void Attention<T>::head_backward(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
-                                 AttentionWorkspace<T>& ws) const {
-  const int dq = head_dim(), dv = c_.v_head_dim, kv_head = c_.qk_nope_head_dim + dv, stride = padded(length_);
-  const int q_stride = c_.n_heads * dq, kv_stride = c_.n_heads * kv_head, o_stride = c_.n_heads * dv;
-  const std::size_t first_token = size(sequence) * size(length_);
-  const std::size_t keys_size = size(padded(length_ * dq)), scores_size = size(kQueryBlock) * size(stride);
-  T* dkeys = thread_scratch<T>(keys_size + 2 * scores_size +
-                               room<T, Number>({length_ * dq, length_ * dv, kQueryBlock * dq, kQueryBlock * dv}) +
-                               room<T, Number>({kQueryBlock * stride, kQueryBlock * stride}));
-  T *s = dkeys + keys_size, *dp = s + scores_size;
-  auto* keys = reinterpret_cast<Number*>(dp + scores_size);
-  Number *values = keys + padded(length_ * dq), *q = values + padded(length_ * dv), *d_o = q + padded(kQueryBlock * dq),
-         *rounded_p = d_o + padded(kQueryBlock * dv), *rounded_ds = rounded_p + padded(kQueryBlock * stride);
-  gather_keys(sequence, head, rounds, a, keys);
-  const std::size_t value_offset = first_token * size(kv_stride) + size(head * kv_head + c_.qk_nope_head_dim);
-  take_rows(a.kv + value_offset, length_, dv, kv_stride, rounds, values);
-  const T scale = T{1} / std::sqrt(static_cast<T>(dq));
-  // The last block sees every key, so it writes dK and dV and the others add to them.
-  const int last_block = (length_ - 1) / kQueryBlock * kQueryBlock;
-  for (int first = last_block; first >= 0; first -= kQueryBlock) {
-    const int rows = std::min(kQueryBlock, length_ - first), visible = first + rows;
-    const T add = first == last_block ? T{0} : T{1};
-    const std::size_t q_offset = (first_token + size(first)) * size(q_stride) + size(head * dq);
-    const std::size_t o_offset = (first_token + size(first)) * size(o_stride) + size(head * dv);
-    const T* lse = a.lse + (size(sequence) * size(c_.n_heads) + size(head)) * size(length_) + size(first);
-    take_rows(a.q + q_offset, rows, dq, q_stride, rounds, q);
-    take_rows(ws.d_o + o_offset, rows, dv, o_stride, rounds, d_o);
-    gemm(Trans::no, Trans::yes, rows, visible, dq, T{1}, q, dq, keys, dq, T{0}, s, stride);
-    gemm(Trans::no, Trans::yes, rows, visible, dv, T{1}, d_o, dv, values, dv, T{0}, dp, stride);
-    score_gradient_block(s, dp, stride, first, rows, padded(visible), scale, lse, a.o + o_offset, ws.d_o + o_offset,
-                         size(o_stride), dv);
-    const Number* p = take_scores(s, rows, visible, stride, rounds, rounded_p);
-    const Number* ds = take_scores(dp, rows, visible, stride, rounds, rounded_ds);
-    gemm(Trans::yes, Trans::no, visible, dv, rows, T{1}, p, stride, d_o, dv, add, ws.dkv + value_offset, kv_stride);
-    gemm(Trans::no, Trans::no, rows, dq, visible, T{1}, ds, stride, keys, dq, T{0}, ws.dq + q_offset, q_stride);
-    gemm(Trans::yes, Trans::no, visible, dq, rows, T{1}, ds, stride, q, dq, add, dkeys, dq);
-  }
-  scatter_keys(sequence, head, dkeys, ws);
+HeadOutputs<T> Attention<T>::head_outputs(int sequence, int head, AttentionActivations<T>& a) const {
+  const std::size_t place = size(sequence) * size(c_.n_heads) + size(head);
+  return {{a.o + first_row(sequence, head) * size(c_.v_head_dim), c_.n_heads * c_.v_head_dim},
+          a.lse + place * size(length_),
+          a.largest + place};
+}
+
+template <class T>
+HeadGradients<T> Attention<T>::head_gradients(int sequence, int head, const AttentionActivations<T>& a,
+                                              AttentionWorkspace<T>& ws) const {
+  const int dv = c_.v_head_dim, kv_dim = c_.qk_nope_head_dim + dv;
+  const std::size_t row = first_row(sequence, head), place = size(sequence) * size(c_.n_heads) + size(head);
+  const std::size_t rope_row = size(head) * size(tokens()) + size(sequence) * size(length_);
+  T* dkv = ws.dkv + row * size(kv_dim);
+  return {{a.o + row * size(dv), c_.n_heads * dv},
+          {ws.d_o + row * size(dv), c_.n_heads * dv},
+          a.lse + place * size(length_),
+          {ws.dq + row * size(head_dim()), c_.n_heads * head_dim()},
+          {dkv, c_.n_heads * kv_dim},
+          {ws.dk_rope + rope_row * size(c_.qk_rope_head_dim), c_.qk_rope_head_dim},
+          {dkv + c_.qk_nope_head_dim, c_.n_heads * kv_dim}};
 }
 
 template struct AttentionActivations<float>;

@@ -14,6 +14,7 @@
 
 #include "core/config/run_config.h"
 #include "core/model/layers/arena.h"
+#include "core/model/layers/attention_head.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/precision.h"
 #include "core/model/layers/rope.h"
@@ -69,15 +70,12 @@ class Attention {
   int head_dim() const { return c_.qk_nope_head_dim + c_.qk_rope_head_dim; }
   void rotate(AttentionActivations<T>& a) const;
   void rotate_back(AttentionWorkspace<T>& ws) const;
-  // Numbers: what is multiplied, T or Bf16; T is rounded to BF16 first if `rounds`.
-  template <class Number>
-  void head_forward(int sequence, int head, bool rounds, AttentionActivations<T>& a) const;
-  template <class Number>
-  void head_backward(int sequence, int head, bool rounds, const AttentionActivations<T>& a,
-                     AttentionWorkspace<T>& ws) const;
-  template <class Number>
-  void gather_keys(int sequence, int head, bool rounds, const AttentionActivations<T>& a, Number* keys) const;
-  void scatter_keys(int sequence, int head, const T* dkeys, AttentionWorkspace<T>& ws) const;
+  HeadShape head_shape() const;
+  std::size_t first_row(int sequence, int head) const;  // of [T, H]
+  HeadInputs<T> head_inputs(int sequence, int head, const AttentionActivations<T>& a) const;
+  HeadOutputs<T> head_outputs(int sequence, int head, AttentionActivations<T>& a) const;
+  HeadGradients<T> head_gradients(int sequence, int head, const AttentionActivations<T>& a,
+                                  AttentionWorkspace<T>& ws) const;
 
   const ModelConfig& c_;
   int sequences_, length_;

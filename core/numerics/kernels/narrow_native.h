@@ -13,4 +13,7 @@ bool can_narrow_natively();
 // To nearest, ties to even; magnitudes below 2^-126 become zeros of their sign, NaN a quiet one.
 void narrow_natively(const float* in, std::size_t n, Bf16* out);
 
+// Two rows side by side, element by element, as matrix units take a second operand: out[2i] and out[2i + 1].
+void narrow_pair_natively(const float* upper, const float* lower, std::size_t n, Bf16* out);
+
 }  // namespace moescope

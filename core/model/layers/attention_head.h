@@ -1,0 +1,59 @@
+// Causal attention of one head over one sequence, with backward: o = softmax(q.k / sqrt(dq)) v.
+//
+// Scores are recomputed in the backward pass from their log-sum-exp, a block of queries at a time.
+// Legend: S tokens of the sequence, dn/dr/dv nope, rope and value head dims, dq = dn + dr.
+#pragma once
+
+#include <cstddef>
+
+namespace moescope {
+
+// Rows of one head among those of all heads.
+template <class T>
+struct HeadRows {
+  T* first;
+  int stride;  // elements from token to token
+
+  T* row(int token) const { return first + static_cast<std::ptrdiff_t>(token) * stride; }
+};
+
+struct HeadShape {
+  int length, nope, rope, value;
+  int qk() const { return nope + rope; }
+};
+
+template <class T>
+struct HeadInputs {
+  HeadRows<const T> q;               // [S, dq]
+  HeadRows<const T> k_nope, k_rope;  // [S, dn], [S, dr]
+  HeadRows<const T> v;               // [S, dv]
+};
+
+template <class T>
+struct HeadOutputs {
+  HeadRows<T> o;  // [S, dv]
+  T* lse;         // [S] log-sum-exp of each query's scores
+  T* largest;     // largest score before the softmax, 1 / sqrt(dq) included
+};
+
+template <class T>
+struct HeadGradients {
+  HeadRows<const T> o, d_o;  // [S, dv] as the forward pass left it, and its gradient
+  const T* lse;              // [S]
+  HeadRows<T> dq;            // [S, dq]
+  HeadRows<T> dk_nope, dk_rope, dv;
+};
+
+// By sgemm or dgemm. `rounds`: what is multiplied (q, k, v, p, and the gradients of o and of the scores) is rounded to
+// BF16 first; sums and the softmax stay in T.
+template <class T>
+void head_forward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadOutputs<T>& out);
+template <class T>
+void head_backward(const HeadShape& shape, const HeadInputs<T>& in, bool rounds, const HeadGradients<T>& gradients);
+
+// The same, rounded, by matrix units (tile_products.h). In the backward pass scores lie key by key, so that only one of
+// the operands made of them has to be transposed. Needs has_matrix_unit().
+void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadOutputs<float>& out);
+void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in, const HeadGradients<float>& gradients);
+
+}  // namespace moescope

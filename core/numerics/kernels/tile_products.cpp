@@ -1,0 +1,222 @@
+#include "core/numerics/kernels/tile_products.h"
+
+#include <cassert>
+
+#include "core/numerics/size.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+#endif
+
+namespace moescope {
+
+#if defined(__x86_64__)
+
+// GCC 12 warns of what its own intrinsics leave undefined.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+
+#define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
+#define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16")]]
+
+namespace {
+
+struct TileOperands {
+  const Bf16 *a, *b;
+  float* c;
+  std::size_t lda, ldb, ldc;
+
+  TileOperands at(int row, int col) const {
+    return {a + size(row) * lda, b + 2 * size(col), c + size(row) * ldc + size(col), lda, ldb, ldc};
+  }
+};
+
+// AVX-512 -------------------------------------------------------------------------------------------------------------
+
+constexpr int kLanes = 16;
+
+MOESCOPE_AVX512_BF16 inline __m512bh as_pairs(__m512i bits) {
+  return reinterpret_cast<const __m512bh&>(bits);
+}
+
+// kRows x kVectors vectors of C stay in registers; each pair of B is read once.
+template <int kRows, int kVectors>
+MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int pairs, bool adds) {
+  __m512 sums[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v)
+      sums[r][v] = adds ? _mm512_loadu_ps(p.c + size(r) * p.ldc + size(v * kLanes)) : _mm512_setzero_ps();
+  for (int k = 0; k < pairs; ++k) {
+    __m512bh b[kVectors];
+    for (int v = 0; v < kVectors; ++v)
+      b[v] = as_pairs(_mm512_loadu_si512(p.b + size(k) * p.ldb + size(2 * v * kLanes)));
+    for (int r = 0; r < kRows; ++r) {
+      std::int32_t pair = 0;
+      std::memcpy(&pair, p.a + size(r) * p.lda + size(2 * k), sizeof pair);
+      const __m512bh a = as_pairs(_mm512_set1_epi32(pair));
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], a, b[v]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(p.c + size(r) * p.ldc + size(v * kLanes), sums[r][v]);
+}
+
+template <int kRows, int kVectors>
+void multiply_columns(const TileOperands& p, int m, int pairs, bool adds) {
+  static_assert(kUnitRows % kRows == 0);
+  for (int row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p.at(row, 0), pairs, adds);
+}
+
+void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
+  const int pairs = (k + 1) / 2;
+  int col = 0;
+  for (; n - col >= 3 * kLanes; col += 3 * kLanes) multiply_columns<8, 3>(p.at(0, col), m, pairs, adds);
+  if (n - col == 2 * kLanes) multiply_columns<8, 2>(p.at(0, col), m, pairs, adds);
+  if (n - col == kLanes) multiply_columns<16, 1>(p.at(0, col), m, pairs, adds);
+}
+
+// AMX -----------------------------------------------------------------------------------------------------------------
+
+// Eight tiles of sixteen rows of 64 bytes.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+MOESCOPE_AMX void configure_tiles() {
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) config.row_bytes[tile] = 64, config.rows[tile] = kUnitRows;
+  _tile_loadconfig(&config);
+}
+MOESCOPE_AMX void release_tiles() {
+  _tile_release();
+}
+
+// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B.
+template <int kRowTiles, int kColTiles>
+MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds) {
+  const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.ldb * sizeof(Bf16), c_bytes = p.ldc * sizeof(float);
+  float *c01 = p.c + kLanes, *c10 = p.c + kUnitRows * p.ldc, *c11 = c10 + kLanes;
+  if (adds) {
+    _tile_loadd(0, p.c, c_bytes);
+    if constexpr (kColTiles == 2) _tile_loadd(1, c01, c_bytes);
+    if constexpr (kRowTiles == 2) _tile_loadd(2, c10, c_bytes);
+    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_loadd(3, c11, c_bytes);
+  } else {
+    _tile_zero(0);
+    if constexpr (kColTiles == 2) _tile_zero(1);
+    if constexpr (kRowTiles == 2) _tile_zero(2);
+    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_zero(3);
+  }
+  for (int k = 0; k < depth; k += kUnitDepth) {
+    const Bf16 *a = p.a + k, *b = p.b + size(k / 2) * p.ldb;
+    _tile_loadd(4, a, a_bytes);
+    _tile_loadd(6, b, b_bytes);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kColTiles == 2) {
+      _tile_loadd(7, b + 2 * kLanes, b_bytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kRowTiles == 2) {
+      _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
+      _tile_dpbf16ps(2, 5, 6);
+      if constexpr (kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, p.c, c_bytes);
+  if constexpr (kColTiles == 2) _tile_stored(1, c01, c_bytes);
+  if constexpr (kRowTiles == 2) _tile_stored(2, c10, c_bytes);
+  if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_stored(3, c11, c_bytes);
+}
+
+template <int kColTiles>
+void multiply_tile_columns(const TileOperands& p, int m, int k, bool adds) {
+  int row = 0;
+  for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_in_tiles<2, kColTiles>(p.at(row, 0), k, adds);
+  if (row < m) multiply_in_tiles<1, kColTiles>(p.at(row, 0), k, adds);
+}
+
+void multiply_by_amx(const TileOperands& p, int m, int n, int k, bool adds) {
+  int col = 0;
+  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_tile_columns<2>(p.at(0, col), m, k, adds);
+  if (col < n) multiply_tile_columns<1>(p.at(0, col), m, k, adds);
+}
+
+// Sixteen rows of sixteen words: pairs, fours and eights of lanes change places, then quarters of vectors.
+MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t in_stride, std::uint32_t* out,
+                                          std::size_t out_stride) {
+  __m512i a[16], b[16];
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(in + size(i) * in_stride);
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+  }
+  // a[4i + j]: column 4q + j of rows 4i to 4i + 3, in quarter q.
+  for (int i = 0; i < 16; i += 4) {
+    a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+    a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+    a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+    a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+  }
+  for (int j = 0; j < 4; ++j) {
+    const __m512i even_top = _mm512_shuffle_i32x4(a[j], a[4 + j], 0x88),
+                  odd_top = _mm512_shuffle_i32x4(a[j], a[4 + j], 0xDD);
+    const __m512i even_low = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0x88),
+                  odd_low = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0xDD);
+    _mm512_storeu_si512(out + size(j) * out_stride, _mm512_shuffle_i32x4(even_top, even_low, 0x88));
+    _mm512_storeu_si512(out + size(4 + j) * out_stride, _mm512_shuffle_i32x4(odd_top, odd_low, 0x88));
+    _mm512_storeu_si512(out + size(8 + j) * out_stride, _mm512_shuffle_i32x4(even_top, even_low, 0xDD));
+    _mm512_storeu_si512(out + size(12 + j) * out_stride, _mm512_shuffle_i32x4(odd_top, odd_low, 0xDD));
+  }
+}
+
+}  // namespace
+
+TileProducts::TileProducts() {
+  assert(has_matrix_unit());
+  if (unit_ == MatrixUnit::amx) configure_tiles();
+}
+
+TileProducts::~TileProducts() {
+  if (unit_ == MatrixUnit::amx) release_tiles();
+}
+
+void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const Bf16* b, int ldb, bool adds, float* c,
+                            int ldc) const {
+  assert(m % kUnitRows == 0 && n % kUnitRows == 0);
+  const TileOperands operands{a, b, c, size(lda), size(ldb), size(ldc)};
+  if (unit_ == MatrixUnit::amx) return multiply_by_amx(operands, m, n, k, adds);
+  multiply_by_avx512(operands, m, n, k, adds);
+}
+
+void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride) {
+  const auto* from = static_cast<const std::uint32_t*>(in);
+  auto* to = static_cast<std::uint32_t*>(out);
+  for (int r = 0; r < rows; r += kLanes)
+    for (int c = 0; c < cols; c += kLanes)
+      transpose_block(from + size(r) * size(in_stride) + size(c), size(in_stride),
+                      to + size(c) * size(out_stride) + size(r), size(out_stride));
+}
+
+#undef MOESCOPE_AVX512_BF16
+#undef MOESCOPE_AMX
+#pragma GCC diagnostic pop
+
+#else
+
+TileProducts::TileProducts() = default;
+TileProducts::~TileProducts() = default;
+void TileProducts::multiply(int, int, int, const Bf16*, int, const Bf16*, int, bool, float*, int) const {
+  assert(false);  // there are no matrix units
+}
+void transpose_words(const void*, int, int, int, void*, int) {
+  assert(false);
+}
+
+#endif
+
+}  // namespace moescope

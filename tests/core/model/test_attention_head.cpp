@@ -1,0 +1,103 @@
+// Attention of a head on matrix units against the same by sgemm, whose operands are rounded alike: they differ by the
+// order of sums alone, and where such a difference turns a rounding.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/model/layers/attention_head.h"
+#include "core/numerics/matrix_units.h"
+#include "tests/support/sample_matrices.h"
+
+using namespace moescope;
+
+namespace {
+
+struct Head {
+  HeadShape shape;
+  Matrix q, k_nope, k_rope, v, d_o;
+
+  explicit Head(const HeadShape& s)
+      : shape(s),
+        q(sample(s.qk(), 1)),
+        k_nope(sample(s.nope, 2)),
+        k_rope(sample(s.rope, 3)),
+        v(sample(s.value, 4)),
+        d_o(sample(s.value, 5)) {}
+  Matrix sample(int cols, int seed) const {
+    return normal_matrix(static_cast<std::size_t>(shape.length), static_cast<std::size_t>(cols), seed, 0.7f);
+  }
+  HeadInputs<float> inputs() const { return {rows(q), rows(k_nope), rows(k_rope), rows(v)}; }
+  static HeadRows<const float> rows(const Matrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
+  static HeadRows<float> rows(Matrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
+};
+
+struct Results {
+  Matrix o, lse, dq, dk_nope, dk_rope, dv;
+  float largest = 0;
+
+  Results(const Head& head, bool on_units)
+      : o(head.v), lse(head.v.rows, 1), dq(head.q), dk_nope(head.k_nope), dk_rope(head.k_rope), dv(head.v) {
+    const HeadOutputs<float> out{Head::rows(o), lse.v.data(), &largest};
+    if (on_units)
+      head_forward_on_units(head.shape, head.inputs(), out);
+    else
+      head_forward(head.shape, head.inputs(), true, out);
+    const HeadGradients<float> gradients{
+        Head::rows(std::as_const(o)), Head::rows(head.d_o), lse.v.data(),  Head::rows(dq),
+        Head::rows(dk_nope),          Head::rows(dk_rope),  Head::rows(dv)};
+    if (on_units)
+      head_backward_on_units(head.shape, head.inputs(), gradients);
+    else
+      head_backward(head.shape, head.inputs(), true, gradients);
+  }
+};
+
+// Length of the difference, relative to that of the matrix.
+double difference(const Matrix& a, const Matrix& b) {
+  double apart = 0, length = 0;
+  for (std::size_t i = 0; i < a.v.size(); ++i) {
+    apart += std::pow(static_cast<double>(a.v[i]) - static_cast<double>(b.v[i]), 2);
+    length += std::pow(static_cast<double>(b.v[i]), 2);
+  }
+  return std::sqrt(apart / length);
+}
+
+}  // namespace
+
+TEST(AttentionHead, OnUnitsIsTheSameButForTheOrderOfSums) {
+  if (!has_matrix_unit()) GTEST_SKIP() << matrix_unit_text();
+  // A turned rounding of BF16 is 2^-8 of one number of many.
+  constexpr double kFp32 = 2e-6, kTurnedRoundings = 1e-3;
+  for (const HeadShape& shape : {HeadShape{256, 32, 16, 32},
+                                 {1, 8, 8, 8},
+                                 {63, 8, 4, 20},
+                                 {64, 64, 32, 64},
+                                 {65, 5, 2, 7},
+                                 {200, 16, 16, 48},
+                                 {130, 24, 8, 16}}) {
+    const Head head(shape);
+    const Results units(head, true), sgemm(head, false);
+    const std::string what = std::to_string(shape.length) + " tokens, dq " + std::to_string(shape.qk());
+    EXPECT_LT(difference(units.lse, sgemm.lse), kFp32) << what;
+    EXPECT_NEAR(units.largest, sgemm.largest, 1e-5f * std::fabs(sgemm.largest)) << what;
+    EXPECT_LT(difference(units.o, sgemm.o), kTurnedRoundings) << what;
+    EXPECT_LT(difference(units.dv, sgemm.dv), kTurnedRoundings) << what;
+    if (shape.length == 1) continue;  // one probability, 1, whose score has no gradient
+    EXPECT_LT(difference(units.dq, sgemm.dq), kTurnedRoundings) << what;
+    EXPECT_LT(difference(units.dk_nope, sgemm.dk_nope), kTurnedRoundings) << what;
+    EXPECT_LT(difference(units.dk_rope, sgemm.dk_rope), kTurnedRoundings) << what;
+  }
+}
+
+TEST(AttentionHead, OnUnitsLeavesOtherHeadsAlone) {
+  if (!has_matrix_unit()) GTEST_SKIP() << matrix_unit_text();
+  const Head head({70, 12, 4, 20});
+  std::vector<float> o(70 * 64, 7), lse(70);
+  float largest = 0;
+  head_forward_on_units(head.shape, head.inputs(), {{o.data() + 10, 64}, lse.data(), &largest});
+  for (std::size_t i = 0; i < o.size(); ++i)
+    if (i % 64 < 10 || i % 64 >= 30) {
+      ASSERT_EQ(o[i], 7) << i;
+    }
+}
