@@ -536,9 +536,9 @@ void add_precision(std::vector<ConfigField>& t) {
                                             "choices as precision.experts. DeepSeek-V3: FP8."));
   add(field<s, &PrecisionConfig::attention>(
       "precision.attention", kGroup, "Format of attention's projections", "", kNone,
-      "Recipe for the weights of attention (wq, wkv_a, wkv_b, wo). With bf16 scores and the sum of values are products "
-      "of BF16 numbers, too; with all others they stay in FP32, unquantized as in DeepSeek-V3 and NVIDIA's NVFP4 "
-      "recipe. The softmax is in FP32. Rows whose length is not a multiple of the block end in a shorter block. "
+      "Recipe for the weights of attention (wq, wkv_a, wkv_b, wo). With fp32 scores and the sum of values are in FP32, "
+      "too; with all others they are products of BF16 numbers, never quantized further, as in DeepSeek-V3 and NVIDIA's "
+      "NVFP4 recipe. The softmax is in FP32. Rows whose length is not a multiple of the block end in a shorter block. "
       "DeepSeek-V3: FP8 projections."));
   add(field<s, &PrecisionConfig::router_gate>(
       "precision.router_gate", kGroup, "Format of the router's gate", "", kNone,

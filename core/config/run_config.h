@@ -116,7 +116,7 @@ enum class RotatedGemms : std::uint8_t { all, wgrad };
 enum class LateBf16 : std::uint8_t { forward, all };
 
 // Number formats of the operands of every weight's three GEMMs, by kind of weight. Attention's products of
-// activations with activations (scores and their sums of values) are in BF16 where `attention` is, otherwise in FP32.
+// activations with activations (scores and their sums of values) are in FP32 where `attention` is, otherwise in BF16.
 struct PrecisionConfig {
   Recipe experts = Recipe::fp32;  // routed
   Recipe shared_experts = Recipe::fp32;

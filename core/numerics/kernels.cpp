@@ -59,11 +59,14 @@ bool cpu_can_run(std::string_view core) {
 }
 
 // The loops of kernels/lanes.h add over sixteen lanes on every processor. Those of before were compiled for one kind of
-// processor each, and gave the same bits on those that fuse products with sums.
-constexpr std::string_view kLoops = "16-lane", kSameLoops[] = {kLoops, "x86-64-v4", "x86-64-v3"};
+// processor each, and gave the same bits on those that fuse products with sums. Tiles, those of tile_products.h, matter
+// where there are matrix units.
+constexpr std::string_view kLoops = "16-lane-tiled", kSameSums[] = {kLoops, "16-lane", "x86-64-v4", "x86-64-v3"};
 
-bool same_loops(std::string_view a, std::string_view b) {
-  return a == b || (std::ranges::count(kSameLoops, a) && std::ranges::count(kSameLoops, b));
+bool same_loops(const Kernels& a, const Kernels& b) {
+  if (a.vectors == b.vectors) return true;
+  const bool tiles = !multiplied_by_openblas(a.units) || !multiplied_by_openblas(b.units);
+  return !tiles && std::ranges::count(kSameSums, a.vectors) && std::ranges::count(kSameSums, b.vectors);
 }
 
 // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
@@ -138,6 +141,11 @@ bool before_matrix_units(const std::string& recorded) {
   return !then || then->units.empty();
 }
 
+bool before_tile_products(const std::string& recorded) {
+  const std::optional<Kernels> then = parse_kernels(recorded);
+  return !then || then->vectors != kLoops;
+}
+
 KernelCheck check_kernels(const std::string& recorded) {
   using Outcome = KernelCheck::Outcome;
   const Kernels& here = kernels_here();
@@ -147,7 +155,7 @@ KernelCheck check_kernels(const std::string& recorded) {
             "Which kernels computed it is not recorded; here are " + here.text() +
                 ". On another kind of CPU the bits may differ.",
             "", ""};
-  if (then->openblas == here.openblas && then->core == here.core && same_loops(then->vectors, here.vectors) &&
+  if (then->openblas == here.openblas && then->core == here.core && same_loops(*then, here) &&
       same_units(then->units, here.units))
     return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
   KernelCheck check{Outcome::other,

@@ -11,6 +11,8 @@ namespace moescope {
 const Kernels& kernels_here();
 // Of before BF16 was multiplied as BF16, which attention's scores were not then.
 bool before_matrix_units(const std::string& recorded);
+// Of before those scores were of BF16 numbers beside quantized weights, too.
+bool before_tile_products(const std::string& recorded);
 
 struct KernelCheck {
   enum class Outcome { same, not_recorded, other };

@@ -12,10 +12,10 @@ struct RunInfo;
 struct Kernels {
   std::string openblas;  // version: "0.3.21"
   std::string core;      // of OpenBLAS's kernels, as openblas_get_corename() says: "SkylakeX"
-  std::string vectors;   // of this program's own loops: "16-lane"; of before, their instruction set: "x86-64-v4"
+  std::string vectors;   // of this program's own loops: "16-lane-tiled"; of before, their instruction set: "x86-64-v4"
   std::string units;     // what multiplies BF16, matrix_unit_text(): "oneDNN 2.6.3 amx"; empty: of before, OpenBLAS
 
-  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"
+  std::string text() const;  // "OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, oneDNN 2.6.3 amx"
   bool operator==(const Kernels&) const = default;
 };
 std::optional<Kernels> parse_kernels(std::string_view text);  // of text(); nothing: it is none
