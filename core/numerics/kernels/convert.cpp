@@ -206,21 +206,7 @@ HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column
   return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
 }
 
-struct Magnitudes {
-  std::int32_t least, top;  // bits
-};
-
-// Missing columns of the last sixteen count as zeros.
-Magnitudes magnitudes_of(const Tile& t) {
-  Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
-  for (std::size_t r = 0; r < t.rows; ++r)
-    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
-      const Ints bits = magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c));
-      least = smaller(least, bits), top = larger(top, bits);
-    }
-  return {min_of(least), max_of(top)};
-}
-
+// Infinities are left out.
 std::int32_t top_of_finite(const Tile& t) {
   const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
   Ints top = none;
@@ -232,11 +218,40 @@ std::int32_t top_of_finite(const Tile& t) {
   return max_of(top);
 }
 
-// Squares in units of 2^exponent, and counts. Of ordinary values, which are normal numbers before and after, there is
-// nothing to count.
-template <Unscaled kHow, bool kOrdinary>
+// Squares are added in units of 4^exponent, an exponent near that of the largest value.
+struct SquareUnit {
+  std::int32_t exponent;  // biased
+  explicit SquareUnit(std::int32_t top_bits) : exponent(std::clamp(top_bits >> 23, 1, 253)) {}
+  float inverse() const { return std::bit_cast<float>((254 - exponent) << 23); }
+  double squared() const {
+    const auto unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
+    return unit * unit;
+  }
+};
+
+// What values and what became of them add up to, by lanes.
+struct SquareSums {
+  Floats x2 = zero<float>(), q2 = x2, err2 = x2;
+
+  HWY_INLINE SquareSums() {}
+  HWY_INLINE void add(Floats x, Floats q, Floats inverse_unit) {
+    const Floats a = x * inverse_unit, b = q * inverse_unit, error = a - b;
+    x2 += a * a;
+    q2 += b * b;
+    err2 += error * error;
+  }
+  void add_to(QuantSums& sums, double unit2) const {
+    const double x = sum_of(x2), q = sum_of(q2), err = sum_of(err2);
+    sums.x2 += x * unit2, sums.q2 += q * unit2, sums.err2 += err * unit2;
+    sums.xq += (x + q - err) / 2 * unit2;  // x2 - 2 xq + q2 = err2
+  }
+};
+
+// Squares, and counts.
+template <Unscaled kHow>
 struct UnscaledConverter {
-  Floats inverse_unit, x2 = zero<float>(), q2 = x2, err2 = x2;
+  Floats inverse_unit;
+  SquareSums squares;
   Words nonzero = zero<std::uint32_t>(), nonzero_out = nonzero;
   Ints overflowed = zero<std::int32_t>();
   Words least = splat(0x7F800000u);  // bits of the smallest magnitude but 0, less by one
@@ -245,60 +260,84 @@ struct UnscaledConverter {
 
   HWY_INLINE Floats operator()(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
     Floats value = x;
-    if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, kOrdinary>(x, row, column_keys, col);
+    if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, false>(x, row, column_keys, col);
     Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
-    if constexpr (!kOrdinary) {
-      // Less by one, zero is the largest.
-      least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
-      count_nonzero(bits_as<float>(x_bits), nonzero);
-      count_nonzero(bits_as<float>(q_bits), nonzero_out);
-      // Sums leave out what is not finite, before or after.
-      const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
-      overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, splat(1)), none);
-      x_bits = if_less(q_bits, infinity, x_bits, none);
-      q_bits = if_less(q_bits, infinity, q_bits, none);
-    }
-    const Floats a = bits_as<float>(x_bits) * inverse_unit, b = bits_as<float>(q_bits) * inverse_unit;
-    x2 += a * a;
-    q2 += b * b;
-    err2 += (a - b) * (a - b);
+    // Less by one, zero is the largest.
+    least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
+    count_nonzero(bits_as<float>(x_bits), nonzero);
+    count_nonzero(bits_as<float>(q_bits), nonzero_out);
+    // Sums leave out what is not finite, before or after.
+    const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
+    overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, splat(1)), none);
+    x_bits = if_less(q_bits, infinity, x_bits, none);
+    q_bits = if_less(q_bits, infinity, q_bits, none);
+    squares.add(bits_as<float>(x_bits), bits_as<float>(q_bits), inverse_unit);
     return value;
   }
 };
 
-template <Unscaled kHow, bool kOrdinary>
-void convert_unscaled_tile(const Tile& tile, std::int32_t amax_bits, QuantSums& sums) {
+template <Unscaled kHow>
+void convert_any(const Tile& tile, QuantSums& sums) {
   const Tile t = tile;  // out of what stores may reach
-  const std::int32_t exponent = std::clamp(amax_bits >> 23, 1, 253);
-  UnscaledConverter<kHow, kOrdinary> convert(std::bit_cast<float>((254 - exponent) << 23));
+  const std::int32_t top_bits = top_of_finite(t);
+  const SquareUnit unit(top_bits);
+  UnscaledConverter<kHow> convert(unit.inverse());
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const RowKey key = row_key_of(t, r);
+    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
+      const std::size_t count = t.cols - c;
+      const Floats x = load_first(t.x + r * t.stride + c, count);
+      store_converted(t, r * t.out_stride + c, convert(x, key, t.column_keys, c), count);
+    }
+  }
+  if (t.bf16) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
+  convert.squares.add_to(sums, unit.squared());
+  const std::uint64_t values = sum_of(convert.nonzero);
+  sums.elements += t.rows * t.cols;
+  sums.nonzero += values;
+  sums.underflow += values - sum_of(convert.nonzero_out);
+  sums.clipped += static_cast<std::uint64_t>(sum_of(convert.overflowed));
+  sums.amax = std::max(sums.amax, std::bit_cast<float>(top_bits));
+}
+
+// A tile of normal numbers, of which nothing is to be counted but squares, in one pass. False: it is none, or its first
+// row tells too little of the others; what was written is of no use.
+template <Unscaled kHow>
+bool convert_ordinary(const Tile& tile, QuantSums& sums) {
+  constexpr std::int32_t kLeastNormal = 0x00800000, kLargestBf16 = 0x7F7F0000, kMostApart = 30;
+  const Tile t = tile;
+  Ints first = zero<std::int32_t>();
+  for (std::size_t c = 0; c < t.cols; c += kSixteen)
+    first = larger(first, magnitude_bits(load_first(t.x + c, t.cols - c)));
+  const SquareUnit unit(max_of(first));
+  const Floats inverse_unit = splat(unit.inverse());
+  SquareSums squares;
+  Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
   for (std::size_t r = 0; r < t.rows; ++r) {
     const RowKey key = row_key_of(t, r);
     for (std::size_t c = 0; c < t.cols; c += kSixteen) {
       const std::size_t count = t.cols - c;
       fetch_below(t, r, c);
       const Floats x = load_first(t.x + r * t.stride + c, count);
-      store_converted(t, r * t.out_stride + c, convert(x, key, t.column_keys, c), count);
+      const Ints magnitude = magnitude_bits(x);
+      least = smaller(least, magnitude), top = larger(top, magnitude);  // columns that are missing count as zeros
+      const Floats value = kHow == Unscaled::copied ? x : rounded_bf16<kHow, true>(x, key, t.column_keys, c);
+      store_converted(t, r * t.out_stride + c, value, count);
+      squares.add(x, value, inverse_unit);
     }
   }
-  if (t.bf16) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
-  const double unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
-  const double unit2 = unit * unit, x2 = sum_of(convert.x2), q2 = sum_of(convert.q2), err2 = sum_of(convert.err2);
-  sums.x2 += x2 * unit2, sums.q2 += q2 * unit2, sums.err2 += err2 * unit2;
-  sums.xq += (x2 + q2 - err2) / 2 * unit2;  // x2 - 2 xq + q2 = err2
-  const std::uint64_t elements = t.rows * t.cols, values = kOrdinary ? elements : sum_of(convert.nonzero);
-  sums.elements += elements;
-  sums.nonzero += values;
-  sums.underflow += kOrdinary ? 0 : values - sum_of(convert.nonzero_out);
-  sums.clipped += static_cast<std::uint64_t>(sum_of(convert.overflowed));
-  sums.amax = std::max(sums.amax, std::bit_cast<float>(amax_bits));
+  const std::int32_t top_bits = max_of(top), apart = (top_bits >> 23) - unit.exponent;
+  if (min_of(least) < kLeastNormal || top_bits > kLargestBf16 || apart > kMostApart) return false;
+  squares.add_to(sums, unit.squared());
+  sums.elements += t.rows * t.cols;
+  sums.nonzero += t.rows * t.cols;
+  sums.amax = std::max(sums.amax, std::bit_cast<float>(top_bits));
+  return true;
 }
 
 template <Unscaled kHow>
 void unscaled(const Tile& t, QuantSums& sums) {
-  constexpr std::int32_t kLeastNormal = 0x00800000, kLargestBf16 = 0x7F7F0000, kInfinity = 0x7F800000;
-  const auto [least, top] = magnitudes_of(t);
-  if (least >= kLeastNormal && top <= kLargestBf16) return convert_unscaled_tile<kHow, true>(t, top, sums);
-  convert_unscaled_tile<kHow, false>(t, top < kInfinity ? top : top_of_finite(t), sums);
+  if (!convert_ordinary<kHow>(t, sums)) convert_any<kHow>(t, sums);
 }
 
 void unscaled_of_format(const OperandFormat& format, const Tile& t, QuantSums& sums) {
