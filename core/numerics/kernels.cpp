@@ -163,7 +163,8 @@ KernelCheck check_kernels(const std::string& recorded) {
                         ". Other kernels add in another order, so the bits may differ from the first step on.",
                     "", units_for(then->units, here.units)};
   if (!same_units(then->units, here.units) && check.units.empty())
-    check.text += " This CPU cannot run " + then->units + " with the oneDNN that is here.";
+    check.text += then->units.starts_with("oneDNN") ? " MoEScope multiplied by oneDNN then, and does so by itself now."
+                                                    : " This CPU cannot run " + then->units + '.';
   if (then->core == here.core) return check;
   if (cpu_can_run(then->core)) {
     check.core = then->core;

@@ -1,5 +1,5 @@
-// Products of BF16 matrices, added in FP32, on the processor's matrix units by oneDNN: AMX tiles of current Xeons, or
-// AVX-512's VDPBF16PS of Zen 4, Cooper Lake and later. Each on the calling thread alone.
+// The processor's units for products of BF16 matrices, added in FP32: AMX tiles of current Xeons, or AVX-512's
+// VDPBF16PS of Zen 4, Cooper Lake and later. unit_gemm.h multiplies on them.
 //
 // A product of two BF16 numbers is exact in FP32, so what is multiplied is exactly what was quantized; only the order
 // of the sum is another than sgemm's. Numbers below 2^-126 count as zero: operands must have none (operand_format.h).
@@ -9,9 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "core/numerics/float_formats.h"
-#include "core/numerics/gemm.h"
 
 namespace moescope {
 
@@ -40,12 +37,8 @@ struct MatrixUnitChoice {
 };
 std::vector<MatrixUnitChoice> matrix_unit_choices();
 
-// "oneDNN 2.6.3 amx"; "no matrix units".
+// "own tiles amx"; "no matrix units".
 std::string matrix_unit_text(MatrixUnit unit);
 const std::string& matrix_unit_text();  // of matrix_unit()
-
-// gemm.h's product of BF16 matrices. beta: 0 or 1. Needs has_matrix_unit().
-void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, int lda, const Bf16* b, int ldb,
-          float beta, float* c, int ldc);
 
 }  // namespace moescope

@@ -20,7 +20,8 @@ template <class T>
 Arithmetic arithmetic_of(const LayerPrecision& precision) {
   if (!precision.step) return Arithmetic::full;
   const auto& formats = precision.step->of(GemmClass::attention).formats;
-  if (std::ranges::any_of(formats, [](const auto& f) { return f.scheme == QuantScheme::fp32; })) return Arithmetic::full;
+  if (std::ranges::any_of(formats, [](const auto& f) { return f.scheme == QuantScheme::fp32; }))
+    return Arithmetic::full;
   return std::is_same_v<T, float> && has_matrix_unit() ? Arithmetic::units : Arithmetic::rounded;
 }
 

@@ -105,8 +105,9 @@ void weight_tile(const GemmInput<T>& dy, const GemmInput<T>& x, int rows, int sh
 template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
                     const LinearPrecision& precision) {
-  const GemmInputs<T> inputs =
+  GemmInputs<T> inputs =
       take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
+  lay_out_second(Trans::yes, out, in, inputs.b);
   const int most = tile_rows(precision);
   parallel_for(tiles(rows, most), [&](int tile) {
     const int first = tile * most, n = std::min(most, rows - first);
@@ -118,8 +119,9 @@ void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, boo
 template <class T>
 void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate,
                            const LinearPrecision& precision) {
-  const GemmInputs<T> inputs =
+  GemmInputs<T> inputs =
       take_operands(precision, Direction::dgrad, Operand::dy, dy, {rows, out}, Operand::w, w, {out, in});
+  lay_out_second(Trans::no, in, out, inputs.b);
   const int most = tile_rows(precision);
   parallel_for(tiles(rows, most), [&](int tile) {
     const int first = tile * most, n = std::min(most, rows - first);
@@ -131,8 +133,9 @@ void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T
 template <class T>
 void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw,
                             const LinearPrecision& precision) {
-  const GemmInputs<T> inputs =
+  GemmInputs<T> inputs =
       take_operands(precision, Direction::wgrad, Operand::dy, dy, {rows, out}, Operand::x, x, {rows, in});
+  lay_out_second(Trans::no, in, rows, inputs.b);
   parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
     const int first = tile * kWeightTileRows, n = std::min(kWeightTileRows, out - first);
     weight_tile(inputs.a.from(0, first), inputs.b, rows, precision.shard_rows, n, in,

@@ -1,13 +1,16 @@
 #include "core/model/layers/product.h"
 
 #include <algorithm>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "core/model/layers/operand.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/parallel.h"
 #include "core/numerics/size.h"
+#include "core/numerics/unit_gemm.h"
 
 namespace moescope {
 namespace {
@@ -171,7 +174,10 @@ void multiply_part(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& 
   const T beta = adds ? T{1} : T{0};
   if constexpr (std::is_same_v<T, float>) {
     if ((a.grid || b.grid) && k > 0) return multiply_stretches(ta, tb, m, n, k, a, b, adds, c, ldc);
-    if (a.bf16) return gemm(ta, tb, m, n, k, a.scale[0] * b.scale[0], a.bf16, a.stride, b.bf16, b.stride, beta, c, ldc);
+    const float scale = a.scale[0] * b.scale[0];
+    if (a.bf16 && b.panels.first && k % kUnitDepth == 0)
+      return gemm(ta, m, n, k, scale, a.bf16, a.stride, b.panels, beta, c, ldc);
+    if (a.bf16) return gemm(ta, tb, m, n, k, scale, a.bf16, a.stride, b.bf16, b.stride, beta, c, ldc);
   }
   gemm(ta, tb, m, n, k, T{1}, a.values, a.stride, b.values, b.stride, beta, c, ldc);
 }
@@ -185,6 +191,12 @@ GemmInput<T> GemmInput<T>::from(int row, int column) const {
   if (values) rest.values += skipped;
   if (bf16) rest.bf16 += skipped;
   rest.cut -= column;
+  const int across = panels_across ? row : column, along = panels_across ? column : row;
+  if (across % kUnitRows == 0 && along % kUnitDepth == 0)
+    rest.panels.first +=
+        size(across / kUnitRows) * size(panels.panel_stride) + size(along / 2) * size(panels.pair_stride);
+  else
+    rest.panels.first = nullptr;
   rest.along.first += along_columns ? column : row;
   rest.across.first += along_columns ? row : column;
   return rest;
@@ -210,6 +222,24 @@ GemmInputs<T> quantized(const OperandSource<T>& a, const OperandSource<T>& b, bo
   inputs.a = in_full(a, in_bands, !counted, scratch);
   inputs.b = in_full(b, in_bands, !counted, second);
   return inputs;
+}
+
+template <class T>
+void lay_out_second(Trans tb, int n, int k, GemmInput<T>& b) {
+  if (!b.bf16 || b.grid) return;
+  constexpr int kColumns = 4 * kUnitRows;
+  thread_local std::vector<Bf16> memory;
+  memory.resize(std::max(memory.size(), panel_elements(n, k) + kUnitDepth));
+  void* line = memory.data();
+  std::size_t left = memory.size() * sizeof(Bf16);
+  auto* panels = static_cast<Bf16*>(std::align(64, panel_elements(n, k) * sizeof(Bf16), line, left));
+  parallel_for((n + kColumns - 1) / kColumns, [&](int task) {
+    const int first = task * kColumns, count = std::min(kColumns, n - first);
+    const Bf16* in = b.bf16 + (tb == Trans::yes ? size(first) * size(b.stride) : size(first));
+    lay_out(tb, count, k, in, b.stride, panels + panel_elements(first, k));
+  });
+  b.panels = in_panels(panels, to_tiles(k, kUnitDepth));
+  b.panels_across = tb == Trans::yes;
 }
 
 template <class T>
@@ -242,6 +272,7 @@ void multiply(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& a, co
 #define INSTANTIATE(T)                                                                             \
   template struct GemmInput<T>;                                                                    \
   template std::size_t scratch_for<T>(const OperandSource<T>&, const OperandSource<T>&);           \
+  template void lay_out_second<T>(Trans, int, int, GemmInput<T>&);                                 \
   template GemmInputs<T> quantized<T>(const OperandSource<T>&, const OperandSource<T>&, bool, T*); \
   template void multiply<T>(Trans, Trans, int, int, int, const GemmInput<T>&, const GemmInput<T>&, bool, T*, int);
 INSTANTIATE(float)

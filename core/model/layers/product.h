@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "core/numerics/gemm.h"
+#include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/operand_format.h"
 
 namespace moescope {
@@ -60,6 +61,8 @@ struct GemmInput {
   std::size_t grid_stride = 0;
   ScalePlaces along, across;
   bool along_columns = true;
+  PairedOperand panels{};      // of a second operand that was laid out for matrix units
+  bool panels_across = false;  // its transpose was
 
   GemmInput from(int row, int column) const;  // without the rows and columns before
 };
@@ -76,6 +79,11 @@ std::size_t scratch_for(const OperandSource<T>& a, const OperandSource<T>& b);
 // Both operands of a product, on the calling thread or, `in_bands`, on all. What was quantized lies in `scratch`.
 template <class T>
 GemmInputs<T> quantized(const OperandSource<T>& a, const OperandSource<T>& b, bool in_bands, T* scratch);
+
+// Lays out the second operand of several products on all threads, where matrix units multiply and it has one scale.
+// Valid until the calling thread's next call.
+template <class T>
+void lay_out_second(Trans tb, int n, int k, GemmInput<T>& b);
 
 // C[m,n] = op(A)[m,k] op(B)[k,n], added to C if `adds`. Of two-part operands the parts of A lie side by side, those of
 // B above each other.

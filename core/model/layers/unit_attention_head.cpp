@@ -165,7 +165,7 @@ void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, 
   for (int first = 0; first < shape.length; first += kUnitBlock) {
     const int rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
     narrow_rows(in.q, shape.qk(), first, rows, w.q_rows, p.qk_depth);
-    tiles.multiply(kUnitBlock, visible, shape.qk(), w.q_rows, p.qk_depth, w.key_pairs_across, 2 * p.keys, false,
+    tiles.multiply(kUnitBlock, visible, shape.qk(), w.q_rows, p.qk_depth, paired(w.key_pairs_across, p.keys), false,
                    w.scores, p.keys);
     for (int r = 0; r < rows; ++r) {
       float *s = w.scores + size(r) * size(p.keys), most = 0;
@@ -176,7 +176,7 @@ void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, 
       narrow_natively(s, size(count), probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
     }
-    tiles.multiply(kUnitBlock, p.value, visible, w.probability_rows, p.keys, w.value_pairs, 2 * p.value, false, w.o,
+    tiles.multiply(kUnitBlock, p.value, visible, w.probability_rows, p.keys, paired(w.value_pairs, p.value), false, w.o,
                    p.value);
     copy_rows(w.o, p.value, shape.value, first, rows, out.o);
   }
@@ -205,17 +205,17 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
     const QuerySums queries(shape, g, first, rows);
     for (int key = 0; key < visible; key += kUnitBlock) {
       tiles.multiply(kUnitBlock, kUnitBlock, shape.qk(), w.key_rows + size(key) * size(p.qk_depth), p.qk_depth,
-                     w.q_pairs_across, 2 * kUnitBlock, false, w.s, kUnitBlock);
+                     paired(w.q_pairs_across, kUnitBlock), false, w.s, kUnitBlock);
       tiles.multiply(kUnitBlock, kUnitBlock, shape.value, w.value_rows + size(key) * size(p.value_depth), p.value_depth,
-                     w.d_o_pairs_across, 2 * kUnitBlock, false, w.dp, kUnitBlock);
+                     paired(w.d_o_pairs_across, kUnitBlock), false, w.dp, kUnitBlock);
       score_gradients(w, queries, scale, key, first);
-      tiles.multiply(kUnitBlock, p.value, kUnitBlock, w.p_rows, kUnitBlock, w.d_o_pairs, 2 * p.value, adds,
+      tiles.multiply(kUnitBlock, p.value, kUnitBlock, w.p_rows, kUnitBlock, paired(w.d_o_pairs, p.value), adds,
                      w.dv + size(key) * size(p.value), p.value);
-      tiles.multiply(kUnitBlock, p.qk, kUnitBlock, w.ds_rows, kUnitBlock, w.q_pairs, 2 * p.qk, adds,
+      tiles.multiply(kUnitBlock, p.qk, kUnitBlock, w.ds_rows, kUnitBlock, paired(w.q_pairs, p.qk), adds,
                      w.dk + size(key) * size(p.qk), p.qk);
     }
     transpose_words(w.ds_pairs, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across, p.keys / 2);
-    tiles.multiply(kUnitBlock, p.qk, visible, w.ds_rows_across, p.keys, w.key_pairs, 2 * p.qk, false, w.dq, p.qk);
+    tiles.multiply(kUnitBlock, p.qk, visible, w.ds_rows_across, p.keys, paired(w.key_pairs, p.qk), false, w.dq, p.qk);
     copy_rows(w.dq, p.qk, shape.qk(), first, rows, g.dq);
   }
   copy_rows(w.dk, p.qk, shape.nope, 0, shape.length, g.dk_nope);

@@ -1,5 +1,6 @@
 #include "core/numerics/kernels/tile_products.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "core/numerics/size.h"
@@ -18,6 +19,7 @@ namespace moescope {
 // GCC 12 warns of what its own intrinsics leave undefined.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
 #define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16")]]
@@ -27,10 +29,14 @@ namespace {
 struct TileOperands {
   const Bf16 *a, *b;
   float* c;
-  std::size_t lda, ldb, ldc;
+  std::size_t lda, pair_stride, panel_stride, ldc;
 
   TileOperands at(int row, int col) const {
-    return {a + size(row) * lda, b + 2 * size(col), c + size(row) * ldc + size(col), lda, ldb, ldc};
+    TileOperands part = *this;
+    part.a += size(row) * lda;
+    part.b += size(col / kUnitRows) * panel_stride;
+    part.c += size(row) * ldc + size(col);
+    return part;
   }
 };
 
@@ -52,7 +58,7 @@ MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int pairs
   for (int k = 0; k < pairs; ++k) {
     __m512bh b[kVectors];
     for (int v = 0; v < kVectors; ++v)
-      b[v] = as_pairs(_mm512_loadu_si512(p.b + size(k) * p.ldb + size(2 * v * kLanes)));
+      b[v] = as_pairs(_mm512_loadu_si512(p.b + size(k) * p.pair_stride + size(v) * p.panel_stride));
     for (int r = 0; r < kRows; ++r) {
       std::int32_t pair = 0;
       std::memcpy(&pair, p.a + size(r) * p.lda + size(2 * k), sizeof pair);
@@ -80,17 +86,17 @@ void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
 
 // AMX -----------------------------------------------------------------------------------------------------------------
 
-// Eight tiles of sixteen rows of 64 bytes.
+// Eight tiles of sixteen rows of 64 bytes. Constant, because GCC 12 does not know that all of it is read.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {kUnitRows, kUnitRows, kUnitRows, kUnitRows, kUnitRows, kUnitRows, kUnitRows, kUnitRows};
 };
+static_assert(sizeof(TileConfig) == 64);
+constexpr TileConfig kTileConfig;
 
 MOESCOPE_AMX void configure_tiles() {
-  TileConfig config;
-  for (int tile = 0; tile < 8; ++tile) config.row_bytes[tile] = 64, config.rows[tile] = kUnitRows;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTileConfig);
 }
 MOESCOPE_AMX void release_tiles() {
   _tile_release();
@@ -99,7 +105,8 @@ MOESCOPE_AMX void release_tiles() {
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds) {
-  const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.ldb * sizeof(Bf16), c_bytes = p.ldc * sizeof(float);
+  const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16),
+                    c_bytes = p.ldc * sizeof(float);
   float *c01 = p.c + kLanes, *c10 = p.c + kUnitRows * p.ldc, *c11 = c10 + kLanes;
   if (adds) {
     _tile_loadd(0, p.c, c_bytes);
@@ -113,12 +120,12 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds)
     if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_zero(3);
   }
   for (int k = 0; k < depth; k += kUnitDepth) {
-    const Bf16 *a = p.a + k, *b = p.b + size(k / 2) * p.ldb;
+    const Bf16 *a = p.a + k, *b = p.b + size(k / 2) * p.pair_stride;
     _tile_loadd(4, a, a_bytes);
     _tile_loadd(6, b, b_bytes);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kColTiles == 2) {
-      _tile_loadd(7, b + 2 * kLanes, b_bytes);
+      _tile_loadd(7, b + p.panel_stride, b_bytes);
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kRowTiles == 2) {
@@ -133,24 +140,25 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds)
   if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_stored(3, c11, c_bytes);
 }
 
-template <int kColTiles>
-void multiply_tile_columns(const TileOperands& p, int m, int k, bool adds) {
-  int row = 0;
-  for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_in_tiles<2, kColTiles>(p.at(row, 0), k, adds);
-  if (row < m) multiply_in_tiles<1, kColTiles>(p.at(row, 0), k, adds);
-}
-
-void multiply_by_amx(const TileOperands& p, int m, int n, int k, bool adds) {
+template <int kRowTiles>
+void multiply_tile_rows(const TileOperands& p, int n, int k, bool adds) {
   int col = 0;
-  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_tile_columns<2>(p.at(0, col), m, k, adds);
-  if (col < n) multiply_tile_columns<1>(p.at(0, col), m, k, adds);
+  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_in_tiles<kRowTiles, 2>(p.at(0, col), k, adds);
+  if (col < n) multiply_in_tiles<kRowTiles, 1>(p.at(0, col), k, adds);
 }
 
-// Sixteen rows of sixteen words: pairs, fours and eights of lanes change places, then quarters of vectors.
-MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t in_stride, std::uint32_t* out,
-                                          std::size_t out_stride) {
-  __m512i a[16], b[16];
-  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(in + size(i) * in_stride);
+// Rows of A, which lie far apart, stay in the first cache while B's panels, which lie in order, go by.
+void multiply_by_amx(const TileOperands& p, int m, int n, int k, bool adds) {
+  int row = 0;
+  for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_tile_rows<2>(p.at(row, 0), n, k, adds);
+  if (row < m) multiply_tile_rows<1>(p.at(row, 0), n, k, adds);
+}
+
+// Layouts -------------------------------------------------------------------------------------------------------------
+
+// Sixteen rows of sixteen words: pairs and fours of lanes change places, then quarters of vectors.
+MOESCOPE_AVX512_BF16 inline void transpose(__m512i (&a)[16]) {
+  __m512i b[16];
   for (int i = 0; i < 16; i += 2) {
     b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
     b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
@@ -163,15 +171,44 @@ MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t i
     a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
   }
   for (int j = 0; j < 4; ++j) {
-    const __m512i even_top = _mm512_shuffle_i32x4(a[j], a[4 + j], 0x88),
-                  odd_top = _mm512_shuffle_i32x4(a[j], a[4 + j], 0xDD);
-    const __m512i even_low = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0x88),
-                  odd_low = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0xDD);
-    _mm512_storeu_si512(out + size(j) * out_stride, _mm512_shuffle_i32x4(even_top, even_low, 0x88));
-    _mm512_storeu_si512(out + size(4 + j) * out_stride, _mm512_shuffle_i32x4(odd_top, odd_low, 0x88));
-    _mm512_storeu_si512(out + size(8 + j) * out_stride, _mm512_shuffle_i32x4(even_top, even_low, 0xDD));
-    _mm512_storeu_si512(out + size(12 + j) * out_stride, _mm512_shuffle_i32x4(odd_top, odd_low, 0xDD));
+    b[j] = _mm512_shuffle_i32x4(a[j], a[4 + j], 0x88);
+    b[4 + j] = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0x88);
+    b[8 + j] = _mm512_shuffle_i32x4(a[j], a[4 + j], 0xDD);
+    b[12 + j] = _mm512_shuffle_i32x4(a[8 + j], a[12 + j], 0xDD);
   }
+  for (int j = 0; j < 4; ++j) {
+    a[j] = _mm512_shuffle_i32x4(b[j], b[4 + j], 0x88);
+    a[4 + j] = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0x88);
+    a[8 + j] = _mm512_shuffle_i32x4(b[j], b[4 + j], 0xDD);
+    a[12 + j] = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0xDD);
+  }
+}
+
+MOESCOPE_AVX512_BF16 inline void store_rows(const __m512i (&rows)[16], void* out, std::size_t stride_bytes) {
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(static_cast<std::byte*>(out) + size(i) * stride_bytes, rows[i]);
+}
+
+// The first `count` of n lanes.
+inline std::uint32_t first_of(int count, int n) {
+  return count >= n ? ~0u >> (32 - n) : (1u << std::max(count, 0)) - 1;
+}
+
+// Rows `row` and `row` + 1 side by side, sixteen columns; zeros where the matrix has none.
+MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Bf16* in, int row, int rows, std::size_t stride, __mmask16 cols) {
+  if (row >= rows) return _mm512_setzero_si512();
+  const Bf16* upper = in + size(row) * stride;
+  const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper));
+  if (row + 1 == rows) return even;
+  const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper + stride));
+  return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+}
+
+MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t in_stride, std::uint32_t* out,
+                                          std::size_t out_stride) {
+  __m512i words[16];
+  for (int i = 0; i < 16; ++i) words[i] = _mm512_loadu_si512(in + size(i) * in_stride);
+  transpose(words);
+  store_rows(words, out, out_stride * sizeof(std::uint32_t));
 }
 
 }  // namespace
@@ -185,12 +222,48 @@ TileProducts::~TileProducts() {
   if (unit_ == MatrixUnit::amx) release_tiles();
 }
 
-void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const Bf16* b, int ldb, bool adds, float* c,
+void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
                             int ldc) const {
   assert(m % kUnitRows == 0 && n % kUnitRows == 0);
-  const TileOperands operands{a, b, c, size(lda), size(ldb), size(ldc)};
+  const TileOperands operands{a, b.first, c, size(lda), size(b.pair_stride), size(b.panel_stride), size(ldc)};
   if (unit_ == MatrixUnit::amx) return multiply_by_amx(operands, m, n, k, adds);
   multiply_by_avx512(operands, m, n, k, adds);
+}
+
+MOESCOPE_AVX512_BF16 void rows_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
+  const int depth = to_tiles(rows, kUnitDepth);
+  for (int c = 0; c < cols; c += kUnitRows) {
+    const auto there = static_cast<__mmask16>(first_of(cols - c, kUnitRows));
+    for (int r = 0; r < depth; r += kUnitDepth) {
+      __m512i words[16];
+      for (int i = 0; i < 16; ++i) words[i] = pair_at(in + c, r + 2 * i, rows, size(stride), there);
+      transpose(words);
+      store_rows(words, out + size(c) * size(depth) + size(r), size(depth) * sizeof(Bf16));
+    }
+  }
+}
+
+MOESCOPE_AVX512_BF16 void panels_of(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
+  const int depth = to_tiles(rows, kUnitDepth);
+  for (int c = 0; c < cols; c += kUnitRows) {
+    const auto there = static_cast<__mmask16>(first_of(cols - c, kUnitRows));
+    for (int r = 0; r < depth; r += 2, out += 2 * kUnitRows)
+      _mm512_storeu_si512(out, pair_at(in + c, r, rows, size(stride), there));
+  }
+}
+
+MOESCOPE_AVX512_BF16 void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
+  const int depth = to_tiles(cols, kUnitDepth);
+  for (int r = 0; r < rows; r += kUnitRows)
+    for (int c = 0; c < depth; c += kUnitDepth, out += kUnitRows * kUnitDepth) {
+      const __mmask32 there = first_of(cols - c, kUnitDepth);
+      __m512i words[16];
+      for (int i = 0; i < 16; ++i)
+        words[i] = r + i < rows ? _mm512_maskz_loadu_epi16(there, in + size(r + i) * size(stride) + size(c))
+                                : _mm512_setzero_si512();
+      transpose(words);
+      store_rows(words, out, 2 * kUnitRows * sizeof(Bf16));
+    }
 }
 
 void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride) {
@@ -210,8 +283,17 @@ void transpose_words(const void* in, int rows, int cols, int in_stride, void* ou
 
 TileProducts::TileProducts() = default;
 TileProducts::~TileProducts() = default;
-void TileProducts::multiply(int, int, int, const Bf16*, int, const Bf16*, int, bool, float*, int) const {
+void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int) const {
   assert(false);  // there are no matrix units
+}
+void rows_of_transpose(const Bf16*, int, int, int, Bf16*) {
+  assert(false);
+}
+void panels_of(const Bf16*, int, int, int, Bf16*) {
+  assert(false);
+}
+void panels_of_transpose(const Bf16*, int, int, int, Bf16*) {
+  assert(false);
 }
 void transpose_words(const void*, int, int, int, void*, int) {
   assert(false);

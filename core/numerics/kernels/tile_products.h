@@ -1,12 +1,11 @@
 // Products of BF16 matrices that lie in the cache, added in FP32: AMX tiles, or AVX-512's VDPBF16PS.
 //
-// For loops that make their operands piece by piece and multiply them at once, as attention does: the operands are laid
-// out here as the units read them, so that nothing is rearranged before each product. A first operand lies row by row.
-// A second one lies in pairs: elements of rows 2i and 2i + 1 side by side, [rows / 2, columns, 2]. Transposing the
-// pairs of a matrix, as words of 32 bits, gives its transpose row by row, and the other way round.
+// Operands are laid out as the units read them. A first operand lies row by row. A second one lies in pairs: elements
+// of rows 2i and 2i + 1 side by side, sixteen columns of them in a row. Transposing the pairs of a matrix, as words of
+// 32 bits, gives its transpose row by row, and the other way round.
 //
-// Sums run along K in an order that follows from the unit alone. As in matrix_units.h, numbers below 2^-126 count as
-// zero: narrowing turns them into zeros.
+// Sums run along K in an order that follows from the unit alone, the same for every element. As in matrix_units.h,
+// numbers below 2^-126 count as zero.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +22,21 @@ constexpr int to_tiles(int n, int tile) {
   return (n + tile - 1) / tile * tile;
 }
 
+// A second operand, of which strides are in elements.
+struct PairedOperand {
+  const Bf16* first;
+  int pair_stride;   // from two rows to the next two
+  int panel_stride;  // from sixteen columns to the next sixteen
+};
+// [rows / 2, cols, 2]
+constexpr PairedOperand paired(const Bf16* first, int cols) {
+  return {first, 2 * cols, 2 * kUnitRows};
+}
+// [cols / 16, depth / 2, 16, 2], whose panels lie in as few pages as they can.
+constexpr PairedOperand in_panels(const Bf16* first, int depth) {
+  return {first, 2 * kUnitRows, kUnitRows * depth};
+}
+
 // Holds the calling thread's tiles while it lives. Needs has_matrix_unit().
 class TileProducts {
  public:
@@ -32,13 +46,19 @@ class TileProducts {
   TileProducts& operator=(const TileProducts&) = delete;
 
   // C[m,n] = A[m,k] B[k,n], added to C if `adds`. m and n: multiples of kUnitRows; k: up to the next multiple of
-  // kUnitDepth both operands hold zeros. lda, ldc: elements from row to row; ldb: from pair of rows to pair of rows.
-  void multiply(int m, int n, int k, const Bf16* a, int lda, const Bf16* b, int ldb, bool adds, float* c,
+  // kUnitDepth both operands hold zeros. lda, ldc: elements from row to row.
+  void multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
                 int ldc) const;
 
  private:
   const MatrixUnit unit_ = matrix_unit();
 };
+
+// Operands from matrices that lie row by row, `stride` elements from row to row. They are padded with zeros to whole
+// tiles: depth to kUnitDepth, other dimensions to kUnitRows.
+void rows_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);    // [cols, depth]
+void panels_of(const Bf16* in, int rows, int cols, int stride, Bf16* out);            // rows: the depth
+void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);  // cols: the depth
 
 // out[c, r] = in[r, c] of words of 32 bits: two Bf16, or a float. rows and cols: multiples of 16; strides in words.
 void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride);

@@ -45,11 +45,16 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
   } else {
     EXPECT_EQ(before.outcome, KernelCheck::Outcome::same);
   }
-  then.units = "oneDNN 9.9.9 amx";
+  then.units = "own tiles sme";
   const KernelCheck unknown = check_kernels(then.text());
   EXPECT_EQ(unknown.outcome, KernelCheck::Outcome::other);
   EXPECT_FALSE(unknown.helps());
-  EXPECT_NE(unknown.text.find("cannot run oneDNN 9.9.9 amx"), std::string::npos) << unknown.text;
+  EXPECT_NE(unknown.text.find("cannot run own tiles sme"), std::string::npos) << unknown.text;
+  then.units = "oneDNN 2.6.3 amx";
+  const KernelCheck by_library = check_kernels(then.text());
+  EXPECT_EQ(by_library.outcome, KernelCheck::Outcome::other);
+  EXPECT_FALSE(by_library.helps());
+  EXPECT_NE(by_library.text.find("multiplied by oneDNN then"), std::string::npos) << by_library.text;
   EXPECT_FALSE(parse_kernels("OpenBLAS 0.3.21 Zen, 16-lane loops, units"));
 }
 
@@ -61,6 +66,8 @@ TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
     run.kernels = kernels;
     return multiplied_by(run);
   };
+  EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx"),
+            "AMX (own tiles) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
   EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"),
             "AMX (oneDNN 2.6.3) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
   EXPECT_EQ(by("OpenBLAS 0.3.21 Zen, 16-lane loops, oneDNN 3.1.0 avx512_bf16"),

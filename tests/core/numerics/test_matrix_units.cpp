@@ -8,6 +8,7 @@
 
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/scale_rules.h"
+#include "core/numerics/unit_gemm.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;

@@ -54,7 +54,7 @@ TEST_F(TileProductsTest, ErrorsAreWithinTheBoundOfAnFp32Sum) {
           const auto b = rows_of(normal_matrix(static_cast<std::size_t>(k), cols, 2), depth, cols);
           const Matrix before = normal_matrix(rows, cols, 3);
           Matrix c = before;
-          tiles.multiply(m, n, k, a.data(), static_cast<int>(depth), pairs_of(b, depth, cols).data(), 2 * n, adds,
+          tiles.multiply(m, n, k, a.data(), static_cast<int>(depth), paired(pairs_of(b, depth, cols).data(), n), adds,
                          c.v.data(), n);
           for (std::size_t r = 0; r < rows; ++r)
             for (std::size_t i = 0; i < cols; ++i) {
