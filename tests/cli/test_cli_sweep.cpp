@@ -86,6 +86,24 @@ TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
   }
 }
 
+TEST_F(Sweeps, AProcessPassesOverWhatOthersAreStillToWrite) {
+  ASSERT_EQ(run(sweep()).status, 0);
+  const Result replaces = run(sweep({"--share", "1/2", "--overwrite", "--set", "optimizer.lr=0.001"}));
+  EXPECT_EQ(replaces.status, 0) << replaces.err;
+  write("s-1.moescope", "");  // has just been created
+  const Result beside = run(sweep({"--share", "1/2", "--overwrite"}));
+  EXPECT_EQ(beside.status, 0) << beside.err;
+}
+
+TEST_F(Sweeps, TheTableOfAStoppedProcessHasTheRunsThatOthersEnded) {
+  ASSERT_EQ(run(sweep({"--share", "1/2", "--steps", "2000"})).status, 0);
+  const pid_t pid = start(sweep({"--share", "0/2", "--steps", "2000"}));
+  while (!fs::exists(path("s-1.moescope"))) std::this_thread::sleep_for(5ms);
+  kill(pid, SIGINT);
+  EXPECT_EQ(finish(pid).status, 130);
+  EXPECT_NE(read("t.csv").find("\n\"2\",2,0,"), std::string::npos) << read("t.csv");
+}
+
 TEST_F(Sweeps, ShareAsMpirunAndSrunSay) {
   const auto trained = [&](const std::map<std::string, std::string>& environment) {
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);

@@ -99,13 +99,22 @@ void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& r
   }
 }
 
+// What cannot be taken has not ended: its process may have yet to replace it, or have just created it. That process
+// says what is wrong otherwise.
+HistoryPtr ended_run_of_other(const SweepRun& run, std::int64_t steps) try {
+  return ended_run(run, steps);
+} catch (const std::runtime_error&) {
+  return nullptr;
+}
+
 // What other processes trained meanwhile. Returns whether all runs have ended.
 bool take_others(const Share& share, std::int64_t steps, std::vector<SweepRun>& runs) {
+  bool all = true;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!share.has(i)) runs[i].history = ended_run(runs[i], steps);
-    if (!runs[i].history) return false;
+    if (!share.has(i)) runs[i].history = ended_run_of_other(runs[i], steps);
+    all = all && runs[i].history;
   }
-  return true;
+  return all;
 }
 
 // A line that redraws itself on a terminal; elsewhere one for every run that ends.
@@ -169,7 +178,7 @@ void sweep(const SweepOptions& o) {
   const Share share = share_of(o);
   catch_signals(nullptr);
   const bool all = train_share(share, o, steps, runs);
-  if (all && !take_others(share, steps, runs)) {
+  if (!take_others(share, steps, runs) && all) {
     if (share.rank == 0)
       std::printf(
           "Trained the runs of this process. The last process to end writes the table;\n"
