@@ -42,7 +42,8 @@ void SourceStatus::onRunsChanged() {
 void SourceStatus::onGrowingEnded(const QString& why) {
   const bool attached = !session_->attachedTo().isEmpty();
   status_->showFollowing(attached ? "attached no more" : "recording, followed no more");
-  notice_->showNotice((attached ? "Attached no more. " : "Followed no more. ") + why + '.');
+  // A training on hosts may have ended before its last steps were read here: what it then offers says more.
+  if (!notice_->offers()) notice_->showNotice((attached ? "Attached no more. " : "Followed no more. ") + why + '.');
   if (!attached || !why.contains("the training ended")) messages_->warn(why);
 }
 

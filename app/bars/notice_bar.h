@@ -17,6 +17,7 @@ class NoticeBar : public QFrame {
   void showNotice(const QString& text);  // empty: hides it
   // With a button that does it, and takes the line away.
   void offer(const QString& text, const QString& button, std::function<void()> action);
+  bool offers() const { return !isHidden() && action_; }
   QString text() const { return text_->text(); }
 
  protected:
