@@ -58,6 +58,10 @@ QString hostOfRank(const std::vector<HostRanks>& hosts, int rank) {
   return {};
 }
 
+bool hostsAreNodes(const std::vector<HostRanks>& hosts) {
+  return std::ranges::all_of(hosts, [&](const HostRanks& host) { return host.ranks == hosts.front().ranks; });
+}
+
 QStringList mpirunArguments(const HostPlan& plan) {
   QStringList hosts;
   for (const HostRanks& host : plan.hosts) hosts << QString("%1:%2").arg(host.name).arg(host.ranks);
@@ -74,9 +78,7 @@ QStringList mpirunArguments(const HostPlan& plan) {
   arguments << plan.program << "train"
             << "--config" << plan.config << "--ep" << ranks << "--steps" << QString::number(plan.steps) << "--out"
             << plan.recording << "--serve" << QString::number(plan.port);
-  const int of_host = plan.hosts.front().ranks;
-  if (std::ranges::all_of(plan.hosts, [&](const HostRanks& host) { return host.ranks == of_host; }))
-    arguments << "--ranks-per-node" << QString::number(of_host);  // a host is a node
+  if (hostsAreNodes(plan.hosts)) arguments << "--ranks-per-node" << QString::number(plan.hosts.front().ranks);
   return arguments;
 }
 

@@ -21,6 +21,7 @@ std::vector<HostRanks> parseHosts(const QString& text);
 int ranksOf(const std::vector<HostRanks>& hosts);
 // Ranks fill the hosts in their order, as mpirun maps them by slot.
 QString hostOfRank(const std::vector<HostRanks>& hosts, int rank);
+bool hostsAreNodes(const std::vector<HostRanks>& hosts);  // all have as many ranks; else all are counted as one node
 
 struct HostPlan {
   std::vector<HostRanks> hosts;  // rank 0 runs on the first

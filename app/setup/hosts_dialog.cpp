@@ -14,6 +14,7 @@
 #include <QSpinBox>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "app/session/settings.h"
@@ -97,6 +98,10 @@ HostsDialog::HostsDialog(const QString& folder, qint64 steps, QWidget* parent)
 HostPlan HostsDialog::plan() const {
   HostPlan plan;
   plan.hosts = parseHosts(hosts_->toPlainText());
+  const int ranks = ranksOf(plan.hosts);
+  if (!std::has_single_bit(static_cast<unsigned>(ranks)))
+    throw std::runtime_error(std::to_string(ranks) +
+                             " ranks: must be a power of two, so that the order of sums is fixed");
   plan.program = program_->text().trimmed();
   if (plan.program.isEmpty()) throw std::runtime_error("The program's path is missing");
   const QFileInfo folder(folder_->text().trimmed());
@@ -119,9 +124,12 @@ void HostsDialog::look() {
     const int ranks = ranksOf(plan.hosts);
     problem_->setText(
         QString("%1 on %2. Experts and sequences are spread over the ranks; results are those of one process, "
-                "to the bit.")
+                "to the bit.%3")
             .arg(ranks == 1 ? QString("1 rank") : QString("%1 ranks").arg(ranks))
-            .arg(plan.hosts.size() == 1 ? QString("1 host") : QString("%1 hosts").arg(plan.hosts.size())));
+            .arg(plan.hosts.size() == 1 ? QString("1 host") : QString("%1 hosts").arg(plan.hosts.size()))
+            .arg(hostsAreNodes(plan.hosts) ? ""
+                                           : " Bytes are counted as inside one node: the hosts have different numbers "
+                                             "of ranks."));
   } catch (const std::runtime_error& wrong) {
     command_->clear();
     problem = QString::fromUtf8(wrong.what());

@@ -108,6 +108,8 @@ void HostsTest::dialogSaysWhatIsWrong() {
   QSignalSpy planned(&dialog, &HostsDialog::planned);
   hosts->setPlainText("two words");
   QVERIFY(!train->isEnabled());
+  hosts->setPlainText("a\nb\nc");  // the program takes powers of two alone
+  QVERIFY(!train->isEnabled());
   hosts->setPlainText("localhost:4");
   QVERIFY(train->isEnabled());
   train->click();
