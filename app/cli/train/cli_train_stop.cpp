@@ -32,7 +32,7 @@ void give_up(int) {
   constexpr char kMessage[] =
       "\n"
       "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
-      "resume from the last checkpoint with --resume DIR, on as many ranks as there are.\n";
+      "with --checkpoint DIR, --resume DIR goes on from the last checkpoint, on as many ranks as there are.\n";
   if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // stderr is closed
   _exit(1);
 }
