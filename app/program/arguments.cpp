@@ -119,8 +119,9 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
 
 void readSetup(const QCommandLineParser& parser, Arguments& result) {
   if (result.setup.isEmpty()) return;
+  // Who clicks on a link does not see standard error: the window says what is wrong with that one.
   try {
-    read_setup_link(result.setup.toStdString());
+    if (parser.isSet("setup")) read_setup_link(result.setup.toStdString());
   } catch (const std::runtime_error& error) {
     result.problems << QString("--setup: ") + error.what();
   }

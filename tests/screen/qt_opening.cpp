@@ -19,6 +19,7 @@
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/run_bar.h"
+#include "app/program/arguments.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
 #include "app/workspaces/overview.h"
@@ -345,6 +346,14 @@ class OpeningTest : public QObject {
     drop(&w.window, data);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.window.session()->histories().front()->info().name, std::string("dropped"));
+  }
+
+  void windowSaysThatALinkIsDamaged() {
+    const QString damaged = "moescope:setup?config=eJx";
+    const Arguments clicked = parseArguments({"moescope", damaged});  // on a desktop
+    QVERIFY2(clicked.problems.isEmpty(), qPrintable(clicked.problems.join('\n')));
+    QCOMPARE(clicked.setup, damaged);
+    QVERIFY(parseArguments({"moescope", "--setup", damaged}).problems.value(0).startsWith("--setup: The set-up"));
   }
 
   void droppedTextBecomesTheData() {
