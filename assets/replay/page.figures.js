@@ -105,7 +105,7 @@ function addAllToAll(run) {
     const m = newestAt(steps, state.step), when = m < 0 ? `Not counted up to step ${state.step}. ` : `Step ${steps[m]}, layer ${state.layer}: `;
     const one = state.exchange === 'copies' ? 'one for every chosen expert (standard)' : 'one for every rank that a token goes to (DeepEP)';
     return when + `token copies that dispatch sends from rank to rank, ${one}, counted from the routing` +
-        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. The veiled diagonal stays on its rank; lines are borders of nodes.`;
+        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. Without colour: none. The veiled diagonal stays on its rank; lines are borders of nodes.`;
   };
   plot.draw = context => {
     if (largestOf !== state.layer) {
