@@ -2,38 +2,22 @@
 
 #include <algorithm>
 #include <cassert>
-#include <memory>
 #include <vector>
 
+#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-// Memory of the calling thread that grows as needed, on cache lines of its own; apart from thread_scratch, which holds
-// the operands.
-template <class N>
-class Room {
- public:
-  N* of(std::size_t count) {
-    constexpr std::size_t kLine = 64 / sizeof(N);
-    if (memory_.size() < count + kLine) memory_.resize(count + kLine);
-    void* aligned = memory_.data();
-    std::size_t left = memory_.size() * sizeof(N);
-    return static_cast<N*>(std::align(64, count * sizeof(N), aligned, left));
-  }
-
- private:
-  std::vector<N> memory_;
+// Of the calling thread, apart from thread_scratch, which holds the operands.
+struct GemmBuffers {
+  AlignedBuffer<Bf16> rows, panels;
+  AlignedBuffer<float> c;
 };
-
-struct Rooms {
-  Room<Bf16> rows, panels;
-  Room<float> c;
-};
-Rooms& rooms() {
-  thread_local Rooms own;
+GemmBuffers& buffers() {
+  thread_local GemmBuffers own;
   return own;
 }
 
@@ -44,7 +28,7 @@ struct FirstOperand {
 };
 
 Bf16* padded_rows(const Bf16* a, int lda, int m, int k, int depth) {
-  Bf16* rows = rooms().rows.of(size(to_tiles(m, kUnitRows)) * size(depth));
+  Bf16* rows = buffers().rows.of(size(to_tiles(m, kUnitRows)) * size(depth));
   for (int r = 0; r < to_tiles(m, kUnitRows); ++r) {
     Bf16* to = rows + size(r) * size(depth);
     const int there = r < m ? k : 0;
@@ -63,7 +47,7 @@ void multiply_ragged(const TileProducts& tiles, int m, int n, int k, const First
                      bool adds, float* c, int ldc) {
   constexpr int kRowsAtATime = 64;
   const int cols = to_tiles(n, kUnitRows);
-  float* whole = rooms().c.of(size(kRowsAtATime) * size(cols));
+  float* whole = buffers().c.of(size(kRowsAtATime) * size(cols));
   for (int row = 0; row < m; row += kRowsAtATime) {
     const int rows = std::min(kRowsAtATime, m - row);
     tiles.multiply(to_tiles(rows, kUnitRows), cols, k, a.rows + size(row) * size(a.stride), a.stride, b, false, whole,
@@ -79,7 +63,7 @@ void multiply_unscaled(Trans ta, int m, int n, int k, const Bf16* a, int lda, co
   FirstOperand first{a, lda};
   bool padded = true;
   if (ta == Trans::yes) {
-    Bf16* rows = rooms().rows.of(size(to_tiles(m, kUnitRows)) * size(depth));
+    Bf16* rows = buffers().rows.of(size(to_tiles(m, kUnitRows)) * size(depth));
     rows_of_transpose(a, k, m, lda, rows);
     first = {rows, depth};
   } else if (k < depth) {
@@ -107,7 +91,7 @@ PairedOperand lay_out(Trans tb, int n, int k, const Bf16* b, int ldb, Bf16* pane
 
 void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const Bf16* a, int lda, const Bf16* b, int ldb,
           float beta, float* c, int ldc) {
-  Bf16* panels = rooms().panels.of(panel_elements(n, k));
+  Bf16* panels = buffers().panels.of(panel_elements(n, k));
   gemm(ta, m, n, k, alpha, a, lda, lay_out(tb, n, k, b, ldb, panels), beta, c, ldc);
 }
 

@@ -171,8 +171,7 @@ void HostsTest::saysWhichRankWasKilled() {
   const QStringList why = ended.front().at(1).toString().split('\n');
   QCOMPARE(why.front(), QString("localhost (rank 1): exited on signal 9 (Killed)"));
   // Then what the other rank says, if mpirun does not end it before.
-  for (const QString& line : why.mid(1))
-    QVERIFY2(line.startsWith("localhost (rank 0): "), qPrintable(line));
+  for (const QString& line : why.mid(1)) QVERIFY2(line.startsWith("localhost (rank 0): "), qPrintable(line));
 }
 
 QTEST_MAIN(HostsTest)

@@ -5,10 +5,10 @@
 //   [k_n | v]  = wkv_b rms(c)                per head
 //   o          = softmax(q.k / sqrt(nope + rope)) v;  y = wo o
 // Legend: T = B*S tokens (B sequences of S), D dim, H heads, dn/dr/dv nope, rope and value head dims, dq = dn + dr,
-// R kv_lora_rank, Q q_lora_rank. Where no operand of attention's GEMMs is in FP32, the rest is in BF16, as in a training in
-// BF16 whose linear layers are quantized: q, k, v, p and the gradients
-// of o and of the scores are rounded before they are multiplied, sums and the softmax stay in FP32. Scores are
-// recomputed in the backward pass, so memory grows with T, not with T*S.
+// R kv_lora_rank, Q q_lora_rank. Where no operand of attention's GEMMs is in FP32, the rest is in BF16, as in a
+// training in BF16 whose linear layers are quantized: q, k, v, p and the gradients of o and of the scores are rounded
+// before they are multiplied, sums and the softmax stay in FP32. Scores are recomputed in the backward pass, so memory
+// grows with T, not with T*S.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "core/model/layers/product.h"
 
 #include <algorithm>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "core/model/layers/operand.h"
 #include "core/model/layers/precision.h"
+#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/size.h"
@@ -228,11 +228,8 @@ template <class T>
 void lay_out_second(Trans tb, int n, int k, GemmInput<T>& b) {
   if (!b.bf16 || b.grid) return;
   constexpr int kColumns = 4 * kUnitRows;
-  thread_local std::vector<Bf16> memory;
-  memory.resize(std::max(memory.size(), panel_elements(n, k) + kUnitDepth));
-  void* line = memory.data();
-  std::size_t left = memory.size() * sizeof(Bf16);
-  auto* panels = static_cast<Bf16*>(std::align(64, panel_elements(n, k) * sizeof(Bf16), line, left));
+  thread_local AlignedBuffer<Bf16> buffer;
+  Bf16* panels = buffer.of(panel_elements(n, k));
   parallel_for((n + kColumns - 1) / kColumns, [&](int task) {
     const int first = task * kColumns, count = std::min(kColumns, n - first);
     const Bf16* in = b.bf16 + (tb == Trans::yes ? size(first) * size(b.stride) : size(first));

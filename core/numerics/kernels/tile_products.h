@@ -32,12 +32,12 @@ struct PairedOperand {
 constexpr PairedOperand paired(const Bf16* first, int cols) {
   return {first, 2 * cols, 2 * kUnitRows};
 }
-// [cols / 16, depth / 2, 16, 2], whose panels lie in as few pages as they can.
+// [cols / 16, depth / 2, 16, 2]: what a product reads one after the other lies so.
 constexpr PairedOperand in_panels(const Bf16* first, int depth) {
   return {first, 2 * kUnitRows, kUnitRows * depth};
 }
 
-// Holds the calling thread's tiles while it lives. Needs has_matrix_unit().
+// Holds the calling thread's tiles while it lives: one at a time. Needs has_matrix_unit().
 class TileProducts {
  public:
   TileProducts();
