@@ -121,18 +121,14 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds)
   }
   for (int k = 0; k < depth; k += kUnitDepth) {
     const Bf16 *a = p.a + k, *b = p.b + size(k / 2) * p.pair_stride;
-    _tile_loadd(4, a, a_bytes);
     _tile_loadd(6, b, b_bytes);
+    if constexpr (kColTiles == 2) _tile_loadd(7, b + p.panel_stride, b_bytes);
+    _tile_loadd(4, a, a_bytes);
+    if constexpr (kRowTiles == 2) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
     _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kColTiles == 2) {
-      _tile_loadd(7, b + p.panel_stride, b_bytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (kRowTiles == 2) {
-      _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
-    }
+    if constexpr (kColTiles == 2) _tile_dpbf16ps(1, 4, 7);
+    if constexpr (kRowTiles == 2) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, p.c, c_bytes);
   if constexpr (kColTiles == 2) _tile_stored(1, c01, c_bytes);
