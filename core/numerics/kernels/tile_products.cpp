@@ -38,6 +38,12 @@ struct TileOperands {
     part.c += size(row) * ldc + size(col);
     return part;
   }
+  TileOperands from(int depth) const {
+    TileOperands part = *this;
+    part.a += depth;
+    part.b += size(depth / 2) * pair_stride;
+    return part;
+  }
 };
 
 // AVX-512 -------------------------------------------------------------------------------------------------------------
@@ -76,12 +82,20 @@ void multiply_columns(const TileOperands& p, int m, int pairs, bool adds) {
   for (int row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p.at(row, 0), pairs, adds);
 }
 
-void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
+// Three panels of B stay in the first cache for all rows of A.
+constexpr int kDepthInCache = 256;
+
+void multiply_depth(const TileOperands& p, int m, int n, int k, bool adds) {
   const int pairs = (k + 1) / 2;
   int col = 0;
   for (; n - col >= 3 * kLanes; col += 3 * kLanes) multiply_columns<8, 3>(p.at(0, col), m, pairs, adds);
   if (n - col == 2 * kLanes) multiply_columns<8, 2>(p.at(0, col), m, pairs, adds);
   if (n - col == kLanes) multiply_columns<16, 1>(p.at(0, col), m, pairs, adds);
+}
+
+void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
+  for (int done = 0; done < k; done += kDepthInCache)
+    multiply_depth(p.from(done), m, n, std::min(kDepthInCache, k - done), adds || done > 0);
 }
 
 // AMX -----------------------------------------------------------------------------------------------------------------
