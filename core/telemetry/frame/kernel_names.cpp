@@ -56,8 +56,9 @@ std::string multiplied_by(const RunInfo& run) {
   if (multiplied_by_openblas(kernels->units)) return openblas;
   const std::string_view units = kernels->units;
   const auto name = units.rfind(' ') + 1;
-  return matrix_unit_title(units.substr(name)) + " (" + std::string(units.substr(0, name - 1)) +
-         ") for BF16 and quantized operands, " + openblas + " for FP32";
+  const std::string_view by = units.substr(0, name - 1);
+  return matrix_unit_title(units.substr(name)) + (by == kOwnTiles ? "" : " (" + std::string(by) + ')') +
+         " for BF16 and quantized operands, " + openblas + " for FP32";
 }
 
 }  // namespace moescope

@@ -21,13 +21,13 @@ struct Kernels {
 };
 std::optional<Kernels> parse_kernels(std::string_view text);  // of text(); nothing: it is none
 
-inline constexpr std::string_view kNoMatrixUnits = "no matrix units", kOwnLoops = "own tiles";
+inline constexpr std::string_view kNoMatrixUnits = "no matrix units", kOwnTiles = "own tiles";
 bool multiplied_by_openblas(std::string_view units);  // Kernels::units
 
 // "AMX" for "amx", "AVX-512 BF16" for "avx512_bf16"; names that are not known as they are.
 std::string matrix_unit_title(std::string_view name);
 
-// What multiplied the run's matrices: "AMX (own tiles) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)
+// What multiplied the run's matrices: "AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)
 // for FP32"; "OpenBLAS 0.3.21 (Haswell)". Empty: not recorded, as of other programs' logs.
 std::string multiplied_by(const RunInfo& run);
 

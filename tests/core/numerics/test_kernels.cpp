@@ -67,7 +67,7 @@ TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
     return multiplied_by(run);
   };
   EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx"),
-            "AMX (own tiles) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
+            "AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
   EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"),
             "AMX (oneDNN 2.6.3) for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
   EXPECT_EQ(by("OpenBLAS 0.3.21 Zen, 16-lane loops, oneDNN 3.1.0 avx512_bf16"),
