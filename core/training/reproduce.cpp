@@ -18,7 +18,7 @@ bool same_bits_or_nan(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-// Its scores were, beside weights that were not.
+// Whether attention's scores were in FP32 then, although its weights were not.
 bool attention_was_in_fp32(const std::string& kernels, Recipe weights) {
   if (weights == Recipe::fp32) return false;
   return weights == Recipe::bf16 ? before_matrix_units(kernels) : before_tile_products(kernels);

@@ -62,7 +62,7 @@ struct GemmInput {
   ScalePlaces along, across;
   bool along_columns = true;
   PairedOperand panels{};      // of a second operand that was laid out for matrix units
-  bool panels_across = false;  // its transpose was
+  bool panels_across = false;  // the transpose was laid out
 
   GemmInput from(int row, int column) const;  // without the rows and columns before
 };
