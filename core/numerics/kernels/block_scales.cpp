@@ -29,22 +29,39 @@ std::int32_t row_amax(const float* x, std::size_t count, std::int32_t known) {
   return max_of(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
+// `kVectors`: of sixteen values, in each whole block; 0: any number.
+template <std::size_t kVectors>
 void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
   alignas(64) std::int32_t tops[kSixteen * kSixteen];
   std::size_t waiting = 0;
-  for (std::size_t r = 0; r < t.rows; ++r)
-    for (std::size_t c = 0; c < t.cols; c += width) {
-      const float* x = t.x + r * t.stride + c;
-      const std::size_t count = std::min(width, t.cols - c);
-      Ints top = zero<std::int32_t>();
-      for (std::size_t i = 0; i < count; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, count - i)));
-      store(tops + waiting * kSixteen, top);
-      if (++waiting < kSixteen) continue;
-      store(amax_bits, joined_rows(tops, Largest()));
-      amax_bits += kSixteen;
-      waiting = 0;
+  const auto keep = [&](Ints top) HWY_ATTR {
+    store(tops + waiting * kSixteen, top);
+    if (++waiting < kSixteen) return;
+    store(amax_bits, joined_rows(tops, Largest()));
+    amax_bits += kSixteen;
+    waiting = 0;
+  };
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    const float* x = t.x + r * t.stride;
+    std::size_t c = 0;
+    for (; kVectors > 0 && c + width <= t.cols; c += width) {
+      Ints top = magnitude_bits(load(x + c));
+      for (std::size_t k = 1; k < kVectors; ++k) top = larger(top, magnitude_bits(load(x + c + k * kSixteen)));
+      keep(top);
     }
+    for (; c < t.cols; c += width) {
+      const std::size_t end = std::min(c + width, t.cols);
+      Ints top = zero<std::int32_t>();
+      for (std::size_t i = c; i < end; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, end - i)));
+      keep(top);
+    }
+  }
   for (std::size_t k = 0; k < waiting; ++k) *amax_bits++ = max_of(load(tops + k * kSixteen));
+}
+void row_amax_of_width(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+  if (width == kSixteen) return row_blocks_amax<1>(t, width, amax_bits);
+  if (width == 2 * kSixteen) return row_blocks_amax<2>(t, width, amax_bits);
+  row_blocks_amax<0>(t, width, amax_bits);
 }
 
 // Four times sixteen columns side by side, while there are so many.
@@ -213,7 +230,7 @@ HWY_AFTER_NAMESPACE();
 namespace moescope {
 
 HWY_EXPORT(row_amax);
-HWY_EXPORT(row_blocks_amax);
+HWY_EXPORT(row_amax_of_width);
 HWY_EXPORT(columns_amax);
 HWY_EXPORT(scales);
 
@@ -248,7 +265,7 @@ float tile_amax(const Tile& t) {
 }
 
 void find_row_amax(const Tile& tile, std::size_t width, std::int32_t* amax_bits) {
-  HWY_DYNAMIC_DISPATCH(row_blocks_amax)(tile, width, amax_bits);
+  HWY_DYNAMIC_DISPATCH(row_amax_of_width)(tile, width, amax_bits);
 }
 
 void find_column_amax(const Tile& tile, std::int32_t* amax_bits) {

@@ -103,6 +103,20 @@ MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_
   }
   if (to == whole) std::memcpy(p, whole, count * sizeof(std::uint16_t));
 }
+// The same of all of `v` and of all of `next` after it, in half the operations.
+MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, Floats next) {
+#if HWY_TARGET == HWY_SCALAR
+  store_upper_halves(p, v, kLanes<float>);
+  store_upper_halves(p + kLanes<float>, next, kLanes<float>);
+#else
+  const hn::Repartition<std::uint16_t, Tag<float>> halves;
+  for (std::size_t k = 0; k < 2 * v.kParts; k += 2) {
+    const auto& from = k < v.kParts ? v : next;
+    const auto low = from.part[k % v.kParts], high = v.kParts == 1 ? next.part[0] : from.part[k % v.kParts + 1];
+    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, high), hn::BitCast(halves, low)), halves, p + k * v.kWidth);
+  }
+#endif
+}
 
 #define MOESCOPE_LANEWISE(name, op)                                                      \
   template <class T>                                                                     \
@@ -238,6 +252,12 @@ MOESCOPE_ON_LANES Floats quotient(Floats a, Floats b, [[maybe_unused]] Floats re
 
 MOESCOPE_ON_LANES Ints magnitude_bits(Floats x) {
   return bits_as<std::int32_t>(x) & splat(0x7FFFFFFF);
+}
+
+// Magnitudes with the signs of x.
+MOESCOPE_ON_LANES Floats with_signs_of(Floats x, Floats magnitudes) {
+  for (std::size_t k = 0; k < x.kParts; ++k) x.part[k] = hn::CopySignToAbs(magnitudes.part[k], x.part[k]);
+  return x;
 }
 
 struct Sum {

@@ -397,6 +397,28 @@ TEST(OperandFormat, Bf16RoundsAndCounts) {
   EXPECT_NEAR(clean.sqnr_db(), 55.6, 0.3);  // 8 bits of significand: 6.02 * 8 + 7.4 dB
 }
 
+// Of values near 1 squares are added as they are, of others in a unit of their own.
+TEST(OperandFormat, Bf16CountsAtEverySize) {
+  for (const int exponent : {-115, -70, -61, -58, -49, -46, -20, 0, 40, 48, 52, 90, 125}) {
+    Matrix in = normal_matrix(20, 80);
+    double x2 = 0, q2 = 0, err2 = 0;
+    for (float& x : in.v) {
+      x = std::ldexp(std::copysign(0.5f + std::fabs(x) / 8, x), exponent);
+      const double q = round_bf16(x);
+      x2 += static_cast<double>(x) * x, q2 += q * q, err2 += (x - q) * (x - q);
+    }
+    QuantSums sums;
+    const Matrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
+    const std::string what = "at 2^" + std::to_string(exponent);
+    for (std::size_t i = 0; i < in.v.size(); ++i) EXPECT_EQ(out.v[i], round_bf16(in.v[i])) << what;
+    EXPECT_EQ(sums.nonzero, in.v.size()) << what;
+    EXPECT_EQ(sums.amax, largest(in)) << what;
+    expect_near_relative(sums.x2, x2, what + " x2");
+    expect_near_relative(sums.q2, q2, what + " q2");
+    expect_near_relative(sums.err2, err2, what + " err2");
+  }
+}
+
 TEST(OperandFormat, Fp32IsExact) {
   const Matrix in = normal_matrix(7, 19);
   QuantSums sums;

@@ -1,0 +1,47 @@
+// What converting values has in common, with scales and without. See lanes.h for how it is included.
+#if defined(MOESCOPE_CONVERTED_LANES_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MOESCOPE_CONVERTED_LANES_H
+#undef MOESCOPE_CONVERTED_LANES_H
+#else
+#define MOESCOPE_CONVERTED_LANES_H
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "core/numerics/kernels/lanes.h"
+#include "core/numerics/kernels/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace moescope {
+namespace HWY_NAMESPACE {
+
+// Sixteen at a time: counts of each lane's magnitudes that are not 0.
+HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
+  counts += smaller(bits_as<std::uint32_t>(magnitude), splat(1u));
+}
+
+// What lies below a tile is mostly converted after it. Fetched meanwhile, its largest magnitudes need not wait for
+// memory.
+HWY_INLINE void fetch_below(const Tile& t, std::size_t row, std::size_t col) {
+  hwy::Prefetch(t.x + (row + t.rows) * t.stride + col);
+}
+
+// Where a tile's converted values go: FP32, or BF16 that holds them without rounding.
+HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, std::size_t count) {
+  if (t.bf16)
+    store_upper_halves(t.bf16 + at, values, count);
+  else
+    store_first(t.out + at, values, count);
+}
+// Thirty-two that are all there.
+HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, Floats next) {
+  if (t.bf16) return store_upper_halves(t.bf16 + at, values, next);
+  store(t.out + at, values);
+  store(t.out + at + kSixteen, next);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace moescope
+HWY_AFTER_NAMESPACE();
+
+#endif
