@@ -203,8 +203,7 @@ void Transformer<T>::head_backward() {
   const ModelConfig& m = config_.model;
   const int n = static_cast<int>(tokens());
   const ModelView<T>&w = parameters_.weight_view, &g = parameters_.gradient_view;
-  linear_backward_weight(dlogits_, last_h_, n, m.vocab, m.dim, g.output, head_precision());
-  linear_backward_input(dlogits_, n, m.vocab, w.output, m.dim, dh_, false, head_precision());
+  linear_backward(dlogits_, n, m.vocab, last_h_, w.output, m.dim, g.output, dh_, false, head_precision());
   rms_norm_backward(dh_, last_x_, size(m.dim), last_inv_, n, m.dim, w.norm, dx_, size(m.dim), false, g.norm,
                     norm_partial_, part_.shard_rows());
 }

@@ -98,8 +98,7 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   const int n = tokens(), dim = c_.dim, q_width = c_.n_heads * head_dim(), latent = c_.kv_lora_rank;
   const int kva_width = latent + c_.qk_rope_head_dim, o_width = c_.n_heads * c_.v_head_dim;
   const int kv_width = c_.n_heads * (c_.qk_nope_head_dim + c_.v_head_dim);
-  linear_backward_weight(dx, a.o, n, dim, o_width, g.wo, precision.of(Gemm::wo));
-  linear_backward_input(dx, n, dim, w.wo, o_width, ws.d_o, false, precision.of(Gemm::wo));
+  linear_backward(dx, n, dim, a.o, w.wo, o_width, g.wo, ws.d_o, false, precision.of(Gemm::wo));
   const Arithmetic arithmetic = arithmetic_of<T>(precision);
   parallel_for(sequences_ * c_.n_heads, [&](int task) {
     const int sequence = task / c_.n_heads, head = task % c_.n_heads;
@@ -112,22 +111,19 @@ void Attention<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const 
   });
   rotate_back(ws);
 
-  linear_backward_weight(ws.dkv, a.latent, n, kv_width, latent, g.wkv_b, precision.of(Gemm::wkv_b));
-  linear_backward_input(ws.dkv, n, kv_width, w.wkv_b, latent, ws.dlatent, false, precision.of(Gemm::wkv_b));
+  linear_backward(ws.dkv, n, kv_width, a.latent, w.wkv_b, latent, g.wkv_b, ws.dlatent, false,
+                  precision.of(Gemm::wkv_b));
   rms_norm_backward(ws.dlatent, a.kva, size(kva_width), a.latent_inv, n, latent, w.kv_norm, ws.dkva, size(kva_width),
                     false, g.kv_norm, ws.norm_partial, precision.shard_rows);
-  linear_backward_weight(ws.dkva, a.h, n, kva_width, dim, g.wkv_a, precision.of(Gemm::wkv_a));
-  linear_backward_input(ws.dkva, n, kva_width, w.wkv_a, dim, ws.dh, false, precision.of(Gemm::wkv_a));
+  linear_backward(ws.dkva, n, kva_width, a.h, w.wkv_a, dim, g.wkv_a, ws.dh, false, precision.of(Gemm::wkv_a));
   if (c_.q_lora_rank > 0) {
-    linear_backward_weight(ws.dq, a.qa_normed, n, q_width, c_.q_lora_rank, g.wq_b, precision.of(Gemm::wq_b));
-    linear_backward_input(ws.dq, n, q_width, w.wq_b, c_.q_lora_rank, ws.dqa_normed, false, precision.of(Gemm::wq_b));
+    linear_backward(ws.dq, n, q_width, a.qa_normed, w.wq_b, c_.q_lora_rank, g.wq_b, ws.dqa_normed, false,
+                    precision.of(Gemm::wq_b));
     rms_norm_backward(ws.dqa_normed, a.qa, size(c_.q_lora_rank), a.qa_inv, n, c_.q_lora_rank, w.q_norm, ws.dqa,
                       size(c_.q_lora_rank), false, g.q_norm, ws.norm_partial, precision.shard_rows);
-    linear_backward_weight(ws.dqa, a.h, n, c_.q_lora_rank, dim, g.wq_a, precision.of(Gemm::wq_a));
-    linear_backward_input(ws.dqa, n, c_.q_lora_rank, w.wq_a, dim, ws.dh, true, precision.of(Gemm::wq_a));
+    linear_backward(ws.dqa, n, c_.q_lora_rank, a.h, w.wq_a, dim, g.wq_a, ws.dh, true, precision.of(Gemm::wq_a));
   } else {
-    linear_backward_weight(ws.dq, a.h, n, q_width, dim, g.wq, precision.of(Gemm::wq));
-    linear_backward_input(ws.dq, n, q_width, w.wq, dim, ws.dh, true, precision.of(Gemm::wq));
+    linear_backward(ws.dq, n, q_width, a.h, w.wq, dim, g.wq, ws.dh, true, precision.of(Gemm::wq));
   }
   rms_norm_backward(ws.dh, x, size(dim), a.h_inv, n, dim, w.attention_norm, dx, size(dim), true, g.attention_norm,
                     ws.norm_partial, precision.shard_rows);

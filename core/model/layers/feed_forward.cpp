@@ -34,13 +34,11 @@ void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>
                            FeedForwardActivations<T>& scratch, T* dh, bool accumulate,
                            const FeedForwardPrecision& precision) {
   const std::size_t f = static_cast<std::size_t>(inter);
-  linear_backward_weight(dy, a.a, tokens, dim, inter, g.w2, precision.w2);
-  linear_backward_input(dy, tokens, dim, w.w2, inter, scratch.a, false, precision.w2);
+  linear_backward(dy, tokens, dim, a.a, w.w2, inter, g.w2, scratch.a, false, precision.w2);
   parallel_slices(static_cast<std::size_t>(tokens), kSliceRows, [&](std::size_t first, std::size_t last) {
     swiglu_backward(scratch.a + first * f, a.h13 + first * 2 * f, last - first, inter, scratch.h13 + first * 2 * f);
   });
-  linear_backward_weight(scratch.h13, h, tokens, 2 * inter, dim, g.w13, precision.w13);
-  linear_backward_input(scratch.h13, tokens, 2 * inter, w.w13, dim, dh, accumulate, precision.w13);
+  linear_backward(scratch.h13, tokens, 2 * inter, h, w.w13, dim, g.w13, dh, accumulate, precision.w13);
 }
 
 #define INSTANTIATE(T)                                                                                                \

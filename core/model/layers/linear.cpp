@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/model/layers/batch_part.h"
+#include "core/model/layers/gradient_inputs.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/product.h"
 #include "core/numerics/parallel.h"
@@ -62,15 +63,13 @@ void capture_operand(const LinearPrecision& precision, Direction direction, Oper
                       static_cast<std::size_t>(source.stride), part.key);
 }
 
-// Both operands of a product as it multiplies them; quantized ones lie in this thread's scratch.
+// What `precision` says of an operand; it is captured if someone asked for it.
 template <class T>
-GemmInputs<T> take_operands(const LinearPrecision& precision, Direction direction, Operand first, const T* a,
-                            Shape a_shape, Operand second, const T* b, Shape b_shape) {
-  const auto a_source = source_of(precision, direction, first, a, a_shape);
-  const auto b_source = source_of(precision, direction, second, b, b_shape);
-  capture_operand(precision, direction, first, a_source);
-  capture_operand(precision, direction, second, b_source);
-  return quantized(a_source, b_source, true, thread_scratch<T>(scratch_for(a_source, b_source)));
+OperandSource<T> take_operand(const LinearPrecision& precision, Direction direction, Operand operand, const T* in,
+                              Shape shape) {
+  const OperandSource<T> source = source_of(precision, direction, operand, in, shape);
+  capture_operand(precision, direction, operand, source);
+  return source;
 }
 
 // sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `count` apart: add_pairwise of four shards in one pass. With
@@ -100,13 +99,34 @@ void weight_tile(const GemmInput<T>& dy, const GemmInput<T>& x, int rows, int sh
   if (shards > 1) join_shards(dw, others.data(), size, shards);
 }
 
+template <class T>
+void backward_weight(GemmInputs<T> inputs, int rows, int out, int in, int shard_rows, T* dw) {
+  lay_out_second(Trans::no, in, rows, inputs.b);
+  parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
+    const int first = tile * kWeightTileRows, n = std::min(kWeightTileRows, out - first);
+    weight_tile(inputs.a.from(0, first), inputs.b, rows, shard_rows, n, in,
+                dw + static_cast<std::size_t>(first) * static_cast<std::size_t>(in));
+  });
+}
+
+template <class T>
+void backward_input(GemmInputs<T> inputs, int rows, int out, int in, int most, bool accumulate, T* dx) {
+  lay_out_second(Trans::no, in, out, inputs.b);
+  parallel_for(tiles(rows, most), [&](int tile) {
+    const int first = tile * most, n = std::min(most, rows - first);
+    multiply(Trans::no, Trans::no, n, in, out, inputs.a.from(first, 0), inputs.b, accumulate,
+             dx + static_cast<std::size_t>(first) * static_cast<std::size_t>(in), in);
+  });
+}
+
 }  // namespace
 
 template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
                     const LinearPrecision& precision) {
-  GemmInputs<T> inputs =
-      take_operands(precision, Direction::forward, Operand::x, x, {rows, in}, Operand::w, w, {out, in});
+  const auto x_source = take_operand(precision, Direction::forward, Operand::x, x, {rows, in});
+  const auto w_source = take_operand(precision, Direction::forward, Operand::w, w, {out, in});
+  GemmInputs<T> inputs = quantized(x_source, w_source, true, thread_scratch<T>(scratch_for(x_source, w_source)));
   lay_out_second(Trans::yes, out, in, inputs.b);
   const int most = tile_rows(precision);
   parallel_for(tiles(rows, most), [&](int tile) {
@@ -117,36 +137,19 @@ void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, boo
 }
 
 template <class T>
-void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate,
-                           const LinearPrecision& precision) {
-  GemmInputs<T> inputs =
-      take_operands(precision, Direction::dgrad, Operand::dy, dy, {rows, out}, Operand::w, w, {out, in});
-  lay_out_second(Trans::no, in, out, inputs.b);
-  const int most = tile_rows(precision);
-  parallel_for(tiles(rows, most), [&](int tile) {
-    const int first = tile * most, n = std::min(most, rows - first);
-    multiply(Trans::no, Trans::no, n, in, out, inputs.a.from(first, 0), inputs.b, accumulate,
-             dx + static_cast<std::size_t>(first) * static_cast<std::size_t>(in), in);
-  });
+void linear_backward(const T* dy, int rows, int out, const T* x, const T* w, int in, T* dw, T* dx, bool accumulate,
+                     const LinearPrecision& precision) {
+  GradientInputs<T> gradient(take_operand(precision, Direction::wgrad, Operand::dy, dy, {rows, out}),
+                             take_operand(precision, Direction::wgrad, Operand::x, x, {rows, in}),
+                             take_operand(precision, Direction::dgrad, Operand::dy, dy, {rows, out}),
+                             take_operand(precision, Direction::dgrad, Operand::w, w, {out, in}), true);
+  backward_weight(gradient.wgrad(), rows, out, in, precision.shard_rows, dw);
+  backward_input(gradient.dgrad(), rows, out, in, tile_rows(precision), accumulate, dx);
 }
 
-template <class T>
-void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw,
-                            const LinearPrecision& precision) {
-  GemmInputs<T> inputs =
-      take_operands(precision, Direction::wgrad, Operand::dy, dy, {rows, out}, Operand::x, x, {rows, in});
-  lay_out_second(Trans::no, in, rows, inputs.b);
-  parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
-    const int first = tile * kWeightTileRows, n = std::min(kWeightTileRows, out - first);
-    weight_tile(inputs.a.from(0, first), inputs.b, rows, precision.shard_rows, n, in,
-                dw + static_cast<std::size_t>(first) * static_cast<std::size_t>(in));
-  });
-}
-
-#define INSTANTIATE(T)                                                                                         \
-  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool, const LinearPrecision&);        \
-  template void linear_backward_input<T>(const T*, int, int, const T*, int, T*, bool, const LinearPrecision&); \
-  template void linear_backward_weight<T>(const T*, const T*, int, int, int, T*, const LinearPrecision&);
+#define INSTANTIATE(T)                                                                                  \
+  template void linear_forward<T>(const T*, int, int, const T*, int, T*, bool, const LinearPrecision&); \
+  template void linear_backward<T>(const T*, int, int, const T*, const T*, int, T*, T*, bool, const LinearPrecision&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

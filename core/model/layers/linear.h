@@ -13,14 +13,9 @@ template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate = false,
                     const LinearPrecision& precision = {});
 
-// dx_TI = dy_TO W_OI, added if `accumulate`.
+// dW_OI = dy_TO^T x_TI, and dx_TI = dy_TO W_OI, added to what dx holds if `accumulate`.
 template <class T>
-void linear_backward_input(const T* dy, int rows, int out, const T* w, int in, T* dx, bool accumulate = false,
-                           const LinearPrecision& precision = {});
-
-// dW_OI = dy_TO^T x_TI.
-template <class T>
-void linear_backward_weight(const T* dy, const T* x, int rows, int out, int in, T* dw,
-                            const LinearPrecision& precision = {});
+void linear_backward(const T* dy, int rows, int out, const T* x, const T* w, int in, T* dw, T* dx,
+                     bool accumulate = false, const LinearPrecision& precision = {});
 
 }  // namespace moescope

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::size_t kBand = 128;
 
+// Which way bands lie: along scales and rotations, where there are any. Elsewhere along rows, so that figures do not
+// depend on the axis.
+BlockAxis band_axis(const OperandFormat& format, BlockAxis axis) {
+  return is_scaled(format) || format.hadamard > 0 ? axis : BlockAxis::row;
+}
+
 // Rows of the operand as the GEMM reads it, which share scales along their whole length at most.
 struct Band {
   MatrixView in;
@@ -43,6 +49,7 @@ float amax_of_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, 
 // quantize(band, its key, its sums) for all bands.
 void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, QuantSums* sums,
                    const auto& quantize) {
+  axis = band_axis(format, axis);
   const int bands = num_bands(in, axis);
   std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
   parallel_for(bands, [&](int index) {

@@ -129,6 +129,27 @@ bool in_bf16(const OperandSource<float>& s, bool in_bands, float* scratch, GemmI
   return all_fit;
 }
 
+// Whether matrix units may multiply them.
+template <class T>
+bool on_units(const OperandSource<T>& a, const OperandSource<T>& b) {
+  return std::is_same_v<T, float> && fits(a) && fits(b) && has_matrix_unit();
+}
+
+// `a` as it was taken, and b for the same unit; both in FP32 if BF16 lacks one of b's numbers.
+template <class T>
+GemmInputs<T> with_second(const GemmInput<T>& taken, const OperandSource<T>& a, const OperandSource<T>& b,
+                          bool in_bands, T* scratch) {
+  T* second = scratch + scratch_of(a);
+  if constexpr (std::is_same_v<T, float>) {
+    if (taken.bf16) {
+      GemmInputs<T> inputs{taken, {}};
+      if (in_bf16(b, in_bands, second, inputs.b)) return inputs;
+      return {in_full(a, in_bands, false, scratch), in_full(b, in_bands, false, second)};
+    }
+  }
+  return {taken, in_full(b, in_bands, true, second)};
+}
+
 // What the scales of a grid's row `along` are for `count` elements across; all 1 without a grid.
 void take_scales(const GemmInput<float>& input, int along, int count, float* out) {
   if (!input.grid) return void(std::fill_n(out, count, 1.0f));
@@ -209,19 +230,24 @@ std::size_t scratch_for(const OperandSource<T>& a, const OperandSource<T>& b) {
 
 template <class T>
 GemmInputs<T> quantized(const OperandSource<T>& a, const OperandSource<T>& b, bool in_bands, T* scratch) {
-  GemmInputs<T> inputs;
-  T* second = scratch + scratch_of(a);
   bool counted = false;
   if constexpr (std::is_same_v<T, float>) {
-    if (fits(a) && fits(b) && has_matrix_unit()) {
-      const bool a_fits = in_bf16(a, in_bands, scratch, inputs.a), b_fits = in_bf16(b, in_bands, second, inputs.b);
-      if (a_fits && b_fits) return inputs;
+    if (on_units(a, b)) {
+      GemmInput<T> taken;
+      if (in_bf16(a, in_bands, scratch, taken)) return with_second(taken, a, b, in_bands, scratch);
       counted = true;
     }
   }
-  inputs.a = in_full(a, in_bands, !counted, scratch);
-  inputs.b = in_full(b, in_bands, !counted, second);
-  return inputs;
+  return with_second(in_full(a, in_bands, !counted, scratch), a, b, in_bands, scratch);
+}
+
+template <class T>
+GemmInputs<T> quantized_after(const GemmInput<T>& taken, const OperandSource<T>& a, const OperandSource<T>& b,
+                              bool in_bands, T* scratch) {
+  if (on_units(a, b) == (taken.bf16 != nullptr)) return with_second(taken, a, b, in_bands, scratch);
+  OperandSource<T> uncounted = a;
+  for (OperandPart<T>& part : uncounted.part) part.sums = nullptr;
+  return quantized(uncounted, b, in_bands, scratch);
 }
 
 template <class T>
@@ -266,11 +292,13 @@ void multiply(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& a, co
   }
 }
 
-#define INSTANTIATE(T)                                                                             \
-  template struct GemmInput<T>;                                                                    \
-  template std::size_t scratch_for<T>(const OperandSource<T>&, const OperandSource<T>&);           \
-  template void lay_out_second<T>(Trans, int, int, GemmInput<T>&);                                 \
-  template GemmInputs<T> quantized<T>(const OperandSource<T>&, const OperandSource<T>&, bool, T*); \
+#define INSTANTIATE(T)                                                                                             \
+  template struct GemmInput<T>;                                                                                    \
+  template std::size_t scratch_for<T>(const OperandSource<T>&, const OperandSource<T>&);                           \
+  template void lay_out_second<T>(Trans, int, int, GemmInput<T>&);                                                 \
+  template GemmInputs<T> quantized<T>(const OperandSource<T>&, const OperandSource<T>&, bool, T*);                 \
+  template GemmInputs<T> quantized_after<T>(const GemmInput<T>&, const OperandSource<T>&, const OperandSource<T>&, \
+                                            bool, T*);                                                             \
   template void multiply<T>(Trans, Trans, int, int, int, const GemmInput<T>&, const GemmInput<T>&, bool, T*, int);
 INSTANTIATE(float)
 INSTANTIATE(double)

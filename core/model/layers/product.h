@@ -80,6 +80,12 @@ std::size_t scratch_for(const OperandSource<T>& a, const OperandSource<T>& b);
 template <class T>
 GemmInputs<T> quantized(const OperandSource<T>& a, const OperandSource<T>& b, bool in_bands, T* scratch);
 
+// The same after a product that took `a`, too, and left it at the beginning of `scratch`: it is quantized again only if
+// it is multiplied by another unit there. It is not counted again.
+template <class T>
+GemmInputs<T> quantized_after(const GemmInput<T>& taken, const OperandSource<T>& a, const OperandSource<T>& b,
+                              bool in_bands, T* scratch);
+
 // Lays out the second operand of several products on all threads, where matrix units multiply and it has one scale.
 // Valid until the calling thread's next call.
 template <class T>

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/model/layers/gradient_inputs.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
 #include "core/numerics/parallel.h"
@@ -200,68 +201,48 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
                                  const T* a, const T* dy, T* dh13, T* dx, LayerSums* sums, OperandTap* tap) {
   using enum QuantSite;
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
-  cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1}), pass.counted || pass.tap);
-  if (pass.counted) task_sums_.assign(std::max(groups_.size(), size(2 * experts_)), {});
-  parallel_for(static_cast<int>(groups_.size()),
-               [&](int task) { dgrad_group(pass, w, groups_[size(task)], size(task), h13, dy, dh13, dx); });
-  const std::size_t matrix = size(dim_) * size(inter_);
-  const int at_most = group_rows(pass, {wgrad_dy, wgrad_a});
-  parallel_for(2 * count_, [&](int task) {
-    const int expert = first_ + task / 2;
-    if (task % 2 == 0)
-      wgrad_w13(pass, g.w13 + size(expert) * 2 * matrix, plan, expert, at_most, x, dh13);
-    else
-      wgrad_w2(pass, g.w2 + size(expert) * matrix, plan, expert, at_most, a, dy);
+  cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1, wgrad_dy, wgrad_a}), true);
+  if (pass.counted) task_sums_.assign(size(experts_), {});
+  const Gradients gradients{w, g, x, h13, a, dy, dh13, dx};
+  parallel_for(count_, [&](int task) {
+    for (const RowGroup& group : groups_)
+      if (group.expert == first_ + task) backward_group(pass, gradients, group);
   });
   if (pass.counted) gather_sums(dgrad_dy, wgrad_x, *sums);
 }
 
+// One after the other for the groups of an expert, whose weights' gradients they add to.
 template <class T>
-void GroupedExperts<T>::dgrad_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
-                                    std::size_t task, const T* h13, const T* dy, T* dh13, T* dx) {
+void GroupedExperts<T>::backward_group(const Pass& pass, const Gradients& of, const RowGroup& group) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows);
+  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows), task = size(group.expert);
   thread_local std::vector<T> da;  // apart from the thread's scratch, which holds the operands
   da.resize(std::max(da.size(), rows * f));
-  h13 += group.first * 2 * f, dy += group.first * d, dh13 += group.first * 2 * f, dx += group.first * d;
-  product(pass, Trans::no, Trans::no, {group.rows, inter_, dim_}, rows_of(dgrad_dy, dy, dim_, group, task),
-          w2_of(dgrad_w2, w, group, task), false, da.data());
+  const T *x = of.x + group.first * d, *h13 = of.h13 + group.first * 2 * f, *a = of.a + group.first * f;
+  const T* dy = of.dy + group.first * d;
+  T* dh13 = of.dh13 + group.first * 2 * f;
+  const Matrix w2 = w2_of(dgrad_w2, of.w, group, task), w13 = w13_of(dgrad_w1, dgrad_w3, of.w, group, task);
+  backward_products(pass, group, dim_, rows_of(wgrad_dy, dy, dim_, group, task),
+                    rows_of(wgrad_a, a, inter_, group, task), rows_of(dgrad_dy, dy, dim_, group, task), w2,
+                    of.g.w2 + size(group.expert) * d * f, da.data());
   swiglu_backward(da.data(), h13, rows, inter_, dh13);
-  product(pass, Trans::no, Trans::no, {group.rows, dim_, 2 * inter_}, dh13_of(dgrad_dh1, dgrad_dh3, dh13, group, task),
-          w13_of(dgrad_w1, dgrad_w3, w, group, task), false, dx);
+  backward_products(pass, group, 2 * inter_, dh13_of(wgrad_dh1, wgrad_dh3, dh13, group, task),
+                    rows_of(wgrad_x, x, dim_, group, task), dh13_of(dgrad_dh1, dgrad_dh3, dh13, group, task), w13,
+                    of.g.w13 + size(group.expert) * 2 * d * f, of.dx + group.first * d);
 }
 
 template <class T>
-void GroupedExperts<T>::wgrad_w2(const Pass& pass, T* dw2, const DispatchPlan& plan, int expert, int rows_at_most,
-                                 const T* a, const T* dy) {
-  using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), first = size(plan.expert_offset[size(expert)]);
-  const std::size_t task = size(2 * expert + 1);
-  const int rows = plan.tokens_of(expert);
-  if (rows == 0) std::fill_n(dw2, d * f, T{0});
-  for (int done = 0, n = 0; done < rows; done += n) {
-    n = std::min(rows_at_most, rows - done);
-    const RowGroup group{expert, first + size(done), done, n};
-    product(pass, Trans::yes, Trans::no, {dim_, inter_, n}, rows_of(wgrad_dy, dy + group.first * d, dim_, group, task),
-            rows_of(wgrad_a, a + group.first * f, inter_, group, task), done > 0, dw2);
-  }
-}
-
-template <class T>
-void GroupedExperts<T>::wgrad_w13(const Pass& pass, T* dw13, const DispatchPlan& plan, int expert, int rows_at_most,
-                                  const T* x, const T* dh13) {
-  using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), first = size(plan.expert_offset[size(expert)]);
-  const std::size_t task = size(2 * expert);
-  const int rows = plan.tokens_of(expert);
-  if (rows == 0) std::fill_n(dw13, 2 * d * f, T{0});
-  for (int done = 0, n = 0; done < rows; done += n) {
-    n = std::min(rows_at_most, rows - done);
-    const RowGroup group{expert, first + size(done), done, n};
-    product(pass, Trans::yes, Trans::no, {2 * inter_, dim_, n},
-            dh13_of(wgrad_dh1, wgrad_dh3, dh13 + group.first * 2 * f, group, task),
-            rows_of(wgrad_x, x + group.first * d, dim_, group, task), done > 0, dw13);
-  }
+void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& group, int out, const Matrix& wgrad_dy,
+                                          const Matrix& x, const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx) {
+  const int in = x.cols;
+  GradientInputs<T> inputs(operand(pass, wgrad_dy), operand(pass, x), operand(pass, dgrad_dy), operand(pass, w), false);
+  const GemmInputs<T> for_dw = inputs.wgrad();
+  if (group.rows == 0)
+    std::fill_n(dw, size(out) * size(in), T{0});  // of an expert that got no token
+  else
+    multiply(Trans::yes, Trans::no, out, in, group.rows, for_dw.a, for_dw.b, group.done > 0, dw, in);
+  const GemmInputs<T> for_dx = inputs.dgrad();
+  multiply(Trans::no, Trans::no, group.rows, in, out, for_dx.a, for_dx.b, false, dx, in);
 }
 
 template class GroupedExperts<float>;

@@ -109,12 +109,16 @@ class GroupedExperts {
                T* out);
   void forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
                      T* h13, T* a, T* y);
-  void dgrad_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* h13,
-                   const T* dy, T* dh13, T* dx);
-  void wgrad_w2(const Pass& pass, T* dw2, const DispatchPlan& plan, int expert, int rows_at_most, const T* a,
-                const T* dy);
-  void wgrad_w13(const Pass& pass, T* dw13, const DispatchPlan& plan, int expert, int rows_at_most, const T* x,
-                 const T* dh13);
+  // Of the backward pass: what it reads and where its results go.
+  struct Gradients {
+    const FeedForwardView<T>&w, &g;
+    const T *x, *h13, *a, *dy;
+    T *dh13, *dx;
+  };
+  void backward_group(const Pass& pass, const Gradients& gradients, const RowGroup& group);
+  // dw = dy^T x, added from an expert's second group on, and dx = dy w.
+  void backward_products(const Pass& pass, const RowGroup& group, int out, const Matrix& wgrad_dy, const Matrix& x,
+                         const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx);
 
   int experts_, first_, count_, dim_, inter_;
   std::vector<RowGroup> groups_;

@@ -45,8 +45,8 @@ void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const 
                         const LinearPrecision& precision) {
   const int latent = config.latent_dim;
   const bool norm = config.latent_norm;
-  linear_backward_weight(dy, norm ? a.normed : a.mixed, tokens, config.dim, latent, g.latent_up, precision);
-  linear_backward_input(dy, tokens, config.dim, w.latent_up, latent, norm ? ws.dnormed : ws.dmixed, false, precision);
+  linear_backward(dy, tokens, config.dim, norm ? a.normed : a.mixed, w.latent_up, latent, g.latent_up,
+                  norm ? ws.dnormed : ws.dmixed, false, precision);
   if (norm)
     rms_norm_backward(ws.dnormed, a.mixed, size(latent), a.inv, tokens, latent, w.latent_norm, ws.dmixed, size(latent),
                       false, g.latent_norm, ws.norm_partial, precision.shard_rows);
@@ -55,8 +55,8 @@ void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const 
 template <class T>
 void latent_down_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, const T* h,
                           int tokens, const LatentWorkspace<T>& ws, T* dh, const LinearPrecision& precision) {
-  linear_backward_weight(ws.drows, h, tokens, config.latent_dim, config.dim, g.latent_down, precision);
-  linear_backward_input(ws.drows, tokens, config.latent_dim, w.latent_down, config.dim, dh, false, precision);
+  linear_backward(ws.drows, tokens, config.latent_dim, h, w.latent_down, config.dim, g.latent_down, dh, false,
+                  precision);
 }
 
 #define INSTANTIATE(T)                                                                                               \

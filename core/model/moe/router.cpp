@@ -432,8 +432,7 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
                    static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
     }
   });
-  linear_backward_weight(dlogits, h, static_cast<int>(tokens), n_experts, dim, dgate, precision);
-  linear_backward_input(dlogits, static_cast<int>(tokens), n_experts, gate, dim, dh, accumulate, precision);
+  linear_backward(dlogits, static_cast<int>(tokens), n_experts, h, gate, dim, dgate, dh, accumulate, precision);
 }
 
 template <class T>

@@ -42,8 +42,7 @@ void shared_gate_backward(const T* w, const T* h, const T* dy, int tokens, int d
       scratch.gate[t] = dot(in, a.y + t * d, d) * gate * (T{1} - gate);
     }
   });
-  linear_backward_weight(scratch.gate, h, tokens, 1, dim, dw, precision);
-  linear_backward_input(scratch.gate, tokens, 1, w, dim, dh, true, precision);
+  linear_backward(scratch.gate, tokens, 1, h, w, dim, dw, dh, true, precision);
 }
 
 #define INSTANTIATE(T)                                                                                           \

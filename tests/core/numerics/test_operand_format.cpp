@@ -1,11 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "core/numerics/recipes.h"
@@ -296,12 +297,13 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
       };
       Matrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
       QuantSums wanted = by_stripe(in, want);
+      const auto bytes = [](const float* of) { return std::as_bytes(std::span(of, kRows * kCols)); };
       for (const std::size_t offset : {0, 4, 8, 1}) {  // a line of the cache, pieces of it, and none
         const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
         float* out = memory.get() + offset;
         QuantSums sums;
         quantize_operand(f, in.view(), axis, {3, 4}, out, kCols, &sums);
-        ASSERT_EQ(std::memcmp(out, want.v.data(), kRows * kCols * sizeof(float)), 0) << what;
+        ASSERT_TRUE(std::ranges::equal(bytes(out), bytes(want.v.data()))) << what;
         EXPECT_EQ(sums.nonzero, f.hadamard ? wanted.nonzero : kRows * kCols - zeros) << what;
         EXPECT_EQ(sums.underflow, wanted.underflow) << what;
         EXPECT_EQ(sums.clipped, wanted.clipped) << what;

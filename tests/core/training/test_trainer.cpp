@@ -736,8 +736,7 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
       const LinearPrecision chosen = i ? precision : LinearPrecision{};
       y[i].resize(kRows * kOut), dx[i].resize(kRows * kIn), dw[i].resize(kOut * kIn);
       linear_forward(x.data(), kRows, kIn, w.data(), kOut, y[i].data(), false, chosen);
-      linear_backward_input(dy.data(), kRows, kOut, w.data(), kIn, dx[i].data(), false, chosen);
-      linear_backward_weight(dy.data(), x.data(), kRows, kOut, kIn, dw[i].data(), chosen);
+      linear_backward(dy.data(), kRows, kOut, x.data(), w.data(), kIn, dw[i].data(), dx[i].data(), false, chosen);
     }
     for (const auto* product : {y, dx, dw})
       for (std::size_t i = 0; i < product[0].size(); ++i) ASSERT_NEAR(product[0][i], product[1][i], 1e-4);
