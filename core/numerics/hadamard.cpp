@@ -19,7 +19,7 @@
 namespace moescope {
 namespace {
 
-// Where rotated values go: to memory, or, without `out`, into the largest magnitude alone.
+// Where rotated values go: to memory, into the largest magnitude, or to both.
 struct RotatedTo {
   float* out = nullptr;
   std::size_t stride = 0;
@@ -43,13 +43,11 @@ class Sink {
  public:
   HWY_INLINE explicit Sink(const RotatedTo& to) : to_(to), top_(zero<std::int32_t>()) {}
   HWY_INLINE void put(std::size_t at, Floats v, std::size_t count) {
-    if (to_.out)
-      store_first(to_.out + at, v, count);
-    else
-      top_ = larger(top_, magnitude_bits(v));
+    if (to_.out) store_first(to_.out + at, v, count);
+    if (to_.amax_bits) top_ = larger(top_, magnitude_bits(v));
   }
   HWY_INLINE void close() const {
-    if (!to_.out) *to_.amax_bits = std::max(*to_.amax_bits, max_of(top_));
+    if (to_.amax_bits) *to_.amax_bits = std::max(*to_.amax_bits, max_of(top_));
   }
 
  private:
@@ -89,14 +87,15 @@ HWY_INLINE Floats join_lanes(Floats v) {
       joined.part[k] = k & kApart ? hn::Sub(v.part[k - kApart], v.part[k]) : hn::Add(v.part[k], v.part[k + kApart]);
     return joined;
   } else {
-    alignas(64) std::int32_t partner[kWidth], sign[kWidth];
+    alignas(64) std::int32_t partner[kWidth];
+    alignas(64) float sign[kWidth];
     for (std::size_t l = 0; l < kWidth; ++l) {
       partner[l] = static_cast<std::int32_t>(l ^ kHalf);
-      sign[l] = l & kHalf ? INT32_MIN : 0;
+      sign[l] = l & kHalf ? -1.0f : 1.0f;
     }
     const auto partners = hn::SetTableIndices(Tag<float>(), partner);
-    const auto signs = hn::BitCast(Tag<float>(), hn::Load(Tag<std::int32_t>(), sign));
-    for (auto& part : v.part) part = hn::Add(hn::TableLookupLanes(part, partners), hn::Xor(part, signs));
+    const auto signs = hn::Load(Tag<float>(), sign);
+    for (auto& part : v.part) part = hn::MulAdd(part, signs, hn::TableLookupLanes(part, partners));  // product is exact
     return v;
   }
 }
@@ -230,7 +229,7 @@ void rotate_few(const float* in, std::size_t n, const float* factor, const Rotat
         v[k + half] = a - b;
       }
   if (to.out) std::copy_n(v, n, to.out);
-  if (!to.out)
+  if (to.amax_bits)
     for (std::size_t k = 0; k < n; ++k)
       *to.amax_bits = std::max(*to.amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
 }
@@ -267,20 +266,26 @@ void rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t
   });
 }
 
+float amax_of(std::int32_t bits, const Rotation& rotation) {
+  const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
+  return rotation.form == RotationForm::fixed_bf16 ? round_bf16(amax) : amax;
+}
+
 }  // namespace
 
 void hadamard_rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, float* out,
-                     std::size_t out_stride) {
-  rotate(in, axis, rotation, first, {.out = out, .stride = out_stride});
+                     std::size_t out_stride, float* amax) {
+  std::int32_t bits = 0;
+  rotate(in, axis, rotation, first, {.out = out, .stride = out_stride, .amax_bits = amax ? &bits : nullptr});
   if (rotation.form == RotationForm::fixed_bf16)
     for (std::size_t r = 0; r < in.rows; ++r) round_bf16(out + r * out_stride, in.cols, out + r * out_stride);
+  if (amax) *amax = amax_of(bits, rotation);
 }
 
 float rotated_amax(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first) {
   std::int32_t bits = 0;
   rotate(in, axis, rotation, first, {.amax_bits = &bits});
-  const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
-  return rotation.form == RotationForm::fixed_bf16 ? round_bf16(amax) : amax;
+  return amax_of(bits, rotation);
 }
 
 }  // namespace moescope

@@ -21,11 +21,11 @@ struct Rotation {
 };
 
 // `first`: index of the view's first element along the contracting dimension, a multiple of the block; decides the
-// signs that are drawn.
+// signs that are drawn. `amax`, if given: the largest magnitude of what is written; NaN or infinity if there is one.
 void hadamard_rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, float* out,
-                     std::size_t out_stride);
+                     std::size_t out_stride, float* amax = nullptr);
 
-// Largest magnitude of what that writes; NaN or infinity if there is one.
+// That magnitude alone.
 float rotated_amax(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first);
 
 }  // namespace moescope

@@ -137,14 +137,41 @@ float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, c
   return rotated_amax(in, axis, rotation_of(format, key), first_along(axis, key));
 }
 
+float rotate_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                     std::size_t out_stride) {
+  float amax = 0;
+  hadamard_rotate(in, axis, rotation_of(format, key), first_along(axis, key), out, out_stride, &amax);
+  return amax;
+}
+
+OperandFormat unrotated(const OperandFormat& format) {
+  OperandFormat plain = format;
+  plain.hadamard = 0;
+  return plain;
+}
+
 float larger_amax(float a, float b) {
   return std::isfinite(a) && !(b <= a) ? b : a;
 }
 
+namespace {
+
+// Rotated values are the thread's, until its next call.
+SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+  if (!has_tensor_scale(format)) return {format, in};
+  if (!rotates_whole(format)) return {format, in, operand_amax(format, in, axis, key)};
+  thread_local std::vector<float> rotated;
+  rotated.resize(std::max(rotated.size(), in.rows * in.cols));
+  const float amax = rotate_operand(format, in, axis, key, rotated.data(), in.cols);
+  return {unrotated(format), {rotated.data(), in.rows, in.cols, in.cols}, amax};
+}
+
+}  // namespace
+
 void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
                       std::size_t out_stride, QuantSums* sums) {
-  const float amax = has_tensor_scale(format) ? operand_amax(format, in, axis, key) : 0;
-  quantize_operand_tile(format, in, axis, key, amax, out, out_stride, sums);
+  const SeenOperand s = seen(format, in, axis, key);
+  quantize_operand_tile(s.format, s.in, axis, key, s.tensor_amax, out, out_stride, sums);
 }
 
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
@@ -190,9 +217,9 @@ float bf16_scale(const OperandFormat& format, float tensor_amax) {
 
 bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            Bf16* out, std::size_t out_stride, float& scale, ScaleGrid grid, QuantSums* sums) {
-  const float amax = has_tensor_scale(format) ? operand_amax(format, in, axis, key) : 0;
-  scale = bf16_scale(format, amax);
-  return quantize_operand_tile_bf16(format, in, axis, key, amax, out, out_stride, grid, sums);
+  const SeenOperand s = seen(format, in, axis, key);
+  scale = bf16_scale(format, s.tensor_amax);
+  return quantize_operand_tile_bf16(s.format, s.in, axis, key, s.tensor_amax, out, out_stride, grid, sums);
 }
 
 bool quantize_operand_tile_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,

@@ -69,6 +69,22 @@ void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis
 // operand_amax, which is that of the rotated values when they are rotated; NaN or infinity if there is one.
 float operand_amax(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key);
 float larger_amax(float a, float b);  // the one that is not finite, if there is one
+// The same of a rotated tensor, whose rotated values are kept in `out`.
+float rotate_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
+                     std::size_t out_stride);
+
+// A tensor whose tiles are next. If its amax had to be found after a rotation, these are the rotated values, in a
+// format without one: nothing is rotated twice.
+struct SeenOperand {
+  OperandFormat format;
+  MatrixView in;
+  float tensor_amax = 0;
+};
+constexpr bool rotates_whole(const OperandFormat& format) {
+  return format.hadamard > 0 && has_tensor_scale(format);
+}
+OperandFormat unrotated(const OperandFormat& format);
+
 void quantize_operand_tile(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            float tensor_amax, float* out, std::size_t out_stride, QuantSums* sums);
 

@@ -39,11 +39,31 @@ int num_bands(MatrixView in, BlockAxis axis) {
   return static_cast<int>(((axis == BlockAxis::row ? in.rows : in.cols) + kBand - 1) / kBand);
 }
 
-float amax_of_bands(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+RoundingKey key_of(const Band& band, RoundingKey whole) {
+  whole.first_row += static_cast<std::uint32_t>(band.row);
+  whole.first_col += static_cast<std::uint32_t>(band.col);
+  return whole;
+}
+
+// Rotated values are the calling thread's, until its next call.
+SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+  if (!has_tensor_scale(format)) return {format, in};
+  thread_local std::vector<float> rotated;
+  float* out = nullptr;
+  if (rotates_whole(format)) {
+    rotated.resize(std::max(rotated.size(), in.rows * in.stride));
+    out = rotated.data();
+  }
   std::vector<float> amax(size(num_bands(in, axis)));
-  parallel_for(static_cast<int>(amax.size()),
-               [&](int band) { amax[size(band)] = operand_amax(format, band_of(in, axis, band).in, axis, key); });
-  return std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
+  parallel_for(static_cast<int>(amax.size()), [&](int index) {
+    const Band band = band_of(in, axis, index);
+    const RoundingKey own = key_of(band, key);
+    amax[size(index)] = out ? rotate_operand(format, band.in, axis, own, out + band.offset, in.stride)
+                            : operand_amax(format, band.in, axis, own);
+  });
+  const float largest = std::accumulate(amax.begin(), amax.end(), 0.0f, larger_amax);
+  if (!out) return {format, in, largest};
+  return {unrotated(format), {out, in.rows, in.cols, in.stride}, largest};
 }
 
 // quantize(band, its key, its sums) for all bands.
@@ -54,10 +74,7 @@ void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, c
   std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
   parallel_for(bands, [&](int index) {
     const Band band = band_of(in, axis, index);
-    RoundingKey own = key;
-    own.first_row += static_cast<std::uint32_t>(band.row);
-    own.first_col += static_cast<std::uint32_t>(band.col);
-    quantize(band, own, sums ? &band_sums[size(index)] : nullptr);
+    quantize(band, key_of(band, key), sums ? &band_sums[size(index)] : nullptr);
   });
   if (!sums) return;
   QuantSums total;
@@ -69,9 +86,9 @@ void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, c
 void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
                   QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return;
-  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
-  for_each_band(format, in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
-    quantize_operand_tile(format, band.in, axis, own, amax, out + band.offset, in.stride, band_sums);
+  const SeenOperand s = seen(format, in, axis, key);
+  for_each_band(s.format, s.in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
+    quantize_operand_tile(s.format, band.in, axis, own, s.tensor_amax, out + band.offset, in.stride, band_sums);
   });
 }
 
@@ -112,13 +129,13 @@ void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int c
 bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                             Bf16* out, float& scale, ScaleGrid grid, QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return true;
-  const float amax = has_tensor_scale(format) ? amax_of_bands(format, in, axis, key) : 0;
-  scale = bf16_scale(format, amax);
+  const SeenOperand s = seen(format, in, axis, key);
+  scale = bf16_scale(format, s.tensor_amax);
   std::atomic<bool> all_fit = true;
-  for_each_band(format, in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
+  for_each_band(s.format, s.in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
     ScaleGrid own_grid = grid;  // a band begins at a multiple of 128 across the contracting dimension
     if (grid.scales) own_grid.scales += (band.row + band.col) / fp8_block(format.granularity).across;
-    if (!quantize_operand_tile_bf16(format, band.in, axis, own, amax, out + band.offset, in.stride, own_grid,
+    if (!quantize_operand_tile_bf16(s.format, band.in, axis, own, s.tensor_amax, out + band.offset, in.stride, own_grid,
                                     band_sums))
       all_fit = false;
   });
