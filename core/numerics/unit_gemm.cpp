@@ -44,20 +44,20 @@ void add_or_store(const float* from, int count, bool adds, float* to) {
 
 // Rows and columns that fill no tile go through memory that has whole ones.
 void multiply_ragged(const TileProducts& tiles, int m, int n, int k, const FirstOperand& a, const PairedOperand& b,
-                     bool adds, float* c, int ldc) {
+                     float scale, bool adds, float* c, int ldc) {
   constexpr int kRowsAtATime = 64;
   const int cols = to_tiles(n, kUnitRows);
   float* whole = buffers().c.of(size(kRowsAtATime) * size(cols));
   for (int row = 0; row < m; row += kRowsAtATime) {
     const int rows = std::min(kRowsAtATime, m - row);
     tiles.multiply(to_tiles(rows, kUnitRows), cols, k, a.rows + size(row) * size(a.stride), a.stride, b, false, whole,
-                   cols);
+                   cols, scale);
     for (int r = 0; r < rows; ++r) add_or_store(whole + size(r) * size(cols), n, adds, c + size(row + r) * size(ldc));
   }
 }
 
-void multiply_unscaled(Trans ta, int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds,
-                       float* c, int ldc) {
+void multiply_scaled(Trans ta, int m, int n, int k, float scale, const Bf16* a, int lda, const PairedOperand& b,
+                     bool adds, float* c, int ldc) {
   const int depth = to_tiles(k, kUnitDepth);
   const TileProducts tiles;
   FirstOperand first{a, lda};
@@ -72,11 +72,11 @@ void multiply_unscaled(Trans ta, int m, int n, int k, const Bf16* a, int lda, co
     padded = false;
   }
   const int whole = n % kUnitRows == 0 ? m / kUnitRows * kUnitRows : 0, left = m - whole;
-  if (whole > 0) tiles.multiply(whole, n, k, first.rows, first.stride, b, adds, c, ldc);
+  if (whole > 0) tiles.multiply(whole, n, k, first.rows, first.stride, b, adds, c, ldc, scale);
   if (left == 0) return;
   FirstOperand rest{first.rows + size(whole) * size(first.stride), first.stride};
   if (!padded) rest = {padded_rows(rest.rows, lda, left, k, depth), depth};
-  multiply_ragged(tiles, left, n, k, rest, b, adds, c + size(whole) * size(ldc), ldc);
+  multiply_ragged(tiles, left, n, k, rest, b, scale, adds, c + size(whole) * size(ldc), ldc);
 }
 
 }  // namespace
@@ -103,20 +103,11 @@ void gemm(Trans ta, int m, int n, int k, float alpha, const Bf16* a, int lda, co
     for (int r = 0; beta == 0 && r < m; ++r) std::fill_n(c + size(r) * size(ldc), n, 0.0f);
     return;
   }
-  if (alpha == 1 || beta == 0) {
-    multiply_unscaled(ta, m, n, k, a, lda, b, beta == 1, c, ldc);
-    for (int r = 0; alpha != 1 && r < m; ++r)
-      for (float *to = c + size(r) * size(ldc), *end = to + n; to != end; ++to) *to *= alpha;
-    return;
-  }
-  thread_local std::vector<float> unscaled;
-  unscaled.resize(std::max(unscaled.size(), size(m) * size(n)));
-  multiply_unscaled(ta, m, n, k, a, lda, b, false, unscaled.data(), n);
-  for (int r = 0; r < m; ++r) {
-    const float* from = unscaled.data() + size(r) * size(n);
-    float* to = c + size(r) * size(ldc);
-    for (int i = 0; i < n; ++i) to[i] += alpha * from[i];
-  }
+  if (alpha == 1 || beta == 0) return multiply_scaled(ta, m, n, k, alpha, a, lda, b, beta == 1, c, ldc);
+  thread_local std::vector<float> scaled;
+  scaled.resize(std::max(scaled.size(), size(m) * size(n)));
+  multiply_scaled(ta, m, n, k, alpha, a, lda, b, false, scaled.data(), n);
+  for (int r = 0; r < m; ++r) add_or_store(scaled.data() + size(r) * size(n), n, true, c + size(r) * size(ldc));
 }
 
 }  // namespace moescope

@@ -30,6 +30,7 @@ struct TileOperands {
   const Bf16 *a, *b;
   float* c;
   std::size_t lda, pair_stride, panel_stride, ldc;
+  float scale;
 
   TileOperands at(int row, int col) const {
     TileOperands part = *this;
@@ -72,8 +73,10 @@ MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int pairs
       for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], a, b[v]);
     }
   }
+  const __m512 scale = _mm512_set1_ps(p.scale);
   for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(p.c + size(r) * p.ldc + size(v * kLanes), sums[r][v]);
+    for (int v = 0; v < kVectors; ++v)
+      _mm512_storeu_ps(p.c + size(r) * p.ldc + size(v * kLanes), _mm512_mul_ps(sums[r][v], scale));
 }
 
 template <int kRows, int kVectors>
@@ -94,8 +97,11 @@ void multiply_depth(const TileOperands& p, int m, int n, int k, bool adds) {
 }
 
 void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
-  for (int done = 0; done < k; done += kDepthInCache)
-    multiply_depth(p.from(done), m, n, std::min(kDepthInCache, k - done), adds || done > 0);
+  for (int done = 0; done < k; done += kDepthInCache) {
+    TileOperands part = p.from(done);
+    if (done + kDepthInCache < k) part.scale = 1;
+    multiply_depth(part, m, n, std::min(kDepthInCache, k - done), adds || done > 0);
+  }
 }
 
 // AMX -----------------------------------------------------------------------------------------------------------------
@@ -112,6 +118,16 @@ constexpr TileConfig kTileConfig;
 MOESCOPE_AMX void configure_tiles() {
   _tile_loadconfig(&kTileConfig);
 }
+// Of what tiles have just stored.
+MOESCOPE_AVX512_BF16 void scale_results(const TileOperands& p, int rows, int cols) {
+  const __m512 scale = _mm512_set1_ps(p.scale);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; c += kLanes) {
+      float* at = p.c + size(r) * p.ldc + size(c);
+      _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), scale));
+    }
+}
+
 MOESCOPE_AMX void release_tiles() {
   _tile_release();
 }
@@ -155,6 +171,7 @@ void multiply_tile_rows(const TileOperands& p, int n, int k, bool adds) {
   int col = 0;
   for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_in_tiles<kRowTiles, 2>(p.at(0, col), k, adds);
   if (col < n) multiply_in_tiles<kRowTiles, 1>(p.at(0, col), k, adds);
+  if (p.scale != 1) scale_results(p, kRowTiles * kUnitRows, n);
 }
 
 // Rows of A, which lie far apart, stay in the first cache while B's panels, which lie in order, go by.
@@ -233,9 +250,9 @@ TileProducts::~TileProducts() {
 }
 
 void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
-                            int ldc) const {
-  assert(m % kUnitRows == 0 && n % kUnitRows == 0);
-  const TileOperands operands{a, b.first, c, size(lda), size(b.pair_stride), size(b.panel_stride), size(ldc)};
+                            int ldc, float scale) const {
+  assert(m % kUnitRows == 0 && n % kUnitRows == 0 && (scale == 1 || !adds));
+  const TileOperands operands{a, b.first, c, size(lda), size(b.pair_stride), size(b.panel_stride), size(ldc), scale};
   if (unit_ == MatrixUnit::amx) return multiply_by_amx(operands, m, n, k, adds);
   multiply_by_avx512(operands, m, n, k, adds);
 }
@@ -293,7 +310,7 @@ void transpose_words(const void* in, int rows, int cols, int in_stride, void* ou
 
 TileProducts::TileProducts() = default;
 TileProducts::~TileProducts() = default;
-void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int) const {
+void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int, float) const {
   assert(false);  // there are no matrix units
 }
 void rows_of_transpose(const Bf16*, int, int, int, Bf16*) {

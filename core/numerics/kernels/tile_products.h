@@ -45,10 +45,10 @@ class TileProducts {
   TileProducts(const TileProducts&) = delete;
   TileProducts& operator=(const TileProducts&) = delete;
 
-  // C[m,n] = A[m,k] B[k,n], added to C if `adds`. m and n: multiples of kUnitRows; k: up to the next multiple of
-  // kUnitDepth both operands hold zeros. lda, ldc: elements from row to row.
-  void multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
-                int ldc) const;
+  // C[m,n] = A[m,k] B[k,n], added to C if `adds`, otherwise times `scale`. m and n: multiples of kUnitRows; k: up to
+  // the next multiple of kUnitDepth both operands hold zeros. lda, ldc: elements from row to row.
+  void multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c, int ldc,
+                float scale = 1) const;
 
  private:
   const MatrixUnit unit_ = matrix_unit();
