@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::size_t kBand = 128;
 
-// Which way bands lie: along scales and rotations, where there are any. Elsewhere along rows, so that figures do not
-// depend on the axis.
+// Whether bands are rows of the matrix, as they lie in memory, or columns: those whose scales run all the way down, or
+// whose blocks do not fit into a band.
 BlockAxis band_axis(const OperandFormat& format, BlockAxis axis) {
-  return is_scaled(format) || format.hadamard > 0 ? axis : BlockAxis::row;
+  const bool all_the_way = format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row;
+  return all_the_way || kBand % size(block_size(format)) != 0 ? axis : BlockAxis::row;
 }
 
-// Rows of the operand as the GEMM reads it, which share scales along their whole length at most.
 struct Band {
   MatrixView in;
   std::size_t offset, row, col;
@@ -54,9 +54,10 @@ SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, con
     rotated.resize(std::max(rotated.size(), in.rows * in.stride));
     out = rotated.data();
   }
-  std::vector<float> amax(size(num_bands(in, axis)));
+  const BlockAxis bands = band_axis(format, axis);
+  std::vector<float> amax(size(num_bands(in, bands)));
   parallel_for(static_cast<int>(amax.size()), [&](int index) {
-    const Band band = band_of(in, axis, index);
+    const Band band = band_of(in, bands, index);
     const RoundingKey own = key_of(band, key);
     amax[size(index)] = out ? rotate_operand(format, band.in, axis, own, out + band.offset, in.stride)
                             : operand_amax(format, band.in, axis, own);
@@ -69,11 +70,11 @@ SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, con
 // quantize(band, its key, its sums) for all bands.
 void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, QuantSums* sums,
                    const auto& quantize) {
-  axis = band_axis(format, axis);
-  const int bands = num_bands(in, axis);
-  std::vector<QuantSums> band_sums(sums ? size(bands) : 0);
-  parallel_for(bands, [&](int index) {
-    const Band band = band_of(in, axis, index);
+  const BlockAxis bands = band_axis(format, axis);
+  const int count = num_bands(in, bands);
+  std::vector<QuantSums> band_sums(sums ? size(count) : 0);
+  parallel_for(count, [&](int index) {
+    const Band band = band_of(in, bands, index);
     quantize(band, key_of(band, key), sums ? &band_sums[size(index)] : nullptr);
   });
   if (!sums) return;
@@ -133,8 +134,10 @@ bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxi
   scale = bf16_scale(format, s.tensor_amax);
   std::atomic<bool> all_fit = true;
   for_each_band(s.format, s.in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
-    ScaleGrid own_grid = grid;  // a band begins at a multiple of 128 across the contracting dimension
-    if (grid.scales) own_grid.scales += (band.row + band.col) / fp8_block(format.granularity).across;
+    ScaleGrid own_grid = grid;  // a band begins with a block
+    const ScaleBlock block = fp8_block(format.granularity);
+    const std::size_t along = axis == BlockAxis::row ? band.col : band.row, across = band.row + band.col - along;
+    if (grid.scales) own_grid.scales += along / block.along * grid.stride + across / block.across;
     if (!quantize_operand_tile_bf16(s.format, band.in, axis, own, s.tensor_amax, out + band.offset, in.stride, own_grid,
                                     band_sums))
       all_fit = false;
