@@ -109,7 +109,7 @@ void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<
   clock.enter(dense ? Phase::dense_ffn : Phase::router);
   rms_norm_forward(block.middle, size(m.dim), n, m.dim, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
   if (dense) {
-    std::copy_n(block.middle, tokens() * size(m.dim), y);
+    parallel_copy<T>(block.middle, tokens() * size(m.dim), y);
     feed_forward_forward(w.dense, block.h, n, m.dim, m.dense_inter, dense_[size(layer)], y,
                          {precision_of(layer).of(Gemm::dense_w1, 2), precision_of(layer).of(Gemm::dense_w2)});
     return;

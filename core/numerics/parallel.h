@@ -39,6 +39,13 @@ void parallel_slices(std::size_t count, std::size_t slice, const Body& body) {
   });
 }
 
+template <class T>
+void parallel_copy(const T* from, std::size_t count, T* to) {
+  constexpr std::size_t kSlice = 1 << 16;
+  parallel_slices(count, kSlice,
+                  [&](std::size_t first, std::size_t last) { std::copy(from + first, from + last, to + first); });
+}
+
 // Jobs of many loops each, which go on at the same time, each with an equal share of the threads for its own loops.
 // Where one job leaves threads waiting, because its loops are short, several of them use more of the machine.
 class SideBySide {

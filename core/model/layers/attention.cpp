@@ -88,7 +88,7 @@ void Attention<T>::forward(const LayerView<T>& w, const T* x, AttentionActivatio
     head_forward(head_shape(), head_inputs(sequence, head, a), arithmetic == Arithmetic::rounded,
                  head_outputs(sequence, head, a));
   });
-  std::copy_n(x, size(n) * size(dim), y);
+  parallel_copy(x, size(n) * size(dim), y);
   linear_forward(a.o, n, c_.n_heads * c_.v_head_dim, w.wo, dim, y, true, precision.of(Gemm::wo));
 }
 

@@ -72,41 +72,77 @@ OperandSource<T> take_operand(const LinearPrecision& precision, Direction direct
   return source;
 }
 
-// sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `count` apart: add_pairwise of four shards in one pass. With
+// sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `stride` apart: add_pairwise of four shards in one pass. With
 // two, sum + parts[0].
 template <class T>
-void join_shards(T* __restrict sum, const T* __restrict parts, std::size_t count, int shards) {
+void join_shards(T* __restrict sum, const T* __restrict parts, std::size_t stride, std::size_t count, int shards) {
   static_assert(kMaxShards == 4);
   assert(shards == 2 || shards == 4);
   if (shards == 2) {
     for (std::size_t i = 0; i < count; ++i) sum[i] += parts[i];
     return;
   }
-  for (std::size_t i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[count + i] + parts[2 * count + i]);
+  for (std::size_t i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[stride + i] + parts[2 * stride + i]);
 }
 
-// dW of `n` outputs: each shard's own, then added pairwise. `dw` is [n, in].
+// dW of the outputs of one tile: each shard's own, then added pairwise.
 template <class T>
-void weight_tile(const GemmInput<T>& dy, const GemmInput<T>& x, int rows, int shard_rows, int n, int in, T* dw) {
-  const int shards = shard_rows > 0 ? rows / shard_rows : 1;
-  const int rows_of_one = rows / shards;
-  const std::size_t size = static_cast<std::size_t>(n) * static_cast<std::size_t>(in);
-  thread_local std::vector<T> others;  // apart from the thread's scratch, which may hold the operands
-  if (shards > 1) others.resize(size * static_cast<std::size_t>(shards - 1));
-  for (int s = 0; s < shards; ++s)
-    multiply(Trans::yes, Trans::no, n, in, rows_of_one, dy.from(s * rows_of_one, 0), x.from(s * rows_of_one, 0), false,
-             s == 0 ? dw : others.data() + static_cast<std::size_t>(s - 1) * size, in);
-  if (shards > 1) join_shards(dw, others.data(), size, shards);
+struct WeightGradient {
+  const GemmInputs<T>& inputs;
+  int rows, out, in, shards;
+  T* dw;
+
+  int first(int tile) const { return tile * kWeightTileRows; }
+  int outputs(int tile) const { return std::min(kWeightTileRows, out - first(tile)); }
+  T* of_tile(int tile) const { return dw + static_cast<std::size_t>(first(tile)) * static_cast<std::size_t>(in); }
+  void multiply_shard(int tile, int shard, T* to) const {
+    const int count = rows / shards;
+    multiply(Trans::yes, Trans::no, outputs(tile), in, count, inputs.a.from(shard * count, first(tile)),
+             inputs.b.from(shard * count, 0), false, to, in);
+  }
+};
+
+// A tile's shards stay in the cache of the thread that adds them.
+template <class T>
+void tile_by_tile(const WeightGradient<T>& of) {
+  parallel_for(tiles(of.out, kWeightTileRows), [&](int tile) {
+    const std::size_t count = static_cast<std::size_t>(of.outputs(tile)) * static_cast<std::size_t>(of.in);
+    thread_local std::vector<T> others;  // apart from the thread's scratch, which may hold the operands
+    others.resize(std::max(others.size(), count * static_cast<std::size_t>(of.shards - 1)));
+    of.multiply_shard(tile, 0, of.of_tile(tile));
+    for (int s = 1; s < of.shards; ++s)
+      of.multiply_shard(tile, s, others.data() + static_cast<std::size_t>(s - 1) * count);
+    if (of.shards > 1) join_shards(of.of_tile(tile), others.data(), count, count, of.shards);
+  });
+}
+
+// The same sums in more tasks, for more threads than there are tiles.
+template <class T>
+void shard_by_shard(const WeightGradient<T>& of) {
+  constexpr std::size_t kJoined = 1 << 14;
+  const std::size_t count = static_cast<std::size_t>(of.out) * static_cast<std::size_t>(of.in);
+  thread_local std::vector<T> memory;
+  memory.resize(std::max(memory.size(), count * static_cast<std::size_t>(of.shards - 1)));
+  T* others = memory.data();
+  parallel_for(tiles(of.out, kWeightTileRows) * of.shards, [&](int task) {
+    const int tile = task / of.shards, shard = task % of.shards;
+    T* to = of.of_tile(tile);
+    if (shard > 0) to = others + static_cast<std::size_t>(shard - 1) * count + (to - of.dw);
+    of.multiply_shard(tile, shard, to);
+  });
+  parallel_slices(count, kJoined, [&](std::size_t first, std::size_t last) {
+    join_shards(of.dw + first, others + first, count, last - first, of.shards);
+  });
 }
 
 template <class T>
 void backward_weight(GemmInputs<T> inputs, int rows, int out, int in, int shard_rows, T* dw) {
   lay_out_second(Trans::no, in, rows, inputs.b);
-  parallel_for(tiles(out, kWeightTileRows), [&](int tile) {
-    const int first = tile * kWeightTileRows, n = std::min(kWeightTileRows, out - first);
-    weight_tile(inputs.a.from(0, first), inputs.b, rows, shard_rows, n, in,
-                dw + static_cast<std::size_t>(first) * static_cast<std::size_t>(in));
-  });
+  const WeightGradient<T> of{inputs, rows, out, in, shard_rows > 0 ? rows / shard_rows : 1, dw};
+  if (of.shards > 1 && tiles(out, kWeightTileRows) < num_threads())
+    shard_by_shard(of);
+  else
+    tile_by_tile(of);
 }
 
 template <class T>

@@ -117,7 +117,7 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
   experts_forward(w, a, ws, precision, clock);
   combine_forward(a.plan, latent ? nullptr : residual, a.router.mix, a.y, m.row_dim(), latent ? a.latent.mixed : y);
   if (latent) {
-    std::copy_n(residual, size(tokens) * size(m.dim), y);
+    parallel_copy(residual, size(tokens) * size(m.dim), y);
     latent_up(m, w, tokens, a.latent, y, unquantized(precision));
   }
   if (m.n_shared == 0) return;
