@@ -12,31 +12,38 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kBand = 128;
+// Rows that a task of round_rows takes.
+constexpr std::size_t kSlice = 128;
 
-// Whether bands are rows of the matrix, as they lie in memory, or columns: those whose scales run all the way down, or
-// whose blocks do not fit into a band.
-BlockAxis band_axis(const OperandFormat& format, BlockAxis axis) {
+// How a matrix is cut for tasks: into rows as they lie in memory, or into columns where scales run all the way down.
+struct Bands {
+  BlockAxis axis;
+  std::size_t extent;  // a multiple of blocks and rotations
+};
+Bands bands_of(const OperandFormat& format, BlockAxis axis) {
+  constexpr std::size_t kFew = 64, kFp8Block = 128;
   const bool all_the_way = format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row;
-  return all_the_way || kBand % size(block_size(format)) != 0 ? axis : BlockAxis::row;
+  if (all_the_way) return {axis, kFp8Block};
+  const std::size_t block = format.scheme == QuantScheme::bf16 ? 1 : size(block_size(format));
+  return {BlockAxis::row, std::lcm(std::lcm(block, size(std::max(format.hadamard, 1))), kFew)};
 }
 
 struct Band {
   MatrixView in;
   std::size_t offset, row, col;
 };
-Band band_of(MatrixView in, BlockAxis axis, int index) {
-  const std::size_t first = size(index) * kBand;
-  if (axis == BlockAxis::row)
-    return {{in.data + first * in.stride, std::min(kBand, in.rows - first), in.cols, in.stride},
+Band band_of(MatrixView in, const Bands& bands, int index) {
+  const std::size_t first = size(index) * bands.extent;
+  if (bands.axis == BlockAxis::row)
+    return {{in.data + first * in.stride, std::min(bands.extent, in.rows - first), in.cols, in.stride},
             first * in.stride,
             first,
             0};
-  return {{in.data + first, in.rows, std::min(kBand, in.cols - first), in.stride}, first, 0, first};
+  return {{in.data + first, in.rows, std::min(bands.extent, in.cols - first), in.stride}, first, 0, first};
 }
 
-int num_bands(MatrixView in, BlockAxis axis) {
-  return static_cast<int>(((axis == BlockAxis::row ? in.rows : in.cols) + kBand - 1) / kBand);
+int count_of(const Bands& bands, MatrixView in) {
+  return static_cast<int>(((bands.axis == BlockAxis::row ? in.rows : in.cols) + bands.extent - 1) / bands.extent);
 }
 
 RoundingKey key_of(const Band& band, RoundingKey whole) {
@@ -54,8 +61,8 @@ SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, con
     rotated.resize(std::max(rotated.size(), in.rows * in.stride));
     out = rotated.data();
   }
-  const BlockAxis bands = band_axis(format, axis);
-  std::vector<float> amax(size(num_bands(in, bands)));
+  const Bands bands = bands_of(format, axis);
+  std::vector<float> amax(size(count_of(bands, in)));
   parallel_for(static_cast<int>(amax.size()), [&](int index) {
     const Band band = band_of(in, bands, index);
     const RoundingKey own = key_of(band, key);
@@ -70,8 +77,8 @@ SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, con
 // quantize(band, its key, its sums) for all bands.
 void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, QuantSums* sums,
                    const auto& quantize) {
-  const BlockAxis bands = band_axis(format, axis);
-  const int count = num_bands(in, bands);
+  const Bands bands = bands_of(format, axis);
+  const int count = count_of(bands, in);
   std::vector<QuantSums> band_sums(sums ? size(count) : 0);
   parallel_for(count, [&](int index) {
     const Band band = band_of(in, bands, index);
@@ -147,13 +154,13 @@ bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxi
 
 template <class T>
 void round_rows(const OperandFormat& format, T* rows_of, std::size_t rows, int cols, QuantSums* sums) {
-  std::vector<QuantSums> band_sums(sums ? (rows + kBand - 1) / kBand : 0);
-  parallel_slices(rows, kBand, [&](std::size_t first, std::size_t last) {
+  std::vector<QuantSums> band_sums(sums ? (rows + kSlice - 1) / kSlice : 0);
+  parallel_slices(rows, kSlice, [&](std::size_t first, std::size_t last) {
     const std::size_t n = (last - first) * size(cols);
     T* rounded = thread_scratch<T>(n);
     T* band = rows_of + first * size(cols);
     quantize_alone(format, band, static_cast<int>(last - first), cols, size(cols), BlockAxis::row, {}, rounded,
-                   sums ? &band_sums[first / kBand] : nullptr);
+                   sums ? &band_sums[first / kSlice] : nullptr);
     std::copy_n(rounded, n, band);
   });
   for (const QuantSums& band : band_sums) sums->add(band);
