@@ -1,7 +1,9 @@
 #include "core/model/moe/experts.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "core/model/layers/gradient_inputs.h"
@@ -51,6 +53,14 @@ std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
     if (gemm == tap->source() && tap->is(at.direction, at.operand)) return static_cast<QuantSite>(i);
   }
   return std::nullopt;
+}
+
+// Tasks by their rows, the largest first: no thread begins a long one while the others have nothing left.
+std::vector<int> largest_first(int tasks, const auto& rows_of) {
+  std::vector<int> order(size(tasks));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater(), rows_of);
+  return order;
 }
 
 }  // namespace
@@ -150,8 +160,12 @@ void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, cons
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
   cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted || pass.tap);
   if (pass.counted) task_sums_.assign(groups_.size(), {});
-  parallel_for(static_cast<int>(groups_.size()),
-               [&](int task) { forward_group(pass, w, groups_[size(task)], size(task), x, h13, a, y); });
+  const std::vector<int> order =
+      largest_first(static_cast<int>(groups_.size()), [&](int group) { return groups_[size(group)].rows; });
+  parallel_for(static_cast<int>(order.size()), [&](int task) {
+    const std::size_t group = size(order[size(task)]);
+    forward_group(pass, w, groups_[group], group, x, h13, a, y);
+  });
   if (pass.counted) gather_sums(QuantSite::forward_x, QuantSite::forward_w2, *sums);
 }
 
@@ -204,9 +218,11 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
   cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1, wgrad_dy, wgrad_a}), true);
   if (pass.counted) task_sums_.assign(size(experts_), {});
   const Gradients gradients{w, g, x, h13, a, dy, dh13, dx};
+  const std::vector<int> order = largest_first(count_, [&](int index) { return plan.tokens_of(first_ + index); });
   parallel_for(count_, [&](int task) {
+    const int expert = first_ + order[size(task)];
     for (const RowGroup& group : groups_)
-      if (group.expert == first_ + task) backward_group(pass, gradients, group);
+      if (group.expert == expert) backward_group(pass, gradients, group);
   });
   if (pass.counted) gather_sums(dgrad_dy, wgrad_x, *sums);
 }
