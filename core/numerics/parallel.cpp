@@ -39,35 +39,52 @@ class Pool {
     call_ = call;
     body_ = body;
     finished_.store(0, std::memory_order_relaxed);
-    publish(static_cast<std::uint64_t>(tasks));
-    work_off();
+    tasks_.store(tasks, std::memory_order_relaxed);
+    publish(tasks);
+    work_off(0);
     wait_until_finished(tasks);
   }
 
  private:
-  // What there is to do, in one word so that a claim checks all of it at once: number of the loop (24 bits), its tasks
-  // (20), the next one (20). call_ and body_ are read only after a claim, and stay until the claimed task is finished.
+  // Tasks that one thread takes first, so that loops over the same rows, one after the other, find them in the cache of
+  // the same core. In one word, so that a claim checks all of it at once: number of the loop (24 bits), its task after
+  // the share (20), the next one (20). call_ and body_ are read only after a claim, and stay until the claimed task is
+  // finished.
+  struct alignas(64) Share {
+    std::atomic<std::uint64_t> tasks{0};
+  };
   static constexpr int kTaskBits = 20;
   static constexpr std::uint64_t kTaskMask = (std::uint64_t{1} << kTaskBits) - 1;
 
-  void publish(std::uint64_t tasks) {
-    assert(tasks <= kTaskMask);
+  void publish(int tasks) {
+    assert(static_cast<std::uint64_t>(tasks) <= kTaskMask);
     ++loop_;
-    work_.store(loop_ << (2 * kTaskBits) | tasks << kTaskBits, std::memory_order_release);
-    work_.notify_all();
+    const auto all = static_cast<std::uint64_t>(tasks), shares = static_cast<std::uint64_t>(shares_.size());
+    for (std::uint64_t i = 0; i < shares; ++i)
+      shares_[i].tasks.store(loop_ << (2 * kTaskBits) | (all * (i + 1) / shares) << kTaskBits | all * i / shares,
+                             std::memory_order_release);
+    published_.store(loop_, std::memory_order_release);
+    published_.notify_all();
   }
 
-  // Claims and runs tasks until none is left; false: there was none.
-  bool work_off() {
+  // Claims and runs tasks until none is left, the thread's own share first; false: there was none.
+  bool work_off(std::size_t own) {
     bool any = false;
-    for (std::uint64_t work = work_.load(std::memory_order_acquire);;) {
-      const std::uint64_t next = work & kTaskMask, tasks = work >> kTaskBits & kTaskMask;
-      if (next >= tasks) return any;
-      if (!work_.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    for (std::size_t i = 0; i < shares_.size(); ++i) any |= work_off(shares_[(own + i) % shares_.size()]);
+    return any;
+  }
+  bool work_off(Share& share) {
+    bool any = false;
+    for (std::uint64_t work = share.tasks.load(std::memory_order_acquire);;) {
+      const std::uint64_t next = work & kTaskMask, end = work >> kTaskBits & kTaskMask;
+      if (next >= end) return any;
+      if (!share.tasks.compare_exchange_weak(work, work + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
       any = true;
+      const int tasks = tasks_.load(std::memory_order_relaxed);
       call_(body_, static_cast<int>(next));
-      if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<int>(tasks)) finished_.notify_all();
-      work = work_.load(std::memory_order_acquire);
+      if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tasks) finished_.notify_all();
+      work = share.tasks.load(std::memory_order_acquire);
     }
   }
 
@@ -86,12 +103,12 @@ class Pool {
     }
   }
 
-  void serve() {
+  void serve(std::size_t own) {
     inside_loop = true;
     auto idle_since = std::chrono::steady_clock::now();
     for (int looks = 1; !stopping_.load(std::memory_order_acquire); ++looks) {
-      const std::uint64_t seen = work_.load(std::memory_order_acquire);
-      if (work_off()) {
+      const std::uint64_t seen = published_.load(std::memory_order_acquire);
+      if (work_off(own)) {
         idle_since = std::chrono::steady_clock::now();
         continue;
       }
@@ -100,27 +117,28 @@ class Pool {
         continue;
       }
       sched_yield();
-      // `seen` had no task left or lost its last one since; a new loop changes it and ends the wait.
-      if (std::chrono::steady_clock::now() - idle_since > kSpin &&
-          (seen & kTaskMask) >= (seen >> kTaskBits & kTaskMask)) {
-        work_.wait(seen, std::memory_order_acquire);
+      // The loop that was `seen` has no task left; a new one changes it and ends the wait.
+      if (std::chrono::steady_clock::now() - idle_since > kSpin) {
+        published_.wait(seen, std::memory_order_acquire);
         idle_since = std::chrono::steady_clock::now();
       }
     }
   }
 
   void resize(int workers) {
-    if (workers == static_cast<int>(workers_.size())) return;
+    if (workers == static_cast<int>(workers_.size()) && !shares_.empty()) return;
     stopping_.store(true, std::memory_order_release);
     publish(0);
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
+    shares_ = std::vector<Share>(static_cast<std::size_t>(workers) + 1);
     stopping_.store(false, std::memory_order_release);
-    for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { serve(); });
+    for (int i = 1; i <= workers; ++i) workers_.emplace_back([this, i] { serve(static_cast<std::size_t>(i)); });
   }
 
-  std::atomic<std::uint64_t> work_{0};
-  std::atomic<int> finished_{0};
+  std::vector<Share> shares_;                // of the caller, then of each worker
+  std::atomic<std::uint64_t> published_{0};  // number of the newest loop
+  std::atomic<int> tasks_{0}, finished_{0};
   std::atomic<bool> stopping_{false};
   std::uint64_t loop_ = 0;
   void (*call_)(const void*, int) = nullptr;

@@ -1,7 +1,11 @@
 // Parallel loops over a fixed number of tasks.
 //
-// Who runs a task never changes what it computes: tasks are cut by the sizes of the work alone, never by the number
-// of threads, and partial sums are added in task order afterwards. So results are bit-identical for any thread count.
+// Who runs a task never changes what it computes: what is added up together follows from the sizes of the work alone,
+// never from the number of threads, and partial sums are added in task order afterwards. So results are bit-identical
+// for any thread count.
+//
+// A thread begins with neighbouring tasks, the same ones in every loop of as many, and then takes what is left of the
+// others': rows that it wrote in one loop are still in its cache in the next.
 //
 // The threads are our own and not OpenMP's, because an OpenMP loop ends only when every thread of the team has come
 // by, even if there was nothing left to do: beside a busy window on the same cores a step took many times as long. Here
