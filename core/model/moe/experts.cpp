@@ -215,9 +215,10 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
                                  const T* a, const T* dy, T* dh13, T* dx, LayerSums* sums, OperandTap* tap) {
   using enum QuantSite;
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
-  cut_into_groups(plan, group_rows(pass, {dgrad_dy, dgrad_dh1, wgrad_dy, wgrad_a}), true);
+  const int wgrad_rows = group_rows(pass, {wgrad_dy, wgrad_a});
+  cut_into_groups(plan, std::max(group_rows(pass, {dgrad_dy, dgrad_dh1}), wgrad_rows), true);
   if (pass.counted) task_sums_.assign(size(experts_), {});
-  const Gradients gradients{w, g, x, h13, a, dy, dh13, dx};
+  const Gradients gradients{w, g, x, h13, a, dy, dh13, dx, wgrad_rows};
   const std::vector<int> order = largest_first(count_, [&](int index) { return plan.tokens_of(first_ + index); });
   parallel_for(count_, [&](int task) {
     const int expert = first_ + order[size(task)];
@@ -231,27 +232,41 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
 template <class T>
 void GroupedExperts<T>::backward_group(const Pass& pass, const Gradients& of, const RowGroup& group) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), rows = size(group.rows), task = size(group.expert);
+  const std::size_t d = size(dim_), f = size(inter_), task = size(group.expert);
   thread_local std::vector<T> da;  // apart from the thread's scratch, which holds the operands
-  da.resize(std::max(da.size(), rows * f));
-  const T *x = of.x + group.first * d, *h13 = of.h13 + group.first * 2 * f, *a = of.a + group.first * f;
-  const T* dy = of.dy + group.first * d;
-  T* dh13 = of.dh13 + group.first * 2 * f;
-  const Matrix w2 = w2_of(dgrad_w2, of.w, group, task), w13 = w13_of(dgrad_w1, dgrad_w3, of.w, group, task);
-  backward_products(pass, group, dim_, rows_of(wgrad_dy, dy, dim_, group, task),
-                    rows_of(wgrad_a, a, inter_, group, task), rows_of(dgrad_dy, dy, dim_, group, task), w2,
-                    of.g.w2 + size(group.expert) * d * f, da.data());
-  swiglu_backward(da.data(), h13, rows, inter_, dh13);
-  backward_products(pass, group, 2 * inter_, dh13_of(wgrad_dh1, wgrad_dh3, dh13, group, task),
-                    rows_of(wgrad_x, x, dim_, group, task), dh13_of(dgrad_dh1, dgrad_dh3, dh13, group, task), w13,
-                    of.g.w13 + size(group.expert) * 2 * d * f, of.dx + group.first * d);
+  da.resize(std::max(da.size(), size(group.rows) * f));
+  const auto dy_of = [&](QuantSite site, const RowGroup& rows) {
+    return rows_of(site, of.dy + rows.first * d, dim_, rows, task);
+  };
+  const auto dh13_at = [&](QuantSite h1, QuantSite h3, const RowGroup& rows) {
+    return dh13_of(h1, h3, of.dh13 + rows.first * 2 * f, rows, task);
+  };
+  backward_products(
+      pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dy_of(wgrad_dy, rows); },
+      [&](const RowGroup& rows) { return rows_of(wgrad_a, of.a + rows.first * f, inter_, rows, task); },
+      dy_of(dgrad_dy, group), w2_of(dgrad_w2, of.w, group, task), of.g.w2 + size(group.expert) * d * f, da.data());
+  swiglu_backward(da.data(), of.h13 + group.first * 2 * f, size(group.rows), inter_, of.dh13 + group.first * 2 * f);
+  backward_products(
+      pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dh13_at(wgrad_dh1, wgrad_dh3, rows); },
+      [&](const RowGroup& rows) { return rows_of(wgrad_x, of.x + rows.first * d, dim_, rows, task); },
+      dh13_at(dgrad_dh1, dgrad_dh3, group), w13_of(dgrad_w1, dgrad_w3, of.w, group, task),
+      of.g.w13 + size(group.expert) * 2 * d * f, of.dx + group.first * d);
 }
 
 template <class T>
-void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& group, int out, const Matrix& wgrad_dy,
-                                          const Matrix& x, const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx) {
-  const int in = x.cols;
-  GradientInputs<T> inputs(operand(pass, wgrad_dy), operand(pass, x), operand(pass, dgrad_dy), operand(pass, w), false);
+void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& group, int wgrad_rows, const auto& wgrad_dy,
+                                          const auto& x, const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx) {
+  const int out = (w.other ? 2 : 1) * w.rows, in = w.cols;
+  if (wgrad_rows < group.rows) {  // a scale of dgrad's reaches over more rows than wgrad adds at a time
+    for (int done = 0, n = 0; done < group.rows; done += n) {
+      n = std::min(wgrad_rows, group.rows - done);
+      const RowGroup rows{group.expert, group.first + size(done), done, n};
+      product(pass, Trans::yes, Trans::no, {out, in, n}, wgrad_dy(rows), x(rows), done > 0, dw);
+    }
+    return product(pass, Trans::no, Trans::no, {group.rows, in, out}, dgrad_dy, w, false, dx);
+  }
+  GradientInputs<T> inputs(operand(pass, wgrad_dy(group)), operand(pass, x(group)), operand(pass, dgrad_dy),
+                           operand(pass, w), false);
   const GemmInputs<T> for_dw = inputs.wgrad();
   if (group.rows == 0)
     std::fill_n(dw, size(out) * size(in), T{0});  // of an expert that got no token

@@ -114,10 +114,12 @@ class GroupedExperts {
     const FeedForwardView<T>&w, &g;
     const T *x, *h13, *a, *dy;
     T *dh13, *dx;
+    int wgrad_rows;  // added at a time
   };
   void backward_group(const Pass& pass, const Gradients& gradients, const RowGroup& group);
-  // dw = dy^T x, added from an expert's second group on, and dx = dy w.
-  void backward_products(const Pass& pass, const RowGroup& group, int out, const Matrix& wgrad_dy, const Matrix& x,
+  // dw = dy^T x, added from an expert's second group on, and dx = dy w. wgrad_dy(rows) and x(rows): operands of the
+  // rows of a group.
+  void backward_products(const Pass& pass, const RowGroup& group, int wgrad_rows, const auto& wgrad_dy, const auto& x,
                          const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx);
 
   int experts_, first_, count_, dim_, inter_;

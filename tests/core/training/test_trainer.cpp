@@ -744,6 +744,28 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
   }
 }
 
+// An expert with more rows than are added at a time: how dgrad's operands are quantized, over which rows a scale of
+// theirs reaches, changes nothing in the gradient of its weights. (OpenBLAS would add in another order; matrix units
+// add in the same order anyway.)
+TEST_F(TrainerTest, DgradsFormatsLeaveWgradAsItIs) {
+  config_.precision.experts = Recipe::mxfp8_rceil;
+  config_.data.batch = 128;
+  ASSERT_GT(config_.data.batch * config_.data.seq * config_.router.top_k / config_.model.n_experts, 512);
+  const auto data = open_dataset(config_.data, config_.seed);
+  std::vector<float> gradient[2];
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1) config_.precision.operands = "experts.dY.dgrad=nvfp4, experts.W.dgrad=nvfp4";
+    Learner<float> learner(config_);
+    PhaseClock clock;
+    clock.start(Phase::other);
+    learner.forward(data->batch(0), false, clock);
+    learner.backward(data->batch(0), clock);
+    gradient[i] =
+        learner.parameters.gather(learner.parameters.tensor("layers.2.moe.experts.w2"), learner.parameters.gradients);
+  }
+  EXPECT_TRUE(gradient[0] == gradient[1]);
+}
+
 TEST_F(TrainerTest, PayloadRoundsWhatTravels) {
   // The experts of a fresh model add so little that the loss shows nothing: their gradients do.
   std::vector<float> gradient[3];
