@@ -157,7 +157,7 @@ float larger_amax(float a, float b) {
 namespace {
 
 // Rotated values are the thread's, until its next call.
-SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+PreparedOperand prepared(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
   if (!has_tensor_scale(format)) return {format, in};
   if (!rotates_whole(format)) return {format, in, operand_amax(format, in, axis, key)};
   thread_local std::vector<float> rotated;
@@ -170,7 +170,7 @@ SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, con
 
 void quantize_operand(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
                       std::size_t out_stride, QuantSums* sums) {
-  const SeenOperand s = seen(format, in, axis, key);
+  const PreparedOperand s = prepared(format, in, axis, key);
   quantize_operand_tile(s.format, s.in, axis, key, s.tensor_amax, out, out_stride, sums);
 }
 
@@ -217,7 +217,7 @@ float bf16_scale(const OperandFormat& format, float tensor_amax) {
 
 bool quantize_operand_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                            Bf16* out, std::size_t out_stride, float& scale, ScaleGrid grid, QuantSums* sums) {
-  const SeenOperand s = seen(format, in, axis, key);
+  const PreparedOperand s = prepared(format, in, axis, key);
   scale = bf16_scale(format, s.tensor_amax);
   return quantize_operand_tile_bf16(s.format, s.in, axis, key, s.tensor_amax, out, out_stride, grid, sums);
 }

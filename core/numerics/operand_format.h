@@ -75,7 +75,7 @@ float rotate_operand(const OperandFormat& format, MatrixView in, BlockAxis axis,
 
 // A tensor whose tiles are next. If its amax had to be found after a rotation, these are the rotated values, in a
 // format without one: nothing is rotated twice.
-struct SeenOperand {
+struct PreparedOperand {
   OperandFormat format;
   MatrixView in;
   float tensor_amax = 0;

@@ -4,8 +4,8 @@
 // never from the number of threads, and partial sums are added in task order afterwards. So results are bit-identical
 // for any thread count.
 //
-// A thread begins with neighbouring tasks, the same ones in every loop of as many, and then takes what is left of the
-// others': rows that it wrote in one loop are still in its cache in the next.
+// A thread begins with neighbouring tasks, the same ones in every loop of the same length, and then takes what is left
+// of the others': rows that it wrote in one loop are still in its cache in the next.
 //
 // The threads are our own and not OpenMP's, because an OpenMP loop ends only when every thread of the team has come
 // by, even if there was nothing left to do: beside a busy window on the same cores a step took many times as long. Here

@@ -1,6 +1,7 @@
 #include "core/model/layers/gradient_inputs.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/model/layers/precision.h"
 #include "core/numerics/parallel.h"

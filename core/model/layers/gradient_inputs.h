@@ -1,8 +1,6 @@
 // Operands of the two products that a gradient dY takes part in: wgrad, dY^T X, and dgrad, dY W.
 #pragma once
 
-#include <array>
-
 #include "core/model/layers/product.h"
 
 namespace moescope {

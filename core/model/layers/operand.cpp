@@ -21,11 +21,11 @@ struct Bands {
   std::size_t extent;  // a multiple of blocks and rotations
 };
 Bands bands_of(const OperandFormat& format, BlockAxis axis) {
-  constexpr std::size_t kFew = 64, kFp8Block = 128;
+  constexpr std::size_t kFewRows = 64, kFp8Block = 128;
   const bool all_the_way = format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row;
   if (all_the_way) return {axis, kFp8Block};
   const std::size_t block = format.scheme == QuantScheme::bf16 ? 1 : size(block_size(format));
-  return {BlockAxis::row, std::lcm(std::lcm(block, size(std::max(format.hadamard, 1))), kFew)};
+  return {BlockAxis::row, std::lcm(std::lcm(block, size(std::max(format.hadamard, 1))), kFewRows)};
 }
 
 struct Band {
@@ -53,7 +53,7 @@ RoundingKey key_of(const Band& band, RoundingKey whole) {
 }
 
 // Rotated values are the calling thread's, until its next call.
-SeenOperand seen(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
+PreparedOperand prepared(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key) {
   if (!has_tensor_scale(format)) return {format, in};
   thread_local std::vector<float> rotated;
   float* out = nullptr;
@@ -94,7 +94,7 @@ void for_each_band(const OperandFormat& format, MatrixView in, BlockAxis axis, c
 void quantize_all(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key, float* out,
                   QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return;
-  const SeenOperand s = seen(format, in, axis, key);
+  const PreparedOperand s = prepared(format, in, axis, key);
   for_each_band(s.format, s.in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {
     quantize_operand_tile(s.format, band.in, axis, own, s.tensor_amax, out + band.offset, in.stride, band_sums);
   });
@@ -137,7 +137,7 @@ void quantize_in_bands(const OperandFormat& format, const T* in, int rows, int c
 bool quantize_in_bands_bf16(const OperandFormat& format, MatrixView in, BlockAxis axis, const RoundingKey& key,
                             Bf16* out, float& scale, ScaleGrid grid, QuantSums* sums) {
   if (in.rows == 0 || in.cols == 0) return true;
-  const SeenOperand s = seen(format, in, axis, key);
+  const PreparedOperand s = prepared(format, in, axis, key);
   scale = bf16_scale(format, s.tensor_amax);
   std::atomic<bool> all_fit = true;
   for_each_band(s.format, s.in, axis, key, sums, [&](const Band& band, const RoundingKey& own, QuantSums* band_sums) {

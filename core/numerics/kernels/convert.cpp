@@ -20,7 +20,7 @@ namespace {
 
 // A power of two near the largest scale of a batch: squares are added in units of its square.
 HWY_INLINE double unit_of(const BlockBatch& b) {
-  return std::bit_cast<double>(static_cast<std::int64_t>(std::clamp(b.top_code, 1, 253) - 127 + 1023) << 52);
+  return power_of_two(std::clamp(b.top_code, 1, 253));
 }
 
 // How many values are not 0.

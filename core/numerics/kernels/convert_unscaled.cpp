@@ -51,7 +51,7 @@ struct SquareUnit {
   explicit SquareUnit(std::int32_t top_bits) : exponent(std::clamp(top_bits >> 23, 1, 253)) {}
   float inverse() const { return std::bit_cast<float>((254 - exponent) << 23); }
   double squared() const {
-    const auto unit = std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
+    const double unit = power_of_two(exponent);
     return unit * unit;
   }
 };

@@ -8,12 +8,20 @@
 
 #include <hwy/cache_control.h>
 
+#include <bit>
+#include <cstdint>
+
 #include "core/numerics/kernels/lanes.h"
 #include "core/numerics/kernels/tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
+
+// 2^(exponent - 127), of a float's exponent as it is stored.
+HWY_INLINE double power_of_two(std::int32_t exponent) {
+  return std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
+}
 
 // Sixteen at a time: counts of each lane's magnitudes that are not 0.
 HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
