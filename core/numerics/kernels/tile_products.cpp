@@ -26,19 +26,17 @@ namespace moescope {
 
 namespace {
 
+// Places in them are told to kernels as a row and a column: a copy that points there would be read back from memory
+// just written, which waits for all stores before it, those of the last tiles included.
 struct TileOperands {
   const Bf16 *a, *b;
   float* c;
   std::size_t lda, pair_stride, panel_stride, ldc;
   float scale;
 
-  TileOperands at(int row, int col) const {
-    TileOperands part = *this;
-    part.a += size(row) * lda;
-    part.b += size(col / kUnitRows) * panel_stride;
-    part.c += size(row) * ldc + size(col);
-    return part;
-  }
+  const Bf16* a_at(int row) const { return a + size(row) * lda; }
+  const Bf16* b_at(int col) const { return b + size(col / kUnitRows) * panel_stride; }
+  float* c_at(int row, int col) const { return c + size(row) * ldc + size(col); }
   TileOperands from(int depth) const {
     TileOperands part = *this;
     part.a += depth;
@@ -57,32 +55,34 @@ MOESCOPE_AVX512_BF16 inline __m512bh as_pairs(__m512i bits) {
 
 // kRows x kVectors vectors of C stay in registers; each pair of B is read once.
 template <int kRows, int kVectors>
-MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int pairs, bool adds) {
+MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int row, int col, int pairs, bool adds) {
+  const Bf16 *a = p.a_at(row), *b = p.b_at(col);
+  float* c = p.c_at(row, col);
   __m512 sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v)
-      sums[r][v] = adds ? _mm512_loadu_ps(p.c + size(r) * p.ldc + size(v * kLanes)) : _mm512_setzero_ps();
+      sums[r][v] = adds ? _mm512_loadu_ps(c + size(r) * p.ldc + size(v * kLanes)) : _mm512_setzero_ps();
   for (int k = 0; k < pairs; ++k) {
-    __m512bh b[kVectors];
+    __m512bh columns[kVectors];
     for (int v = 0; v < kVectors; ++v)
-      b[v] = as_pairs(_mm512_loadu_si512(p.b + size(k) * p.pair_stride + size(v) * p.panel_stride));
+      columns[v] = as_pairs(_mm512_loadu_si512(b + size(k) * p.pair_stride + size(v) * p.panel_stride));
     for (int r = 0; r < kRows; ++r) {
       std::int32_t pair = 0;
-      std::memcpy(&pair, p.a + size(r) * p.lda + size(2 * k), sizeof pair);
-      const __m512bh a = as_pairs(_mm512_set1_epi32(pair));
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], a, b[v]);
+      std::memcpy(&pair, a + size(r) * p.lda + size(2 * k), sizeof pair);
+      const __m512bh both = as_pairs(_mm512_set1_epi32(pair));
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], both, columns[v]);
     }
   }
   const __m512 scale = _mm512_set1_ps(p.scale);
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v)
-      _mm512_storeu_ps(p.c + size(r) * p.ldc + size(v * kLanes), _mm512_mul_ps(sums[r][v], scale));
+      _mm512_storeu_ps(c + size(r) * p.ldc + size(v * kLanes), _mm512_mul_ps(sums[r][v], scale));
 }
 
 template <int kRows, int kVectors>
-void multiply_columns(const TileOperands& p, int m, int pairs, bool adds) {
+void multiply_columns(const TileOperands& p, int m, int col, int pairs, bool adds) {
   static_assert(kUnitRows % kRows == 0);
-  for (int row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p.at(row, 0), pairs, adds);
+  for (int row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p, row, col, pairs, adds);
 }
 
 // Three panels of B stay in the first cache for all rows of A.
@@ -91,9 +91,9 @@ constexpr int kDepthInCache = 256;
 void multiply_depth(const TileOperands& p, int m, int n, int k, bool adds) {
   const int pairs = (k + 1) / 2;
   int col = 0;
-  for (; n - col >= 3 * kLanes; col += 3 * kLanes) multiply_columns<8, 3>(p.at(0, col), m, pairs, adds);
-  if (n - col == 2 * kLanes) multiply_columns<8, 2>(p.at(0, col), m, pairs, adds);
-  if (n - col == kLanes) multiply_columns<16, 1>(p.at(0, col), m, pairs, adds);
+  for (; n - col >= 3 * kLanes; col += 3 * kLanes) multiply_columns<8, 3>(p, m, col, pairs, adds);
+  if (n - col == 2 * kLanes) multiply_columns<8, 2>(p, m, col, pairs, adds);
+  if (n - col == kLanes) multiply_columns<16, 1>(p, m, col, pairs, adds);
 }
 
 void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
@@ -119,11 +119,11 @@ MOESCOPE_AMX void configure_tiles() {
   _tile_loadconfig(&kTileConfig);
 }
 // Of what tiles have just stored.
-MOESCOPE_AVX512_BF16 void scale_results(const TileOperands& p, int rows, int cols) {
+MOESCOPE_AVX512_BF16 void scale_results(const TileOperands& p, int row, int rows, int cols) {
   const __m512 scale = _mm512_set1_ps(p.scale);
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < cols; c += kLanes) {
-      float* at = p.c + size(r) * p.ldc + size(c);
+      float* at = p.c_at(row + r, c);
       _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), scale));
     }
 }
@@ -132,14 +132,16 @@ MOESCOPE_AMX void release_tiles() {
   _tile_release();
 }
 
-// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B.
+// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. Each is loaded just before its first product, which
+// then goes on while the next one loads.
 template <int kRowTiles, int kColTiles>
-MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds) {
+MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds) {
+  const Bf16 *a = p.a_at(row), *b = p.b_at(col);
   const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16),
                     c_bytes = p.ldc * sizeof(float);
-  float *c01 = p.c + kLanes, *c10 = p.c + kUnitRows * p.ldc, *c11 = c10 + kLanes;
+  float *c00 = p.c_at(row, col), *c01 = c00 + kLanes, *c10 = c00 + kUnitRows * p.ldc, *c11 = c10 + kLanes;
   if (adds) {
-    _tile_loadd(0, p.c, c_bytes);
+    _tile_loadd(0, c00, c_bytes);
     if constexpr (kColTiles == 2) _tile_loadd(1, c01, c_bytes);
     if constexpr (kRowTiles == 2) _tile_loadd(2, c10, c_bytes);
     if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_loadd(3, c11, c_bytes);
@@ -150,35 +152,39 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int depth, bool adds)
     if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_zero(3);
   }
   for (int k = 0; k < depth; k += kUnitDepth) {
-    const Bf16 *a = p.a + k, *b = p.b + size(k / 2) * p.pair_stride;
-    _tile_loadd(6, b, b_bytes);
-    if constexpr (kColTiles == 2) _tile_loadd(7, b + p.panel_stride, b_bytes);
-    _tile_loadd(4, a, a_bytes);
-    if constexpr (kRowTiles == 2) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
+    const Bf16 *rows = a + k, *columns = b + size(k / 2) * p.pair_stride;
+    _tile_loadd(6, columns, b_bytes);
+    _tile_loadd(4, rows, a_bytes);
     _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kColTiles == 2) _tile_dpbf16ps(1, 4, 7);
-    if constexpr (kRowTiles == 2) _tile_dpbf16ps(2, 5, 6);
-    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
+    if constexpr (kColTiles == 2) {
+      _tile_loadd(7, columns + p.panel_stride, b_bytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kRowTiles == 2) {
+      _tile_loadd(5, rows + kUnitRows * p.lda, a_bytes);
+      _tile_dpbf16ps(2, 5, 6);
+      if constexpr (kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
+    }
   }
-  _tile_stored(0, p.c, c_bytes);
+  _tile_stored(0, c00, c_bytes);
   if constexpr (kColTiles == 2) _tile_stored(1, c01, c_bytes);
   if constexpr (kRowTiles == 2) _tile_stored(2, c10, c_bytes);
   if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_stored(3, c11, c_bytes);
 }
 
 template <int kRowTiles>
-void multiply_tile_rows(const TileOperands& p, int n, int k, bool adds) {
+void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
   int col = 0;
-  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_in_tiles<kRowTiles, 2>(p.at(0, col), k, adds);
-  if (col < n) multiply_in_tiles<kRowTiles, 1>(p.at(0, col), k, adds);
-  if (p.scale != 1) scale_results(p, kRowTiles * kUnitRows, n);
+  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds);
+  if (col < n) multiply_in_tiles<kRowTiles, 1>(p, row, col, k, adds);
+  if (p.scale != 1) scale_results(p, row, kRowTiles * kUnitRows, n);
 }
 
 // Rows of A, which lie far apart, stay in the first cache while B's panels, which lie in order, go by.
 void multiply_by_amx(const TileOperands& p, int m, int n, int k, bool adds) {
   int row = 0;
-  for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_tile_rows<2>(p.at(row, 0), n, k, adds);
-  if (row < m) multiply_tile_rows<1>(p.at(row, 0), n, k, adds);
+  for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_tile_rows<2>(p, row, n, k, adds);
+  if (row < m) multiply_tile_rows<1>(p, row, n, k, adds);
 }
 
 // Layouts -------------------------------------------------------------------------------------------------------------
