@@ -6,6 +6,8 @@
 #define MOESCOPE_EXPONENTIAL_H
 #endif
 
+#include <limits>
+
 #include "core/numerics/kernels/lanes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,24 +19,20 @@ namespace HWY_NAMESPACE {
 HWY_INLINE Floats exp_lanes(Floats x) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;  // high part: 16 bits, so n * high is exact
-  const Floats least = splat(-88.0f), most = splat(89.0f);
-  const Floats clamped = if_less(x, least, least, if_less(most, x, most, x));
-  const Floats shifted = fused(clamped, splat(0x1.715476p0f), splat(kRound));
+  constexpr float kLeast = -87.3f, kInfinite = 0x1.62e43p+6f;          // from there on, e^x is infinite
+  const Floats shifted = fused(x, splat(0x1.715476p0f), splat(kRound));
   const Floats n = shifted - kRound;
-  const Floats r = fused(-n, splat(kLn2Low), fused(-n, splat(kLn2High), clamped));
+  const Floats r = fused(n, splat(-kLn2Low), fused(n, splat(-kLn2High), x));
   Floats p = fused(r, splat(1.0f / 5040), splat(1.0f / 720));
   p = fused(p, r, splat(1.0f / 120));
   p = fused(p, r, splat(1.0f / 24));
   p = fused(p, r, splat(1.0f / 6));
   p = fused(p, r, splat(0.5f));
   p = fused(p * r, r, r) + splat(1.0f);
-  // 2^n in two factors, so that n = 128 still gives a finite first half.
-  const Ints k = bits_as<std::int32_t>(shifted) - bits_as<std::int32_t>(splat(kRound));
-  const Ints half = shifted_right<1>(k), bias = splat(127);
-  const Floats low = bits_as<float>(shifted_left<23>(half + bias));
-  const Floats high = bits_as<float>(shifted_left<23>(k - half + bias));
-  const Floats y = p * low * high;
-  return if_less(x, splat(-87.3f), zero<float>(), if_equal(x, x, y, x));
+  // n is added to the exponent: between the two ends, 2^n p is a normal number.
+  const Floats y = bits_as<float>(bits_as<std::uint32_t>(p) + shifted_left<23>(bits_as<std::uint32_t>(shifted)));
+  const Floats infinite_or_nan = x * std::numeric_limits<float>::max();
+  return if_less(x, splat(kLeast), zero<float>(), if_less(x, splat(kInfinite), y, infinite_or_nan));
 }
 HWY_INLINE Lanes<double> exp_lanes(Lanes<double> x) {
   alignas(64) double each[kLanes<double>];

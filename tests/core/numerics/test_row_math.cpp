@@ -50,6 +50,27 @@ TEST(SoftmaxRow, LargeValuesDoNotOverflow) {
   EXPECT_EQ(out[2], 0.0f);
 }
 
+// p = exp(s), where the exponent has no room for a power of two left and where it has none any more.
+TEST(SoftmaxBackwardRow, ProbabilitiesHoldToBothEndsOfFloat) {
+  std::vector<float> scores;
+  for (float s = -87.3f; s < 88.72f; s += 0.0101f) scores.push_back(s);
+  for (const float end : {88.37f, 88.7228317f})
+    for (float s = end; s > end - 1e-4f; s = std::nextafter(s, 0.0f)) scores.push_back(s);
+  scores.resize(scores.size() / 16 * 16);
+  std::vector<float> p = scores, dp(p.size(), 0.0f);
+  softmax_backward_row(p.data(), dp.data(), p.size(), 1.0f, 0.0f, 0.0f);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(scores[i]));
+    EXPECT_NEAR(static_cast<double>(p[i]) / exact, 1, 3e-7) << scores[i];
+  }
+  std::vector<float> ends(16, -87.31f), unused(16, 0.0f);
+  ends[1] = -INFINITY, ends[2] = -1e30f, ends[3] = 88.7228394f, ends[4] = 1e30f, ends[5] = INFINITY, ends[6] = NAN;
+  softmax_backward_row(ends.data(), unused.data(), 16, 1.0f, 0.0f, 0.0f);
+  for (const std::size_t zero : {0, 1, 2}) EXPECT_EQ(ends[zero], 0.0f) << zero;
+  for (const std::size_t infinite : {3, 4, 5}) EXPECT_EQ(ends[infinite], INFINITY) << infinite;
+  EXPECT_TRUE(std::isnan(ends[6]));
+}
+
 TEST(Dot, CountsEveryElementOnce) {
   const std::vector<float> ones(40, 1.0f);
   for (std::size_t n = 0; n <= 40; ++n) EXPECT_EQ(dot(ones.data(), ones.data(), n), static_cast<float>(n));
