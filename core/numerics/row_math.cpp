@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "core/numerics/row_math.cpp"
 #include <hwy/foreach_target.h>
 
-#include <limits>
+#include <algorithm>
 
 #include "core/numerics/kernels/exponential.h"
 
@@ -26,12 +26,14 @@ HWY_INLINE void sigmoid_lanes(const T* in, std::size_t n, T* out) {
 
 template <class T>
 HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
-  const std::size_t whole = n / kLanes<T> * kLanes<T>;
-  Lanes<T> top = splat(-std::numeric_limits<T>::infinity());
-  for (std::size_t i = 0; i < whole; i += kLanes<T>) top = larger(top, load(in + i) * scale);
-  T most = max_of(top);
-  for (std::size_t i = whole; i < n; ++i) most = in[i] * scale > most ? in[i] * scale : most;
-  return most;
+  if (n < kLanes<T>) {
+    T most = in[0] * scale;
+    for (std::size_t i = 1; i < n; ++i) most = std::max(most, in[i] * scale);
+    return most;
+  }
+  Lanes<T> top = load(in + n - kLanes<T>) * scale;  // some of them twice
+  for (std::size_t i = 0; i + kLanes<T> < n; i += kLanes<T>) top = larger(top, load(in + i) * scale);
+  return max_of(top);
 }
 
 // The values that fill no whole lanes are added last, one by one.
@@ -51,8 +53,9 @@ HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* large
   if (whole < n)
     store_first(out + whole, exp_lanes(fused(load_first(in + whole, n - whole), splat(scale), minus_most)), n - whole);
   for (std::size_t i = whole; i < n; ++i) sum += out[i];
-  const Lanes<T> inverse = splat(T{1} / sum);
-  for (std::size_t i = 0; i < n; i += kLanes<T>) store_first(out + i, load_first(out + i, n - i) * inverse, n - i);
+  const T inverse = T{1} / sum;
+  for (std::size_t i = 0; i < whole; i += kLanes<T>) store(out + i, load(out + i) * inverse);
+  for (std::size_t i = whole; i < n; ++i) out[i] *= inverse;
   return most + std::log(sum);
 }
 
@@ -66,14 +69,15 @@ HWY_INLINE void softmax_backward_lanes(T* s_to_p, T* dp_to_ds, std::size_t n, T 
   }
 }
 
-void softmax_backward_column_float(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, const float* lse,
-                                   const float* delta) {
+void softmax_backward_columns_float(float* s_to_p, float* dp_to_ds, std::size_t count, std::size_t n, float scale,
+                                    const float* lse, const float* delta) {
   const Floats scales = splat(scale);
-  for (std::size_t i = 0; i < n; i += kSixteen) {
-    const Floats p = exp_lanes(fused(load(s_to_p + i), scales, -load(lse + i)));
-    store(s_to_p + i, p);
-    store(dp_to_ds + i, p * (load(dp_to_ds + i) - load(delta + i)) * scales);
-  }
+  for (std::size_t k = 0; k < count; ++k, s_to_p += n, dp_to_ds += n)
+    for (std::size_t i = 0; i < n; i += kSixteen) {
+      const Floats p = exp_lanes(fused(load(s_to_p + i), scales, -load(lse + i)));
+      store(s_to_p + i, p);
+      store(dp_to_ds + i, p * (load(dp_to_ds + i) - load(delta + i)) * scales);
+    }
 }
 
 HWY_INLINE Floats rounded_for_units(Floats x) {
@@ -149,10 +153,10 @@ MOESCOPE_ROW_MATH(float)
 MOESCOPE_ROW_MATH(double)
 #undef MOESCOPE_ROW_MATH
 
-HWY_EXPORT(softmax_backward_column_float);
-void softmax_backward_column(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, const float* lse,
-                             const float* delta) {
-  HWY_DYNAMIC_DISPATCH(softmax_backward_column_float)(s_to_p, dp_to_ds, n, scale, lse, delta);
+HWY_EXPORT(softmax_backward_columns_float);
+void softmax_backward_columns(float* s_to_p, float* dp_to_ds, std::size_t count, std::size_t n, float scale,
+                              const float* lse, const float* delta) {
+  HWY_DYNAMIC_DISPATCH(softmax_backward_columns_float)(s_to_p, dp_to_ds, count, n, scale, lse, delta);
 }
 
 HWY_EXPORT(narrow_row);

@@ -29,9 +29,9 @@ double softmax_row(const double* in, std::size_t n, double scale, double* out, d
 // of p into those of s, scale p (dp - delta), where delta = sum p dp. n is a multiple of 16.
 void softmax_backward_row(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, float lse, float delta);
 void softmax_backward_row(double* s_to_p, double* dp_to_ds, std::size_t n, double scale, double lse, double delta);
-// The same of n softmaxes, an element of each.
-void softmax_backward_column(float* s_to_p, float* dp_to_ds, std::size_t n, float scale, const float* lse,
-                             const float* delta);
+// The same of n softmaxes side by side, `count` elements of each.
+void softmax_backward_columns(float* s_to_p, float* dp_to_ds, std::size_t count, std::size_t n, float scale,
+                              const float* lse, const float* delta);
 
 // BF16 numbers as matrix units take them: rounded to nearest, magnitudes below 2^-126 to 0.
 void round_for_units(const float* in, std::size_t n, Bf16* out);

@@ -136,17 +136,17 @@ struct QuerySums {
 
 // Probabilities and gradients of the scores of a block of keys, of which a query sees those up to its own.
 void score_gradients(const BackwardScratch& w, const QuerySums& queries, float scale, int first_key, int first_query) {
-  for (int key = 0; key < kUnitBlock; ++key) {
-    const std::size_t at = size(key) * kUnitBlock;
-    float *p = w.s + at, *ds = w.dp + at;
-    softmax_backward_column(p, ds, kUnitBlock, scale, queries.lse.data(), queries.delta.data());
-    const int hidden = std::clamp(first_key + key - first_query, 0, kUnitBlock);
-    std::fill_n(p, hidden, 0.0f);
-    std::fill_n(ds, hidden, 0.0f);
-    narrow_natively(p, kUnitBlock, w.p_rows + at);
-    narrow_natively(ds, kUnitBlock, w.ds_rows + at);
-    if (key % 2 == 1)
-      narrow_pair_natively(ds - kUnitBlock, ds, kUnitBlock, w.ds_pairs + size(first_key + key - 1) * kUnitBlock);
+  softmax_backward_columns(w.s, w.dp, kUnitBlock, kUnitBlock, scale, queries.lse.data(), queries.delta.data());
+  for (int key = std::max(first_query - first_key + 1, 0); key < kUnitBlock; ++key) {
+    const int hidden = first_key + key - first_query;
+    std::fill_n(w.s + size(key) * kUnitBlock, hidden, 0.0f);
+    std::fill_n(w.dp + size(key) * kUnitBlock, hidden, 0.0f);
+  }
+  narrow_natively(w.s, kUnitBlock * kUnitBlock, w.p_rows);
+  narrow_natively(w.dp, kUnitBlock * kUnitBlock, w.ds_rows);
+  for (int key = 0; key < kUnitBlock; key += 2) {
+    const float* ds = w.dp + size(key) * kUnitBlock;
+    narrow_pair_natively(ds, ds + kUnitBlock, kUnitBlock, w.ds_pairs + size(first_key + key) * kUnitBlock);
   }
 }
 

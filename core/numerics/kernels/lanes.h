@@ -75,20 +75,33 @@ template <class T>
 MOESCOPE_ON_LANES void store(T* p, Lanes<T> v) {
   for (std::size_t k = 0; k < v.kParts; ++k) hn::StoreU(v.part[k], Tag<T>(), p + k * v.kWidth);
 }
+#undef MOESCOPE_MASKS_MEMORY
+#define MOESCOPE_MASKS_MEMORY (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // no lane without a mask's bit is touched
+
 // The first `count` lanes, zeros after them.
 template <class T>
 MOESCOPE_ON_LANES Lanes<T> load_first(const T* p, std::size_t count) {
   if (count >= kLanes<T>) return load(p);
+#if MOESCOPE_MASKS_MEMORY
+  Lanes<T> r;
+  r.part[0] = hn::MaskedLoad(hn::FirstN(Tag<T>(), count), Tag<T>(), p);
+  return r;
+#else
   alignas(64) T whole[kLanes<T>] = {};
   std::memcpy(whole, p, count * sizeof(T));
   return load(whole);
+#endif
 }
 template <class T>
 MOESCOPE_ON_LANES void store_first(T* p, Lanes<T> v, std::size_t count) {
   if (count >= kLanes<T>) return store(p, v);
+#if MOESCOPE_MASKS_MEMORY
+  hn::BlendedStore(v.part[0], hn::FirstN(Tag<T>(), count), Tag<T>(), p);
+#else
   alignas(64) T whole[kLanes<T>];
   store(whole, v);
   std::memcpy(p, whole, count * sizeof(T));
+#endif
 }
 
 // Of the first `count` floats the upper halves of their bits, which for a BF16 number are all of it.
