@@ -8,14 +8,6 @@
 #include "core/numerics/size.h"
 
 namespace moescope {
-namespace {
-
-// The same numbers and the same figures, whichever way the contracting dimension lies.
-bool quantize_alike(const OperandFormat& a, const OperandFormat& b) {
-  return a == b && a.scheme == QuantScheme::bf16 && a.rounding == Rounding::nearest && a.hadamard == 0;
-}
-
-}  // namespace
 
 template <class T>
 GradientInputs<T>::GradientInputs(const OperandSource<T>& wgrad_dy, const OperandSource<T>& x,

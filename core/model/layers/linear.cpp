@@ -72,6 +72,22 @@ OperandSource<T> take_operand(const LinearPrecision& precision, Direction direct
   return source;
 }
 
+// An operand that the forward pass took, too. If it is the same numbers again, they were counted there.
+template <class T>
+OperandSource<T> take_again(const LinearPrecision& precision, Direction direction, Operand operand, const T* in,
+                            Shape shape) {
+  OperandSource<T> source = take_operand(precision, direction, operand, in, shape);
+  if (!precision.formats || !precision.sums) return source;
+  const ClassPrecision& formats = *precision.formats;
+  if (!quantize_alike(formats.format(Direction::forward, operand), formats.format(direction, operand))) return source;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(source.parts); ++i) {
+    GemmSums& sums = precision.sums[i];
+    sums[operand_index(direction, operand)] = sums[operand_index(Direction::forward, operand)];
+    source.part[i].sums = nullptr;
+  }
+  return source;
+}
+
 // sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `stride` apart: add_pairwise of four shards in one pass. With
 // two, sum + parts[0].
 template <class T>
@@ -176,9 +192,9 @@ template <class T>
 void linear_backward(const T* dy, int rows, int out, const T* x, const T* w, int in, T* dw, T* dx, bool accumulate,
                      const LinearPrecision& precision) {
   GradientInputs<T> gradient(take_operand(precision, Direction::wgrad, Operand::dy, dy, {rows, out}),
-                             take_operand(precision, Direction::wgrad, Operand::x, x, {rows, in}),
+                             take_again(precision, Direction::wgrad, Operand::x, x, {rows, in}),
                              take_operand(precision, Direction::dgrad, Operand::dy, dy, {rows, out}),
-                             take_operand(precision, Direction::dgrad, Operand::w, w, {out, in}), true);
+                             take_again(precision, Direction::dgrad, Operand::w, w, {out, in}), true);
   backward_weight(gradient.wgrad(), rows, out, in, precision.shard_rows, dw);
   backward_input(gradient.dgrad(), rows, out, in, tile_rows(precision), accumulate, dx);
 }

@@ -1,6 +1,7 @@
 #include "core/model/layers/product.h"
 
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 
@@ -129,6 +130,42 @@ bool in_bf16(const OperandSource<float>& s, bool in_bands, float* scratch, GemmI
   return all_fit;
 }
 
+// The calling thread's, for a second operand.
+Bf16* panels_for(int n, int k) {
+  thread_local AlignedBuffer<Bf16> buffer;
+  return buffer.of(panel_elements(n, k));
+}
+
+// Whether a second operand is laid out for matrix units as it is converted: BF16 that nobody counts, contracted along
+// rows that lie below each other, in one product with `first`.
+bool lays_out_at_once(const GemmInput<float>& first, const OperandSource<float>& s) {
+  const bool counted = s.part[0].sums || s.part[1].sums, one_product = !first.grid && first.scale[0] == first.scale[1];
+  return s.axis == BlockAxis::column && !counted && one_product && is_nearest_bf16(*s.format) &&
+         (s.parts == 1 || s.part[1].in == s.part[0].in + size(s.rows) * size(s.stride));
+}
+
+// False: BF16 lacks one of the numbers.
+bool in_bf16_panels(const OperandSource<float>& s, bool in_bands, GemmInput<float>& input) {
+  constexpr int kBand = 2 * kUnitDepth;
+  const int k = s.parts * s.rows, depth = to_tiles(k, kUnitDepth), bands = (k + kBand - 1) / kBand;
+  const PairedOperand panels = in_panels(panels_for(s.cols, k), depth);
+  std::atomic<bool> all_fit{true};
+  const auto lay_out_band = [&](int band) {
+    const int first = band * kBand;
+    Bf16* out = const_cast<Bf16*>(panels.first) + size(first / 2) * size(panels.pair_stride);
+    if (!narrow_to_panels(s.part[0].in + size(first) * size(s.stride), std::min(kBand, k - first), s.cols, s.stride,
+                          out, panels.panel_stride))
+      all_fit.store(false, std::memory_order_relaxed);
+  };
+  if (in_bands)
+    parallel_for(bands, lay_out_band);
+  else
+    for (int band = 0; band < bands; ++band) lay_out_band(band);
+  input = {};
+  input.panels = panels;
+  return all_fit;
+}
+
 // Whether matrix units may multiply them.
 template <class T>
 bool on_units(const OperandSource<T>& a, const OperandSource<T>& b) {
@@ -143,7 +180,8 @@ GemmInputs<T> with_second(const GemmInput<T>& taken, const OperandSource<T>& a, 
   if constexpr (std::is_same_v<T, float>) {
     if (taken.bf16) {
       GemmInputs<T> inputs{taken, {}};
-      if (in_bf16(b, in_bands, second, inputs.b)) return inputs;
+      if (lays_out_at_once(taken, b) ? in_bf16_panels(b, in_bands, inputs.b) : in_bf16(b, in_bands, second, inputs.b))
+        return inputs;
       return {in_full(a, in_bands, false, scratch), in_full(b, in_bands, false, second)};
     }
   }
@@ -196,7 +234,7 @@ void multiply_part(Trans ta, Trans tb, int m, int n, int k, const GemmInput<T>& 
   if constexpr (std::is_same_v<T, float>) {
     if ((a.grid || b.grid) && k > 0) return multiply_stretches(ta, tb, m, n, k, a, b, adds, c, ldc);
     const float scale = a.scale[0] * b.scale[0];
-    if (a.bf16 && b.panels.first && k % kUnitDepth == 0)
+    if (a.bf16 && b.panels.first && (k % kUnitDepth == 0 || !b.bf16))
       return gemm(ta, m, n, k, scale, a.bf16, a.stride, b.panels, beta, c, ldc);
     if (a.bf16) return gemm(ta, tb, m, n, k, scale, a.bf16, a.stride, b.bf16, b.stride, beta, c, ldc);
   }
@@ -254,8 +292,7 @@ template <class T>
 void lay_out_second(Trans tb, int n, int k, GemmInput<T>& b) {
   if (!b.bf16 || b.grid) return;
   constexpr int kColumns = 4 * kUnitRows;
-  thread_local AlignedBuffer<Bf16> buffer;
-  Bf16* panels = buffer.of(panel_elements(n, k));
+  Bf16* panels = panels_for(n, k);
   parallel_for((n + kColumns - 1) / kColumns, [&](int task) {
     const int first = task * kColumns, count = std::min(kColumns, n - first);
     const Bf16* in = b.bf16 + (tb == Trans::yes ? size(first) * size(b.stride) : size(first));

@@ -61,7 +61,7 @@ struct GemmInput {
   std::size_t grid_stride = 0;
   ScalePlaces along, across;
   bool along_columns = true;
-  PairedOperand panels{};      // of a second operand that was laid out for matrix units
+  PairedOperand panels{};      // of a second operand that was laid out for matrix units, as well as bf16 or alone
   bool panels_across = false;  // the transpose was laid out
 
   GemmInput from(int row, int column) const;  // without the rows and columns before

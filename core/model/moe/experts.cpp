@@ -72,6 +72,13 @@ const OperandFormat& GroupedExperts<T>::Pass::format(QuantSite site) const {
 }
 
 template <class T>
+bool GroupedExperts<T>::Pass::counted_before(QuantSite site) const {
+  const GemmOperand at = operand_of(site).at;
+  return at.direction != Direction::forward && at.operand != Operand::dy &&
+         quantize_alike(format(site), precision.format(Direction::forward, at.operand));
+}
+
+template <class T>
 typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const ClassPrecision& precision, int layer, bool counted,
                                                             OperandTap* tap) const {
   const std::optional<QuantSite> site = tapped_site(tap, layer);
@@ -106,11 +113,16 @@ void GroupedExperts<T>::cut_into_groups(const DispatchPlan& plan, int rows_at_mo
 }
 
 template <class T>
-void GroupedExperts<T>::gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const {
+void GroupedExperts<T>::gather_sums(const Pass& pass, QuantSite first, QuantSite last, LayerSums& sums) const {
   const int first_site = static_cast<int>(first);
   parallel_for(static_cast<int>(last) - first_site + 1, [&](int i) {
     const auto& [gemm, at] = kSiteOperands[size(first_site + i)];
-    QuantSums& total = sums[static_cast<std::size_t>(gemm)][operand_index(at.direction, at.operand)];
+    GemmSums& of_gemm = sums[static_cast<std::size_t>(gemm)];
+    QuantSums& total = of_gemm[operand_index(at.direction, at.operand)];
+    if (pass.counted_before(static_cast<QuantSite>(first_site + i))) {
+      total = of_gemm[operand_index(Direction::forward, at.operand)];
+      return;
+    }
     total = {};
     for (const QuantSiteSums& task : task_sums_) total.add(task[size(first_site + i)]);
   });
@@ -132,7 +144,8 @@ template <class T>
 OperandPart<T> GroupedExperts<T>::part_of(const Pass& pass, QuantSite site, const Matrix& m, const T* in) {
   const auto& [gemm, at] = operand_of(site);
   OperandPart<T> part{in, {}, nullptr};
-  if (pass.counted && m.counted) part.sums = &task_sums_[m.task][static_cast<std::size_t>(site)];
+  if (pass.counted && m.counted && !pass.counted_before(site))
+    part.sums = &task_sums_[m.task][static_cast<std::size_t>(site)];
   part.key.seed = pass.precision.seed;
   part.key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(m.expert)});
   part.key.first_row = static_cast<std::uint32_t>(m.done);
@@ -166,7 +179,7 @@ void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, cons
     const std::size_t group = size(order[size(task)]);
     forward_group(pass, w, groups_[group], group, x, h13, a, y);
   });
-  if (pass.counted) gather_sums(QuantSite::forward_x, QuantSite::forward_w2, *sums);
+  if (pass.counted) gather_sums(pass, QuantSite::forward_x, QuantSite::forward_w2, *sums);
 }
 
 template <class T>
@@ -225,7 +238,7 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
     for (const RowGroup& group : groups_)
       if (group.expert == expert) backward_group(pass, gradients, group);
   });
-  if (pass.counted) gather_sums(dgrad_dy, wgrad_x, *sums);
+  if (pass.counted) gather_sums(pass, dgrad_dy, wgrad_x, *sums);
 }
 
 // One after the other for the groups of an expert, whose weights' gradients they add to.

@@ -79,11 +79,13 @@ class GroupedExperts {
     OperandTap* tap;   // nullptr: nothing is captured in this layer's experts
     QuantSite tapped;  // at which it takes
     const OperandFormat& format(QuantSite site) const;
+    // Whether the operand is the same numbers that the forward pass took, and counted.
+    bool counted_before(QuantSite site) const;
   };
   Pass pass_of(const ClassPrecision& precision, int layer, bool counted, OperandTap* tap) const;
   int group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const;
   void cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty);
-  void gather_sums(QuantSite first, QuantSite last, LayerSums& sums) const;
+  void gather_sums(const Pass& pass, QuantSite first, QuantSite last, LayerSums& sums) const;
   // An operand of one expert: a matrix, or two that share no scale (w1|w3 or h1|h3).
   struct Matrix {
     QuantSite site;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/model/layers/gradient_inputs.h"
+#include "core/model/layers/linear.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/size.h"
@@ -38,12 +39,12 @@ OperandSource<float> gradient_source(const OperandFormat& format, const Matrix& 
 }
 
 BothProducts both_products(const OperandFormat& of_dy, const OperandFormat& of_x, const OperandFormat& of_w,
-                           const Matrix& dy, const Matrix& x, const Matrix& w, bool together) {
+                           const Matrix& dy, const Matrix& x, const Matrix& w, bool together, bool counted) {
   BothProducts r;
   const auto wgrad_dy = gradient_source(of_dy, dy, BlockAxis::column, true, r.sums.data());
   const auto dgrad_dy = gradient_source(of_dy, dy, BlockAxis::row, true, r.sums.data() + 2);
-  const auto x_source = gradient_source(of_x, x, BlockAxis::column, false, &r.sums[4]);
-  const auto w_source = gradient_source(of_w, w, BlockAxis::column, false, &r.sums[5]);
+  const auto x_source = gradient_source(of_x, x, BlockAxis::column, false, counted ? &r.sums[4] : nullptr);
+  const auto w_source = gradient_source(of_w, w, BlockAxis::column, false, counted ? &r.sums[5] : nullptr);
   std::vector<float> scratch(std::max(scratch_for(wgrad_dy, x_source), scratch_for(dgrad_dy, w_source)) + 16);
   GradientInputs<float> gradient(wgrad_dy, x_source, dgrad_dy, w_source, true);
   const auto for_dw = together ? gradient.wgrad() : quantized(wgrad_dy, x_source, true, scratch.data());
@@ -56,10 +57,13 @@ BothProducts both_products(const OperandFormat& of_dy, const OperandFormat& of_x
 void expect_same_products(const OperandFormat& of_dy, const OperandFormat& of_x, const OperandFormat& of_w,
                           const Matrix& x, const Matrix& w, const std::string& what) {
   const Matrix dy = normal_matrix(kTokens, kOutputs, 1);
-  const BothProducts alone = both_products(of_dy, of_x, of_w, dy, x, w, false);
-  const BothProducts together = both_products(of_dy, of_x, of_w, dy, x, w, true);
+  const BothProducts alone = both_products(of_dy, of_x, of_w, dy, x, w, false, true);
+  const BothProducts together = both_products(of_dy, of_x, of_w, dy, x, w, true, true);
+  const BothProducts uncounted = both_products(of_dy, of_x, of_w, dy, x, w, true, false);
   EXPECT_EQ(together.dw, alone.dw) << what;
   EXPECT_EQ(together.dx, alone.dx) << what;
+  EXPECT_EQ(uncounted.dw, alone.dw) << what << ", x and w uncounted";
+  EXPECT_EQ(uncounted.dx, alone.dx) << what << ", x and w uncounted";
   for (std::size_t i = 0; i < alone.sums.size(); ++i) {
     EXPECT_EQ(together.sums[i].elements, alone.sums[i].elements) << what << " operand " << i;
     EXPECT_EQ(together.sums[i].x2, alone.sums[i].x2) << what << " operand " << i;
@@ -91,4 +95,34 @@ TEST(GradientInputs, OfNumbersThatUnitsLackToo) {
   expect_same_products(kBf16Format, kBf16Format, kBf16Format, small_x, w, "x");
   expect_same_products(kBf16Format, kBf16Format, kBf16Format, x, small_w, "w");
   expect_same_products(kBf16Format, kBf16Format, kBf16Format, small_x, small_w, "both");
+}
+
+// In BF16 wgrad's x is forward's, so it has its figures; in another format it has its own.
+TEST(LinearBackward, CountsWhatTheForwardPassDidNot) {
+  const Matrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
+  const Matrix dy = normal_matrix(kTokens, kOutputs, 1);
+  std::vector<float> y(size(kTokens) * size(kOutputs)), dw(size(kOutputs) * size(kInputs)),
+      dx(size(kTokens) * size(kInputs));
+  for (const OperandFormat& forward : {kBf16Format, mx_format(ElementFormat::e4m3)}) {
+    ClassPrecision formats;
+    formats.formats.fill(kBf16Format);
+    formats.formats[0] = formats.formats[1] = forward;
+    formats.plain = false;
+    GemmSums sums{};
+    LinearPrecision precision;
+    precision.formats = &formats, precision.sums = &sums;
+    for (int pass = 0; pass < 2; ++pass) {
+      linear_forward(x.v.data(), kTokens, kInputs, w.v.data(), kOutputs, y.data(), false, precision);
+      linear_backward(dy.v.data(), kTokens, kOutputs, x.v.data(), w.v.data(), kInputs, dw.data(), dx.data(), false,
+                      precision);
+    }
+    for (const Operand operand : {Operand::x, Operand::w}) {
+      const Direction direction = operand == Operand::x ? Direction::wgrad : Direction::dgrad;
+      const QuantSums &before = sums[operand_index(Direction::forward, operand)],
+                      &again = sums[operand_index(direction, operand)];
+      EXPECT_EQ(again.elements, 2 * (operand == Operand::x ? x : w).v.size());
+      EXPECT_EQ(again.err2 == before.err2, forward == kBf16Format);
+      EXPECT_NEAR(again.sqnr_db(), 56, 1);
+    }
+  }
 }

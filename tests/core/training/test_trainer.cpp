@@ -130,6 +130,26 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
   }
 }
 
+// BF16 makes the same numbers of an operand whichever product takes it; MXFP8 does not.
+TEST_F(TrainerTest, InBf16TheBackwardPassHasTheFiguresOfTheForwardPass) {
+  for (const Recipe recipe : {Recipe::bf16, Recipe::mxfp8_rceil}) {
+    for (Recipe* of : {&config_.precision.experts, &config_.precision.dense_ffn, &config_.precision.attention})
+      *of = recipe;
+    Trainer trainer(config_);
+    const TelemetryFrame f = step(trainer);
+    int pairs = 0, same = 0;
+    for (const QuantFrame& q : f.quants)
+      for (const QuantFrame& before : f.quants) {
+        const bool same_operand = q.layer == before.layer && q.gemm == before.gemm && q.operand == before.operand;
+        if (!same_operand || q.direction == Direction::forward || before.direction != Direction::forward) continue;
+        EXPECT_EQ(q.amax, before.amax) << gemm_name(q.gemm);
+        ++pairs, same += q.sqnr_db == before.sqnr_db;
+      }
+    EXPECT_GT(pairs, 20);
+    EXPECT_EQ(same == pairs, recipe == Recipe::bf16) << same << " of " << pairs;
+  }
+}
+
 TEST_F(TrainerTest, ComparingGradientsLeavesTheTrainingAsItIs) {
   for (const Recipe precision : {Recipe::fp32, Recipe::mxfp8_rceil}) {
     config_.precision.experts = precision;
