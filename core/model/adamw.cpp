@@ -47,6 +47,23 @@ HWY_INLINE void update_body(const AdamWFactors<T>& k, std::size_t count, const T
 void update_float(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m, float* v) {
   update_body(k, count, g, p, m, v);
 }
+// Doubles lose nothing and cost no more memory.
+double squares_float(const float* g, std::size_t count) {
+  Lanes<double> low = zero<double>(), high = low;
+  std::size_t i = 0;
+  for (; i + kLanes<float> <= count; i += kLanes<float>) {
+    const Lanes<double> a = load_doubles(g + i), b = load_doubles(g + i + kLanes<double>);
+    low += a * a;
+    high += b * b;
+  }
+  double part[kLanes<float>], sum = 0;
+  store(part, low);
+  store(part + kLanes<double>, high);
+  for (; i < count; ++i) part[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  for (const double value : part) sum += value;
+  return sum;
+}
+
 void update_double(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
   update_body(k, count, g, p, m, v);
 }
@@ -62,6 +79,7 @@ namespace {
 
 HWY_EXPORT(update_float);
 HWY_EXPORT(update_double);
+HWY_EXPORT(squares_float);
 
 constexpr std::size_t kSlice = 1 << 15;
 
@@ -72,16 +90,8 @@ void update_slice(const AdamWFactors<double>& k, std::size_t count, const double
   HWY_DYNAMIC_DISPATCH(update_double)(k, count, g, p, m, v);
 }
 
-// Four runs of single-precision squares per slice would lose little; doubles lose nothing and cost the same memory.
 double squares(const float* g, std::size_t count) {
-  double part[16] = {};
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16)
-    for (std::size_t j = 0; j < 16; ++j) part[j] += static_cast<double>(g[i + j]) * static_cast<double>(g[i + j]);
-  for (; i < count; ++i) part[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-  double sum = 0;
-  for (const double value : part) sum += value;
-  return sum;
+  return HWY_DYNAMIC_DISPATCH(squares_float)(g, count);
 }
 double squares(const double* g, std::size_t count) {
   double sum = 0;

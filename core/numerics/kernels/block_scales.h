@@ -34,15 +34,22 @@ inline constexpr std::size_t kMaxBlocks = 256;
 // Blocks of a batch, row after row or column beside column. From the count to the next multiple of 16 the arrays are
 // filled by blocks of zeros.
 struct BlockBatch {
-  std::size_t count = 0;
+  BlockBatch(std::size_t blocks, std::size_t elements_of_each) : count(blocks) {
+    const std::size_t padded = (blocks + 15) / 16 * 16;
+    std::fill_n(x2.begin(), padded, 0.0f);
+    std::fill_n(elements.begin(), blocks, static_cast<float>(elements_of_each));
+    std::fill(elements.begin() + blocks, elements.begin() + padded, 0.0f);
+  }
+
+  std::size_t count;
   alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // NaN above infinity above all numbers
   alignas(64) std::array<float, kMaxBlocks> encode;            // 1 / decode, rounded
   alignas(64) std::array<float, kMaxBlocks> decode;            // NaN under code 255
   alignas(64) std::array<float, kMaxBlocks> bf16_decode;       // decode without tensor-wide scales
   alignas(64) std::array<std::int32_t, kMaxBlocks> code;       // place in the histogram of scales; 255: not finite
   alignas(64) std::array<float, kMaxBlocks> scaled_amax;       // in units of the scale
-  alignas(64) std::array<float, kMaxBlocks> x2{};              // sum of squares, in units of the scale
-  alignas(64) std::array<float, kMaxBlocks> elements{};        // of each block
+  alignas(64) std::array<float, kMaxBlocks> x2;                // sum of squares, in units of the scale
+  alignas(64) std::array<float, kMaxBlocks> elements;          // of each block
   alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // 4over6 alone: whether the largest value goes to 4
 
   // Of the blocks that are not all zeros:

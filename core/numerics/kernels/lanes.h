@@ -104,6 +104,14 @@ MOESCOPE_ON_LANES void store_first(T* p, Lanes<T> v, std::size_t count) {
 #endif
 }
 
+MOESCOPE_ON_LANES Lanes<double> load_doubles(const float* p) {
+  Lanes<double> r;
+  const hn::Rebind<float, Tag<double>> floats;
+  for (std::size_t k = 0; k < r.kParts; ++k)
+    r.part[k] = hn::PromoteTo(Tag<double>(), hn::LoadU(floats, p + k * r.kWidth));
+  return r;
+}
+
 // Of the first `count` floats the upper halves of their bits, which for a BF16 number are all of it.
 MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
   alignas(64) std::uint16_t whole[kLanes<float>];

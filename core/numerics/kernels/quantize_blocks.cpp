@@ -35,15 +35,19 @@ class ScaleCounts {
  public:
   void add(const BlockBatch& b) {
     for (std::size_t i = 0; i < b.count; ++i) ++counts_[i % kTurns][static_cast<std::size_t>(b.code[i])];
+    const bool zeros = b.nonzero < b.count;  // their code is none of the least to the top
+    least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {
     for (const auto& turn : counts_)
-      for (std::size_t code = 0; code < turn.size(); ++code) sums.e8m0_blocks[code] += turn[code];
+      for (int code = least_; code <= top_; ++code)
+        sums.e8m0_blocks[static_cast<std::size_t>(code)] += turn[static_cast<std::size_t>(code)];
   }
 
  private:
   static constexpr std::size_t kTurns = 4;
   std::array<std::array<std::uint32_t, 256>, kTurns> counts_{};
+  int least_ = 255, top_ = 0;  // codes that occurred
 };
 
 // False where float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their
@@ -172,9 +176,7 @@ void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
 
 void quantize_row_batch(const Scaling& s, const Tile& t, std::size_t width, ScaleCounts& counts, QuantSums& sums) {
   const std::size_t per_row = (t.cols + width - 1) / width;
-  BlockBatch b;
-  b.count = t.rows * per_row;
-  std::fill_n(b.elements.begin(), b.count, static_cast<float>(width));
+  BlockBatch b(t.rows * per_row, width);
   for (std::size_t i = per_row - 1; i < b.count; i += per_row)
     b.elements[i] = static_cast<float>(t.cols - (per_row - 1) * width);
   find_row_amax(t, width, b.amax_bits.data());
@@ -201,9 +203,7 @@ void add(const BatchSums& stretch, BatchSums& all) {
 
 // Columns of one scale each.
 void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
-  BlockBatch b;
-  b.count = t.cols;
-  std::fill_n(b.elements.begin(), b.count, static_cast<float>(t.rows));
+  BlockBatch b(t.cols, t.rows);
   find_column_amax(t, b.amax_bits.data());
   choose_four_or_six(s, b, [&](std::size_t i) -> SharedBlock { return {t.x + i, 1, 0, t.rows, t.stride}; });
   find_scales(s, b);
@@ -222,9 +222,8 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
 
 // A row of squares, each a block of the batch. They are converted as the rows of sixteen values that they consist of.
 void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
-  BlockBatch squares;
-  squares.count = (t.cols + kNvfp4Square - 1) / kNvfp4Square;
-  const std::size_t per_row = squares.count;
+  const std::size_t per_row = (t.cols + kNvfp4Square - 1) / kNvfp4Square;
+  BlockBatch squares(per_row, kNvfp4Square * kNvfp4Square);
   const auto square_of = [per_row](const Tile& tile, std::size_t i) {
     return part_of(tile, 0, i % per_row * kNvfp4Square, tile.rows, kNvfp4Square);
   };
@@ -285,8 +284,7 @@ void quantize_column_blocks(const Scaling& s, const Tile& t, std::size_t depth, 
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
   const std::size_t cols = std::min(t.cols, kAreaCols), rows = std::min(kMaxBlocks, kBatchElements / cols);
-  BlockBatch b;  // rows, all with the scale of the area
-  b.count = rows;
+  BlockBatch b(rows, cols);  // rows, all with the scale of the area
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_scales(s, b);
   note_small_numbers(s, b, t);
