@@ -47,6 +47,10 @@ HWY_INLINE void update_body(const AdamWFactors<T>& k, std::size_t count, const T
 void update_float(const AdamWFactors<float>& k, std::size_t count, const float* g, float* p, float* m, float* v) {
   update_body(k, count, g, p, m, v);
 }
+void update_double(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
+  update_body(k, count, g, p, m, v);
+}
+
 // Doubles lose nothing and cost no more memory.
 double squares_float(const float* g, std::size_t count) {
   Lanes<double> low = zero<double>(), high = low;
@@ -62,10 +66,6 @@ double squares_float(const float* g, std::size_t count) {
   for (; i < count; ++i) part[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
   for (const double value : part) sum += value;
   return sum;
-}
-
-void update_double(const AdamWFactors<double>& k, std::size_t count, const double* g, double* p, double* m, double* v) {
-  update_body(k, count, g, p, m, v);
 }
 
 }  // namespace

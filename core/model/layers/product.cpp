@@ -8,6 +8,7 @@
 #include "core/model/layers/operand.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/aligned_buffer.h"
+#include "core/numerics/kernels/narrow_native.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/size.h"
@@ -148,13 +149,13 @@ bool lays_out_at_once(const GemmInput<float>& first, const OperandSource<float>&
 bool in_bf16_panels(const OperandSource<float>& s, bool in_bands, GemmInput<float>& input) {
   constexpr int kBand = 2 * kUnitDepth;
   const int k = s.parts * s.rows, depth = to_tiles(k, kUnitDepth), bands = (k + kBand - 1) / kBand;
-  const PairedOperand panels = in_panels(panels_for(s.cols, k), depth);
+  Bf16* memory = panels_for(s.cols, k);
+  const PairedOperand panels = in_panels(memory, depth);
   std::atomic<bool> all_fit{true};
   const auto lay_out_band = [&](int band) {
     const int first = band * kBand;
-    Bf16* out = const_cast<Bf16*>(panels.first) + size(first / 2) * size(panels.pair_stride);
     if (!narrow_to_panels(s.part[0].in + size(first) * size(s.stride), std::min(kBand, k - first), s.cols, s.stride,
-                          out, panels.panel_stride))
+                          memory + size(first / 2) * size(panels.pair_stride), panels.panel_stride))
       all_fit.store(false, std::memory_order_relaxed);
   };
   if (in_bands)

@@ -4,6 +4,9 @@
 #include <cassert>
 #include <cstdint>
 
+#include "core/numerics/kernels/tile_products.h"
+#include "core/numerics/size.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -17,6 +20,11 @@ bool can_narrow_natively() {
       __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
   return can;
 }
+
+// GCC 12 warns of what its own intrinsics leave undefined.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 
@@ -35,6 +43,11 @@ constexpr auto kSideBySide = [] {
     order[2u * i] = i, order[2u * i + 1] = static_cast<std::uint16_t>(kFloats + i);
   return order;
 }();
+
+MOESCOPE_AVX512_BF16 inline __m512i side_by_side(__m512 upper, __m512 lower, __m512i order) {
+  const __m512bh both = _mm512_cvtne2ps_pbh(lower, upper);
+  return _mm512_permutexvar_epi16(order, reinterpret_cast<const __m512i&>(both));
+}
 
 }  // namespace
 
@@ -55,14 +68,37 @@ MOESCOPE_AVX512_BF16 void narrow_pair_natively(const float* upper, const float* 
   const __m512i order = _mm512_loadu_si512(kSideBySide.data());
   for (std::size_t i = 0; i < n; i += kFloats) {
     const __mmask16 lanes = first_lanes(n - i);
-    const __m512bh both =
-        _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(lanes, lower + i), _mm512_maskz_loadu_ps(lanes, upper + i));
-    _mm512_mask_storeu_epi32(out + 2 * i, lanes,
-                             _mm512_permutexvar_epi16(order, reinterpret_cast<const __m512i&>(both)));
+    _mm512_mask_storeu_epi32(
+        out + 2 * i, lanes,
+        side_by_side(_mm512_maskz_loadu_ps(lanes, upper + i), _mm512_maskz_loadu_ps(lanes, lower + i), order));
   }
 }
 
+MOESCOPE_AVX512_BF16 bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out,
+                                           int panel_stride) {
+  constexpr int kRowsAhead = 16;  // fetched meanwhile: what a gradient meets has mostly left the caches
+  const __m512i order = _mm512_loadu_si512(kSideBySide.data());
+  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1);
+  __m512i least = magnitude;  // less by one: zero is the largest
+  for (int r = 0; r < to_tiles(rows, kUnitDepth); r += 2, in += 2 * size(stride), out += 2 * kUnitRows)
+    for (int c = 0; c < cols; c += kUnitRows) {
+      const float* next = in + size(stride) + size(c);
+      const __mmask16 there = first_lanes(size(cols - c));
+      for (const int ahead : {kRowsAhead, kRowsAhead + 1})
+        _mm_prefetch(in + c + size(ahead) * size(stride), _MM_HINT_T0);
+      const __m512 upper = _mm512_maskz_loadu_ps(r < rows ? there : __mmask16{0}, in + c);
+      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows ? there : __mmask16{0}, next);
+      for (const __m512 x : {upper, lower}) {
+        const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), magnitude);
+        least = _mm512_min_epu32(least, _mm512_sub_epi32(bits, one));
+      }
+      _mm512_storeu_si512(out + size(c / kUnitRows) * size(panel_stride), side_by_side(upper, lower, order));
+    }
+  return _mm512_reduce_min_epu32(least) >= 0x00800000u - 1;
+}
+
 #undef MOESCOPE_AVX512_BF16
+#pragma GCC diagnostic pop
 
 #else
 
@@ -75,6 +111,10 @@ void narrow_natively(const float*, std::size_t, Bf16*) {
 }
 void narrow_pair_natively(const float*, const float*, std::size_t, Bf16*) {
   assert(false);
+}
+bool narrow_to_panels(const float*, int, int, int, Bf16*, int) {
+  assert(false);
+  return false;
 }
 
 #endif

@@ -16,4 +16,8 @@ void narrow_natively(const float* in, std::size_t n, Bf16* out);
 // Two rows side by side, element by element, as matrix units take a second operand: out[2i] and out[2i + 1].
 void narrow_pair_natively(const float* upper, const float* lower, std::size_t n, Bf16* out);
 
+// Rows of a second operand into its panels (tile_products.h), padded with zeros to whole tiles. `out`: where the first
+// two rows go in the first panel; panel_stride: PairedOperand's. False: a number that is not 0 is below 2^-126.
+bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out, int panel_stride);
+
 }  // namespace moescope

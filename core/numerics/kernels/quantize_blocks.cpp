@@ -35,7 +35,7 @@ class ScaleCounts {
  public:
   void add(const BlockBatch& b) {
     for (std::size_t i = 0; i < b.count; ++i) ++counts_[i % kTurns][static_cast<std::size_t>(b.code[i])];
-    const bool zeros = b.nonzero < b.count;  // their code is none of the least to the top
+    const bool zeros = b.nonzero < b.count;  // their code is left out of least_code and top_code
     least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {

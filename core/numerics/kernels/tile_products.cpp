@@ -236,12 +236,6 @@ MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Bf16* in, int row, int rows, s
   return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
 }
 
-// The order that puts words i and 16 + i of a vector side by side.
-MOESCOPE_AVX512_BF16 inline __m512i word_pairs() {
-  const __m512i first = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  return _mm512_or_si512(first, _mm512_slli_epi32(_mm512_add_epi32(first, _mm512_set1_epi32(16)), 16));
-}
-
 MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t in_stride, std::uint32_t* out,
                                           std::size_t out_stride) {
   __m512i words[16];
@@ -291,28 +285,6 @@ MOESCOPE_AVX512_BF16 void panels_of(const Bf16* in, int rows, int cols, int stri
   }
 }
 
-MOESCOPE_AVX512_BF16 bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out,
-                                           int panel_stride) {
-  constexpr int kRowsAhead = 16;  // fetched meanwhile: what a gradient meets has mostly left the caches
-  const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1), side_by_side = word_pairs();
-  __m512i least = magnitude;  // less by one: zero is the largest
-  for (int r = 0; r < to_tiles(rows, kUnitDepth); r += 2, in += 2 * size(stride), out += 2 * kUnitRows)
-    for (int c = 0; c < cols; c += kUnitRows) {
-      const auto there = static_cast<__mmask16>(first_of(cols - c, kUnitRows));
-      for (const int row : {kRowsAhead, kRowsAhead + 1}) _mm_prefetch(in + c + size(row) * size(stride), _MM_HINT_T0);
-      const __m512 upper = _mm512_maskz_loadu_ps(r < rows ? there : __mmask16{0}, in + c);
-      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows ? there : __mmask16{0}, in + size(stride) + size(c));
-      for (const __m512 x : {upper, lower}) {
-        const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), magnitude);
-        least = _mm512_min_epu32(least, _mm512_sub_epi32(bits, one));
-      }
-      const __m512bh both = _mm512_cvtne2ps_pbh(lower, upper);
-      _mm512_storeu_si512(out + size(c / kUnitRows) * size(panel_stride),
-                          _mm512_permutexvar_epi16(side_by_side, reinterpret_cast<const __m512i&>(both)));
-    }
-  return _mm512_reduce_min_epu32(least) >= 0x00800000u - 1;
-}
-
 MOESCOPE_AVX512_BF16 void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
   const int depth = to_tiles(cols, kUnitDepth);
   for (int r = 0; r < rows; r += kUnitRows)
@@ -355,10 +327,6 @@ void panels_of(const Bf16*, int, int, int, Bf16*) {
 }
 void panels_of_transpose(const Bf16*, int, int, int, Bf16*) {
   assert(false);
-}
-bool narrow_to_panels(const float*, int, int, int, Bf16*, int) {
-  assert(false);
-  return false;
 }
 void transpose_words(const void*, int, int, int, void*, int) {
   assert(false);

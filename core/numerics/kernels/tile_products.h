@@ -59,9 +59,6 @@ class TileProducts {
 void rows_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);    // [cols, depth]
 void panels_of(const Bf16* in, int rows, int cols, int stride, Bf16* out);            // rows: the depth
 void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);  // cols: the depth
-// panels_of() the numbers of BF16 that are nearest, a band of the depth at a time. False: one is too small for the
-// units, and not 0. panel_stride: PairedOperand's.
-bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out, int panel_stride);
 
 // out[c, r] = in[r, c] of words of 32 bits: two Bf16, or a float. rows and cols: multiples of 16; strides in words.
 void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride);
