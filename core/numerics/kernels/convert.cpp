@@ -36,13 +36,13 @@ std::uint64_t nonzero_of(const Tile& t) {
 struct BatchCounts {
   Floats q2 = zero<float>(), err2 = q2;  // in units of unit^2
   Words nonzero_out = zero<std::uint32_t>();
-  Ints least = splat(0x7FFFFFFF);  // bits of the smallest magnitude
   std::uint64_t clipped = 0;
   double unit;
 
   HWY_INLINE explicit BatchCounts(const BlockBatch& b) : unit(unit_of(b)) {}
-  HWY_INLINE BatchSums sums(const Tile& t) const {
-    const std::uint64_t values = min_of(least) > 0 ? t.rows * t.cols : nonzero_of(t);
+  // `no_zeros`: there is none among the values.
+  HWY_INLINE BatchSums sums(const Tile& t, bool no_zeros) const {
+    const std::uint64_t values = no_zeros ? t.rows * t.cols : nonzero_of(t);
     return {unit, sum_of(q2), sum_of(err2), values, values - sum_of(nonzero_out), clipped};
   }
 };
@@ -81,27 +81,30 @@ class PlainConversion {
 
   HWY_INLINE Scales scales(const auto& at) const { return {at(batch_.encode), at(batch_.decode)}; }
   HWY_INLINE Floats operator()(Floats x, const Scales& scales, RowKey row, std::size_t col, Block& block) {
-    const Ints magnitude = magnitude_bits(x);
-    const Floats y = bits_as<float>(magnitude) * scales.encode;
-    Floats r;
-    if constexpr (kStochastic)
+    Floats y, r;
+    if constexpr (kStochastic) {
+      y = bits_as<float>(magnitude_bits(x)) * scales.encode;
       r = rounded_by_draw(element_, y, draws_of(row, column_keys_ + col));
-    else
+    } else {  // either sign rounds alike; that of a zero is lost
+      y = x * scales.encode;
       r = rounded_at(element_, y, exponent_bits(element_, y));
+    }
     const Floats error = y - r;
-    block.y2 += y * y;
+    block.y2 = fused(y, y, block.y2);
     block.r2 = exactly_fused(r, r, block.r2);
-    block.err2 += error * error;
-    counts_.least = smaller(counts_.least, magnitude);
+    block.err2 = fused(error, error, block.err2);
     count_nonzero(r, counts_.nonzero_out);
     return with_signs_of(x, r * scales.decode);
   }
   HWY_INLINE void add(const Block& block, const auto& at) {
     const Floats scale2 = at(squared_scale_);
-    counts_.q2 += block.r2 * scale2;
-    counts_.err2 += block.err2 * scale2;
+    counts_.q2 = fused(block.r2, scale2, counts_.q2);
+    counts_.err2 = fused(block.err2, scale2, counts_.err2);
   }
-  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t); }
+  // A zero becomes zero: where nothing did, there was none.
+  HWY_INLINE BatchSums sums(const Tile& t) const {
+    return counts_.sums(t, sum_of(counts_.nonzero_out) == t.rows * t.cols);
+  }
 
  private:
   const BlockBatch& batch_;
@@ -151,17 +154,17 @@ class Conversion {
     else
       r = rounded_to_nearest(element_, y);
     const Floats q = r * scales.in_units, error = bits_as<float>(magnitude) * inverse_unit_ - q;
-    block.y2 += y * y;
-    counts_.q2 += q * q;
-    counts_.err2 += error * error;
-    counts_.least = smaller(counts_.least, magnitude);
+    block.y2 = fused(y, y, block.y2);
+    counts_.q2 = fused(q, q, counts_.q2);
+    counts_.err2 = fused(error, error, counts_.err2);
+    least_ = smaller(least_, magnitude);
     count_nonzero(r, counts_.nonzero_out);
     if (clips_) counts_.clipped += count_greater(y, clip_limit_);
     const Floats value = with_signs_of(x, r * scales.out);
     return signed_zero_ ? value : value + zero<float>();
   }
   HWY_INLINE void add(const Block&, const auto&) {}
-  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t); }
+  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, min_of(least_) > 0); }
 
  private:
   // Which of the four holds for a whole batch: no copies of the loop for each.
@@ -181,6 +184,7 @@ class Conversion {
   Scaling::Ratio ratio_;
   bool clips_, signed_zero_;
   BatchCounts counts_;
+  Ints least_ = splat(0x7FFFFFFF);  // bits of the smallest magnitude
   alignas(64) std::array<float, kMaxBlocks> decode_in_units_;
 };
 

@@ -63,9 +63,9 @@ struct SquareSums {
   HWY_INLINE SquareSums() {}
   HWY_INLINE void add(Floats x, Floats q, Floats inverse_unit) {
     const Floats a = x * inverse_unit, b = q * inverse_unit, error = a - b;
-    x2 += a * a;
-    q2 += b * b;
-    err2 += error * error;
+    x2 = fused(a, a, x2);
+    q2 = fused(b, b, q2);
+    err2 = fused(error, error, err2);
   }
   void add_to(QuantSums& sums, double unit2) const {
     const double x = sum_of(x2), q = sum_of(q2), err = sum_of(err2);
@@ -148,11 +148,11 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
     const Ints magnitude = magnitude_bits(x);
     least = smaller(least, magnitude), top = larger(top, magnitude);  // columns that are missing count as zeros
     const Floats value = rounded_ordinary<kHow>(x, key, t.column_keys, c);
-    squares.x2 += x * x;
+    squares.x2 = fused(x, x, squares.x2);
     if constexpr (kHow == Unscaled::copied) return value;
     const Floats error = x - value;
     squares.q2 = exactly_fused(value, value, squares.q2);
-    squares.err2 += error * error;
+    squares.err2 = fused(error, error, squares.err2);
     return value;
   };
   for (std::size_t r = 0; r < t.rows; ++r) {

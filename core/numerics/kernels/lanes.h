@@ -275,9 +275,9 @@ MOESCOPE_ON_LANES Ints magnitude_bits(Floats x) {
   return bits_as<std::int32_t>(x) & splat(0x7FFFFFFF);
 }
 
-// Magnitudes with the signs of x.
-MOESCOPE_ON_LANES Floats with_signs_of(Floats x, Floats magnitudes) {
-  for (std::size_t k = 0; k < x.kParts; ++k) x.part[k] = hn::CopySignToAbs(magnitudes.part[k], x.part[k]);
+// The magnitudes of `values` with the signs of x.
+MOESCOPE_ON_LANES Floats with_signs_of(Floats x, Floats values) {
+  for (std::size_t k = 0; k < x.kParts; ++k) x.part[k] = hn::CopySign(values.part[k], x.part[k]);
   return x;
 }
 
