@@ -46,25 +46,6 @@ void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, st
   }
 }
 
-template <class T>
-void spread_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* dy,
-                    const T* mix, const T* expert_y, std::size_t dim, T* dexpert_y, T* dmix) {
-  for (std::size_t t = first; t < last; ++t) {
-    const T* in = dy + t * dim;
-    for (std::size_t j = 0; j < k; ++j) {
-      if (slots[t * k + j] < 0) {
-        dmix[t * k + j] = T{0};
-        continue;
-      }
-      const std::size_t slot = static_cast<std::size_t>(slots[t * k + j]);
-      T* __restrict out = dexpert_y + slot * dim;
-      const T weight = mix[t * k + j];
-      for (std::size_t i = 0; i < dim; ++i) out[i] = weight * in[i];
-      dmix[t * k + j] = dot(in, expert_y + slot * dim, dim);
-    }
-  }
-}
-
 std::size_t num_tokens(const DispatchPlan& plan) {
   return plan.slot_of_choice.size() / static_cast<std::size_t>(plan.top_k);
 }
@@ -81,14 +62,14 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
   }
   for (int e = 0; e < n_experts; ++e)
     plan.expert_offset[static_cast<std::size_t>(e) + 1] += plan.expert_offset[static_cast<std::size_t>(e)];
-  plan.token_of_slot.resize(static_cast<std::size_t>(plan.expert_offset.back()));
+  plan.choice_of_slot.resize(static_cast<std::size_t>(plan.expert_offset.back()));
   // expert_offset[e] serves as the next free slot of e and is shifted back afterwards.
   for (std::size_t i = 0; i < topk_TK.size(); ++i) {
     plan.slot_of_choice[i] = -1;
     if (topk_TK[i] < 0) continue;
     const std::int32_t slot = plan.expert_offset[static_cast<std::size_t>(topk_TK[i])]++;
     plan.slot_of_choice[i] = slot;
-    plan.token_of_slot[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(i / static_cast<std::size_t>(top_k));
+    plan.choice_of_slot[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(i);
   }
   for (int e = n_experts; e > 0; --e)
     plan.expert_offset[static_cast<std::size_t>(e)] = plan.expert_offset[static_cast<std::size_t>(e) - 1];
@@ -96,11 +77,16 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
 }
 
 template <class T>
-void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
+void dispatch_forward(const DispatchPlan& plan, SlotRange range, const T* h, int dim, T* x) {
   const std::size_t d = static_cast<std::size_t>(dim);
-  parallel_slices(plan.token_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    for (std::size_t slot = first; slot < last; ++slot)
-      std::copy_n(h + static_cast<std::size_t>(plan.token_of_slot[slot]) * d, d, x + slot * d);
+  for (std::size_t slot = range.first; slot < range.last; ++slot)
+    std::copy_n(h + plan.token_of(slot) * d, d, x + (slot - range.first) * d);
+}
+
+template <class T>
+void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
+  parallel_slices(plan.choice_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
+    dispatch_forward(plan, {first, last}, h, dim, x + first * static_cast<std::size_t>(dim));
   });
 }
 
@@ -121,19 +107,35 @@ void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, 
 }
 
 template <class T>
+void combine_backward(const DispatchPlan& plan, SlotRange range, const T* dy, const T* mix, const T* expert_y, int dim,
+                      T* dexpert_y, T* dmix) {
+  const std::size_t d = static_cast<std::size_t>(dim);
+  for (std::size_t slot = range.first; slot < range.last; ++slot) {
+    const auto choice = static_cast<std::size_t>(plan.choice_of_slot[slot]);
+    const T* in = dy + plan.token_of(slot) * d;
+    T* __restrict out = dexpert_y + (slot - range.first) * d;
+    const T weight = mix[choice];
+    for (std::size_t i = 0; i < d; ++i) out[i] = weight * in[i];
+    dmix[choice] = dot(in, expert_y + slot * d, d);
+  }
+}
+
+template <class T>
 void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
                       T* dmix) {
-  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    spread_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dy, mix, expert_y,
-                   static_cast<std::size_t>(dim), dexpert_y, dmix);
+  parallel_slices(plan.choice_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
+    combine_backward(plan, {first, last}, dy, mix, expert_y, dim, dexpert_y + first * static_cast<std::size_t>(dim),
+                     dmix);
   });
 }
 
-#define INSTANTIATE(T)                                                                          \
-  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                    \
-  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                   \
-  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*); \
-  template void combine_backward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*, T*);
+#define INSTANTIATE(T)                                                                               \
+  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                         \
+  template void dispatch_forward<T>(const DispatchPlan&, SlotRange, const T*, int, T*);              \
+  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                        \
+  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*);      \
+  template void combine_backward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*, T*); \
+  template void combine_backward<T>(const DispatchPlan&, SlotRange, const T*, const T*, const T*, int, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -16,8 +16,9 @@ struct DispatchPlan {
   int top_k = 0;
   std::vector<std::int32_t> expert_offset;   // [E + 1], expert e owns slots offset[e] .. offset[e + 1]
   std::vector<std::int32_t> slot_of_choice;  // [T*K]; -1: dropped
-  std::vector<std::int32_t> token_of_slot;   // [N]
+  std::vector<std::int32_t> choice_of_slot;  // [N], of T*K
 
+  std::size_t token_of(std::size_t slot) const { return static_cast<std::size_t>(choice_of_slot[slot] / top_k); }
   int experts() const { return static_cast<int>(expert_offset.size()) - 1; }
   int tokens_of(int expert) const {
     return expert_offset[static_cast<std::size_t>(expert) + 1] - expert_offset[static_cast<std::size_t>(expert)];
@@ -27,9 +28,17 @@ struct DispatchPlan {
 // topk_TK: chosen experts, token-major; -1: dropped. Stable counting sort.
 void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, DispatchPlan& plan);
 
-// x_ND[slot] = h_TD[token of slot].
+// Slots [first, last).
+struct SlotRange {
+  std::size_t first, last;
+};
+
+// x_ND[slot] = h_TD[token of slot], of all slots on all threads, or of some on the calling one; x begins with the
+// first.
 template <class T>
 void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x);
+template <class T>
+void dispatch_forward(const DispatchPlan& plan, SlotRange range, const T* h, int dim, T* x);
 // dh_TD = sum over choices of dx_ND.
 template <class T>
 void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh);
@@ -37,9 +46,13 @@ void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh);
 // y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]; without a residual the sum alone.
 template <class T>
 void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y);
-// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, 0 of what was dropped.
+// dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, untouched where a choice was dropped. Of all slots on all threads, or
+// of some on the calling one: dexpert_y begins with the first.
 template <class T>
 void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
                       T* dmix);
+template <class T>
+void combine_backward(const DispatchPlan& plan, SlotRange range, const T* dy, const T* mix, const T* expert_y, int dim,
+                      T* dexpert_y, T* dmix);
 
 }  // namespace moescope

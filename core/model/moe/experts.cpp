@@ -9,6 +9,7 @@
 #include "core/model/layers/gradient_inputs.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
+#include "core/numerics/aligned_buffer.h"
 #include "core/numerics/parallel.h"
 #include "core/numerics/size.h"
 
@@ -53,6 +54,14 @@ std::optional<QuantSite> tapped_site(const OperandTap* tap, int layer) {
     if (gemm == tap->source() && tap->is(at.direction, at.operand)) return static_cast<QuantSite>(i);
   }
   return std::nullopt;
+}
+
+// Memory of the calling thread for the rows of a group, apart from its scratch, which holds operands; valid until the
+// thread's next call.
+template <class T>
+T* group_space(std::size_t count) {
+  thread_local AlignedBuffer<T> space;
+  return space.of(count);
 }
 
 // Tasks by their rows, the largest first: no thread begins a long one while the others have nothing left.
@@ -168,7 +177,7 @@ void GroupedExperts<T>::product(const Pass& pass, Trans ta, Trans tb, Extents c,
 
 template <class T>
 void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                const DispatchPlan& plan, const T* x, T* h13, T* a, T* y, LayerSums* sums,
+                                const DispatchPlan& plan, const SlotRows<T>& x, T* h13, T* a, T* y, LayerSums* sums,
                                 OperandTap* tap) {
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
   cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted || pass.tap);
@@ -211,11 +220,12 @@ auto GroupedExperts<T>::dh13_of(QuantSite h1, QuantSite h3, const T* in, const R
 
 template <class T>
 void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
-                                      std::size_t task, const T* x, T* h13, T* a, T* y) {
+                                      std::size_t task, const SlotRows<T>& x, T* h13, T* a, T* y) {
   using enum QuantSite;
   const std::size_t d = size(dim_), f = size(inter_);
-  x += group.first * d, h13 += group.first * 2 * f, a += group.first * f, y += group.first * d;
-  product(pass, Trans::no, Trans::yes, {group.rows, 2 * inter_, dim_}, rows_of(forward_x, x, dim_, group, task),
+  h13 += group.first * 2 * f, a += group.first * f, y += group.first * d;
+  const T* in = x(group.range(), group_space<T>(size(group.rows) * d));
+  product(pass, Trans::no, Trans::yes, {group.rows, 2 * inter_, dim_}, rows_of(forward_x, in, dim_, group, task),
           w13_of(forward_w1, forward_w3, w, group, task), false, h13);
   swiglu_forward(h13, size(group.rows), inter_, a);
   product(pass, Trans::no, Trans::yes, {group.rows, dim_, inter_}, rows_of(forward_a, a, inter_, group, task),
@@ -224,14 +234,15 @@ void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>
 
 template <class T>
 void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                 const FeedForwardView<T>& g, const DispatchPlan& plan, const T* x, const T* h13,
-                                 const T* a, const T* dy, T* dh13, T* dx, LayerSums* sums, OperandTap* tap) {
+                                 const FeedForwardView<T>& g, const DispatchPlan& plan, const SlotRows<T>& x,
+                                 const T* h13, const T* a, const SlotRows<T>& dy, T* dx, LayerSums* sums,
+                                 OperandTap* tap) {
   using enum QuantSite;
   const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
   const int wgrad_rows = group_rows(pass, {wgrad_dy, wgrad_a});
   cut_into_groups(plan, std::max(group_rows(pass, {dgrad_dy, dgrad_dh1}), wgrad_rows), true);
   if (pass.counted) task_sums_.assign(size(experts_), {});
-  const Gradients gradients{w, g, x, h13, a, dy, dh13, dx, wgrad_rows};
+  const Gradients gradients{w, g, x, dy, h13, a, dx, wgrad_rows};
   const std::vector<int> order = largest_first(count_, [&](int index) { return plan.tokens_of(first_ + index); });
   parallel_for(count_, [&](int task) {
     const int expert = first_ + order[size(task)];
@@ -245,23 +256,26 @@ void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, con
 template <class T>
 void GroupedExperts<T>::backward_group(const Pass& pass, const Gradients& of, const RowGroup& group) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), task = size(group.expert);
-  thread_local std::vector<T> da;  // apart from the thread's scratch, which holds the operands
-  da.resize(std::max(da.size(), size(group.rows) * f));
+  const std::size_t d = size(dim_), f = size(inter_), task = size(group.expert), n = size(group.rows);
+  T* da = group_space<T>(n * (d + 3 * f));
+  T *dh13 = da + n * f, *space = dh13 + n * 2 * f;  // for dy, then for x
+  const auto row_in_group = [&](const RowGroup& rows) { return rows.first - group.first; };
+  const T* dy = of.dy(group.range(), space);
   const auto dy_of = [&](QuantSite site, const RowGroup& rows) {
-    return rows_of(site, of.dy + rows.first * d, dim_, rows, task);
-  };
-  const auto dh13_at = [&](QuantSite h1, QuantSite h3, const RowGroup& rows) {
-    return dh13_of(h1, h3, of.dh13 + rows.first * 2 * f, rows, task);
+    return rows_of(site, dy + row_in_group(rows) * d, dim_, rows, task);
   };
   backward_products(
       pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dy_of(wgrad_dy, rows); },
       [&](const RowGroup& rows) { return rows_of(wgrad_a, of.a + rows.first * f, inter_, rows, task); },
-      dy_of(dgrad_dy, group), w2_of(dgrad_w2, of.w, group, task), of.g.w2 + size(group.expert) * d * f, da.data());
-  swiglu_backward(da.data(), of.h13 + group.first * 2 * f, size(group.rows), inter_, of.dh13 + group.first * 2 * f);
+      dy_of(dgrad_dy, group), w2_of(dgrad_w2, of.w, group, task), of.g.w2 + size(group.expert) * d * f, da);
+  swiglu_backward(da, of.h13 + group.first * 2 * f, n, inter_, dh13);
+  const T* x = of.x(group.range(), space);
+  const auto dh13_at = [&](QuantSite h1, QuantSite h3, const RowGroup& rows) {
+    return dh13_of(h1, h3, dh13 + row_in_group(rows) * 2 * f, rows, task);
+  };
   backward_products(
       pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dh13_at(wgrad_dh1, wgrad_dh3, rows); },
-      [&](const RowGroup& rows) { return rows_of(wgrad_x, of.x + rows.first * d, dim_, rows, task); },
+      [&](const RowGroup& rows) { return rows_of(wgrad_x, x + row_in_group(rows) * d, dim_, rows, task); },
       dh13_at(dgrad_dh1, dgrad_dh3, group), w13_of(dgrad_w1, dgrad_w3, of.w, group, task),
       of.g.w13 + size(group.expert) * 2 * d * f, of.dx + group.first * d);
 }

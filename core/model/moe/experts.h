@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -47,6 +48,11 @@ enum class QuantSite {
 inline constexpr int kQuantSites = 16;
 using QuantSiteSums = std::array<QuantSums, kQuantSites>;
 
+// Rows of some slots: where they lie, or put into `space`, which has room for them. Each is asked for once in a pass,
+// by the task that multiplies it: rows that are made then are still in its cache.
+template <class T>
+using SlotRows = std::function<const T*(SlotRange range, T* space)>;
+
 template <class T>
 class GroupedExperts {
  public:
@@ -57,10 +63,10 @@ class GroupedExperts {
   // x_ND -> h13_N2F, a_NF, y_ND. `layer` keeps the random bits of layers apart. `sums`, if given, receives the
   // statistics of the experts' operands; `tap`, if given, what it asks for.
   void forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const DispatchPlan& plan,
-               const T* x, T* h13, T* a, T* y, LayerSums* sums, OperandTap* tap = nullptr);
-  // dy_ND -> dx_ND and the weights' gradients in `g`; dh13_N2F is scratch.
+               const SlotRows<T>& x, T* h13, T* a, T* y, LayerSums* sums, OperandTap* tap = nullptr);
+  // dy_ND -> dx_ND and the weights' gradients in `g`.
   void backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w, const FeedForwardView<T>& g,
-                const DispatchPlan& plan, const T* x, const T* h13, const T* a, const T* dy, T* dh13, T* dx,
+                const DispatchPlan& plan, const SlotRows<T>& x, const T* h13, const T* a, const SlotRows<T>& dy, T* dx,
                 LayerSums* sums, OperandTap* tap = nullptr);
 
  private:
@@ -70,6 +76,8 @@ class GroupedExperts {
     std::size_t first;  // slot
     int done;           // rows of the expert before it
     int rows;
+
+    SlotRange range() const { return {first, first + static_cast<std::size_t>(rows)}; }
   };
   // What all tasks of a pass know.
   struct Pass {
@@ -109,13 +117,14 @@ class GroupedExperts {
   };
   void product(const Pass& pass, Trans ta, Trans tb, Extents extents, const Matrix& a, const Matrix& b, bool adds,
                T* out);
-  void forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task, const T* x,
-                     T* h13, T* a, T* y);
+  void forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task,
+                     const SlotRows<T>& x, T* h13, T* a, T* y);
   // Of the backward pass: what it reads and where its results go.
   struct Gradients {
     const FeedForwardView<T>&w, &g;
-    const T *x, *h13, *a, *dy;
-    T *dh13, *dx;
+    const SlotRows<T>&x, &dy;
+    const T *h13, *a;
+    T* dx;
     int wgrad_rows;  // added at a time
   };
   void backward_group(const Pass& pass, const Gradients& gradients, const RowGroup& group);

@@ -16,11 +16,15 @@ QuantSums* sums_of(const LayerPrecision& precision, ModelOperand transfer) {
   return &(*precision.sums)[static_cast<std::size_t>(transfer.gemm)][index];
 }
 
+bool captures(const LayerPrecision& precision, ModelOperand transfer) {
+  return precision.tap && precision.tap->place() ==
+                              OperandPlace{precision.layer, transfer.gemm, transfer.at.operand, transfer.at.direction};
+}
+
 template <class T>
 void capture_rows(const LayerPrecision& precision, ModelOperand transfer, const OperandFormat& format, const T* rows_of,
                   std::size_t rows, int dim) {
-  if (precision.tap && precision.tap->place() ==
-                           OperandPlace{precision.layer, transfer.gemm, transfer.at.operand, transfer.at.direction})
+  if (captures(precision, transfer))
     precision.tap->take(format, BlockAxis::row, -1, rows_of, static_cast<int>(rows), dim, size(dim), {});
 }
 
@@ -34,19 +38,8 @@ void send(TokenPayload payload, ModelOperand transfer, T* rows_of, std::size_t r
 }
 
 // Rows that the experts here receive.
-std::size_t rows_at_experts(const DispatchPlan& at_experts) {
+std::size_t rows_of(const DispatchPlan& at_experts) {
   return size(at_experts.expert_offset.back());
-}
-
-// The tokens as they are sent: each is rounded once, not each of its copies. In this thread's scratch.
-template <class T>
-const T* sent_tokens(TokenPayload payload, const T* h, int tokens, int dim, const LayerPrecision& precision) {
-  const OperandFormat format = transfer_format(payload, kDispatch);
-  capture_rows(precision, kDispatch, format, h, size(tokens), dim);
-  if (is_plain(format)) return h;
-  T* sent = thread_scratch<T>(size(tokens) * size(dim));
-  quantize_in_bands(format, h, tokens, dim, size(dim), BlockAxis::row, {}, sent, sums_of(precision, kDispatch));
-  return sent;
 }
 
 FeedForwardPrecision shared_precision(const LayerPrecision& precision) {
@@ -66,7 +59,8 @@ void MoeActivations<T>::plan_memory(Arena<T>& arena, const RunConfig& config, co
   const std::size_t slots = part.tokens() * size(config.router.top_k);
   const std::size_t most = part.all_tokens * size(config.router.top_k);
   router.plan(arena, part, m.n_experts, config.router.top_k);
-  arena.plan(x, most * size(m.row_dim()));
+  arena.plan(sent, config.precision.payload == TokenPayload::fp32 ? 0 : part.tokens() * size(m.row_dim()));
+  arena.plan(x, part.ranks ? most * size(m.row_dim()) : 0);
   arena.plan(h13, most * size(2 * m.moe_inter));
   arena.plan(a, most * size(m.moe_inter));
   arena.plan(y, slots * size(m.row_dim()));
@@ -82,7 +76,6 @@ void MoeWorkspace<T>::plan_memory(Arena<T>& arena, const RunConfig& config, cons
   const std::size_t most = part.all_tokens * size(config.router.top_k);
   arena.plan(dy, slots * size(m.row_dim()));
   arena.plan(dx, slots * size(m.row_dim()));
-  arena.plan(dh13, most * size(2 * m.moe_inter));
   arena.plan(row_experts, part.ranks ? most * size(m.row_dim()) : 0);
   arena.plan(drow_experts, part.ranks ? most * size(m.row_dim()) : 0);
   arena.plan(dmix, slots);
@@ -112,9 +105,8 @@ void MoeLayer<T>::forward(const LayerView<T>& w, const T* expert_bias, const T* 
   plan_dispatch(a.router.sent(), config_.router.top_k, m.n_experts, a.plan);
   const bool latent = m.latent_dim > 0;
   if (latent) latent_down(m, w, h, tokens, a.latent, unquantized(precision));
-  dispatch_tokens(sent_tokens(config_.precision.payload, latent ? a.latent.rows : h, tokens, m.row_dim(), precision), a,
-                  ws);
-  experts_forward(w, a, ws, precision, clock);
+  send_tokens(h, a, ws, precision);
+  experts_forward(w, h, a, ws, precision, clock);
   combine_forward(a.plan, latent ? nullptr : residual, a.router.mix, a.y, m.row_dim(), latent ? a.latent.mixed : y);
   if (latent) {
     parallel_copy(residual, size(tokens) * size(m.dim), y);
@@ -153,30 +145,56 @@ void MoeLayer<T>::shared_backward(const LayerView<T>& w, const LayerView<T>& g, 
                         true, shared_precision(precision));
 }
 
-// Between ranks the rows to send are in the workspace's dx.
 template <class T>
-void MoeLayer<T>::dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws) {
-  const int dim = config_.model.row_dim();
-  if (!part_.ranks) return dispatch_forward(a.plan, tokens, dim, a.x);
-  a.exchange.plan(a.plan, a.router.sent(), *part_.ranks);
-  const OperandFormat format = transfer_format(config_.precision.payload, kDispatch);
-  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, tokens, part_.tokens(), dim, a.x);
-  dispatch_forward(a.plan, tokens, dim, ws.dx);
-  a.exchange.to_experts(format, ws.dx, dim, a.x);
+const T* MoeLayer<T>::tokens_to_send(const T* h, const MoeActivations<T>& a) const {
+  return config_.model.latent_dim > 0 ? a.latent.rows : h;
 }
 
 template <class T>
-void MoeLayer<T>::experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+const T* MoeLayer<T>::sent_tokens(const T* h, const MoeActivations<T>& a) const {
+  return config_.precision.payload == TokenPayload::fp32 ? tokens_to_send(h, a) : a.sent;
+}
+
+// Each token is rounded once, not each of its copies. Between ranks the rows to send are in the workspace's dx.
+template <class T>
+void MoeLayer<T>::send_tokens(const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision) {
+  const int dim = config_.model.row_dim(), tokens = static_cast<int>(part_.tokens());
+  const OperandFormat format = transfer_format(config_.precision.payload, kDispatch);
+  const T* rows = tokens_to_send(h, a);
+  capture_rows(precision, kDispatch, format, rows, size(tokens), dim);
+  if (!is_plain(format))
+    quantize_in_bands(format, rows, tokens, dim, size(dim), BlockAxis::row, {}, a.sent, sums_of(precision, kDispatch));
+  if (!part_.ranks) return;
+  const T* sent = sent_tokens(h, a);
+  a.exchange.plan(a.plan, a.router.sent(), *part_.ranks);
+  if (part_.ranks->over_nodes()) return a.exchange.dispatch_merged(format, sent, part_.tokens(), dim, a.x);
+  dispatch_forward(a.plan, sent, dim, ws.dx);
+  a.exchange.to_experts(format, ws.dx, dim, a.x);
+}
+
+// On one process each task of the experts copies its own rows.
+template <class T>
+SlotRows<T> MoeLayer<T>::arrived_rows(const T* h, const MoeActivations<T>& a) const {
+  const int dim = config_.model.row_dim();
+  if (part_.ranks) return [x = a.x, dim](SlotRange range, T*) { return x + range.first * size(dim); };
+  return [sent = sent_tokens(h, a), &plan = a.plan, dim](SlotRange range, T* space) {
+    dispatch_forward(plan, range, sent, dim, space);
+    return space;
+  };
+}
+
+template <class T>
+void MoeLayer<T>::experts_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                                   const LayerPrecision& precision, PhaseClock& clock) {
   const int dim = config_.model.row_dim();
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
   T* y = part_.ranks ? ws.row_experts : a.y;
   clock.enter(Phase::experts);
-  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, a.x, a.h13, a.a, y,
-                   precision.sums, precision.tap);
+  experts_.forward(precision.step->of(GemmClass::experts), precision.layer, w.experts, plan, arrived_rows(h, a), a.h13,
+                   a.a, y, precision.sums, precision.tap);
   clock.enter(Phase::combine);
   const TokenPayload payload = config_.precision.payload;
-  send(payload, kCombine, y, rows_at_experts(plan), dim, precision);
+  send(payload, kCombine, y, rows_of(plan), dim, precision);
   if (part_.ranks) a.exchange.from_experts(transfer_format(payload, kCombine), y, dim, a.y);
 }
 
@@ -189,8 +207,7 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
   const int tokens = static_cast<int>(part_.tokens());
   const bool latent = m.latent_dim > 0;
   if (latent) latent_up_backward(m, w, g, dy, tokens, a.latent, ws.latent, unquantized(precision));
-  combine_backward(a.plan, latent ? ws.latent.dmixed : dy, a.router.mix, a.y, m.row_dim(), ws.dy, ws.dmix);
-  experts_backward(w, g, a, ws, precision, clock);
+  experts_backward(w, g, h, latent ? ws.latent.dmixed : dy, a, ws, precision, clock);
   dispatch_backward(a.plan, ws.dx, m.row_dim(), latent ? ws.latent.drows : dh);
   if (latent) latent_down_backward(m, w, g, h, tokens, ws.latent, dh, unquantized(precision));
   if (m.n_shared > 0) {
@@ -202,21 +219,39 @@ void MoeLayer<T>::backward(const LayerView<T>& w, const LayerView<T>& g, const T
                   precision.of(Gemm::gate));
 }
 
+// On one process each task of the experts makes its own rows, unless they are rounded or captured as a whole.
 template <class T>
-void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a,
-                                   MoeWorkspace<T>& ws, const LayerPrecision& precision, PhaseClock& clock) {
+SlotRows<T> MoeLayer<T>::gradient_rows(const T* dy, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                                       const LayerPrecision& precision) {
+  const int dim = config_.model.row_dim();
+  const TokenPayload payload = config_.precision.payload;
+  std::fill_n(ws.dmix, a.plan.slot_of_choice.size(), T{0});  // of what was dropped
+  if (!part_.ranks && payload == TokenPayload::fp32 && !captures(precision, kCombineGradient))
+    return [dy, &a, &ws, dim](SlotRange range, T* space) {
+      combine_backward(a.plan, range, dy, a.router.mix, a.y, dim, space, ws.dmix);
+      return space;
+    };
+  combine_backward(a.plan, dy, a.router.mix, a.y, dim, ws.dy, ws.dmix);
+  send(payload, kCombineGradient, ws.dy, rows_of(a.plan), dim, precision);
+  T* rows = part_.ranks ? ws.row_experts : ws.dy;
+  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, dim, rows);
+  return [rows, dim](SlotRange range, T*) { return rows + range.first * size(dim); };
+}
+
+template <class T>
+void MoeLayer<T>::experts_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
+                                   const MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision,
+                                   PhaseClock& clock) {
   const int dim = config_.model.row_dim();
   const TokenPayload payload = config_.precision.payload;
   const DispatchPlan& plan = part_.ranks ? a.exchange.at_experts() : a.plan;
-  send(payload, kCombineGradient, ws.dy, rows_at_experts(a.plan), dim, precision);
-  T* dy = part_.ranks ? ws.row_experts : ws.dy;
   T* dx = part_.ranks ? ws.drow_experts : ws.dx;
-  if (part_.ranks) a.exchange.to_experts(transfer_format(payload, kCombineGradient), ws.dy, dim, dy);
+  const SlotRows<T> dy_rows = gradient_rows(dy, a, ws, precision);
   clock.enter(Phase::experts);
-  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan, a.x, a.h13,
-                    a.a, dy, ws.dh13, dx, precision.sums, precision.tap);
+  experts_.backward(precision.step->of(GemmClass::experts), precision.layer, w.experts, g.experts, plan,
+                    arrived_rows(h, a), a.h13, a.a, dy_rows, dx, precision.sums, precision.tap);
   clock.enter(Phase::dispatch);
-  send(payload, kDispatchGradient, dx, rows_at_experts(plan), dim, precision);
+  send(payload, kDispatchGradient, dx, rows_of(plan), dim, precision);
   if (part_.ranks) a.exchange.from_experts(transfer_format(payload, kDispatchGradient), dx, dim, ws.dx);
 }
 

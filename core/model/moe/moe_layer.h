@@ -26,7 +26,9 @@ struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
   ExpertExchange exchange;  // between ranks
-  T *x, *h13, *a;           // [M, R], [M, 2F], [M, F], grouped by expert
+  T* sent;                  // [T, R] tokens as they are sent, unless as they are
+  T* x;                     // [M, R] rows that arrive, grouped by expert; between ranks only
+  T *h13, *a;               // [M, 2F], [M, F], grouped by expert
   T* y;                     // [N, R], grouped by expert
   LatentActivations<T> latent;
   FeedForwardActivations<T> shared;
@@ -39,7 +41,6 @@ struct MoeActivations {
 template <class T>
 struct MoeWorkspace {
   T *dy, *dx;                     // [N, R]
-  T* dh13;                        // [M, 2F]
   T *row_experts, *drow_experts;  // [M, R] rows at the experts here; between ranks only
   T* dmix;                        // [T, K]
   T* dlogits;                     // [T, E]
@@ -68,12 +69,18 @@ class MoeLayer {
   void shared_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, T* y, const LayerPrecision& precision);
   void shared_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
                        const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision);
-  void dispatch_tokens(const T* tokens, MoeActivations<T>& a, MoeWorkspace<T>& ws);
+  const T* tokens_to_send(const T* h, const MoeActivations<T>& a) const;
+  const T* sent_tokens(const T* h, const MoeActivations<T>& a) const;  // the same, rounded as they are sent
+  void send_tokens(const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision);
+  SlotRows<T> arrived_rows(const T* h, const MoeActivations<T>& a) const;
+  SlotRows<T> gradient_rows(const T* dy, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
+                            const LayerPrecision& precision);
   // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
-  void experts_forward(const LayerView<T>& w, MoeActivations<T>& a, MoeWorkspace<T>& ws,
+  void experts_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws,
                        const LayerPrecision& precision, PhaseClock& clock);
-  void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                        const LayerPrecision& precision, PhaseClock& clock);
+  void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
+                        const MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision,
+                        PhaseClock& clock);
 
   const RunConfig& config_;
   const BatchPart& part_;

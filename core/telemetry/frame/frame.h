@@ -17,7 +17,9 @@
 
 namespace moescope {
 
-// Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization.
+// Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization. On one process it also
+// holds the copying of tokens to their rows and of gradients to theirs, which experts do as they begin; between ranks
+// those are `dispatch` and `combine`, as the sums of what comes back always are.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
 inline constexpr int kNumPhases = 11;
 const char* phase_name(Phase phase);  // "dense FFN"

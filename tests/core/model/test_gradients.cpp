@@ -263,16 +263,19 @@ TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
   DispatchPlan plan;
   plan_dispatch(ids, kTopK, kExperts, plan);
   GroupedExperts<double> experts(kExperts, 0, kExperts, kDim, kInter);
+  const auto where_they_lie = [](const std::vector<double>& rows) {
+    return [&rows](SlotRange range, double*) { return rows.data() + range.first * kDim; };
+  };
   const auto loss = [&] {
     dispatch_forward(plan, h.data(), kDim, x.data());
-    experts.forward({}, 0, w, plan, x.data(), h13.data(), a.data(), expert_y.data(), nullptr);
+    experts.forward({}, 0, w, plan, where_they_lie(x), h13.data(), a.data(), expert_y.data(), nullptr);
     combine_forward(plan, residual.data(), mix.data(), expert_y.data(), kDim, y.data());
     return weighted_sum(r, y.data());
   };
   loss();
-  std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dh13(h13.size()), dx(x.size()), dh(h.size());
+  std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dx(x.size()), dh(h.size());
   combine_backward(plan, r.data(), mix.data(), expert_y.data(), kDim, dexpert_y.data(), dmix.data());
-  experts.backward({}, 0, w, g, plan, x.data(), h13.data(), a.data(), dexpert_y.data(), dh13.data(), dx.data(),
+  experts.backward({}, 0, w, g, plan, where_they_lie(x), h13.data(), a.data(), where_they_lie(dexpert_y), dx.data(),
                    nullptr);
   dispatch_backward(plan, dx.data(), kDim, dh.data());
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
