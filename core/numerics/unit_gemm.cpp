@@ -72,7 +72,7 @@ void multiply_scaled(Trans ta, int m, int n, int k, float scale, const Bf16* a, 
     padded = false;
   }
   const int whole = n % kUnitRows == 0 ? m / kUnitRows * kUnitRows : 0, left = m - whole;
-  if (whole > 0) tiles.multiply(whole, n, k, first.rows, first.stride, b, adds, c, ldc, scale);
+  if (whole > 0) tiles.multiply(whole, n, k, first.rows, first.stride, b, adds, c, ldc, scale, Results::in_memory);
   if (left == 0) return;
   FirstOperand rest{first.rows + size(whole) * size(first.stride), first.stride};
   if (!padded) rest = {padded_rows(rest.rows, lda, left, k, depth), depth};

@@ -22,7 +22,7 @@ namespace moescope {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
-#define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16")]]
+#define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16,prfchw")]]
 
 namespace {
 
@@ -33,6 +33,7 @@ struct TileOperands {
   float* c;
   std::size_t lda, pair_stride, panel_stride, ldc;
   float scale;
+  bool fetches;  // results are not in the cache
 
   const Bf16* a_at(int row) const { return a + size(row) * lda; }
   const Bf16* b_at(int col) const { return b + size(col / kUnitRows) * panel_stride; }
@@ -132,51 +133,71 @@ MOESCOPE_AMX void release_tiles() {
   _tile_release();
 }
 
-// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. Each is loaded just before its first product, which
-// then goes on while the next one loads.
+// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
+// last product that needs what is there has begun.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds) {
+  constexpr bool kTwoRows = kRowTiles == 2, kTwoCols = kColTiles == 2;
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
   const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16),
                     c_bytes = p.ldc * sizeof(float);
   float *c00 = p.c_at(row, col), *c01 = c00 + kLanes, *c10 = c00 + kUnitRows * p.ldc, *c11 = c10 + kLanes;
   if (adds) {
     _tile_loadd(0, c00, c_bytes);
-    if constexpr (kColTiles == 2) _tile_loadd(1, c01, c_bytes);
-    if constexpr (kRowTiles == 2) _tile_loadd(2, c10, c_bytes);
-    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_loadd(3, c11, c_bytes);
+    if constexpr (kTwoCols) _tile_loadd(1, c01, c_bytes);
+    if constexpr (kTwoRows) _tile_loadd(2, c10, c_bytes);
+    if constexpr (kTwoRows && kTwoCols) _tile_loadd(3, c11, c_bytes);
   } else {
     _tile_zero(0);
-    if constexpr (kColTiles == 2) _tile_zero(1);
-    if constexpr (kRowTiles == 2) _tile_zero(2);
-    if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_zero(3);
+    if constexpr (kTwoCols) _tile_zero(1);
+    if constexpr (kTwoRows) _tile_zero(2);
+    if constexpr (kTwoRows && kTwoCols) _tile_zero(3);
   }
-  for (int k = 0; k < depth; k += kUnitDepth) {
-    const Bf16 *rows = a + k, *columns = b + size(k / 2) * p.pair_stride;
-    _tile_loadd(6, columns, b_bytes);
-    _tile_loadd(4, rows, a_bytes);
+  _tile_loadd(4, a, a_bytes);
+  _tile_loadd(6, b, b_bytes);
+  if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
+  if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
+  for (int k = kUnitDepth; k < depth; k += kUnitDepth) {
+    a += kUnitDepth, b += kUnitDepth / 2 * p.pair_stride;
     _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kColTiles == 2) {
-      _tile_loadd(7, columns + p.panel_stride, b_bytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (kRowTiles == 2) {
-      _tile_loadd(5, rows + kUnitRows * p.lda, a_bytes);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (kColTiles == 2) _tile_dpbf16ps(3, 5, 7);
-    }
+    if constexpr (kTwoCols) _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(4, a, a_bytes);
+    if constexpr (kTwoRows) _tile_dpbf16ps(2, 5, 6);
+    _tile_loadd(6, b, b_bytes);
+    if constexpr (kTwoRows && kTwoCols) _tile_dpbf16ps(3, 5, 7);
+    if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
+    if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
   }
+  _tile_dpbf16ps(0, 4, 6);
   _tile_stored(0, c00, c_bytes);
-  if constexpr (kColTiles == 2) _tile_stored(1, c01, c_bytes);
-  if constexpr (kRowTiles == 2) _tile_stored(2, c10, c_bytes);
-  if constexpr (kRowTiles == 2 && kColTiles == 2) _tile_stored(3, c11, c_bytes);
+  if constexpr (kTwoCols) _tile_dpbf16ps(1, 4, 7);
+  if constexpr (kTwoCols) _tile_stored(1, c01, c_bytes);
+  if constexpr (kTwoRows) _tile_dpbf16ps(2, 5, 6);
+  if constexpr (kTwoRows) _tile_stored(2, c10, c_bytes);
+  if constexpr (kTwoRows && kTwoCols) _tile_dpbf16ps(3, 5, 7);
+  if constexpr (kTwoRows && kTwoCols) _tile_stored(3, c11, c_bytes);
+}
+
+constexpr int kTileCols = 2 * kLanes;
+
+// Results of as many rows and columns as are multiplied at once, so that storing them does not wait for memory. Always
+// inlined: GCC 12 leaves out calls of functions that do nothing else.
+template <int kRowTiles>
+MOESCOPE_AMX [[gnu::always_inline]] inline void fetch_results(const TileOperands& p, int row, int col, int n) {
+  for (int r = row; r < row + kRowTiles * kUnitRows; ++r)
+    for (int c = col; c < std::min(col + kTileCols, n); c += kLanes) __builtin_prefetch(p.c_at(r, c), 1);
 }
 
 template <int kRowTiles>
-void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
-  int col = 0;
-  for (; n - col >= 2 * kLanes; col += 2 * kLanes) multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds);
-  if (col < n) multiply_in_tiles<kRowTiles, 1>(p, row, col, k, adds);
+MOESCOPE_AMX void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
+  for (int col = 0; col < n; col += kTileCols) {
+    // What is added to is loaded at once: fetched now, it would come too late.
+    if (p.fetches) fetch_results<kRowTiles>(p, row, adds ? col + kTileCols : col, n);
+    if (n - col >= kTileCols)
+      multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds);
+    else
+      multiply_in_tiles<kRowTiles, 1>(p, row, col, k, adds);
+  }
   if (p.scale != 1) scale_results(p, row, kRowTiles * kUnitRows, n);
 }
 
@@ -256,9 +277,17 @@ TileProducts::~TileProducts() {
 }
 
 void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
-                            int ldc, float scale) const {
+                            int ldc, float scale, Results results) const {
   assert(m % kUnitRows == 0 && n % kUnitRows == 0 && (scale == 1 || !adds));
-  const TileOperands operands{a, b.first, c, size(lda), size(b.pair_stride), size(b.panel_stride), size(ldc), scale};
+  const TileOperands operands{a,
+                              b.first,
+                              c,
+                              size(lda),
+                              size(b.pair_stride),
+                              size(b.panel_stride),
+                              size(ldc),
+                              scale,
+                              results == Results::in_memory};
   if (unit_ == MatrixUnit::amx) return multiply_by_amx(operands, m, n, k, adds);
   multiply_by_avx512(operands, m, n, k, adds);
 }
@@ -316,7 +345,8 @@ void transpose_words(const void* in, int rows, int cols, int in_stride, void* ou
 
 TileProducts::TileProducts() = default;
 TileProducts::~TileProducts() = default;
-void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int, float) const {
+void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int, float,
+                            Results) const {
   assert(false);  // there are no matrix units
 }
 void rows_of_transpose(const Bf16*, int, int, int, Bf16*) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/numerics/float_formats.h"
 #include "core/numerics/matrix_units.h"
@@ -37,6 +38,9 @@ constexpr PairedOperand in_panels(const Bf16* first, int depth) {
   return {first, 2 * kUnitRows, kUnitRows * depth};
 }
 
+// Where the results of a product lie before it: AMX is so fast that it waits to store to memory.
+enum class Results : std::uint8_t { in_cache, in_memory };
+
 // Holds the calling thread's tiles while it lives: one at a time. Needs has_matrix_unit().
 class TileProducts {
  public:
@@ -48,7 +52,7 @@ class TileProducts {
   // C[m,n] = A[m,k] B[k,n], added to C if `adds`, otherwise times `scale`. m and n: multiples of kUnitRows; k: up to
   // the next multiple of kUnitDepth both operands hold zeros. lda, ldc: elements from row to row.
   void multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c, int ldc,
-                float scale = 1) const;
+                float scale = 1, Results results = Results::in_cache) const;
 
  private:
   const MatrixUnit unit_ = matrix_unit();
