@@ -133,15 +133,39 @@ MOESCOPE_AMX void release_tiles() {
   _tile_release();
 }
 
+constexpr int kTileCols = 2 * kLanes;
+
+// Results that will be stored, or added to, are fetched meanwhile, a few rows with each of `steps` products: tiles
+// would wait for memory, and many lines at once would hold up the operands. Always inlined, because GCC 12 leaves out
+// calls of functions that do nothing else.
+class FetchedRows {
+ public:
+  [[gnu::always_inline]] FetchedRows(const float* first, std::size_t stride, int rows, int steps)
+      : next_(first), stride_(stride), rows_at_once_(first ? (rows + steps - 1) / steps : 0) {}
+  MOESCOPE_AMX [[gnu::always_inline]] void fetch_some() {
+    for (int r = 0; r < rows_at_once_; ++r, next_ += stride_) {
+      __builtin_prefetch(next_, 1);
+      __builtin_prefetch(next_ + kLanes, 1);
+    }
+  }
+
+ private:
+  const float* next_;
+  std::size_t stride_;
+  int rows_at_once_;
+};
+
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
 // last product that needs what is there has begun.
 template <int kRowTiles, int kColTiles>
-MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds) {
+MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds,
+                                    const float* fetched) {
   constexpr bool kTwoRows = kRowTiles == 2, kTwoCols = kColTiles == 2;
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
   const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16),
                     c_bytes = p.ldc * sizeof(float);
   float *c00 = p.c_at(row, col), *c01 = c00 + kLanes, *c10 = c00 + kUnitRows * p.ldc, *c11 = c10 + kLanes;
+  FetchedRows results(fetched, p.ldc, kRowTiles * kUnitRows, (depth + kUnitDepth - 1) / kUnitDepth);
   if (adds) {
     _tile_loadd(0, c00, c_bytes);
     if constexpr (kTwoCols) _tile_loadd(1, c01, c_bytes);
@@ -157,6 +181,7 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
   _tile_loadd(6, b, b_bytes);
   if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
   if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
+  results.fetch_some();
   for (int k = kUnitDepth; k < depth; k += kUnitDepth) {
     a += kUnitDepth, b += kUnitDepth / 2 * p.pair_stride;
     _tile_dpbf16ps(0, 4, 6);
@@ -167,6 +192,7 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
     if constexpr (kTwoRows && kTwoCols) _tile_dpbf16ps(3, 5, 7);
     if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
     if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
+    results.fetch_some();
   }
   _tile_dpbf16ps(0, 4, 6);
   _tile_stored(0, c00, c_bytes);
@@ -178,25 +204,15 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
   if constexpr (kTwoRows && kTwoCols) _tile_stored(3, c11, c_bytes);
 }
 
-constexpr int kTileCols = 2 * kLanes;
-
-// Results of as many rows and columns as are multiplied at once, so that storing them does not wait for memory. Always
-// inlined: GCC 12 leaves out calls of functions that do nothing else.
 template <int kRowTiles>
-MOESCOPE_AMX [[gnu::always_inline]] inline void fetch_results(const TileOperands& p, int row, int col, int n) {
-  for (int r = row; r < row + kRowTiles * kUnitRows; ++r)
-    for (int c = col; c < std::min(col + kTileCols, n); c += kLanes) __builtin_prefetch(p.c_at(r, c), 1);
-}
-
-template <int kRowTiles>
-MOESCOPE_AMX void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
+void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
   for (int col = 0; col < n; col += kTileCols) {
-    // What is added to is loaded at once: fetched now, it would come too late.
-    if (p.fetches) fetch_results<kRowTiles>(p, row, adds ? col + kTileCols : col, n);
+    const int next = adds ? col + kTileCols : col;  // what is added to is loaded at once
+    const float* fetched = p.fetches && next < n ? p.c_at(row, next) : nullptr;
     if (n - col >= kTileCols)
-      multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds);
+      multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds, fetched);
     else
-      multiply_in_tiles<kRowTiles, 1>(p, row, col, k, adds);
+      multiply_in_tiles<kRowTiles, 1>(p, row, col, k, adds, fetched);
   }
   if (p.scale != 1) scale_results(p, row, kRowTiles * kUnitRows, n);
 }
