@@ -123,6 +123,30 @@ void copy_rows(const float* in, int stride, int width, int first, int rows, Head
   for (int r = 0; r < rows; ++r) std::copy_n(in + size(r) * size(stride), width, out.row(first + r));
 }
 
+// Fetched while something is computed, so that writing them does not wait for memory. Always inlined, because GCC 12
+// leaves out calls of functions that do nothing else.
+[[gnu::always_inline]] inline void fetch_rows(HeadRows<float> out, int width, int first, int rows) {
+  constexpr int kLine = 64 / sizeof(float);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < width; c += kLine) __builtin_prefetch(out.row(first + r) + c, 1);
+}
+
+// A product whose rows are those of a block's queries, the first `width` columns: in place, or through `padded_rows`
+// where they do not fill whole tiles.
+struct QueryProduct {
+  const TileProducts& tiles;
+  int first, rows;
+
+  void multiply(int depth, const Bf16* a, int lda, const Bf16* pairs, int padded, int width, float* padded_rows,
+                HeadRows<float> out) const {
+    if (rows == kUnitBlock && width == padded)
+      return tiles.multiply(kUnitBlock, width, depth, a, lda, paired(pairs, width), false, out.row(first), out.stride,
+                            1, Results::in_memory);
+    tiles.multiply(kUnitBlock, padded, depth, a, lda, paired(pairs, padded), false, padded_rows, padded);
+    copy_rows(padded_rows, padded, width, first, rows, out);
+  }
+};
+
 // Of a block's queries. Those after the end of the sequence have probabilities of 0.
 struct QuerySums {
   std::array<float, kUnitBlock> lse, delta{};
@@ -176,9 +200,8 @@ void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, 
       narrow_natively(s, size(count), probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
     }
-    tiles.multiply(kUnitBlock, p.value, visible, w.probability_rows, p.keys, paired(w.value_pairs, p.value), false, w.o,
-                   p.value);
-    copy_rows(w.o, p.value, shape.value, first, rows, out.o);
+    QueryProduct{tiles, first, rows}.multiply(visible, w.probability_rows, p.keys, w.value_pairs, p.value, shape.value,
+                                              w.o, out.o);
   }
 }
 
@@ -196,6 +219,9 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
   for (int first = p.keys - kUnitBlock; first >= 0; first -= kUnitBlock) {
     const int rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
     const bool adds = visible < p.keys;
+    fetch_rows(g.dk_nope, shape.nope, first, rows);
+    fetch_rows(g.dk_rope, shape.rope, first, rows);
+    fetch_rows(g.dv, shape.value, first, rows);
     narrow_rows(in.q, shape.qk(), first, rows, w.q_rows, p.qk_depth);
     transpose_to_pairs(w.q_rows, kUnitBlock, p.qk_depth, w.q_pairs_across);
     narrow_pairs(in.q, shape.qk(), first, rows, w.q_pairs, p.qk);
@@ -215,12 +241,14 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
                      w.dk + size(key) * size(p.qk), p.qk);
     }
     transpose_words(w.ds_pairs, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across, p.keys / 2);
-    tiles.multiply(kUnitBlock, p.qk, visible, w.ds_rows_across, p.keys, paired(w.key_pairs, p.qk), false, w.dq, p.qk);
-    copy_rows(w.dq, p.qk, shape.qk(), first, rows, g.dq);
+    QueryProduct{tiles, first, rows}.multiply(visible, w.ds_rows_across, p.keys, w.key_pairs, p.qk, shape.qk(), w.dq,
+                                              g.dq);
+    // No query before these sees the keys of the block.
+    const float *dk = w.dk + size(first) * size(p.qk), *dv = w.dv + size(first) * size(p.value);
+    copy_rows(dk, p.qk, shape.nope, first, rows, g.dk_nope);
+    copy_rows(dk + shape.nope, p.qk, shape.rope, first, rows, g.dk_rope);
+    copy_rows(dv, p.value, shape.value, first, rows, g.dv);
   }
-  copy_rows(w.dk, p.qk, shape.nope, 0, shape.length, g.dk_nope);
-  copy_rows(w.dk + shape.nope, p.qk, shape.rope, 0, shape.length, g.dk_rope);
-  copy_rows(w.dv, p.value, shape.value, 0, shape.length, g.dv);
 }
 
 }  // namespace moescope
