@@ -26,7 +26,7 @@ struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
   ExpertExchange exchange;  // between ranks
-  T* sent;                  // [T, R] tokens as they are sent, unless as they are
+  T* sent;                  // [T, R] tokens, rounded to the payload's format; FP32: none
   T* x;                     // [M, R] rows that arrive, grouped by expert; between ranks only
   T *h13, *a;               // [M, 2F], [M, F], grouped by expert
   T* y;                     // [N, R], grouped by expert

@@ -33,7 +33,7 @@ struct TileOperands {
   float* c;
   std::size_t lda, pair_stride, panel_stride, ldc;
   float scale;
-  bool fetches;  // results are not in the cache
+  bool fetches;  // results, from memory
 
   const Bf16* a_at(int row) const { return a + size(row) * lda; }
   const Bf16* b_at(int col) const { return b + size(col / kUnitRows) * panel_stride; }
