@@ -1,6 +1,8 @@
 // One aligned block of memory, divided into pieces in advance, so that nothing is allocated while a step runs.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,20 @@
 #include <vector>
 
 namespace moescope {
+
+// Begins on a cache line; freed with std::free. Much of it lies in huge pages where the system has them: memory that is
+// gone through from end to end is read faster in few of them than in many small ones.
+inline void* zeroed_memory(std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t unit = bytes < 8 * kHugePage ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
+  void* memory = std::aligned_alloc(unit, whole);
+  if (!memory) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  if (unit == kHugePage) madvise(memory, whole, MADV_HUGEPAGE);  // refused, it costs nothing but speed
+#endif
+  std::memset(memory, 0, bytes);
+  return memory;
+}
 
 template <class T>
 class Arena {
@@ -19,9 +35,7 @@ class Arena {
     size_ += (count + kAlign - 1) / kAlign * kAlign;
   }
   void commit() {
-    memory_.reset(static_cast<T*>(std::aligned_alloc(64, (size_ * sizeof(T) + 63) / 64 * 64)));
-    if (!memory_) throw std::bad_alloc();
-    std::memset(static_cast<void*>(memory_.get()), 0, size_ * sizeof(T));
+    memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));
     for (const Piece& piece : pieces_) *piece.address = memory_.get() + piece.offset;
     pieces_.clear();
   }
