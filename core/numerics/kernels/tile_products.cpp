@@ -21,7 +21,7 @@ namespace moescope {
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-#define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
+#define MOESCOPE_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,prfchw")]]
 #define MOESCOPE_AMX [[gnu::target("amx-tile,amx-bf16,prfchw")]]
 
 namespace {
@@ -54,11 +54,15 @@ MOESCOPE_AVX512_BF16 inline __m512bh as_pairs(__m512i bits) {
   return reinterpret_cast<const __m512bh&>(bits);
 }
 
-// kRows x kVectors vectors of C stay in registers; each pair of B is read once.
+// kRows x kVectors vectors of C stay in registers; each pair of B is read once. Results from memory are fetched first:
+// they arrive while the sums are taken.
 template <int kRows, int kVectors>
 MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int row, int col, int pairs, bool adds) {
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
   float* c = p.c_at(row, col);
+  if (p.fetches)
+    for (int r = 0; r < kRows; ++r)
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + size(r) * p.ldc + size(v * kLanes), 1);
   __m512 sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v)

@@ -38,8 +38,8 @@ constexpr PairedOperand in_panels(const Bf16* first, int depth) {
   return {first, 2 * kUnitRows, kUnitRows * depth};
 }
 
-// Where the results of a product lie before it. Those in memory are fetched meanwhile for AMX: storing them would take
-// longer than the product.
+// Where the results of a product lie before it. Those in memory are fetched meanwhile: storing them would hold up the
+// products that follow.
 enum class Results : std::uint8_t { in_cache, in_memory };
 
 // Holds the calling thread's tiles while it lives: one at a time. Needs has_matrix_unit().
