@@ -12,11 +12,12 @@
 
 namespace moescope {
 
-// Begins on a cache line; freed with std::free. Much of it lies in huge pages where the system has them: memory that is
-// gone through from end to end is read faster in few of them than in many small ones.
+// Begins on a cache line; freed with std::free. A gigabyte and more lies in huge pages where the system has them: what
+// is gone through from end to end is read faster in few of them than in many small ones. The system takes longer to
+// find them, which less memory does not repay.
 inline void* zeroed_memory(std::size_t bytes) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  const std::size_t unit = bytes < 8 * kHugePage ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
+  constexpr std::size_t kHugePage = std::size_t{2} << 20, kMuch = std::size_t{1} << 30;
+  const std::size_t unit = bytes < kMuch ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
   void* memory = std::aligned_alloc(unit, whole);
   if (!memory) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
