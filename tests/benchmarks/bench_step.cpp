@@ -2,7 +2,7 @@
 //                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
 //
 // --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
-// --only: the recipes with PART in their names.
+// --only: the recipes with PART in their names, here and with --units.
 // --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and what multiplied them.
 // --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
 // --checkpoints: what keeping one to go back to costs, and its share of a step at the default cadence.
@@ -253,6 +253,11 @@ void bench_checkpoints(const std::string& name, const RunConfig& base, int steps
 
 enum class Recipes { none, experts, everywhere };
 
+std::string variant_name(Recipe recipe, Rounding rounding, bool rotated) {
+  const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
+  return recipe_info(recipe).name + std::string(more);
+}
+
 Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding rounding, bool rotated) {
   RunConfig config = base;
   PrecisionConfig& p = config.precision;
@@ -261,8 +266,7 @@ Variant variant_of(const RunConfig& base, Recipes which, Recipe recipe, Rounding
   if (which == Recipes::everywhere) p.shared_experts = p.dense_ffn = p.attention = p.router_gate = p.head = recipe;
   p.rounding = rounding;
   p.hadamard = rotated;
-  const char* more = rotated ? " stochastic, rotated" : rounding == Rounding::stochastic ? " stochastic" : "";
-  return {recipe_info(recipe).name + std::string(more), std::make_unique<Trainer>(config), {}, {}, {}};
+  return {variant_name(recipe, rounding, rotated), std::make_unique<Trainer>(config), {}, {}, {}};
 }
 
 // Each recipe in turn with FP32, so that a busy machine slows both alike; those whose name has `part`.
@@ -293,15 +297,15 @@ void bench_recipes(const std::string& name, const RunConfig& base, int steps, Re
 // What BF16 matrix units make of a step: each precision of all weights, in turn with the others.
 void bench_units(const std::string& name, const RunConfig& base, int steps, const std::string& part) {
   const auto data = open_dataset(base.data, base.seed);
-  const auto everywhere = [&](Recipe recipe, Rounding rounding, bool rotated) {
-    return variant_of(base, Recipes::everywhere, recipe, rounding, rotated);
-  };
   std::vector<Variant> variants;
-  variants.push_back(everywhere(Recipe::fp32, Rounding::nearest, false));
-  variants.push_back(everywhere(Recipe::bf16, Rounding::nearest, false));
-  variants.push_back(everywhere(Recipe::mxfp8_rceil, Rounding::nearest, false));
-  variants.push_back(everywhere(Recipe::nvfp4, Rounding::stochastic, true));
-  std::erase_if(variants, [&](const Variant& v) { return v.name.find(part) == std::string::npos; });
+  const auto add = [&](Recipe recipe, Rounding rounding, bool rotated) {
+    if (variant_name(recipe, rounding, rotated).find(part) == std::string::npos) return;
+    variants.push_back(variant_of(base, Recipes::everywhere, recipe, rounding, rotated));
+  };
+  add(Recipe::fp32, Rounding::nearest, false);
+  add(Recipe::bf16, Rounding::nearest, false);
+  add(Recipe::mxfp8_rceil, Rounding::nearest, false);
+  add(Recipe::nvfp4, Rounding::stochastic, true);
   const double peak = sgemm_peak_gflops();
   for (int step = -3; step < steps; ++step)
     for (Variant& variant : variants) measure(variant, *data, step >= 0);
@@ -309,6 +313,7 @@ void bench_units(const std::string& name, const RunConfig& base, int steps, cons
               matrix_unit_text().c_str(), peak, num_threads(), steps);
   for (const Variant& variant : variants) {
     print_variant(variant, base, peak);
+    if (variants[0].name != recipe_info(Recipe::fp32).name) continue;
     std::printf("    %.2fx FP32's time (CPU %.2fx)\n", median(variant.seconds) / median(variants[0].seconds),
                 median(variant.cpu) / median(variants[0].cpu));
   }
