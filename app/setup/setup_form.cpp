@@ -78,8 +78,8 @@ void SetupForm::setPurpose(const QString& text) {
 
 QWidget* SetupForm::makeTop() {
   auto* top = new QWidget;
-  auto* row = new QHBoxLayout(top);
-  row->setContentsMargins(0, 0, 0, 0);
+  auto* rows = new QVBoxLayout(top);
+  rows->setContentsMargins(0, 0, 0, 0);
   presets_ = new QComboBox;
   presets_->setAccessibleName("Preset");
   presets_->setToolTip("Fill the form with a preset; training goes on until you start a new run");
@@ -101,9 +101,11 @@ QWidget* SetupForm::makeTop() {
   filter_->setPlaceholderText("Find a setting");
   filter_->setClearButtonEnabled(true);
   connect(filter_, &QLineEdit::textChanged, this, &SetupForm::filter);
-  row->addWidget(presets_);
-  row->addWidget(open);
-  row->addWidget(filter_, 1);
+  auto* sources = new QHBoxLayout;
+  sources->addWidget(presets_, 1);
+  sources->addWidget(open);
+  rows->addLayout(sources);
+  rows->addWidget(filter_);
   return top;
 }
 
