@@ -21,7 +21,6 @@ CheckpointActions::CheckpointActions(RunSession* session, Selection* selection, 
       selection_(selection),
       dock_(dock),
       workspaces_(workspaces),
-      timelines_(workspaces->findChildren<TimelineTrack*>()),
       messages_(messages) {
   connect(dock_, &ActionsDock::keepRequested, this, &CheckpointActions::keepNow);
   connect(dock_, &ActionsDock::rewindRequested, this, &CheckpointActions::rewind);
@@ -107,7 +106,7 @@ void CheckpointActions::showKept() {
   const auto kept = this->kept();
   std::vector<std::int64_t> steps;
   for (const KeptCheckpoint& checkpoint : kept) steps.push_back(checkpoint.step);
-  for (TimelineTrack* track : timelines_) track->setCheckpoints(steps);
+  for (TimelineTrack* track : workspaces_->timelines()) track->setCheckpoints(steps);
   dock_->showCheckpoints(kept);
 }
 

@@ -1,7 +1,6 @@
 // Checkpoints of the run in training: kept, gone back to, and branched off from with a twin.
 #pragma once
 
-#include <QList>
 #include <QObject>
 #include <optional>
 #include <vector>
@@ -16,7 +15,6 @@ class ActionsDock;
 class Messages;
 class RunSession;
 class Selection;
-class TimelineTrack;
 class WorkspaceTabs;
 
 class CheckpointActions : public QObject {
@@ -44,7 +42,6 @@ class CheckpointActions : public QObject {
   Selection* selection_;
   ActionsDock* dock_;
   WorkspaceTabs* workspaces_;
-  QList<TimelineTrack*> timelines_;
   Messages* messages_;
 };
 

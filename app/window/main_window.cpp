@@ -290,7 +290,7 @@ void MainWindow::connectForm() {
 void MainWindow::connectPanels() {
   for (Panel* panel : workspaces_->findChildren<Panel*>())
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
-  for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>())
+  for (TimelineTrack* track : workspaces_->timelines())
     connect(track, &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
@@ -370,7 +370,7 @@ void MainWindow::showFindings() {
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())
     if (findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
-  for (TimelineTrack* track : workspaces_->findChildren<TimelineTrack*>()) track->setFindings(shown);
+  for (TimelineTrack* track : workspaces_->timelines()) track->setFindings(shown);
 }
 
 void MainWindow::onTick() {

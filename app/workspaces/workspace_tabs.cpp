@@ -11,6 +11,7 @@
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_scroll.h"
+#include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
 
@@ -37,6 +38,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     connect(workspace, &Workspace::failed, messages, &Messages::warn);
     connect(workspace, &Workspace::saved, messages, &Messages::saySaved);
   }
+  timelines_ = findChildren<TimelineTrack*>();
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
 }
 

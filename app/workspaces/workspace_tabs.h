@@ -18,6 +18,7 @@ class MicroscalingWorkspace;
 class Overview;
 class RouterWorkspace;
 class TextWorkspace;
+class TimelineTrack;
 
 class WorkspaceTabs : public QStackedWidget {
   Q_OBJECT
@@ -29,6 +30,7 @@ class WorkspaceTabs : public QStackedWidget {
   QTabBar* tabs() const { return tabs_; }  // for the corner of the menu bar
   QList<Workspace*> all() const;           // in the order of the tabs
   Workspace* current() const;
+  const QList<TimelineTrack*>& timelines() const { return timelines_; }  // of all workspaces
 
   void bringUp(Workspace* workspace);
   bool bringUp(const QString& name);  // in any case of letters; false: there is none
@@ -53,6 +55,7 @@ class WorkspaceTabs : public QStackedWidget {
   CompareWorkspace* compare_;
   ClusterWorkspace* cluster_;
   TextWorkspace* text_;
+  QList<TimelineTrack*> timelines_;
 };
 
 }  // namespace moescope
