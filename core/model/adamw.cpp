@@ -52,7 +52,7 @@ void update_double(const AdamWFactors<double>& k, std::size_t count, const doubl
   update_body(k, count, g, p, m, v);
 }
 
-// Doubles lose nothing and cost no more memory. One row of numbers alone comes from memory slower than several do, so
+// Doubles lose nothing and cost no more memory. A single array is read from memory more slowly than several at once, so
 // what follows is fetched.
 double squares_float(const float* g, std::size_t count) {
   constexpr std::size_t kAhead = 1024;

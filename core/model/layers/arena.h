@@ -13,8 +13,8 @@
 namespace moescope {
 
 // Begins on a cache line; freed with std::free. A gigabyte and more lies in huge pages where the system has them: what
-// is gone through from end to end is read faster in few of them than in many small ones. The system takes longer to
-// find them, which less memory does not repay.
+// is gone through from end to end is read faster in few of them than in many small ones. Less memory is not worth the
+// time that the system takes to find them.
 inline void* zeroed_memory(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20, kMuch = std::size_t{1} << 30;
   const std::size_t unit = bytes < kMuch ? 64 : kHugePage, whole = (bytes + unit - 1) / unit * unit;
