@@ -109,7 +109,8 @@ void LogFollower::State::read_on() {
   std::string chunk(kFollowedBytes, '\0');
   for (;;) {
     const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
-    if (got <= 0) return;
+    // Rewritten since the last look: these bytes do not follow what was read. The next look begins anew.
+    if (got <= 0 || is_another_file()) return;
     const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
     if (position == 0) {
       const std::lock_guard lock(mutex);
