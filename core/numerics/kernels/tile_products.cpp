@@ -160,7 +160,8 @@ class FetchedRows {
 };
 
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
-// last product that needs what is there has begun.
+// last product that needs what is there has begun. B is loaded with the hint that it will not be needed again soon: at
+// 512 deep it would otherwise push the rows of A, which are, out of the first cache.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds,
                                     const float* fetched) {
@@ -182,8 +183,8 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
     if constexpr (kTwoRows && kTwoCols) _tile_zero(3);
   }
   _tile_loadd(4, a, a_bytes);
-  _tile_loadd(6, b, b_bytes);
-  if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
+  _tile_stream_loadd(6, b, b_bytes);
+  if constexpr (kTwoCols) _tile_stream_loadd(7, b + p.panel_stride, b_bytes);
   if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
   results.fetch_some();
   for (int k = kUnitDepth; k < depth; k += kUnitDepth) {
@@ -192,9 +193,9 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
     if constexpr (kTwoCols) _tile_dpbf16ps(1, 4, 7);
     _tile_loadd(4, a, a_bytes);
     if constexpr (kTwoRows) _tile_dpbf16ps(2, 5, 6);
-    _tile_loadd(6, b, b_bytes);
+    _tile_stream_loadd(6, b, b_bytes);
     if constexpr (kTwoRows && kTwoCols) _tile_dpbf16ps(3, 5, 7);
-    if constexpr (kTwoCols) _tile_loadd(7, b + p.panel_stride, b_bytes);
+    if constexpr (kTwoCols) _tile_stream_loadd(7, b + p.panel_stride, b_bytes);
     if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
     results.fetch_some();
   }
