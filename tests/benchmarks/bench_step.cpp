@@ -1,10 +1,12 @@
 // Whole training steps: bench_step [shape ...] [--steps N] [--threads N]
 //                       [--recipes | --recipes-everywhere | --units | --telemetry | --checkpoints] [--only PART]
+//                       [--each-step]
 //
 // --recipes: the routed experts in every recipe against FP32, with statistics; --recipes-everywhere: all weights;
 // --only: the recipes with PART in their names, here and with --units.
 // --units: all weights in BF16, MXFP8 and NVFP4 (stochastic, rotated) against FP32, in turns, and what multiplied them.
 // --telemetry: all of it at the default cadence against none, over --steps N steps (200 or more: a whole cycle of it).
+// --each-step: a line after each, for in_turns.py.
 // --checkpoints: what keeping one to go back to costs, and its share of a step at the default cadence.
 //
 // Shapes S, M, L (byte-level models of growing width) and presets by name. Prints, per shape, FP32 and MXFP8 steps
@@ -130,6 +132,8 @@ double sgemm_peak_gflops() {
   return best;
 }
 
+bool each_step = false;
+
 struct Variant {
   std::string name;
   std::unique_ptr<Trainer> trainer;
@@ -146,6 +150,9 @@ void measure(Variant& variant, const Dataset& data, bool count) {
   variant.seconds.push_back(seconds_since(start));
   variant.cpu.push_back(cpu_seconds() - cpu_start);
   variant.phases.push_back(frame.phase_ms);
+  if (!each_step) return;
+  std::printf("step %zu\n", variant.seconds.size());
+  std::fflush(stdout);
 }
 
 void print_variant(const Variant& variant, const RunConfig& config, double peak) {
@@ -347,6 +354,8 @@ int main(int argc, char** argv) {
       telemetry = true;
     else if (!std::strcmp(argv[i], "--checkpoints"))
       checkpoints = true;
+    else if (!std::strcmp(argv[i], "--each-step"))
+      each_step = true;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Times the steps of several commands that run in turns on the same processors: while one runs, the others are stopped.
+
+What else a shared machine does slows all of them alike, so that two builds 2 % apart can be told from each other, and
+another program compared with this one, where whole runs one after the other differ by 20 %.
+
+Each command prints a line that begins with "step" after every step it takes, as bench_step --each-step does:
+  tests/benchmarks/in_turns.py "before=/tmp/before/bench_step M --units --only bf16 --steps 500 --each-step" \\
+                               "now=build/release/tests/bench_step M --units --only bf16 --steps 500 --each-step"
+Printed are milliseconds a step, counting the command's own turns alone, and its median against the first command's.
+"""
+import argparse
+import os
+import selectors
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Command:
+    def __init__(self, name, line, cpus):
+        self.name, self.active, self.begun, self.ms, self.rest = name, 0.0, None, [], b""
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(["taskset", "-c", cpus] + shlex.split(line), stdout=subprocess.PIPE,
+                                        stderr=self.errors, start_new_session=True)
+        self.send(signal.SIGSTOP)
+
+    def send(self, what):
+        try:
+            os.killpg(self.process.pid, what)  # leads a process group of its own
+        except ProcessLookupError:
+            pass  # it has ended
+
+    def note_steps(self, text, now):
+        lines = (self.rest + text).split(b"\n")
+        self.rest = lines.pop()
+        for line in lines:
+            if not line.startswith(b"step"):
+                continue
+            if self.begun is not None:
+                self.ms.append((now - self.begun) * 1e3)
+            self.begun = now
+
+    def run_for(self, seconds, steps):
+        """One turn. False: there will be no other."""
+        start, more = time.monotonic(), True
+        self.send(signal.SIGCONT)
+        with selectors.DefaultSelector() as output:
+            output.register(self.process.stdout, selectors.EVENT_READ)
+            while more and output.select(max(0.0, start + seconds - time.monotonic())):
+                text = os.read(self.process.stdout.fileno(), 65536)
+                self.note_steps(text, self.active + time.monotonic() - start)
+                more = text != b"" and len(self.ms) < steps
+        self.send(signal.SIGSTOP)
+        self.active += time.monotonic() - start
+        return more
+
+    def said_last(self):
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace").strip().split("\n")[-1]
+
+
+def report(commands):
+    first = None
+    for command in commands:
+        if not command.ms:
+            print(f"{command.name}: no two lines that begin with \"step\". {command.said_last()}")
+            continue
+        median = statistics.median(command.ms)
+        first = first or median
+        print(f"{command.name:12} median {median:9.2f} ms   mean {statistics.mean(command.ms):9.2f}   fastest "
+              f"{min(command.ms):9.2f}   {len(command.ms)} steps   {median / first:.3f}x")
+    return all(command.ms for command in commands)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cpus", default="0,1", help="as taskset takes them (0,1)")
+    parser.add_argument("--turn", type=float, default=0.7, help="seconds (0.7)")
+    parser.add_argument("--steps", type=int, default=30, help="of each command (30)")
+    parser.add_argument("commands", nargs="+", metavar="NAME=COMMAND")
+    args = parser.parse_args()
+    named = [command.partition("=") for command in args.commands]
+    for name, _, line in named:
+        if not line:
+            parser.error(f"{name}: NAME=COMMAND is wanted")
+    commands = []
+    try:
+        for name, _, line in named:
+            commands.append(Command(name, line, args.cpus))
+        waiting = list(commands)
+        while waiting:
+            waiting = [command for command in waiting if command.run_for(args.turn, args.steps)]
+    finally:
+        for command in commands:
+            command.send(signal.SIGKILL)
+    return 0 if report(commands) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
