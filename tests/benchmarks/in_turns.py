@@ -7,7 +7,8 @@ another program compared with this one, where whole runs one after the other dif
 Each command prints a line that begins with "step" after every step it takes, as bench_step --each-step does:
   tests/benchmarks/in_turns.py "before=/tmp/before/bench_step M --units --only bf16 --steps 500 --each-step" \\
                                "now=build/release/tests/bench_step M --units --only bf16 --steps 500 --each-step"
-Printed are milliseconds a step, counting the command's own turns alone, and its median against the first command's.
+Printed are milliseconds a step, counting the command's own turns alone, and its median against the first command's;
+after Ctrl+C those of the steps until then.
 """
 import argparse
 import os
@@ -89,12 +90,15 @@ def main():
         if not line:
             parser.error(f"{name}: NAME=COMMAND is wanted")
     commands = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for name, _, line in named:
             commands.append(Command(name, line, args.cpus))
         waiting = list(commands)
         while waiting:
             waiting = [command for command in waiting if command.run_for(args.turn, args.steps)]
+    except KeyboardInterrupt:
+        pass
     finally:
         for command in commands:
             command.send(signal.SIGKILL)
