@@ -24,10 +24,13 @@ import time
 
 class Command:
     def __init__(self, name, line, cpus):
-        self.name, self.active, self.begun, self.ms, self.rest = name, 0.0, None, [], b""
+        self.name, self.ms = name, []
+        self.active = 0.0  # seconds in which it was not stopped
+        self.step_began = None  # at which of them
+        self.rest = b""  # of a line that has not ended
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(["taskset", "-c", cpus] + shlex.split(line), stdout=subprocess.PIPE,
-                                        stderr=self.errors, start_new_session=True)
+        self.process = subprocess.Popen(["taskset", "-c", cpus] + line, stdout=subprocess.PIPE, stderr=self.errors,
+                                        start_new_session=True)
         self.send(signal.SIGSTOP)
 
     def send(self, what):
@@ -42,9 +45,9 @@ class Command:
         for line in lines:
             if not line.startswith(b"step"):
                 continue
-            if self.begun is not None:
-                self.ms.append((now - self.begun) * 1e3)
-            self.begun = now
+            if self.step_began is not None:
+                self.ms.append((now - self.step_began) * 1e3)
+            self.step_began = now
 
     def run_for(self, seconds, steps):
         """One turn. False: there will be no other."""
@@ -72,27 +75,36 @@ def report(commands):
             print(f"{command.name}: no two lines that begin with \"step\". {command.said_last()}")
             continue
         median = statistics.median(command.ms)
-        first = first or median
+        first = first if first is not None else median
+        share = f"{median / first:.3f}x" if first > 0 else "first took no time"
         print(f"{command.name:12} median {median:9.2f} ms   mean {statistics.mean(command.ms):9.2f}   fastest "
-              f"{min(command.ms):9.2f}   {len(command.ms)} steps   {median / first:.3f}x")
+              f"{min(command.ms):9.2f}   {len(command.ms)} steps   {share}")
     return all(command.ms for command in commands)
+
+
+def named_command(parser, text):
+    name, _, line = text.partition("=")
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        parser.error(f"{text}: {error}")
+    if not words:
+        parser.error(f"{text}: NAME=COMMAND is wanted")
+    return name, words
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cpus", default="0,1", help="as taskset takes them (0,1)")
-    parser.add_argument("--turn", type=float, default=0.7, help="seconds (0.7)")
-    parser.add_argument("--steps", type=int, default=30, help="of each command (30)")
+    parser.add_argument("--cpus", default="0,1", help="processors, as taskset takes them (0,1)")
+    parser.add_argument("--turn", type=float, default=0.7, help="seconds that each runs before the next does (0.7)")
+    parser.add_argument("--steps", type=int, default=30, help="to time of each command (30)")
     parser.add_argument("commands", nargs="+", metavar="NAME=COMMAND")
     args = parser.parse_args()
-    named = [command.partition("=") for command in args.commands]
-    for name, _, line in named:
-        if not line:
-            parser.error(f"{name}: NAME=COMMAND is wanted")
+    named = [named_command(parser, text) for text in args.commands]
     commands = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        for name, _, line in named:
+        for name, line in named:
             commands.append(Command(name, line, args.cpus))
         waiting = list(commands)
         while waiting:

@@ -160,8 +160,8 @@ class FetchedRows {
 };
 
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
-// last product that needs what is there has begun. B is loaded with the hint that it will not be needed again soon: at
-// 512 deep it would otherwise push the rows of A, which are, out of the first cache.
+// last product that needs what is there has begun. B is loaded with the hint that it will not be needed again soon:
+// otherwise, 512 deep, it would push the rows of A out of the first cache before the next columns need them.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds,
                                     const float* fetched) {
