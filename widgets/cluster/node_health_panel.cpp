@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "widgets/plots/axis.h"
+
 namespace moescope {
 namespace {
 
@@ -95,7 +97,7 @@ void NodeHealthPanel::compute() {
   for (const HealthEvent& event : outcome_.events) {
     const QString text = tr("%1 h, step %2: %3")
                              .arg(event.at_s / kHour, 0, 'f', 2)
-                             .arg(event.step)
+                             .arg(formatCount(static_cast<double>(event.step)))
                              .arg(QString::fromStdString(event.text));
     flags.push_back({event.at_s / kHour, text});
     if (words.size() < kMaxEventLines) words << text;

@@ -160,7 +160,8 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
 }
 
 QString ThisImbalancePanel::status() const {
-  return costs_.empty() ? QString() : tr("layer %1, step %2").arg(shown_.layer).arg(shown_.step);
+  if (costs_.empty()) return {};
+  return tr("layer %1, step %2").arg(shown_.layer).arg(formatCount(static_cast<double>(shown_.step)));
 }
 
 QString ThisImbalancePanel::csv() const {

@@ -73,7 +73,9 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
     return share ? formatPercent(value) : formatValue(value, digits);
   };
   const QString last = tr("mean of %1 steps").arg(std::max<std::int64_t>(0, window.size()));
-  add(tr("Steps compared"), std::nullopt, [](const RunFigures& f) { return QString::number(f.steps); });
+  add(tr("Steps compared"), std::nullopt, [for_screen](const RunFigures& f) {
+    return for_screen ? formatCount(static_cast<double>(f.steps)) : QString::number(f.steps);
+  });
   const QString unit = for_screen ? QString() : tr(" [nats/token]");
   add(tr("Loss, last step") + unit, Metric::ce_loss, [&](const RunFigures& f) { return number(f.final_loss, 4); });
   add((for_screen ? tr("Loss, mean") : tr("Loss, %1").arg(last)) + unit, Metric::ce_loss,
@@ -85,7 +87,8 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
     return (gap > 0 ? QStringLiteral("+") : QString()) + withMinus(QString::number(gap, 'f', 4));
   });
   add(tr("MaxVio, batch"), Metric::max_vio, [&](const RunFigures& f) { return number(f.max_vio, 3); });
-  add(tr("SQNR [dB]"), Metric::quant_sqnr_db, [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
+  add(for_screen ? tr("SQNR, mean [dB]") : tr("SQNR, mean of operands [dB]"), Metric::quant_sqnr_db,
+      [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
   add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
       Metric::rounding_flip_rate, [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
   add(for_screen ? tr("Flips against A") : tr("Routing flips against run A [share]"), Metric::flip_rate,
