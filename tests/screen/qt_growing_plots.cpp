@@ -1,11 +1,13 @@
 // Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
 #include <QApplication>
+#include <QScreen>
 #include <QTest>
 
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/overview/loss_panel.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
@@ -59,6 +61,12 @@ class MadeUpMap : public TimeHeatMap {
 // A picture of the widget as it is on the screen: the window was painted before.
 QImage pictureOf(QWidget& widget) {
   return widget.grab().toImage();
+}
+
+// What is really on the screen: parts of it may have been painted at different times.
+QImage onScreen(QWidget& window) {
+  QApplication::processEvents();
+  return window.screen()->grabWindow(window.winId()).toImage();
 }
 
 // Where two pictures differ; empty: nowhere.
@@ -199,6 +207,58 @@ class GrowingPlotsTest : public QObject {
     compare("nothing yet");
     selection_->setHistories({run_->history()});
     compare("the run again");
+  }
+
+  // The line at the hovered step and the readout are painted alone, where they were and where they are.
+  void whatFollowsTheMouse_data() {
+    QTest::addColumn<bool>("curves");
+    QTest::newRow("Loss") << true;
+    QTest::newRow("Load over time") << false;
+  }
+  void whatFollowsTheMouse() {
+    QFETCH(bool, curves);
+    std::unique_ptr<Panel> shown;
+    if (curves)
+      shown = std::make_unique<LossPanel>(selection_.get());
+    else
+      shown = std::make_unique<LoadOverTimePanel>(selection_.get());
+    show(*shown, {640, 420}, QPalette());
+    auto* plot = shown->findChild<TimeAxisPlot*>();
+    const auto compare = [&](const char* what) {
+      const QImage screen = onScreen(*shown);
+      const QByteArray where = difference(screen, pictureOf(*shown).convertToFormat(screen.format()));
+      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+    };
+    compare("nothing hovered");
+    const QImage before = onScreen(*shown);
+    for (const std::int64_t step : {50, 51, 200, 120}) {
+      selection_->setHoverStep(step);
+      compare("hovered elsewhere");
+    }
+    QVERIFY(!difference(before, onScreen(*shown)).isEmpty());
+    for (int i = 0; i < 5; ++i) {
+      run_->append(7);
+      selection_->refresh();
+      compare("the line moved with the data");
+      selection_->setHoverStep(130 + 10 * i);
+      compare("and then with the mouse");
+    }
+    for (const QPoint at : {QPoint(150, 120), QPoint(153, 118), QPoint(300, 60), QPoint(200, 170)}) {
+      QTest::mouseMove(plot, at);
+      compare("the mouse inside");
+    }
+    run_->append(40);
+    selection_->refresh();
+    compare("news under the mouse");
+    QTest::mouseMove(plot, {220, 150});
+    compare("the mouse inside again");
+    QTest::mousePress(plot, Qt::LeftButton, {}, {220, 150});
+    QTest::mouseMove(plot, {320, 160});
+    compare("a box is drawn");
+    QTest::mouseRelease(plot, Qt::LeftButton, {}, {320, 160});
+    compare("zoomed in");
+    selection_->setHoverStep(-1);
+    compare("the mouse elsewhere");
   }
 
  private:

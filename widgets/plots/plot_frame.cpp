@@ -273,9 +273,9 @@ int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
   return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
 }
 
-void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
-  if (lines.isEmpty()) return;
-  const QFontMetrics metrics(painter.font());
+QRect PlotFrame::readoutBox(QPoint near, const QStringList& lines) const {
+  if (lines.isEmpty()) return {};
+  const QFontMetrics metrics = fontMetrics();
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   QRect box(0, 0, std::min(width + 20, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
@@ -284,6 +284,13 @@ void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& 
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
   box.moveLeft(std::max(0, box.left()));
   box.moveTop(std::max(0, box.top()));
+  return box;
+}
+
+void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
+  const QRect box = readoutBox(near, lines);
+  if (box.isEmpty()) return;
+  const QFontMetrics metrics = fontMetrics();
   QColor ground = palette().base().color();
   ground.setAlpha(235);
   painter.setPen(gridColor(palette()).darker(dark() ? 60 : 130));

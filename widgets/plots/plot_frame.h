@@ -81,7 +81,8 @@ class PlotFrame : public QWidget {
   };
   std::vector<KeyEntry> keyEntries(const QStringList& labels, int swatch) const;
   int keyHeight(const QStringList& labels, int swatch) const;
-  // A small box of lines beside `near`, always inside the widget.
+  // A small box of lines beside `near`, always inside the widget, and where it lies; without lines there is none.
+  QRect readoutBox(QPoint near, const QStringList& lines) const;
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
 
   void mouseMoveEvent(QMouseEvent* event) override;

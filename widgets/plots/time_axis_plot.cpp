@@ -25,7 +25,7 @@ constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
 TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, this, &PlotFrame::markDirty);
-  connect(selection_, &Selection::hoverChanged, this, [this] { update(); });
+  connect(selection_, &Selection::hoverChanged, this, &TimeAxisPlot::updateHover);
   connect(selection_, &Selection::timeChanged, this, [this] {
     if (std::exchange(seen_range_, range()) == range()) return update();
     markDirty();
@@ -157,10 +157,32 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
   } else if (plot.contains(mouse_)) {
     painter.setPen(palette().text().color());
-    QStringList lines = readoutAt(mouse_);
-    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
-    paintReadout(painter, mouse_, lines);
+    paintReadout(painter, mouse_, linesAtMouse());
   }
+  hovered_ = hoverRegion();
+}
+
+QStringList TimeAxisPlot::linesAtMouse() const {
+  QStringList lines = readoutAt(mouse_);
+  if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
+  return lines;
+}
+
+// What follows the mouse: the line at its step, the values above the plot and the readout.
+QRegion TimeAxisPlot::hoverRegion() const {
+  const QRect plot = plotRect();
+  QRegion region(0, 0, width(), plot.top());
+  const std::int64_t step = selection_->hoverStep();
+  if (step >= range().first && step <= range().last)
+    region += QRect(static_cast<int>(std::lround(xOf(static_cast<double>(step)))) - 1, plot.top(), 3, plot.height());
+  if (plot.contains(mouse_)) region += readoutBox(mouse_, linesAtMouse()).adjusted(-1, -1, 1, 1);
+  return region;
+}
+
+// A hand moves the line in all plots, sixty times a second: only where it was and where it goes.
+void TimeAxisPlot::updateHover() {
+  if (drag_ == Drag::box) return update();
+  update(hovered_ + hoverRegion());
 }
 
 // Each of the marks there, which may share a pixel.
@@ -251,7 +273,7 @@ void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
   const bool inside = plotRect().contains(mouse_) && !range().empty();
   selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
   if (inside) emit readoutChanged(readoutText(mouse_));
-  update();
+  updateHover();
 }
 
 void TimeAxisPlot::mouseReleaseEvent(QMouseEvent* event) {

@@ -60,6 +60,9 @@ class TimeAxisPlot : public PlotFrame {
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
   void paintMarkers(QPainter& painter) const;
+  QRegion hoverRegion() const;
+  void updateHover();
+  QStringList linesAtMouse() const;
   QString markerTextAt(int x) const;
 
   bool log_steps_ = false;
@@ -69,6 +72,7 @@ class TimeAxisPlot : public PlotFrame {
   Drag drag_ = Drag::none;
   QPoint press_;
   StepRange press_range_;
+  QRegion hovered_;  // hoverRegion() as it was painted
 };
 
 }  // namespace moescope
