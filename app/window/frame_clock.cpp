@@ -13,12 +13,10 @@ namespace {
 
 constexpr int kDataMs = 50;            // 20 Hz
 constexpr double kScreenShare = 0.05;  // of one core
-constexpr int kInteractiveMs = 16;
-constexpr double kDearFrameMs = 8;  // beyond it even a hovering hand gets half the rate
 constexpr int kInputLastsMs = 1000;
 constexpr int kIdleMs = 1000;  // no news for this long from a source at rest: stop
 constexpr int kQuietMs = 250;
-constexpr int kSlowestMs = 500;
+constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 100;
 
 double threadCpuMs() {
   timespec now{};
@@ -43,8 +41,8 @@ bool isInput(QEvent::Type type) {
 }  // namespace
 
 int frameIntervalMs(double frame_ms, bool interactive) {
-  if (interactive) return frame_ms > kDearFrameMs ? 2 * kInteractiveMs : kInteractiveMs;
-  return std::clamp(static_cast<int>(frame_ms / kScreenShare), kDataMs, kSlowestMs);
+  return std::clamp(static_cast<int>(frame_ms / kScreenShare), kDataMs,
+                    interactive ? kSlowestAfterInputMs : kSlowestMs);
 }
 
 FrameClock::FrameClock(Selection* selection, QObject* parent) : QObject(parent), selection_(selection) {
@@ -115,7 +113,7 @@ bool FrameClock::eventFilter(QObject* watched, QEvent* event) {
   if (event->spontaneous() && isInput(event->type())) {
     const bool was_interactive = interactive();
     since_input_.restart();
-    if (!was_interactive && visible_ && timer_.isActive()) timer_.start(kInteractiveMs);
+    if (!was_interactive && visible_ && timer_.isActive()) timer_.start(kDataMs);
     if (!timer_.isActive()) wake();
   }
   return QObject::eventFilter(watched, event);
