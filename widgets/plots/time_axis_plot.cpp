@@ -170,6 +170,7 @@ QStringList TimeAxisPlot::linesAtMouse() const {
 
 // What follows the mouse: the line at its step, the values above the plot and the readout.
 QRegion TimeAxisPlot::hoverRegion() const {
+  if (!notice().isEmpty() || range().empty()) return rect();
   const QRect plot = plotRect();
   QRegion region(0, 0, width(), plot.top());
   const std::int64_t step = selection_->hoverStep();
