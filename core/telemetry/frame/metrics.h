@@ -51,10 +51,9 @@ inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
     {Metric::quant_sqnr_db,
      {"quant_sqnr_db", "SQNR, mean of operands", "dB",
       "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
-      "On bell-shaped data, rounded to nearest: BF16 about 55.6 dB; E4M3 31.5 dB and E5M2 25.6 dB, in MX and in FP8; "
-      "NVFP4 20.4 dB; MXFP4 18.8 dB. Stochastic rounding costs 3 dB. Where only experts are in one of these and all "
-      "else "
-      "in BF16, the mean lies in between.",
+      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8; NVFP4 20.4 dB; "
+      "MXFP4 18.8 dB; BF16 55.6 dB. Stochastic rounding costs 3 dB. Where experts are in one format and all else is in "
+      "BF16, the mean lies in between.",
       "Falls while training: some tensor's values spread beyond what a scale covers; see which operand.",
       "precision.experts", "as torchao's compute_error, averaged in dB"}},
     {Metric::ranks_per_token,

@@ -193,6 +193,8 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
     EXPECT_TRUE(says(card(key), "MXFP4 " + digits(mxfp4.sqnr_db(), 1) + " dB")) << card(key);
     EXPECT_TRUE(says(card(key), "Stochastic rounding costs 3 dB")) << card(key);
   }
+  const std::string of_bf16 = "BF16 " + digits(sums_of(kBf16Format).sqnr_db(), 1) + " dB";
+  EXPECT_TRUE(says(card("quant_sqnr_db"), of_bf16)) << of_bf16;
   for (const auto& [key, figure, decimals] :
        {std::tuple("relative_l2", &QuantSums::relative_l2, 3), std::tuple("cosine", &QuantSums::cosine, 4)}) {
     EXPECT_TRUE(says(card(key), digits((e5m2.*figure)(), decimals))) << card(key);
