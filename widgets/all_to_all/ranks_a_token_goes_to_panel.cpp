@@ -5,7 +5,7 @@ namespace moescope {
 RanksATokenGoesToPanel::RanksATokenGoesToPanel(Selection* selection, QWidget* parent)
     : FiguresPanel(selection, tr("Ranks a token goes to"),
                    {{tr("Max/mean"),
-                     tr("max/mean"),
+                     tr("x mean"),
                      {{Metric::rank_overload, tr("received tokens")}},
                      2,
                      tr("Token copies that arrive on the fullest rank, over the mean")},
