@@ -34,7 +34,10 @@ RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay
       bar_(bar),
       workspaces_(workspaces),
       messages_(messages) {
-  connect(bar_, &RunBar::runRequested, this, [this](bool run) { run ? goOn() : pause(); });
+  connect(bar_, &RunBar::runRequested, this, [this](bool run) {
+    run ? goOn() : pause();
+    if (Lab* lab = session_->lab()) bar_->showStatus(lab->status());  // the button answers before the next tick
+  });
   connect(bar_, &RunBar::stepRequested, this, &RunControl::stepOnce);
   connect(bar_, &RunBar::resetRequested, this, &RunControl::startOver);
   connect(bar_, &RunBar::presetRequested, this, &RunControl::startPreset);

@@ -95,7 +95,11 @@ void RunBar::makeActions() {
       "its first step");
   connect(reset_, &QAction::triggered, this, &RunBar::resetRequested);
   count_ = new QLabel;
-  followFont(count_, [this] { count_->setMinimumWidth(count_->fontMetrics().horizontalAdvance("step 0,000,000")); });
+  // Of one size, so that a new number does not arrange the bar anew.
+  followFont(count_, [this] {
+    const QFontMetrics metrics = count_->fontMetrics();
+    count_->setFixedSize(metrics.horizontalAdvance("step 00,000,000"), metrics.height());
+  });
   count_->setAlignment(Qt::AlignCenter);
   count_->setAccessibleName("Steps taken");
   count_->setToolTip("Steps taken since the start of the run");

@@ -12,6 +12,7 @@
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
 #include "widgets/plots/axis.h"
+#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -23,6 +24,10 @@ QString grouped(std::int64_t value) {
 
 QString bytes(qint64 size) {
   return QLocale(QLocale::English).formattedDataSize(size, 1, QLocale::DataSizeSIFormat);
+}
+
+QString screenText(double frames_per_s, double frame_ms) {
+  return QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1);
 }
 
 QString fileText(const QFileInfo& file) {
@@ -45,6 +50,13 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
           "core; training never waits for it.");
+  // Of one size, so that new numbers do not arrange the line anew.
+  followFont(screen_, [this] {
+    const QFontMetrics metrics = screen_->fontMetrics();
+    const QMargins around = screen_->contentsMargins();
+    screen_->setFixedSize(metrics.horizontalAdvance(screenText(20, 99.9)) + around.left() + around.right(),
+                          metrics.height());
+  });
   threads_ = add(
       "Threads of the training; the results do not depend on their number. \"BF16 on\": the processor's matrix units, "
       "which multiply BF16 and quantized operands and add in FP32; Run > Matrix units chooses them. Without them, "
@@ -112,7 +124,7 @@ void StatusLine::showFollowing(const QString& text) {
 }
 
 void StatusLine::showScreen(double frames_per_s, double frame_ms) {
-  screen_->setText(QString("screen %1 fps, %2 ms").arg(frames_per_s, 0, 'f', 0).arg(frame_ms, 0, 'f', 1));
+  screen_->setText(screenText(frames_per_s, frame_ms));
 }
 
 void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {

@@ -16,7 +16,7 @@ constexpr double kScreenShare = 0.05;  // of one core
 constexpr int kInputLastsMs = 1000;
 constexpr int kIdleMs = 1000;  // no news for this long from a source at rest: stop
 constexpr int kQuietMs = 250;
-constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 100;
+constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 200;
 
 double threadCpuMs() {
   timespec now{};
@@ -85,8 +85,8 @@ void FrameClock::tick() {
   selection_->refresh();
   if (news_) since_news_.restart();
   account(news_);
-  emit ticked();
   if (source_active_ || interactive() || since_news_.elapsed() < kIdleMs) schedule();
+  emit ticked();  // who listens may ask whether another tick follows
 }
 
 // All that the GUI thread did since the last tick counts as that frame's cost: gathering, painting, events.

@@ -378,10 +378,12 @@ void MainWindow::onTick() {
     picture_moved_ = true;
     emit pictureMoved();
   }
-  if (since_status_.elapsed() < kStatusMs && clock_.ticking()) return;
+  Lab* lab = session_.lab();
+  const LabStatus status = lab ? lab->status() : LabStatus{};
+  const bool turned = std::exchange(shown_running_, status.running) != status.running;
+  if (since_status_.elapsed() < kStatusMs && clock_.ticking() && !turned) return;
   since_status_.restart();
-  if (Lab* lab = session_.lab()) {
-    const LabStatus status = lab->status();
+  if (lab) {
     control_->showStatus(status);
     session_.noticeRuns();
     comparison_->showStatus(status);

@@ -39,7 +39,7 @@ TimelineTrack::TimelineTrack(Selection* selection, QWidget* parent) : PlotFrame(
   refill = [this] { fill(); };
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, this, [this] { update(); });
-  connect(selection_, &Selection::hoverChanged, this, [this] { update(); });
+  connect(selection_, &Selection::hoverChanged, this, &TimelineTrack::updateHover);
 }
 
 void TimelineTrack::fill() {
@@ -224,7 +224,15 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   }
   // The strip has room for one line; the tool tip has all.
   const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
-  paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
+  paintReadout(painter, readoutBeside({mouse_.x(), 0}, {lines.front() + more}));
+}
+
+// The line at the step hovered elsewhere.
+QRegion TimelineTrack::hoverRegion() const {
+  if (mouse_.x() >= 0 || !notice().isEmpty()) return rect();
+  if (selection_->hoverStep() < 0) return {};
+  const QRect plot = plotRect();
+  return QRect(xOf(static_cast<double>(selection_->hoverStep())) - 1, plot.top(), 3, plot.height());
 }
 
 // A triangle, of notes a flag, and beside it what was done, where there is room before the next.

@@ -3,6 +3,7 @@
 #include <QElapsedTimer>
 #include <QEvent>
 #include <QMouseEvent>
+#include <QPaintEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,9 @@ PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
+  QFont unkerned;  // numbers and short names, drawn anew with each move of the mouse: twice as fast
+  unkerned.setStyleStrategy(QFont::PreferNoShaping);
+  setFont(unkerned);
   installAccessiblePlots();
   connect(this, &PlotFrame::readoutChanged, this, [this](const QString& text) {
     if (std::exchange(read_out_, text) != text) announceValueOf(this);
@@ -79,7 +83,7 @@ bool PlotFrame::dark() const {
 
 // New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture
 // of the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
-void PlotFrame::paintEvent(QPaintEvent*) {
+void PlotFrame::paintEvent(QPaintEvent* event) {
   if (printed_) return paintPrinted();
   QElapsedTimer timer;
   timer.start();
@@ -87,6 +91,7 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   if (news) {
     prepare();
     content_valid_ = false;
+    mouse_readout_.reset();
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
@@ -96,10 +101,16 @@ void PlotFrame::paintEvent(QPaintEvent*) {
     painter.restore();
   } else {
     if (!std::exchange(content_valid_, true)) renderContent();
-    painter.drawPixmap(0, 0, content_);
+    for (const QRect& part : event->region()) {  // Qt copies quickly under a clip of one rectangle only
+      painter.setClipRect(part);
+      painter.drawPixmap(0, 0, content_);
+    }
+    painter.setClipping(false);
   }
   overlay_moved_ = !news;
   if (notice_.isEmpty()) paintOverlay(painter);
+  hovered_ = hoverRegion();
+  mouse_readout_.reset();
   if (hasFocus()) {
     painter.setPen(palette().highlight().color());
     painter.drawRect(rect().adjusted(0, 0, -1, -1));
@@ -178,19 +189,24 @@ void PlotFrame::paintContent(QPainter& painter) {
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {
-  if (mouse_.x() >= 0) paintReadout(painter, mouse_, readoutAt(mouse_));
+  if (mouse_.x() >= 0) paintReadout(painter, mouseReadout());
+}
+
+// A hand moves what follows it sixty times a second.
+void PlotFrame::updateHover() {
+  if (isVisible()) update(hovered_ + hoverRegion());
 }
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
   emit readoutChanged(readoutText(mouse_));
-  update();
+  updateHover();
 }
 
 void PlotFrame::leaveEvent(QEvent*) {
   mouse_ = {-1, -1};
   emit readoutChanged({});
-  update();
+  updateHover();
 }
 
 void PlotFrame::changeEvent(QEvent* event) {
@@ -273,8 +289,8 @@ int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
   return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
 }
 
-QRect PlotFrame::readoutBox(QPoint near, const QStringList& lines) const {
-  if (lines.isEmpty()) return {};
+PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& lines) const {
+  if (lines.isEmpty()) return {near, lines};
   const QFontMetrics metrics = fontMetrics();
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
@@ -284,12 +300,17 @@ QRect PlotFrame::readoutBox(QPoint near, const QStringList& lines) const {
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
   box.moveLeft(std::max(0, box.left()));
   box.moveTop(std::max(0, box.top()));
-  return box;
+  return {near, lines, box};
 }
 
-void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const {
-  const QRect box = readoutBox(near, lines);
-  if (box.isEmpty()) return;
+const PlotFrame::Readout& PlotFrame::mouseReadout() const {
+  if (!mouse_readout_ || mouse_readout_->near != mouse_) mouse_readout_ = readoutBeside(mouse_, linesAtMouse());
+  return *mouse_readout_;
+}
+
+void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
+  if (readout.lines.isEmpty()) return;
+  const QRect& box = readout.box;
   const QFontMetrics metrics = fontMetrics();
   QColor ground = palette().base().color();
   ground.setAlpha(235);
@@ -298,10 +319,12 @@ void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& 
   painter.drawRect(box);
   painter.setBrush(Qt::NoBrush);
   painter.setPen(palette().text().color());
+  const bool all_fit = box.width() < width();
   int y = box.top() + 3;
-  for (const QString& line : lines) {
+  for (const QString& line : readout.lines) {
     const QRect row(box.left() + 6, y, box.width() - 12, metrics.height());
-    painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(line, Qt::ElideRight, row.width()));
+    painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter,
+                     all_fit ? line : metrics.elidedText(line, Qt::ElideRight, row.width()));
     y += metrics.height();
   }
 }

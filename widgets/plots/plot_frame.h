@@ -8,6 +8,7 @@
 
 #include <QMargins>
 #include <QPixmap>
+#include <QRegion>
 #include <QStringList>
 #include <QWidget>
 #include <functional>
@@ -61,6 +62,9 @@ class PlotFrame : public QWidget {
   // The picture under a resting mouse has changed.
   virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
+  // What follows the mouse, in this plot or a linked one: painted anew where it was and where it is. By default all.
+  virtual QRegion hoverRegion() const { return rect(); }
+  void updateHover();
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
@@ -81,13 +85,22 @@ class PlotFrame : public QWidget {
   };
   std::vector<KeyEntry> keyEntries(const QStringList& labels, int swatch) const;
   int keyHeight(const QStringList& labels, int swatch) const;
-  // A small box of lines beside `near`, always inside the widget, and where it lies; without lines there is none.
-  QRect readoutBox(QPoint near, const QStringList& lines) const;
-  void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
+  // A small box of lines beside `near`, always inside the widget; without lines there is none.
+  struct Readout {
+    QPoint near;
+    QStringList lines;
+    QRect box{};
+    QRect painted() const { return lines.isEmpty() ? QRect() : box.adjusted(-1, -1, 1, 1); }
+  };
+  Readout readoutBeside(QPoint near, const QStringList& lines) const;
+  void paintReadout(QPainter& painter, const Readout& readout) const;
+  // The one beside the mouse, measured once for each place of the mouse and each picture.
+  const Readout& mouseReadout() const;
+  virtual QStringList linesAtMouse() const { return readoutAt(mouse_); }
 
   void mouseMoveEvent(QMouseEvent* event) override;
   void leaveEvent(QEvent* event) override;
-  void paintEvent(QPaintEvent*) override;
+  void paintEvent(QPaintEvent* event) override;
   void changeEvent(QEvent* event) override;
   void resizeEvent(QResizeEvent*) override;
 
@@ -109,6 +122,8 @@ class PlotFrame : public QWidget {
   bool dirty_ = true, printed_ = false;
   bool content_valid_ = false;  // content_ shows what was prepared last
   bool overlay_moved_ = false;  // only the overlay changed at the last paint
+  QRegion hovered_;             // hoverRegion() as it was painted
+  mutable std::optional<Readout> mouse_readout_;
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;

@@ -156,10 +156,8 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     painter.fillRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())), veil);
     painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
   } else if (plot.contains(mouse_)) {
-    painter.setPen(palette().text().color());
-    paintReadout(painter, mouse_, linesAtMouse());
+    paintReadout(painter, mouseReadout());
   }
-  hovered_ = hoverRegion();
 }
 
 QStringList TimeAxisPlot::linesAtMouse() const {
@@ -168,22 +166,17 @@ QStringList TimeAxisPlot::linesAtMouse() const {
   return lines;
 }
 
-// What follows the mouse: the line at its step, the values above the plot and the readout.
+// The values above the plot, the line and the readout.
 QRegion TimeAxisPlot::hoverRegion() const {
-  if (!notice().isEmpty() || range().empty()) return rect();
+  if (!notice().isEmpty() || range().empty() || drag_ == Drag::box) return rect();
   const QRect plot = plotRect();
-  QRegion region(0, 0, width(), plot.top());
+  QRegion region;
+  if (legend_rows_ > 0) region += QRect(plot.left(), 0, plot.width(), plot.top());
   const std::int64_t step = selection_->hoverStep();
   if (step >= range().first && step <= range().last)
     region += QRect(static_cast<int>(std::lround(xOf(static_cast<double>(step)))) - 1, plot.top(), 3, plot.height());
-  if (plot.contains(mouse_)) region += readoutBox(mouse_, linesAtMouse()).adjusted(-1, -1, 1, 1);
+  if (plot.contains(mouse_)) region += mouseReadout().painted();
   return region;
-}
-
-// A hand moves the line in all plots, sixty times a second: only where it was and where it goes.
-void TimeAxisPlot::updateHover() {
-  if (drag_ == Drag::box) return update();
-  update(hovered_ + hoverRegion());
 }
 
 // Each of the marks there, which may share a pixel.

@@ -36,6 +36,8 @@ class TimeAxisPlot : public PlotFrame {
   void followPicture() override;
   QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
+  QRegion hoverRegion() const override;
+  QStringList linesAtMouse() const override;
   bool event(QEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
@@ -60,9 +62,6 @@ class TimeAxisPlot : public PlotFrame {
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
   void paintMarkers(QPainter& painter) const;
-  QRegion hoverRegion() const;
-  void updateHover();
-  QStringList linesAtMouse() const;
   QString markerTextAt(int x) const;
 
   bool log_steps_ = false;
@@ -72,7 +71,6 @@ class TimeAxisPlot : public PlotFrame {
   Drag drag_ = Drag::none;
   QPoint press_;
   StepRange press_range_;
-  QRegion hovered_;  // hoverRegion() as it was painted
 };
 
 }  // namespace moescope
