@@ -4,10 +4,22 @@
 #include <QMessageBox>
 #include <QStatusBar>
 #include <exception>
+#include <utility>
 
 namespace moescope {
+namespace {
 
-Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()) {}
+constexpr int kBetweenReadoutsMs = 100;
+
+}  // namespace
+
+Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()) {
+  between_readouts_.setSingleShot(true);
+  between_readouts_.setInterval(kBetweenReadoutsMs);
+  connect(&between_readouts_, &QTimer::timeout, this, [this] {
+    if (next_readout_) showReadout(*std::exchange(next_readout_, std::nullopt));
+  });
+}
 
 QWidget* Messages::window() const {
   return line_->window();
@@ -40,9 +52,16 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
 
 // Other messages stay when the mouse leaves what it read out.
 void Messages::showReadout(const QString& text) {
-  if (text.isEmpty() && line_->currentMessage() != readout_) return;
+  if (text.isEmpty()) {
+    next_readout_.reset();
+    if (line_->currentMessage() != readout_) return;
+  } else if (between_readouts_.isActive()) {
+    next_readout_ = text;
+    return;
+  }
   readout_ = text;
   line_->showMessage(text);
+  between_readouts_.start();
 }
 
 }  // namespace moescope

@@ -3,7 +3,9 @@
 
 #include <QObject>
 #include <QString>
+#include <QTimer>
 #include <functional>
+#include <optional>
 
 class QMainWindow;
 class QStatusBar;
@@ -27,7 +29,7 @@ class Messages : public QObject {
   void warn(const QString& text);
   // Runs `action`; what it throws becomes a warning.
   void warnOfErrors(const std::function<void()>& action);
-  // What is under the mouse or the keyboard's cursor; empty: nothing any more.
+  // What is under the mouse or the keyboard's cursor; empty: nothing any more. Ten a second at most: nobody reads more.
   void showReadout(const QString& text);
 
  signals:
@@ -35,7 +37,9 @@ class Messages : public QObject {
 
  private:
   QStatusBar* line_;
-  QString readout_;  // the last one shown
+  QString readout_;                      // the last one shown
+  std::optional<QString> next_readout_;  // waits for its turn
+  QTimer between_readouts_;
 };
 
 }  // namespace moescope

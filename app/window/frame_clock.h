@@ -1,5 +1,5 @@
 // When the screen looks for news: at the data's rate, at most 20 times a second and never for more than a share of one
-// core; for a second after the person moved something ten times a second at least, whatever it costs; not at all when
+// core; for a second after the person moved something five times a second at least, whatever it costs; not at all when
 // nothing can have changed. What a hand does to a plot is painted at once and does not wait for this clock.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include <QMimeData>
 #include <QTimer>
 #include <QVBoxLayout>
+#include <QWindow>
 #include <utility>
 
 #include "app/actions/capture_actions.h"
@@ -407,6 +408,7 @@ void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
 
 void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
+  windowHandle()->installEventFilter(&mouse_pace_);
   layout_->setDefaultIfNothingWasKept();
 }
 

@@ -11,6 +11,7 @@
 #include "app/session/run_session.h"
 #include "app/session/unit_setting.h"
 #include "app/window/frame_clock.h"
+#include "app/window/mouse_pace.h"
 #include "widgets/overview/findings_watch.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
@@ -143,6 +144,7 @@ class MainWindow : public QMainWindow {
   RunCosts* costs_;
   Heartbeat* heartbeat_;
 
+  MousePace mouse_pace_;
   QElapsedTimer since_status_;
   bool shown_running_ = false;
   int shown_run_ = 0;      // whose settings the bars show
