@@ -8,6 +8,7 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
@@ -224,11 +225,7 @@ class GrowingPlotsTest : public QObject {
       shown = std::make_unique<LoadOverTimePanel>(selection_.get());
     show(*shown, {640, 420}, QPalette());
     auto* plot = shown->findChild<TimeAxisPlot*>();
-    const auto compare = [&](const char* what) {
-      const QImage screen = onScreen(*shown);
-      const QByteArray where = difference(screen, pictureOf(*shown).convertToFormat(screen.format()));
-      QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
-    };
+    const auto compare = [&](const char* what) { compareWithWholePicture(*shown, what); };
     compare("nothing hovered");
     const QImage before = onScreen(*shown);
     for (const std::int64_t step : {50, 51, 200, 120}) {
@@ -261,7 +258,47 @@ class GrowingPlotsTest : public QObject {
     compare("the mouse elsewhere");
   }
 
+  void aCellUnderTheMouse() {
+    ExpertLoadPanel panel(selection_.get());
+    show(panel, {640, 420}, QPalette());
+    auto* plot = panel.findChild<MatrixPlot*>();
+    compareWithWholePicture(panel, "no mouse");
+    const QImage before = onScreen(panel);
+    for (const QPoint at : {QPoint(150, 120), QPoint(153, 118), QPoint(300, 60), QPoint(2, 2), QPoint(200, 170)}) {
+      QTest::mouseMove(plot, at);
+      compareWithWholePicture(panel, "the mouse inside");
+    }
+    QVERIFY(!difference(before, onScreen(panel)).isEmpty());
+    run_->append(40);
+    selection_->refresh();
+    compareWithWholePicture(panel, "news under the mouse");
+    QEvent leave(QEvent::Leave);
+    QApplication::sendEvent(plot, &leave);
+    compareWithWholePicture(panel, "the mouse elsewhere");
+  }
+
+  void theTimelineFollowsAHandElsewhere() {
+    TimelineTrack track(selection_.get());
+    show(track, {640, 60}, QPalette());
+    const QImage before = onScreen(track);
+    for (const std::int64_t step : {50, 51, 200, -1, 120}) {
+      selection_->setHoverStep(step);
+      compareWithWholePicture(track, "hovered elsewhere");
+    }
+    QVERIFY(!difference(before, onScreen(track)).isEmpty());
+    QTest::mouseMove(&track, {300, 30});
+    compareWithWholePicture(track, "the mouse inside");
+    selection_->setHoverStep(10);
+    compareWithWholePicture(track, "both");
+  }
+
  private:
+  static void compareWithWholePicture(QWidget& shown, const char* what) {
+    const QImage screen = onScreen(shown);
+    const QByteArray where = difference(screen, pictureOf(shown).convertToFormat(screen.format()));
+    QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
+  }
+
   static void heldOrNot() {
     QTest::addColumn<bool>("held");
     QTest::newRow("every column") << false;
