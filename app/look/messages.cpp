@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kBetweenReadoutsMs = 100;
+constexpr int kBetweenReadoutsMs = 40;
 
 }  // namespace
 

@@ -29,7 +29,7 @@ class Messages : public QObject {
   void warn(const QString& text);
   // Runs `action`; what it throws becomes a warning.
   void warnOfErrors(const std::function<void()>& action);
-  // What is under the mouse or the keyboard's cursor; empty: nothing any more. Ten a second at most: nobody reads more.
+  // What is under the mouse or the keyboard's cursor; empty: nothing any more. At most 25 a second.
   void showReadout(const QString& text);
 
  signals:
