@@ -125,6 +125,7 @@ void LossPanel::refill() {
 }
 
 QString LossPanel::csv() const {
+  plot_->refill();  // the table is of now, whether that was painted or not
   return plot_->csv();
 }
 
