@@ -1,0 +1,113 @@
+// What the window costs a step. A model trains beside it in turns: the window does nothing, is left alone, does
+// nothing, is under a hand that moves over Loss 60 times a second. Printed is a turn's mean step against that of the
+// turn before it, in which the window did nothing: medians and quartiles.
+//   bench_window [PRESET] [TURNS]
+// Offscreen; with QT_QPA_PLATFORM=xcb in a real window, and the X server has its part in it.
+#include <QApplication>
+#include <QDockWidget>
+#include <QEventLoop>
+#include <QStandardPaths>
+#include <QStyleFactory>
+#include <QTest>
+#include <QTimer>
+#include <QWindow>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include "app/actions/run_control.h"
+#include "app/session/run_session.h"
+#include "app/window/main_window.h"
+#include "core/config/run_config.h"
+#include "core/numerics/parallel.h"
+#include "tests/benchmarks/bench_measures.h"
+#include "widgets/plots/plot_frame.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr int kTurnMs = 800, kMoveMs = 16, kSettleMs = 4000;
+
+void handleEvents(int ms) {
+  QEventLoop loop;
+  QTimer::singleShot(ms, Qt::PreciseTimer, &loop, &QEventLoop::quit);
+  loop.exec();
+}
+
+void handleEventsUnderAHand(int ms, MainWindow& window) {
+  QWidget* plot = window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
+  const QPoint centre = plot->mapTo(&window, plot->rect().center());
+  QTimer hand;
+  hand.setTimerType(Qt::PreciseTimer);
+  int moves = 0;
+  QObject::connect(&hand, &QTimer::timeout, &window, [&] {
+    ++moves;
+    QTest::mouseMove(window.windowHandle(), centre + QPoint(3 * (moves % 40) - 60, moves % 30));
+  });
+  hand.start(kMoveMs);
+  handleEvents(ms);
+}
+
+// Mean ms of the steps that begin and end while `work` goes on.
+double meanStep(Lab& lab, const std::function<void()>& work) {
+  const std::int64_t first = lab.status().step + 1;
+  work();
+  const std::int64_t end = lab.status().step;
+  lab.flush();
+  if (end <= first) throw std::runtime_error("a step takes longer than a turn");
+  const HistoryPtr history = lab.histories().front();
+  double sum = 0;
+  for (std::int64_t step = first; step < end; ++step)
+    sum += static_cast<double>(history->value_at(Metric::step_ms, kWholeRun, step));
+  return sum / static_cast<double>(end - first);
+}
+
+void print(const char* what, std::vector<double> ratios) {
+  std::ranges::sort(ratios);
+  std::printf("%-22s %.3f of a step without the window (quartiles %.3f and %.3f)\n", what, median(ratios),
+              ratios[ratios.size() / 4], ratios[ratios.size() * 3 / 4]);
+}
+
+void measure(const std::string& preset, int turns) {
+  MainWindow window(false);
+  window.resize(1920, 1080);
+  window.show();
+  window.runControl()->setRecorded(false);
+  window.runControl()->start(load_preset(preset).config);
+  while (!window.session()->lab()) handleEvents(50);
+  handleEvents(kSettleMs);
+  Lab& lab = *window.session()->lab();
+  const auto nothing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(kTurnMs)); };
+  std::vector<double> alone, under_hand;
+  for (int turn = 0; turn < turns; ++turn) {
+    double without = meanStep(lab, nothing);
+    alone.push_back(meanStep(lab, [] { handleEvents(kTurnMs); }) / without);
+    without = meanStep(lab, nothing);
+    under_hand.push_back(meanStep(lab, [&] { handleEventsUnderAHand(kTurnMs, window); }) / without);
+  }
+  std::printf("%s, %d threads, %d turns of %.1f s each, %s\n", preset.c_str(), num_threads(), turns, kTurnMs / 1e3,
+              qPrintable(QGuiApplication::platformName()));
+  print("left alone", alone);
+  print("under a hand", under_hand);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
+  QStandardPaths::setTestModeEnabled(true);
+  QApplication app(argc, argv);
+  QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+  try {
+    measure(argc > 1 ? argv[1] : "small", argc > 2 ? std::max(1, std::atoi(argv[2])) : 40);
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "bench_window: %s\n", failure.what());
+    return 2;
+  }
+}
