@@ -49,7 +49,7 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent) {
   holdings_ = add("Where this run is recorded, and how much of it is in memory", shortened(Qt::ElideMiddle, 80));
   screen_ =
       add("Frames per second and the CPU time of each in the window's thread. Drawing new data uses at most 5 % of one "
-          "core; training never waits for it.");
+          "core, or comes five times a second after you moved something; training never waits for it.");
   // Of one size, so that new numbers do not arrange the line anew.
   followFont(screen_, [this] {
     const QFontMetrics metrics = screen_->fontMetrics();

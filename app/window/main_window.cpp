@@ -379,12 +379,10 @@ void MainWindow::onTick() {
     picture_moved_ = true;
     emit pictureMoved();
   }
-  Lab* lab = session_.lab();
-  const LabStatus status = lab ? lab->status() : LabStatus{};
-  const bool turned = std::exchange(shown_running_, status.running) != status.running;
-  if (since_status_.elapsed() < kStatusMs && clock_.ticking() && !turned) return;
+  if (since_status_.elapsed() < kStatusMs && clock_.ticking()) return;
   since_status_.restart();
-  if (lab) {
+  if (Lab* lab = session_.lab()) {
+    const LabStatus status = lab->status();
     control_->showStatus(status);
     session_.noticeRuns();
     comparison_->showStatus(status);

@@ -146,7 +146,6 @@ class MainWindow : public QMainWindow {
 
   MousePace mouse_pace_;
   QElapsedTimer since_status_;
-  bool shown_running_ = false;
   int shown_run_ = 0;      // whose settings the bars show
   int opened_layer_ = -1;  // chosen for a file that was opened; -1: its findings have been seen
   const bool remembers_;
