@@ -104,6 +104,13 @@ class QtHealth : public QObject {
     QVERIFY(!banner->text().contains("more"));
     QVERIFY(banner->text().contains("(fewer)"));
     QVERIFY(banner->heightForWidth(900) >= height);
+    const auto has_room = [&] {
+      return words->height() >= words->heightForWidth(words->width()) && banner->rect().contains(words->geometry());
+    };
+    QTRY_VERIFY(has_room());
+    const int wide = banner->height();
+    window.resize(700, 800);
+    QTRY_VERIFY(has_room() && banner->height() > wide);
     emit words->linkActivated("expert:7");
     QCOMPARE(window.selection()->expert(), 7);
     QCOMPARE(window.selection()->layer(), 2);

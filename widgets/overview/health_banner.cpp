@@ -1,6 +1,5 @@
 #include "widgets/overview/health_banner.h"
 
-#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
@@ -17,6 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr int kEdge = 5;  // width of the coloured edge
+constexpr int kGap = 6, kAbove = 3, kRight = 4;
 
 // A shape beside the colour, so that nothing depends on telling colours apart.
 QString markOf(HealthVerdict verdict) {
@@ -57,12 +57,6 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   explain_->setAutoRaise(true);
   explain_->setAccessibleName(tr("How the verdict is found, and the settings of the run"));
   explain_->setToolTip(explain_->accessibleName());
-  auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(kEdge + 6, 3, 4, 3);
-  row->setSpacing(6);
-  row->addWidget(mark_, 0, Qt::AlignTop);
-  row->addWidget(words_, 1);
-  row->addWidget(explain_, 0, Qt::AlignTop);
   connect(explain_, &QToolButton::clicked, this, &HealthBanner::openCard);
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
@@ -76,8 +70,36 @@ QSize HealthBanner::sizeHint() const {
   return {600, heightForWidth(std::max(width(), 600))};
 }
 
+QSize HealthBanner::minimumSizeHint() const {
+  const QMargins around(kEdge + kGap, kAbove, kRight, kAbove);
+  return QSize(mark_->sizeHint().width() + explain_->sizeHint().width() + 2 * kGap, explain_->sizeHint().height())
+      .grownBy(around);
+}
+
+QRect HealthBanner::wordsRect(int width) const {
+  const int left = kEdge + 2 * kGap + mark_->sizeHint().width();
+  const int room = std::max(0, width - left - kGap - explain_->sizeHint().width() - kRight);
+  return {left, kAbove, room, words_->heightForWidth(room)};
+}
+
 int HealthBanner::heightForWidth(int width) const {
-  return layout()->heightForWidth(width);
+  return std::max(minimumSizeHint().height(), wordsRect(width).height() + 2 * kAbove);
+}
+
+// By hand: a layout would have all of the workspace arranged anew whenever a figure changes.
+void HealthBanner::place() {
+  const QSize button = explain_->sizeHint();
+  words_->setGeometry(wordsRect(width()));
+  mark_->setGeometry({{kEdge + kGap, kAbove}, mark_->sizeHint()});
+  explain_->setGeometry({{width() - kRight - button.width(), kAbove}, button});
+  if (heightForWidth(width()) != height()) updateGeometry();
+}
+
+bool HealthBanner::event(QEvent* event) {
+  const bool done = QFrame::event(event);
+  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize || event->type() == QEvent::Show)
+    place();
+  return done;
 }
 
 QString HealthBanner::text() const {
@@ -144,7 +166,6 @@ void HealthBanner::fill() {
   mark_->setText(judged_ ? markOf(health_.verdict) : QStringLiteral("\u25cb"));
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
   setAccessibleDescription(text());
-  updateGeometry();
   update();
 }
 

@@ -19,6 +19,7 @@ class HealthBanner : public QFrame {
   QString text() const;  // plain, as on the screen
   QSize sizeHint() const override;
   bool hasHeightForWidth() const override { return true; }
+  QSize minimumSizeHint() const override;
   int heightForWidth(int width) const override;
 
  signals:
@@ -31,8 +32,11 @@ class HealthBanner : public QFrame {
   bool eventFilter(QObject* watched, QEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
   void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
 
  private:
+  QRect wordsRect(int width) const;  // at the top left, as high as the words want it
+  void place();
   void fill();
   void showWorst();
   void follow(const QString& link);
