@@ -4,20 +4,20 @@
 #include <QMessageBox>
 #include <QStatusBar>
 #include <exception>
-#include <utility>
 
 namespace moescope {
 namespace {
 
-constexpr int kBetweenReadoutsMs = 40;
+constexpr int kBetweenReadoutsMs = 80;
 
 }  // namespace
 
 Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()) {
-  between_readouts_.setSingleShot(true);
-  between_readouts_.setInterval(kBetweenReadoutsMs);
-  connect(&between_readouts_, &QTimer::timeout, this, [this] {
-    if (next_readout_) showReadout(*std::exchange(next_readout_, std::nullopt));
+  last_readout_.setSingleShot(true);
+  last_readout_.setInterval(kBetweenReadoutsMs);
+  connect(&last_readout_, &QTimer::timeout, this, [this] {
+    since_readout_.invalidate();
+    showReadout(next_readout_);
   });
 }
 
@@ -50,18 +50,20 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
   }
 }
 
-// Other messages stay when the mouse leaves what it read out.
+// At once where there was none for a while, so that it is painted with what else follows the mouse; the last one in any
+// case. Other messages stay when the mouse leaves what it read out.
 void Messages::showReadout(const QString& text) {
   if (text.isEmpty()) {
-    next_readout_.reset();
+    last_readout_.stop();
     if (line_->currentMessage() != readout_) return;
-  } else if (between_readouts_.isActive()) {
+  } else if (since_readout_.isValid() && since_readout_.elapsed() < kBetweenReadoutsMs) {
     next_readout_ = text;
-    return;
+    return last_readout_.start();
   }
+  last_readout_.stop();
   readout_ = text;
   line_->showMessage(text);
-  between_readouts_.start();
+  since_readout_.start();
 }
 
 }  // namespace moescope

@@ -1,11 +1,11 @@
 // What the window tells the person: a line in the status bar, or a box that stays until it is closed.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QObject>
 #include <QString>
 #include <QTimer>
 #include <functional>
-#include <optional>
 
 class QMainWindow;
 class QStatusBar;
@@ -29,7 +29,7 @@ class Messages : public QObject {
   void warn(const QString& text);
   // Runs `action`; what it throws becomes a warning.
   void warnOfErrors(const std::function<void()>& action);
-  // What is under the mouse or the keyboard's cursor; empty: nothing any more. At most 25 a second.
+  // What is under the mouse or the keyboard's cursor; empty: nothing any more. At most twelve a second.
   void showReadout(const QString& text);
 
  signals:
@@ -37,9 +37,9 @@ class Messages : public QObject {
 
  private:
   QStatusBar* line_;
-  QString readout_;                      // the last one shown
-  std::optional<QString> next_readout_;  // waits for its turn
-  QTimer between_readouts_;
+  QString readout_, next_readout_;  // shown last, and what waits for its turn
+  QElapsedTimer since_readout_;
+  QTimer last_readout_;  // shows it when no other comes
 };
 
 }  // namespace moescope

@@ -204,7 +204,9 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
 }
 
 void LinePlot::paintOverlay(QPainter& painter) {
+  painter.setClipRect(bandAbove());  // of one rectangle: quick
   paintSeriesLegend(painter);
+  painter.setClipping(false);
   TimeAxisPlot::paintOverlay(painter);
 }
 
@@ -218,18 +220,18 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   int right = plot.right() - 4;
   struct Entry {
     QString name, value;
-    QPen swatch;
+    QColor color;
+    bool dashed = false;
     QString text{};
     int advance = 0;  // of the text: measuring takes as long as drawing
   };
   std::vector<Entry> entries;
-  for (const ReferenceLine& line : references_)
-    entries.push_back({line.label, {}, QPen(mutedText(palette()), 1, Qt::DashLine)});
+  for (const ReferenceLine& line : references_) entries.push_back({line.label, {}, mutedText(palette()), true});
   for (const LineSeries& series : series_) {
     const float value = series.history ? series.valueAt(step) : kNoValue;
     QString text = QLatin1Char(' ') + (percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3));
     if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
-    entries.push_back({series.label, text, QPen(seriesColor(series.color, dark()), 3)});
+    entries.push_back({series.label, text, seriesColor(series.color, dark())});
   }
   int wanted = 0, names = 0;
   for (Entry& entry : entries) {
@@ -249,11 +251,16 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
     const int width = std::min(entry->advance + 22, plot.width() - 5), for_text = width - 18;
     if (right - width < plot.left()) return;
     const QRect box(right - width, legendTop(), width, legendRow());
-    painter.setPen(entry->swatch);
-    painter.drawLine(box.left() + 3, box.center().y() + 1, box.left() + 14, box.center().y() + 1);
+    const QRect swatch(box.left() + 2, box.center().y(), 14, 3);
+    if (entry->dashed) {
+      painter.setPen(QPen(entry->color, 1, Qt::DashLine));
+      painter.drawLine(swatch.left() + 1, swatch.center().y(), swatch.right() - 1, swatch.center().y());
+    } else {
+      painter.fillRect(swatch, entry->color);
+    }
     painter.setPen(palette().text().color());
     painter.drawText(
-        box.adjusted(18, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+        box.left() + 18, box.top() + (box.height() - metrics.height()) / 2 + metrics.ascent(),
         entry->advance <= for_text ? entry->text : metrics.elidedText(entry->text, Qt::ElideRight, for_text));
     right -= width + 4;
   }

@@ -199,8 +199,8 @@ void PlotFrame::updateHover() {
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
+  updateHover();  // first: the status bar paints its text at once, and what else waits for paint with it
   emit readoutChanged(readoutText(mouse_));
-  updateHover();
 }
 
 void PlotFrame::leaveEvent(QEvent*) {
@@ -322,9 +322,8 @@ void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
   const bool all_fit = box.width() < width();
   int y = box.top() + 3;
   for (const QString& line : readout.lines) {
-    const QRect row(box.left() + 6, y, box.width() - 12, metrics.height());
-    painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter,
-                     all_fit ? line : metrics.elidedText(line, Qt::ElideRight, row.width()));
+    painter.drawText(box.left() + 6, y + metrics.ascent(),
+                     all_fit ? line : metrics.elidedText(line, Qt::ElideRight, box.width() - 12));
     y += metrics.height();
   }
 }

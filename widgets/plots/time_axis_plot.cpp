@@ -171,7 +171,7 @@ QRegion TimeAxisPlot::hoverRegion() const {
   if (!notice().isEmpty() || range().empty() || drag_ == Drag::box) return rect();
   const QRect plot = plotRect();
   QRegion region;
-  if (legend_rows_ > 0) region += QRect(plot.left(), 0, plot.width(), plot.top());
+  if (legend_rows_ > 0) region += bandAbove();
   const std::int64_t step = selection_->hoverStep();
   if (step >= range().first && step <= range().last)
     region += QRect(static_cast<int>(std::lround(xOf(static_cast<double>(step)))) - 1, plot.top(), 3, plot.height());
@@ -265,9 +265,9 @@ void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
   if (drag_ == Drag::pressed && std::abs(mouse_.x() - press_.x()) > kDragThreshold) drag_ = Drag::box;
   if (drag_ == Drag::pan) panFromPress(mouse_.x());
   const bool inside = plotRect().contains(mouse_) && !range().empty();
-  selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
+  const std::int64_t step = inside ? stepAt(mouse_.x()) : -1;
+  selection_->hoverStep() == step ? updateHover() : selection_->setHoverStep(step);  // the latter updates all plots
   if (inside) emit readoutChanged(readoutText(mouse_));
-  updateHover();
 }
 
 void TimeAxisPlot::mouseReleaseEvent(QMouseEvent* event) {
