@@ -13,6 +13,7 @@
 #include "app/lessons/lesson_actions.h"
 #include "app/look/icons.h"
 #include "app/program/arguments.h"
+#include "app/program/batch_schedule.h"
 #include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
 #include "app/session/stop_signals.h"
@@ -120,6 +121,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
 
 int main(int argc, char** argv) {
   const std::string blas = ensure_fast_openblas(argv);
+  scheduleAsBatch();              // before there are threads
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();

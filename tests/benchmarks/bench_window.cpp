@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "app/actions/run_control.h"
+#include "app/program/batch_schedule.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
 #include "core/config/run_config.h"
@@ -102,6 +103,7 @@ void measure(const std::string& preset, int turns) {
 int main(int argc, char** argv) {
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QStandardPaths::setTestModeEnabled(true);
+  scheduleAsBatch();  // as the program does
   QApplication app(argc, argv);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   try {

@@ -1,4 +1,6 @@
 // The window as a person uses it, offscreen with real events, on a real model in training.
+#include <sched.h>
+
 #include <QDockWidget>
 #include <QElapsedTimer>
 #include <QLabel>
@@ -12,11 +14,13 @@
 #include <QWindow>
 #include <algorithm>
 #include <iterator>
+#include <thread>
 
 #include "app/actions/heartbeat.h"
 #include "app/bars/live_bar.h"
 #include "app/bars/run_bar.h"
 #include "app/look/messages.h"
+#include "app/program/batch_schedule.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
@@ -202,7 +206,20 @@ class MainWindowTest : public QObject {
     QTest::mouseRelease(w.window.windowHandle(), Qt::LeftButton, {}, corner + QPoint(59, 9));
   }
 
-  void readoutsChange25TimesASecond() {
+  // The program calls it before it has threads.
+  void threadsAreScheduledAsBatch() {
+    int of_thread = -1, of_its_thread = -1;
+    std::thread([&] {
+      scheduleAsBatch();
+      of_thread = sched_getscheduler(0);
+      std::thread([&] { of_its_thread = sched_getscheduler(0); }).join();
+    }).join();
+    QCOMPARE(of_thread, SCHED_BATCH);
+    QCOMPARE(of_its_thread, SCHED_BATCH);
+    QCOMPARE(sched_getscheduler(0), SCHED_OTHER);
+  }
+
+  void readoutsChangeTwelveTimesASecond() {
     QMainWindow window;
     window.show();
     Messages messages(&window);
