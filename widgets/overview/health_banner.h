@@ -35,7 +35,7 @@ class HealthBanner : public QFrame {
   bool event(QEvent* event) override;
 
  private:
-  QRect wordsRect(int width) const;  // at the top left, as high as the words want it
+  QRect wordsRect(int width) const;  // in a banner so wide, as high as the words want it
   void place();
   void fill();
   void showWorst();

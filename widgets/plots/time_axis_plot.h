@@ -30,7 +30,10 @@ class TimeAxisPlot : public PlotFrame {
   virtual void clickedAt(QPoint position);
 
   QMargins margins() const override;
-  QRect bandAbove() const { return {plotRect().left(), 0, plotRect().width(), plotRect().top()}; }  // for the legend
+  QRect bandAbove() const {  // the plot, for the legend
+    const QRect plot = plotRect();
+    return {plot.left(), 0, plot.width(), plot.top()};
+  }
   int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - 9; }
   int legendRow() const { return fontMetrics().height() + 2; }
   QPoint cursorPosition() const override;
