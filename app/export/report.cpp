@@ -285,6 +285,7 @@ void Report::findings() {
     for (const Finding& each : found) finding(each);
     if (!found.empty()) continue;
     out_ += "<p>Nothing found in this run. What was checked:</p><ul>";
+    out_ += "<li>Read: " + html(steps_read(*histories_[i])) + ".</li>";
     for (const std::string& checked : findings_checked(*histories_[i])) out_ += "<li>" + html(checked) + "</li>";
     out_ += "</ul>\n";
   }

@@ -338,6 +338,7 @@ QString FindingsPanel::status() const {
   if (const int over = watch_->overCount()) parts << tr("%1 over").arg(over);
   if (parts.isEmpty()) parts << tr("nothing found");
   if (const int muted = watch_->mutedCount()) parts << tr("%1 muted").arg(muted);
+  if (!watch_->read().isEmpty()) parts << tr("read: %1").arg(watch_->read());
   return parts.join(QStringLiteral(", "));
 }
 
@@ -382,7 +383,8 @@ QString FindingsPanel::csv() const {
   }
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
-                .arg(csvField(tr("Nothing found")), csvField(watch_->checked().join(QLatin1Char(' '))));
+                .arg(csvField(tr("Nothing found")),
+                     csvField(tr("Read: %1. ").arg(watch_->read()) + watch_->checked().join(QLatin1Char(' '))));
   }
   return text;
 }
@@ -394,7 +396,8 @@ QString FindingsPanel::explain() const {
          "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the list "
          "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router settles, "
          "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
-         "finding. Checks:</p><ul>");
+         "finding.</p><p>Read: %1. Checks:</p><ul>")
+          .arg(watch_->read().toHtmlEscaped());
   for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
   return text + QStringLiteral("</ul>") +
          metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",

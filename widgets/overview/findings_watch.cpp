@@ -58,15 +58,14 @@ void FindingsWatch::look() {
       std::vector<Finding> found = scan.findings();
       result.healths.push_back(judge_health(scan));
       std::ranges::move(found, std::back_inserter(result.findings));
-      for (const std::string& line : findings_checked(*history)) {
-        const QString text = QString::fromStdString(line);
-        if (!result.checked.contains(text)) result.checked << text;
-      }
+      result.read << QString::fromStdString(steps_read(*history));
+      for (const std::string& line : findings_checked(*history)) result.checked << QString::fromStdString(line);
     }
     for (const PairedRun& other : judged)
       for (Finding& finding : compare_findings(histories.front(), other, twins))
         result.findings.push_back(std::move(finding));
     sort_findings(result.findings);
+    for (QStringList* lines : {&result.read, &result.checked}) lines->removeDuplicates();
     QMetaObject::invokeMethod(
         this, [this, result = std::move(result), histories] { deliver(result, histories); }, Qt::QueuedConnection);
   });
@@ -79,6 +78,7 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
   findings_ = result.findings;
   healths_ = result.healths;
   judged_ = of;
+  read_ = result.read;
   checked_ = result.checked;
   ready_ = true;
   emit changed();

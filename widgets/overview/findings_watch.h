@@ -28,6 +28,7 @@ class FindingsWatch : public QObject {
 
   const std::vector<Finding>& findings() const { return findings_; }  // including muted ones
   const Health* health(int place) const;                              // of an open run; nullptr: not judged yet
+  QString read() const { return read_.join(QStringLiteral("; ")); }   // which steps; of runs of different lengths each
   const QStringList& checked() const { return checked_; }             // what was looked for, a line each
   bool ready() const { return ready_; }                               // the open runs were scanned at least once
   int placeOf(const Finding& finding) const;  // position of its run among the open ones; -1: no longer open
@@ -47,7 +48,7 @@ class FindingsWatch : public QObject {
   struct Result {
     std::vector<Finding> findings;
     std::vector<Health> healths;  // of each run
-    QStringList checked;
+    QStringList read, checked;
   };
   void onData();
   void look();
@@ -58,7 +59,7 @@ class FindingsWatch : public QObject {
   std::vector<Finding> findings_;
   std::vector<Health> healths_;
   std::vector<HistoryPtr> judged_;  // whose healths these are
-  QStringList checked_;
+  QStringList read_, checked_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;
   QElapsedTimer since_look_;

@@ -242,7 +242,7 @@ QString HealthBanner::explanation() const {
          "well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step since "
          "which it has been so, and opens the finding.</p>")
           .arg(kSettlingSteps) +
-      allSettings() + tr("<p>Checked:</p><ul>");
+      allSettings() + tr("<p>Read: %1. Checked:</p><ul>").arg(watch_->read().toHtmlEscaped());
   for (const QString& line : watch_->checked()) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
   return html + QStringLiteral("</ul>");
 }

@@ -382,12 +382,14 @@ bool has_loss(const History& history) {
 
 }  // namespace
 
+std::string steps_read(const History& history) {
+  const StepRange steps = history.steps();
+  return steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
+}
+
 std::vector<std::string> findings_checked(const History& history) {
   std::vector<std::string> lines;
-  const StepRange steps = history.steps();
   const RunInfo& info = history.info();
-  const std::string span = steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
-  lines.push_back("Read: " + span + ".");
   lines.push_back(has_loss(history)
                       ? "Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it."
                       : "Not checked: loss, which is not in this log.");
@@ -435,6 +437,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     text += "No finding.\n";
     for (const HistoryPtr& history : histories) {
       if (histories.size() > 1) text += history->info().name + "\n";
+      text += "  Read: " + steps_read(*history) + ".\n";
       for (const std::string& line : findings_checked(*history)) text += "  " + line + "\n";
     }
   }

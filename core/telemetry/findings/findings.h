@@ -96,6 +96,7 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT
 std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins);
 
 void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
+std::string steps_read(const History& history);      // by a scan: "steps 0 to 1,234", or "nothing yet"
 // What a scan of this history looked for, and what it could not check for lack of data: sentences for a healthy run.
 std::vector<std::string> findings_checked(const History& history);
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
