@@ -5,6 +5,7 @@
 // Offscreen; with QT_QPA_PLATFORM=xcb in a real window, and the X server has its part in it.
 #include <QApplication>
 #include <QDockWidget>
+#include <QElapsedTimer>
 #include <QEventLoop>
 #include <QStandardPaths>
 #include <QStyleFactory>
@@ -33,7 +34,7 @@ using namespace moescope;
 
 namespace {
 
-constexpr int kTurnMs = 800, kMoveMs = 16, kSettleMs = 4000;
+constexpr int kTurnMs = 800, kMovesPerS = 60, kSettleMs = 4000;
 
 void handleEvents(int ms) {
   QEventLoop loop;
@@ -44,14 +45,21 @@ void handleEvents(int ms) {
 void handleEventsUnderAHand(int ms, MainWindow& window) {
   QWidget* plot = window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
   const QPoint centre = plot->mapTo(&window, plot->rect().center());
+  QElapsedTimer clock;
+  clock.start();
   QTimer hand;
   hand.setTimerType(Qt::PreciseTimer);
+  hand.setSingleShot(true);
   int moves = 0;
+  const auto wait = [&] {
+    hand.start(static_cast<int>(std::max<qint64>(0, 1000 * (moves + 1) / kMovesPerS - clock.elapsed())));
+  };
   QObject::connect(&hand, &QTimer::timeout, &window, [&] {
     ++moves;
     QTest::mouseMove(window.windowHandle(), centre + QPoint(3 * (moves % 40) - 60, moves % 30));
+    wait();
   });
-  hand.start(kMoveMs);
+  wait();
   handleEvents(ms);
 }
 
