@@ -12,12 +12,10 @@ constexpr int kBetweenReadoutsMs = 80;
 
 }  // namespace
 
-Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()) {
-  last_readout_.setSingleShot(true);
-  last_readout_.setInterval(kBetweenReadoutsMs);
-  connect(&last_readout_, &QTimer::timeout, this, [this] {
-    since_readout_.invalidate();
-    showReadout(next_readout_);
+Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()), readouts_(kBetweenReadoutsMs) {
+  connect(&readouts_, &Throttle::passed, this, [this] {
+    readout_ = next_readout_;
+    line_->showMessage(readout_);
   });
 }
 
@@ -50,20 +48,13 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
   }
 }
 
-// At once where there was none for a while, so that it is painted with what else follows the mouse; the last one in any
-// case. Other messages stay when the mouse leaves what it read out.
+// Other messages stay when the mouse leaves what it read out.
 void Messages::showReadout(const QString& text) {
-  if (text.isEmpty()) {
-    last_readout_.stop();
-    if (line_->currentMessage() != readout_) return;
-  } else if (since_readout_.isValid() && since_readout_.elapsed() < kBetweenReadoutsMs) {
-    next_readout_ = text;
-    return last_readout_.start();
-  }
-  last_readout_.stop();
-  readout_ = text;
-  line_->showMessage(text);
-  since_readout_.start();
+  next_readout_ = text;
+  if (!text.isEmpty()) return readouts_.change();
+  readouts_.forget();
+  if (line_->currentMessage() == readout_) line_->clearMessage();
+  readout_.clear();
 }
 
 }  // namespace moescope

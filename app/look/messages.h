@@ -1,11 +1,11 @@
 // What the window tells the person: a line in the status bar, or a box that stays until it is closed.
 #pragma once
 
-#include <QElapsedTimer>
 #include <QObject>
 #include <QString>
-#include <QTimer>
 #include <functional>
+
+#include "widgets/selection/throttle.h"
 
 class QMainWindow;
 class QStatusBar;
@@ -37,9 +37,8 @@ class Messages : public QObject {
 
  private:
   QStatusBar* line_;
-  QString readout_, next_readout_;  // shown last, and what waits for its turn
-  QElapsedTimer since_readout_;
-  QTimer last_readout_;  // shows it when no other comes
+  QString readout_, next_readout_;  // shown last, and what comes next
+  Throttle readouts_;
 };
 
 }  // namespace moescope

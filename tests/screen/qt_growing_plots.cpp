@@ -254,8 +254,29 @@ class GrowingPlotsTest : public QObject {
     compare("a box is drawn");
     QTest::mouseRelease(plot, Qt::LeftButton, {}, {320, 160});
     compare("zoomed in");
-    selection_->setHoverStep(-1);
+    QEvent leave(QEvent::Leave);
+    QApplication::sendEvent(plot, &leave);
     compare("the mouse elsewhere");
+  }
+
+  // Its crosshair goes with each move; the figures of the legend, and other plots, follow within 40 ms.
+  void thePlotUnderTheMouseIsAhead() {
+    LossPanel here(selection_.get()), there(selection_.get());
+    for (QWidget* panel : {static_cast<QWidget*>(&here), static_cast<QWidget*>(&there)})
+      show(*panel, {640, 420}, QPalette());
+    auto* plot = here.findChild<TimeAxisPlot*>();
+    QTest::mouseMove(plot, {200, 120});
+    QTRY_COMPARE(selection_->linkedStep(), selection_->hoverStep());
+    const QImage here_before = onScreen(here), there_before = onScreen(there);
+    const std::int64_t before = selection_->hoverStep();
+    for (int x = 210; selection_->linkedStep() == selection_->hoverStep(); x += 10) QTest::mouseMove(plot, {x, 120});
+    QVERIFY(selection_->linkedStep() < selection_->hoverStep());
+    QVERIFY(selection_->hoverStep() > before);
+    QVERIFY(!difference(here_before, onScreen(here)).isEmpty());
+    QTRY_COMPARE(selection_->linkedStep(), selection_->hoverStep());
+    QVERIFY(!difference(there_before, onScreen(there)).isEmpty());
+    compareWithWholePicture(here, "under the mouse");
+    compareWithWholePicture(there, "elsewhere");
   }
 
   void aCellUnderTheMouse() {
@@ -294,6 +315,7 @@ class GrowingPlotsTest : public QObject {
 
  private:
   static void compareWithWholePicture(QWidget& shown, const char* what) {
+    QTest::qWait(50);  // the slower parts have followed
     const QImage screen = onScreen(shown);
     const QByteArray where = difference(screen, pictureOf(shown).convertToFormat(screen.format()));
     QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));

@@ -14,8 +14,8 @@ struct Spies {
       : data(selection, &Selection::dataChanged),
         time(selection, &Selection::timeChanged),
         focus(selection, &Selection::focusChanged),
-        hover(selection, &Selection::hoverChanged) {}
-  QSignalSpy data, time, focus, hover;
+        linked(selection, &Selection::linkedStepChanged) {}
+  QSignalSpy data, time, focus, linked;
 };
 
 }  // namespace
@@ -142,13 +142,23 @@ class SelectionTest : public QObject {
     selection.setExpert(-1);
     selection.setTensor(selection.tensor());
     selection.setHoverStep(-1);
-    QCOMPARE(spies.focus.count() + spies.hover.count(), 0);
+    QCOMPARE(spies.focus.count() + spies.linked.count(), 0);
     selection.setLayer(3);
     selection.setExpert(4);
     selection.setTensor({3, Gemm::expert_w2, Operand::dy, Direction::wgrad});
     selection.setHoverStep(4);
     QCOMPARE(spies.focus.count(), 3);
-    QCOMPARE(spies.hover.count(), 1);
+    QCOMPARE(spies.linked.count(), 1);
+  }
+
+  void linkedPlotsFollowTheMouseMoreSlowly() {
+    Selection selection;
+    Spies spies(&selection);
+    for (const std::int64_t step : {5, 6, 7}) selection.setHoverStep(step);
+    QCOMPARE(selection.hoverStep(), 7);
+    QCOMPARE(selection.linkedStep(), 5);  // the first at once, the last in any case
+    QTRY_COMPARE(selection.linkedStep(), 7);
+    QCOMPARE(spies.linked.count(), 2);
   }
 
   void aResetRunPullsCursorAndRangeBack() {

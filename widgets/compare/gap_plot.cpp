@@ -197,7 +197,7 @@ void GapPlot::paintFirstDifferences(QPainter& painter) const {
 }
 
 void GapPlot::paintOverlay(QPainter& painter) {
-  paintGapLegend(painter);
+  if (isPainted(bandAbove())) paintGapLegend(painter);
   TimeAxisPlot::paintOverlay(painter);
 }
 
@@ -211,7 +211,7 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
 // Above the plot: the runs' smoothed gaps at the crosshair or the newest step, and below what the grey is.
 void GapPlot::paintGapLegend(QPainter& painter) const {
   if (curves_.empty() || range().empty() || legendTop() < 0) return;
-  const std::int64_t step = std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(),
+  const std::int64_t step = std::clamp(selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step(),
                                        range().first, range().last);
   std::vector<LegendEntry> gaps, chance;
   for (std::size_t i = 0; i < series_.size(); ++i)

@@ -39,7 +39,7 @@ TimelineTrack::TimelineTrack(Selection* selection, QWidget* parent) : PlotFrame(
   refill = [this] { fill(); };
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, this, [this] { update(); });
-  connect(selection_, &Selection::hoverChanged, this, &TimelineTrack::updateHover);
+  connect(selection_, &Selection::linkedStepChanged, this, &TimelineTrack::updateHover);
 }
 
 void TimelineTrack::fill() {
@@ -210,9 +210,9 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   painter.drawEllipse(QPoint(cursor, plot.top() - 5), 5, 5);
   painter.fillRect(QRect(cursor, plot.top() - 5, 1, plot.height() + 5), accentColor(dark()));
   painter.setBrush(Qt::NoBrush);
-  if (selection_->hoverStep() >= 0) {
+  if (selection_->linkedStep() >= 0) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
-    painter.drawLine(xOf(selection_->hoverStep()), plot.top(), xOf(selection_->hoverStep()), plot.bottom());
+    painter.drawLine(xOf(selection_->linkedStep()), plot.top(), xOf(selection_->linkedStep()), plot.bottom());
   }
   if (mouse_.x() < 0 || all_.empty()) return;
   const std::int64_t step = stepAt(mouse_.x());
@@ -230,9 +230,9 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
 // The line at the step hovered elsewhere.
 QRegion TimelineTrack::hoverRegion() const {
   if (mouse_.x() >= 0 || !notice().isEmpty()) return rect();
-  if (selection_->hoverStep() < 0) return {};
+  if (selection_->linkedStep() < 0) return {};
   const QRect plot = plotRect();
-  return QRect(xOf(static_cast<double>(selection_->hoverStep())) - 1, plot.top(), 3, plot.height());
+  return QRect(xOf(static_cast<double>(selection_->linkedStep())) - 1, plot.top(), 3, plot.height());
 }
 
 // A triangle, of notes a flag, and beside it what was done, where there is room before the next.

@@ -204,9 +204,11 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
 }
 
 void LinePlot::paintOverlay(QPainter& painter) {
-  painter.setClipRect(bandAbove());  // of one rectangle: quick
-  paintSeriesLegend(painter);
-  painter.setClipping(false);
+  if (isPainted(bandAbove())) {
+    painter.setClipRect(bandAbove());  // of one rectangle: quick
+    paintSeriesLegend(painter);
+    painter.setClipping(false);
+  }
   TimeAxisPlot::paintOverlay(painter);
 }
 
@@ -216,7 +218,7 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
   if (legendTop() < 0) return;  // no room is kept for it in a low plot
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
+  const std::int64_t step = selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step();
   int right = plot.right() - 4;
   struct Entry {
     QString name, value;

@@ -87,6 +87,7 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
   if (printed_) return paintPrinted();
   QElapsedTimer timer;
   timer.start();
+  painted_ = event->region();
   const bool news = std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF();
   if (news) {
     prepare();
@@ -101,7 +102,7 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
     painter.restore();
   } else {
     if (!std::exchange(content_valid_, true)) renderContent();
-    for (const QRect& part : event->region()) {  // Qt copies quickly under a clip of one rectangle only
+    for (const QRect& part : painted_) {  // Qt copies quickly under a clip of one rectangle only
       painter.setClipRect(part);
       painter.drawPixmap(0, 0, content_);
     }
@@ -213,6 +214,7 @@ void PlotFrame::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange ||
       event->type() == QEvent::FontChange) {
     static_layer_ = {};
+    type_scale_.reset();
     markDirty();
   }
   QWidget::changeEvent(event);
@@ -223,7 +225,8 @@ void PlotFrame::resizeEvent(QResizeEvent*) {
 }
 
 int PlotFrame::withType(double pixels) const {
-  return moescope::withType(pixels, fontMetrics());
+  if (!type_scale_) type_scale_ = typeScale(fontMetrics());
+  return static_cast<int>(std::lround(pixels * *type_scale_));
 }
 
 // Strokes beside each other read as a thick one: Qt's raster engine draws wider polylines some fifty times slower.

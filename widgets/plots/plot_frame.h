@@ -65,6 +65,8 @@ class PlotFrame : public QWidget {
   // What follows the mouse, in this plot or a linked one: painted anew where it was and where it is. By default all.
   virtual QRegion hoverRegion() const { return rect(); }
   void updateHover();
+  // While painting: whether any of it is painted anew.
+  bool isPainted(const QRect& part) const { return painted_.intersects(part); }
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
@@ -123,12 +125,14 @@ class PlotFrame : public QWidget {
   bool content_valid_ = false;  // content_ shows what was prepared last
   bool overlay_moved_ = false;  // only the overlay changed at the last paint
   QRegion hovered_;             // hoverRegion() as it was painted
+  QRegion painted_;             // what the last paintEvent was asked for
   mutable std::optional<Readout> mouse_readout_;
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;
-  int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
-  mutable int wanted_excess_ = 0;  // as found while painting
+  mutable std::optional<double> type_scale_;  // measuring the font took longer than all else that plotRect() does
+  int label_excess_ = 0;                      // width by which the labels of the left axis exceed its margin
+  mutable int wanted_excess_ = 0;             // as found while painting
   double last_paint_ms_ = 0;
 };
 

@@ -25,7 +25,10 @@ constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
 TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, this, &PlotFrame::markDirty);
-  connect(selection_, &Selection::hoverChanged, this, &TimeAxisPlot::updateHover);
+  connect(selection_, &Selection::linkedStepChanged, this, [this] {
+    if (!isUnderMouse()) updateHover();
+    if (legend_rows_ > 0) update(bandAbove());
+  });
   connect(selection_, &Selection::timeChanged, this, [this] {
     if (std::exchange(seen_range_, range()) == range()) return update();
     markDirty();
@@ -52,8 +55,9 @@ QPoint TimeAxisPlot::cursorPosition() const {
 }
 
 void TimeAxisPlot::followPicture() {
-  if (drag_ == Drag::none && plotRect().contains(mouse_) && !range().empty())
-    selection_->setHoverStep(stepAt(mouse_.x()));
+  const std::int64_t before = selection_->hoverStep();
+  if (drag_ == Drag::none && isUnderMouse() && !range().empty()) selection_->setHoverStep(stepAt(mouse_.x()));
+  if (selection_->hoverStep() != before) updateHover();
   PlotFrame::followPicture();
 }
 
@@ -146,7 +150,7 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     painter.drawLine(x, plot.top(), x, plot.bottom());
   };
   line(selection_->step(), accentColor(dark()), Qt::SolidLine);
-  line(selection_->hoverStep(), palette().text().color(), Qt::DotLine);
+  line(crosshairStep(), palette().text().color(), Qt::DotLine);
   if (drag_ == Drag::box) {
     QColor veil = palette().highlight().color();
     painter.setPen(veil);
@@ -166,13 +170,20 @@ QStringList TimeAxisPlot::linesAtMouse() const {
   return lines;
 }
 
-// The values above the plot, the line and the readout.
+bool TimeAxisPlot::isUnderMouse() const {
+  return plotRect().contains(mouse_);
+}
+
+std::int64_t TimeAxisPlot::crosshairStep() const {
+  return isUnderMouse() ? selection_->hoverStep() : selection_->linkedStep();
+}
+
+// The line and the readout; the values above the plot follow slower.
 QRegion TimeAxisPlot::hoverRegion() const {
   if (!notice().isEmpty() || range().empty() || drag_ == Drag::box) return rect();
   const QRect plot = plotRect();
   QRegion region;
-  if (legend_rows_ > 0) region += bandAbove();
-  const std::int64_t step = selection_->hoverStep();
+  const std::int64_t step = crosshairStep();
   if (step >= range().first && step <= range().last)
     region += QRect(static_cast<int>(std::lround(xOf(static_cast<double>(step)))) - 1, plot.top(), 3, plot.height());
   if (plot.contains(mouse_)) region += mouseReadout().painted();
@@ -265,8 +276,8 @@ void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
   if (drag_ == Drag::pressed && std::abs(mouse_.x() - press_.x()) > kDragThreshold) drag_ = Drag::box;
   if (drag_ == Drag::pan) panFromPress(mouse_.x());
   const bool inside = plotRect().contains(mouse_) && !range().empty();
-  const std::int64_t step = inside ? stepAt(mouse_.x()) : -1;
-  selection_->hoverStep() == step ? updateHover() : selection_->setHoverStep(step);  // the latter updates all plots
+  selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
+  updateHover();
   if (inside) emit readoutChanged(readoutText(mouse_));
 }
 

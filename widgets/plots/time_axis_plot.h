@@ -65,6 +65,8 @@ class TimeAxisPlot : public PlotFrame {
   double high() const;
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
+  bool isUnderMouse() const;
+  std::int64_t crosshairStep() const;  // -1: nowhere
   void paintMarkers(QPainter& painter) const;
   QString markerTextAt(int x) const;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/telemetry/history/history.h"
+#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -49,6 +50,8 @@ class Selection : public QObject {
   // Crosshair shared by the time axes; -1: nowhere.
   std::int64_t hoverStep() const;
   void setHoverStep(std::int64_t step);
+  // hoverStep() as the figures beside curves and all plots but the one under the mouse follow it: 25 times a second.
+  std::int64_t linkedStep() const;
 
   // Called by the frame clock: moves cursor and range when following, and emits dataChanged for new frames.
   void refresh();
@@ -57,7 +60,7 @@ class Selection : public QObject {
   void dataChanged();   // new frames or another history
   void timeChanged();   // cursor or range
   void focusChanged();  // run, layer, expert or tensor
-  void hoverChanged();
+  void linkedStepChanged();
 
  private:
   void takeTensorAlong();
@@ -73,7 +76,8 @@ class Selection : public QObject {
   int layer_ = 0;
   int expert_ = -1;
   OperandPlace tensor_;
-  std::int64_t hover_step_ = -1;
+  std::int64_t hover_step_ = -1, linked_step_ = -1;
+  Throttle linking_;
   std::uint64_t seen_sequence_ = 0;
 
   struct FrameCache {
