@@ -71,20 +71,17 @@ std::int64_t tokens_of(const LayerModel& model, const MeasuredLayer& layer) {
   return static_cast<std::int64_t>(layer.routing.tokens_per_rank) * model.calibration().world;
 }
 
-LayerGain of_load(const LayerModel& model, const MeasuredLayer& like, const std::vector<std::uint32_t>& load) {
+}  // namespace
+
+LayerGain layer_gain_of_load(const std::string& name, const std::vector<std::uint32_t>& load) {
+  const LayerModel model = measured_model();
+  const MeasuredLayer like = completed(model, first_layer_of(model, name));
   return modelled(model, like,
                   route_by_load(stretch_load(load, like.shape.n_experts), tokens_of(model, like), like.shape.top_k),
                   "the load of the layer that you look at");
 }
 
-}  // namespace
-
-LayerGain layer_gain_of_load(const std::string& name, const std::vector<std::uint32_t>& load) {
-  const LayerModel model = measured_model();
-  return of_load(model, completed(model, first_layer_of(model, name)), load);
-}
-
-LayerGains layer_gains(const std::string& name, const std::vector<std::uint32_t>& live_load) {
+LayerGains layer_gains(const std::string& name) {
   const LayerModel model = measured_model();
   const MeasuredLayer& like = first_layer_of(model, name);
   LayerGains gains;
@@ -114,7 +111,6 @@ LayerGains layer_gains(const std::string& name, const std::vector<std::uint32_t>
         modelled(model, shaped, route_by_pattern(pattern, tokens, top_k, experts), zipf_name(skew)));
   }
   std::ranges::sort(gains.by_skew, {}, &LayerGain::rank_max_over_mean);
-  if (!live_load.empty()) gains.live = of_load(model, shaped, live_load);
   return gains;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,14 +18,12 @@ struct LayerGain {
 
 struct LayerGains {
   std::vector<LayerGain> measured, by_groups, by_skew;  // the latter two: modelled curves
-  std::optional<LayerGain> live;                        // modelled
 };
 
-// `model`: "671B" or "16B". `live_load`: tokens_per_expert of a run here, may be empty. A pure function, for a worker
-// thread. Throws std::runtime_error: a model that was not measured.
-LayerGains layer_gains(const std::string& model, const std::vector<std::uint32_t>& live_load);
-
-// Only its live point.
+// `model`: "671B" or "16B". Pure functions, for a worker thread: they take 130 and 20 ms. Throw std::runtime_error: a
+// model that was not measured.
+LayerGains layer_gains(const std::string& model);
+// Modelled, for the router of a run here: `load` is its tokens_per_expert.
 LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);
 
 }  // namespace moescope

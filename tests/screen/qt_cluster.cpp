@@ -296,15 +296,33 @@ class ClusterPanelsTest : public QObject {
   }
 
   void measuredLayersKeepTheirMeasuredGain() {
-    const LayerGains gains = layer_gains("671B", {40, 10, 10, 4});
+    const LayerGains gains = layer_gains("671B");
     QVERIFY(gains.measured.size() >= 6);
     const LayerGain& forced = gains.measured.front();
     QVERIFY(std::abs(forced.measured - 1.25) < 0.01);  // assets/calibration/README.md
     QVERIFY(std::abs(forced.copies - 1) < 1e-6);
-    QVERIFY(gains.live && gains.live->rank_max_over_mean > 1.05 && std::isfinite(gains.live->modelled));
+    const LayerGain live = layer_gain_of_load("671B", {40, 10, 10, 4});
+    QVERIFY(live.rank_max_over_mean > 1.05 && std::isfinite(live.modelled));
     // The model's curve ends where the measured points are: one copy, and as many as uniform routing has.
     QVERIFY(std::abs(gains.by_groups.front().copies - 1) < 1e-6);
     QVERIFY(std::abs(gains.by_groups.back().copies - 5.3) < 0.05);
+  }
+
+  // Only the point of the router on the screen: the curves are computed once.
+  void theRoutersPointFollowsItsLoad() {
+    DeepEPGainPanel panel(selection_.get());
+    show(&panel);
+    const auto answered = [&] { return !panel.property("busy").toBool() && panel.csv().contains("this router"); };
+    QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
+    const QStringList before = lines(panel.csv());
+    run_->append(3);
+    selection_->refresh();
+    const auto after = [&] { return lines(panel.csv()); };
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && after().last() != before.last(), kWaitMs);
+    QCOMPARE(after().mid(0, before.size() - 1), before.mid(0, before.size() - 1));
+    choose(&panel, "Shape of the layer", "16B");
+    QTRY_VERIFY_WITH_TIMEOUT(answered() && after().at(1) != before.at(1), kWaitMs);
+    QVERIFY(after().last() != before.last());
   }
 
   void nodeHealthIsTheSimulations() {

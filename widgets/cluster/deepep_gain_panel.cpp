@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kBetweenPointsMs = 1000;  // between two points of a training's router
+
+}  // namespace
 
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent) {
+    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent),
+      asking_(kBetweenPointsMs) {
   shape_ = new QComboBox(this);
   shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
   shape_->setAccessibleName(tr("Shape of the layer"));
@@ -22,6 +29,7 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);
   for (QComboBox* box : {shape_, axis_}) connect(box, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
+  connect(&asking_, &Throttle::passed, this, &DeepEPGainPanel::ask);
   addBody(plot_);
 }
 
@@ -31,28 +39,40 @@ void DeepEPGainPanel::refill() {
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     if (router != frame->routers.end()) load = router->tokens_per_expert;
   }
-  const std::pair now{shape_->currentText().toStdString(), load};
-  if (!computing_ && asked_ != now) {
-    asked_ = now;
-    computing_ = true;
+  const Question now{shape_->currentText().toStdString(), std::move(load)};
+  const bool other_model = question_.model != now.model;
+  if (std::exchange(question_, now) != now) {
     setProperty("busy", true);
-    worker_.start([this, now](std::stop_token stopped) {
-      LayerGains gains = layer_gains(now.first, now.second);
-      if (stopped.stop_requested()) return;
-      QMetaObject::invokeMethod(
-          this,
-          [this, gains = std::move(gains)] {
-            gains_ = gains;
-            computing_ = false;
-            setProperty("busy", false);
-            plot_->markDirty();
-          },
-          Qt::QueuedConnection);
-    });
+    other_model ? ask() : asking_.change();
   }
-  if (!gains_) return plot_->setNotice(tr("Being computed"));
+  if (!answer_) return plot_->setNotice(tr("Being computed"));
   plot_->setNotice({});
   draw();
+}
+
+// One answer at a time. The curves do not depend on the load, whose point takes a seventh of their time.
+void DeepEPGainPanel::ask() {
+  if (std::exchange(computing_, true)) return;
+  const bool known = answer_ && answer_->model == question_.model;
+  worker_.start([this, of = question_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
+    Answer answer{of.model, known ? gains : layer_gains(of.model), {}};
+    if (!of.load.empty()) answer.live = layer_gain_of_load(of.model, of.load);
+    if (stopped.stop_requested()) return;
+    QMetaObject::invokeMethod(
+        this, [this, answer = std::move(answer), of] { show(answer, of); }, Qt::QueuedConnection);
+  });
+}
+
+void DeepEPGainPanel::show(const Answer& answer, const Question& of) {
+  answer_ = answer;
+  computing_ = false;
+  setProperty("busy", question_ != of);
+  if (question_.model != of.model) {
+    ask();
+  } else if (question_ != of) {
+    asking_.change();
+  }
+  plot_->markDirty();
 }
 
 void DeepEPGainPanel::draw() {
@@ -63,19 +83,19 @@ void DeepEPGainPanel::draw() {
   XyPlot::Series curve{
       by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
   XyPlot::Series live{tr("this session's router (modelled)"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
-  for (const LayerGain& g : gains_->measured) {
+  for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), g.measured);
     measured.names.push_back(tr("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
     predicted.points.emplace_back(x(g), g.modelled);
     predicted.names.push_back(QString::fromStdString(g.name));
   }
-  for (const LayerGain& g : by_copies ? gains_->by_groups : gains_->by_skew) {
+  for (const LayerGain& g : by_copies ? answer_->gains.by_groups : answer_->gains.by_skew) {
     curve.points.emplace_back(x(g), g.modelled);
     curve.names.push_back(QString::fromStdString(g.name));
   }
-  if (gains_->live) {
-    live.points.emplace_back(x(*gains_->live), gains_->live->modelled);
-    live.names.push_back(QString::fromStdString(gains_->live->name));
+  if (answer_->live) {
+    live.points.emplace_back(x(*answer_->live), answer_->live->modelled);
+    live.names.push_back(QString::fromStdString(answer_->live->name));
   }
   plot_->setCaptions(by_copies ? tr("copies a token that DeepEP sends (standard: K)") : tr("fullest rank / mean"),
                      tr("time standard / DeepEP"));
@@ -85,9 +105,9 @@ void DeepEPGainPanel::draw() {
 }
 
 QString DeepEPGainPanel::status() const {
-  if (!gains_) return tr("and modelled");
+  if (!answer_) return tr("and modelled");
   double worst = 0;
-  for (const LayerGain& g : gains_->measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
+  for (const LayerGain& g : answer_->gains.measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
   return tr("and modelled, the model within %1 of them").arg(formatPercent(worst));
 }
 
@@ -95,7 +115,7 @@ QString DeepEPGainPanel::csv() const {
   QString text = QStringLiteral(
       "kind,routing,copies a token,rank max/mean,measured elsewhere standard/DeepEP,modelled standard/DeepEP,"
       "measured elsewhere DeepEP layer [ms],modelled DeepEP layer [ms]\n");
-  if (!gains_) return text;
+  if (!answer_) return text;
   const auto number = [](double value) { return std::isfinite(value) ? QString::number(value, 'g', 6) : QString(); };
   const auto add = [&](const char* kind, const LayerGain& g) {
     text += QStringLiteral("\"%1\",%2,%3,%4,%5,%6,%7,%8\n")
@@ -103,10 +123,10 @@ QString DeepEPGainPanel::csv() const {
                      number(g.rank_max_over_mean), number(g.measured), number(g.modelled), number(g.measured_ms),
                      number(g.modelled_ms));
   };
-  for (const LayerGain& g : gains_->measured) add("measured elsewhere", g);
-  for (const LayerGain& g : gains_->by_groups) add("modelled, groups", g);
-  for (const LayerGain& g : gains_->by_skew) add("modelled, Zipf", g);
-  if (gains_->live) add("modelled, this router", *gains_->live);
+  for (const LayerGain& g : answer_->gains.measured) add("measured elsewhere", g);
+  for (const LayerGain& g : answer_->gains.by_groups) add("modelled, groups", g);
+  for (const LayerGain& g : answer_->gains.by_skew) add("modelled, Zipf", g);
+  if (answer_->live) add("modelled, this router", *answer_->live);
   return text;
 }
 

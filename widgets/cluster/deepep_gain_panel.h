@@ -9,6 +9,7 @@
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"
+#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -24,14 +25,27 @@ class DeepEPGainPanel : public Panel {
   QString status() const override;
 
  private:
+  struct Question {
+    std::string model;
+    std::vector<std::uint32_t> load;  // of the layer on the screen; may be empty
+    bool operator==(const Question&) const = default;
+  };
+  struct Answer {
+    std::string model;
+    LayerGains gains;
+    std::optional<LayerGain> live;
+  };
   void refill();
+  void ask();
+  void show(const Answer& answer, const Question& of);
   void draw();
 
   XyPlot* plot_;
   QComboBox *shape_, *axis_;
-  std::optional<std::pair<std::string, std::vector<std::uint32_t>>> asked_;
-  std::optional<LayerGains> gains_;
+  Question question_;
+  std::optional<Answer> answer_;
   bool computing_ = false;
+  Throttle asking_;  // while training goes on, a new load comes with every step
   LatestWorker worker_;
 };
 

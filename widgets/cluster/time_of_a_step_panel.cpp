@@ -19,6 +19,7 @@ namespace {
 using Fill = BandBars::Fill;
 constexpr int kComputeColor = 0, kNetworkColor = 1, kRestColor = 3;
 constexpr int kFewestInRow = 3, kMostInRow = 4;
+constexpr int kBetweenLoadsMs = 1000;  // between the loads of two steps of a training
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
@@ -86,7 +87,7 @@ class TimeOfAStepPanel::ChoiceGrid : public QWidget {
 };
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Time of a step"), Provenance::modelled, parent) {
+    : Panel(selection, tr("Time of a step"), Provenance::modelled, parent), loads_(kBetweenLoadsMs) {
   buildChoices();
   headline_ = new QLabel(this);
   headline_->setTextFormat(Qt::RichText);
@@ -105,6 +106,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     connect(selection_, signal, this, [this] {
       if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) plot_->markDirty();
     });
+  connect(&loads_, &Throttle::passed, this, [this] { ask(question()); });
   addBody(plot_);
   chosen();
 }
@@ -232,17 +234,22 @@ void TimeOfAStepPanel::chosen() {
 
 void TimeOfAStepPanel::refill() {
   const ClusterQuestion now = question();
-  if (asked_ != now) {
-    asked_ = now;
-    ask();
+  if (asked_ && *asked_ != now) {
+    ClusterQuestion of_this_load = *asked_;
+    of_this_load.live_load = now.live_load;
+    setProperty("busy", true);
+    of_this_load == now ? loads_.change() : ask(now);
+  } else if (!asked_) {
+    ask(now);
   }
   if (!answer_) return plot_->setNotice(tr("Being computed"));
   plot_->setNotice(QString::fromStdString(answer_->problem));
 }
 
-void TimeOfAStepPanel::ask() {
+void TimeOfAStepPanel::ask(const ClusterQuestion& question) {
+  asked_ = question;
   setProperty("busy", true);
-  worker_.start([this, asked = *asked_](std::stop_token stopped) {
+  worker_.start([this, asked = question](std::stop_token stopped) {
     ClusterAnswer result = answer(asked);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
@@ -252,7 +259,7 @@ void TimeOfAStepPanel::ask() {
 
 void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
   answer_ = answer;
-  setProperty("busy", false);
+  setProperty("busy", asked_ != question());
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
     rows.push_back({tr(part.name),

@@ -12,6 +12,7 @@
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/band_bars.h"
+#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -42,7 +43,7 @@ class TimeOfAStepPanel : public Panel {
   void buildChoices();
   void chosen();
   void refill();
-  void ask();
+  void ask(const ClusterQuestion& question);
   void show(const ClusterAnswer& answer);
   QString unitsOfRun() const;
   QStringList describe(int row) const;
@@ -56,6 +57,7 @@ class TimeOfAStepPanel : public Panel {
   QLabel* overlap_text_;
   std::optional<ClusterQuestion> asked_;
   std::optional<ClusterAnswer> answer_;
+  Throttle loads_;  // while training goes on, a new one comes with every step
   LatestWorker worker_;
 };
 
