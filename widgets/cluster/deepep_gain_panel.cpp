@@ -14,8 +14,7 @@ constexpr int kBetweenPointsMs = 1000;  // between two points of a training's ro
 }  // namespace
 
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent),
-      asking_(kBetweenPointsMs) {
+    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent) {
   shape_ = new QComboBox(this);
   shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
   shape_->setAccessibleName(tr("Shape of the layer"));
@@ -29,7 +28,9 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);
   for (QComboBox* box : {shape_, axis_}) connect(box, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
-  connect(&asking_, &Throttle::passed, this, &DeepEPGainPanel::ask);
+  pause_.setSingleShot(true);
+  pause_.setInterval(kBetweenPointsMs);
+  connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
   addBody(plot_);
 }
 
@@ -40,11 +41,11 @@ void DeepEPGainPanel::refill() {
     if (router != frame->routers.end()) load = router->tokens_per_expert;
   }
   const Question now{shape_->currentText().toStdString(), std::move(load)};
-  const bool other_model = question_.model != now.model;
-  if (std::exchange(question_, now) != now) {
-    setProperty("busy", true);
-    other_model ? ask() : asking_.change();
+  if (now != asked_ && !computing_ && (now.model != asked_.model || !pause_.isActive())) {
+    asked_ = now;
+    ask();
   }
+  setProperty("busy", computing_ || now != asked_);
   if (!answer_) return plot_->setNotice(tr("Being computed"));
   plot_->setNotice({});
   draw();
@@ -52,27 +53,22 @@ void DeepEPGainPanel::refill() {
 
 // One answer at a time. The curves do not depend on the load, whose point takes a seventh of their time.
 void DeepEPGainPanel::ask() {
-  if (std::exchange(computing_, true)) return;
-  const bool known = answer_ && answer_->model == question_.model;
-  worker_.start([this, of = question_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
+  computing_ = true;
+  pause_.start();
+  const bool known = answer_ && answer_->model == asked_.model;
+  worker_.start([this, of = asked_, gains = known ? answer_->gains : LayerGains{}, known](std::stop_token stopped) {
     Answer answer{of.model, known ? gains : layer_gains(of.model), {}};
     if (!of.load.empty()) answer.live = layer_gain_of_load(of.model, of.load);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
-        this, [this, answer = std::move(answer), of] { show(answer, of); }, Qt::QueuedConnection);
+        this, [this, answer = std::move(answer)] { show(answer); }, Qt::QueuedConnection);
   });
 }
 
-void DeepEPGainPanel::show(const Answer& answer, const Question& of) {
+void DeepEPGainPanel::show(const Answer& answer) {
   answer_ = answer;
   computing_ = false;
-  setProperty("busy", question_ != of);
-  if (question_.model != of.model) {
-    ask();
-  } else if (question_ != of) {
-    asking_.change();
-  }
-  plot_->markDirty();
+  plot_->markDirty();  // which asks about what has changed meanwhile, if it is on the screen
 }
 
 void DeepEPGainPanel::draw() {

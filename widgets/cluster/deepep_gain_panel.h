@@ -3,13 +3,13 @@
 #pragma once
 
 #include <QComboBox>
+#include <QTimer>
 #include <optional>
 
 #include "core/cluster/layer_gains.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"
-#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -37,15 +37,15 @@ class DeepEPGainPanel : public Panel {
   };
   void refill();
   void ask();
-  void show(const Answer& answer, const Question& of);
+  void show(const Answer& answer);
   void draw();
 
   XyPlot* plot_;
   QComboBox *shape_, *axis_;
-  Question question_;
+  Question asked_;
   std::optional<Answer> answer_;
   bool computing_ = false;
-  Throttle asking_;  // while training goes on, a new load comes with every step
+  QTimer pause_;  // before the next load: while training goes on, one comes with every step
   LatestWorker worker_;
 };
 

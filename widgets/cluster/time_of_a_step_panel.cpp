@@ -87,7 +87,7 @@ class TimeOfAStepPanel::ChoiceGrid : public QWidget {
 };
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Time of a step"), Provenance::modelled, parent), loads_(kBetweenLoadsMs) {
+    : Panel(selection, tr("Time of a step"), Provenance::modelled, parent) {
   buildChoices();
   headline_ = new QLabel(this);
   headline_->setTextFormat(Qt::RichText);
@@ -106,7 +106,9 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     connect(selection_, signal, this, [this] {
       if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) plot_->markDirty();
     });
-  connect(&loads_, &Throttle::passed, this, [this] { ask(question()); });
+  pause_.setSingleShot(true);
+  pause_.setInterval(kBetweenLoadsMs);
+  connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
   addBody(plot_);
   chosen();
 }
@@ -234,22 +236,20 @@ void TimeOfAStepPanel::chosen() {
 
 void TimeOfAStepPanel::refill() {
   const ClusterQuestion now = question();
-  if (asked_ && *asked_ != now) {
-    ClusterQuestion of_this_load = *asked_;
-    of_this_load.live_load = now.live_load;
-    setProperty("busy", true);
-    of_this_load == now ? loads_.change() : ask(now);
-  } else if (!asked_) {
-    ask(now);
+  ClusterQuestion of_this_load = asked_.value_or(now);
+  of_this_load.live_load = now.live_load;
+  if (asked_ != now) setProperty("busy", true);
+  if (asked_ != now && (of_this_load != now || !pause_.isActive())) {
+    asked_ = now;
+    ask();
   }
   if (!answer_) return plot_->setNotice(tr("Being computed"));
   plot_->setNotice(QString::fromStdString(answer_->problem));
 }
 
-void TimeOfAStepPanel::ask(const ClusterQuestion& question) {
-  asked_ = question;
-  setProperty("busy", true);
-  worker_.start([this, asked = question](std::stop_token stopped) {
+void TimeOfAStepPanel::ask() {
+  pause_.start();
+  worker_.start([this, asked = *asked_](std::stop_token stopped) {
     ClusterAnswer result = answer(asked);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
@@ -259,7 +259,7 @@ void TimeOfAStepPanel::ask(const ClusterQuestion& question) {
 
 void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
   answer_ = answer;
-  setProperty("busy", asked_ != question());
+  setProperty("busy", false);
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
     rows.push_back({tr(part.name),

@@ -6,13 +6,13 @@
 #include <QDoubleSpinBox>
 #include <QLabel>
 #include <QSlider>
+#include <QTimer>
 #include <optional>
 
 #include "widgets/cluster/cluster_question.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/band_bars.h"
-#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -43,7 +43,7 @@ class TimeOfAStepPanel : public Panel {
   void buildChoices();
   void chosen();
   void refill();
-  void ask(const ClusterQuestion& question);
+  void ask();
   void show(const ClusterAnswer& answer);
   QString unitsOfRun() const;
   QStringList describe(int row) const;
@@ -57,7 +57,7 @@ class TimeOfAStepPanel : public Panel {
   QLabel* overlap_text_;
   std::optional<ClusterQuestion> asked_;
   std::optional<ClusterAnswer> answer_;
-  Throttle loads_;  // while training goes on, a new one comes with every step
+  QTimer pause_;  // before the next load: while training goes on, one comes with every step
   LatestWorker worker_;
 };
 
