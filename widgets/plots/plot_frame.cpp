@@ -214,7 +214,6 @@ void PlotFrame::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange ||
       event->type() == QEvent::FontChange) {
     static_layer_ = {};
-    type_scale_.reset();
     markDirty();
   }
   QWidget::changeEvent(event);
@@ -225,8 +224,7 @@ void PlotFrame::resizeEvent(QResizeEvent*) {
 }
 
 int PlotFrame::withType(double pixels) const {
-  if (!type_scale_) type_scale_ = typeScale(fontMetrics());
-  return static_cast<int>(std::lround(pixels * *type_scale_));
+  return moescope::withType(pixels, fontMetrics());
 }
 
 // Strokes beside each other read as a thick one: Qt's raster engine draws wider polylines some fifty times slower.

@@ -130,9 +130,8 @@ class PlotFrame : public QWidget {
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;
-  mutable std::optional<double> type_scale_;  // measuring the font took longer than all else that plotRect() does
-  int label_excess_ = 0;                      // width by which the labels of the left axis exceed its margin
-  mutable int wanted_excess_ = 0;             // as found while painting
+  int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
+  mutable int wanted_excess_ = 0;  // as found while painting
   double last_paint_ms_ = 0;
 };
 
