@@ -94,7 +94,8 @@ void FrameClock::account(bool news) {
   const double cpu = threadCpuMs();
   const double cost = cpu - cpu_at_tick_;
   cpu_at_tick_ = cpu;
-  frame_ms_ = frame_ms_ == 0 ? cost : 0.9 * frame_ms_ + 0.1 * cost;
+  double& usual = frame_ms_[interactive()];
+  usual = usual == 0 ? cost : 0.9 * usual + 0.1 * cost;
   frames_ += news;
   if (const qint64 elapsed = since_rate_.elapsed(); elapsed >= 1000) {
     frames_per_s_ = 1e3 * frames_ / static_cast<double>(elapsed);
@@ -106,7 +107,7 @@ void FrameClock::account(bool news) {
 // A slow step, or a pause: look less often, so that what comes is still seen within a quarter of a second.
 void FrameClock::schedule() {
   const bool quiet = since_news_.elapsed() >= kIdleMs && !interactive();
-  timer_.start(quiet ? kQuietMs : frameIntervalMs(frame_ms_, interactive()));
+  timer_.start(quiet ? kQuietMs : frameIntervalMs(frameMs(), interactive()));
 }
 
 bool FrameClock::eventFilter(QObject* watched, QEvent* event) {

@@ -6,6 +6,7 @@
 #include <QElapsedTimer>
 #include <QObject>
 #include <QTimer>
+#include <array>
 
 namespace moescope {
 
@@ -26,7 +27,8 @@ class FrameClock : public QObject {
   bool ticking() const { return timer_.isActive(); }
 
   double framesPerSecond() const { return frames_per_s_; }  // frames that showed something new
-  double frameMs() const { return frame_ms_; }              // CPU time of the GUI thread per frame, smoothed
+  // CPU time of the GUI thread per frame, smoothed: of frames after input, or of the others, as it is now.
+  double frameMs() const { return frame_ms_[interactive()]; }
 
  signals:
   void ticked();
@@ -44,7 +46,9 @@ class FrameClock : public QObject {
   QTimer timer_;
   QElapsedTimer since_input_, since_news_, since_rate_;
   bool source_active_ = false, visible_ = true, news_ = false;
-  double cpu_at_tick_ = 0, frame_ms_ = 0, frames_per_s_ = 0;
+  double cpu_at_tick_ = 0, frames_per_s_ = 0;
+  // Without and after input: what follows the hand counts as well, and neither rate is to begin with the other's.
+  std::array<double, 2> frame_ms_{};
   int frames_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <QTest>
 #include <QWindow>
 #include <algorithm>
+#include <ctime>
 #include <iterator>
 #include <thread>
 
@@ -24,12 +25,28 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
+#include "app/window/frame_clock.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
 #include "widgets/plots/plot_frame.h"
+#include "widgets/selection/selection.h"
 
 using namespace moescope;
+
+namespace {
+
+void burnCpu(double ms) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
+  };
+  for (const double end = now() + ms; now() < end;) {
+  }
+}
+
+}  // namespace
 
 class MainWindowTest : public QObject {
   Q_OBJECT
@@ -164,6 +181,28 @@ class MainWindowTest : public QObject {
     QCOMPARE(frameIntervalMs(100, false), 500);
     QCOMPARE(frameIntervalMs(4, true), 80);    // also while a hand moves,
     QCOMPARE(frameIntervalMs(19, true), 200);  // but not under 5 Hz
+  }
+
+  void clockKnowsTheCostWithAHandFromTheOneWithout() {
+    Selection selection;
+    QWidget window;
+    window.show();
+    FrameClock clock(&selection);
+    double work_ms = 3;
+    connect(&clock, &FrameClock::ticked, &clock, [&] { burnCpu(work_ms); });
+    clock.setSourceActive(true);
+    QTRY_VERIFY(clock.frameMs() > 2.5);
+    QTest::qWait(1200);  // its birth counts as input
+    const double without = clock.frameMs();
+    work_ms = 30;
+    QElapsedTimer moving;
+    moving.start();
+    for (int x = 0; moving.elapsed() < 1500; ++x) {
+      QTest::mouseMove(window.windowHandle(), {x % 20, 5});
+      QTest::qWait(15);
+    }
+    QVERIFY2(clock.frameMs() > 2 * without, qPrintable(QString::number(clock.frameMs())));
+    QTRY_VERIFY2(clock.frameMs() < 1.5 * without + 2, qPrintable(QString::number(clock.frameMs())));
   }
 
   void clockRestsWhenNothingCanCome() {
