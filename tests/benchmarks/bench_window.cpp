@@ -1,7 +1,7 @@
 // What the window costs a step. A model trains beside it in turns: the window does nothing, is left alone, does
 // nothing, is under a hand that moves over Loss 60 times a second. Printed is a turn's mean step against that of the
 // turn before it, in which the window did nothing: medians and quartiles.
-//   bench_window [PRESET] [TURNS]
+//   bench_window [PRESET] [TURNS] [THREADS]
 // Offscreen; with QT_QPA_PLATFORM=xcb in a real window, and the X server has its part in it.
 #include <QApplication>
 #include <QDockWidget>
@@ -112,6 +112,7 @@ int main(int argc, char** argv) {
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QStandardPaths::setTestModeEnabled(true);
   scheduleAsBatch();  // as the program does
+  if (argc > 3) set_num_threads(std::atoi(argv[3]));
   QApplication app(argc, argv);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   try {
