@@ -27,7 +27,7 @@ class FrameClock : public QObject {
   bool ticking() const { return timer_.isActive(); }
 
   double framesPerSecond() const { return frames_per_s_; }  // frames that showed something new
-  // CPU time of the GUI thread per frame, smoothed: of frames after input, or of the others, as it is now.
+  // CPU time of the GUI thread per frame, smoothed: shortly after input that of frames then, otherwise of the others.
   double frameMs() const { return frame_ms_[interactive()]; }
 
  signals:
@@ -47,7 +47,7 @@ class FrameClock : public QObject {
   QElapsedTimer since_input_, since_news_, since_rate_;
   bool source_active_ = false, visible_ = true, news_ = false;
   double cpu_at_tick_ = 0, frames_per_s_ = 0;
-  // Without and after input: what follows the hand counts as well, and neither rate is to begin with the other's.
+  // [shortly after input]. What follows the hand counts then, too, and neither rate should start from the other's cost.
   std::array<double, 2> frame_ms_{};
   int frames_ = 0;
 };
