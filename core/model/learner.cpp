@@ -9,6 +9,7 @@
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/outlier_channel.h"
 #include "core/model/qk_clip.h"
+#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {

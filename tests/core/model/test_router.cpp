@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "core/model/moe/expert_table.h"
