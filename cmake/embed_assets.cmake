@@ -1,5 +1,5 @@
 # Embeds text files of assets/ in the program, so that it needs no path at run time.
-#   embed_assets(OUT_VARIABLE PATTERN...)  ->  a generated source that defines moescope::asset() of core/files/assets.h
+#   embed_assets(OUT_VARIABLE PATTERN...)  ->  a generated source that defines moescope::asset() of core/io/assets.h
 function(embed_assets out)
   set(generated ${CMAKE_BINARY_DIR}/embedded_assets.cpp)
   set(entries "")
@@ -12,7 +12,7 @@ function(embed_assets out)
     endforeach()
   endforeach()
   file(CONFIGURE OUTPUT ${generated} @ONLY CONTENT [[
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 
 namespace moescope {
 

@@ -87,7 +87,7 @@ endfunction()
 # Of core above telemetry, the widgets show number formats, files of tensors, and the counts and models of clusters (pure
 # functions of their arguments, of whose answers the cluster panels are made).
 set(SHOWN_BY_WIDGETS
-    "core/io/|core/telemetry/|core/cluster/|core/files/(assets|tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
+    "core/io/|core/telemetry/|core/cluster/|core/files/(tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})

@@ -5,7 +5,7 @@
 #include <QSvgRenderer>
 #include <cmath>
 
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

@@ -11,7 +11,7 @@
 #include "core/config/config_rules.h"
 #include "core/config/model_presets.h"
 #include "core/config/run_config.h"
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/toml_text.h"

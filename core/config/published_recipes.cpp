@@ -4,7 +4,7 @@
 #include <cassert>
 #include <map>
 
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 #include "core/io/toml_text.h"
 
 namespace moescope {

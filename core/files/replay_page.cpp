@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/files/assets.h"
 #include "core/files/replay_arrays.h"
+#include "core/io/assets.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/frame/metrics.h"

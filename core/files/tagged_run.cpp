@@ -40,7 +40,7 @@ TaggedRun::TaggedRun(const TagMap& tags) : tags_(&tags) {}
 const TagMatch* TaggedRun::find(const std::string& tag) {
   const auto [known, is_new] = known_.try_emplace(tag);
   if (is_new) known->second = tags_->find(tag);
-  if (known->second) return &*known->second;
+  if (known->second) return is_shown(known->second->rule->means) ? &*known->second : nullptr;
   if (unknown_.size() < kKeptTags) unknown_.insert(tag);
   return nullptr;
 }

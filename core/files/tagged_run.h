@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "core/files/tag_map.h"
 #include "core/telemetry/logs/import.h"
+#include "core/telemetry/logs/tag_map.h"
 
 namespace moescope {
 

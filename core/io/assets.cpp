@@ -1,4 +1,4 @@
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 
 namespace moescope {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/cluster/calibration.h"
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 #include "core/numerics/operand_format.h"
 #include "core/telemetry/frame/metrics.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <set>
 
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
 #include "core/io/toml_text.h"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/files/assets.h"
+#include "core/io/assets.h"
 
 namespace moescope {
 namespace {

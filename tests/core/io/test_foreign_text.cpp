@@ -10,7 +10,6 @@
 
 #include "core/config/run_config.h"
 #include "core/files/file_kind.h"
-#include "core/files/tag_map.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
@@ -18,6 +17,7 @@
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/logs/import_table.h"
 #include "core/telemetry/logs/log_follower.h"
+#include "core/telemetry/logs/tag_map.h"
 
 namespace moescope {
 namespace {

@@ -8,7 +8,6 @@
 #include "core/files/event_records.h"
 #include "core/files/import_events.h"
 #include "core/files/open_runs.h"
-#include "core/files/tag_map.h"
 #include "core/telemetry/frame/router_stats.h"
 
 namespace moescope {
@@ -137,40 +136,6 @@ TEST(ImportEvents, WideBucketsAndPartsOfALayerAreTold) {
     BadLines bad;
     read_event_bytes(std::string_view(bytes).substr(0, cut), bad);
     EXPECT_EQ(bad.count(), 0) << "a file that is still being written";
-  }
-}
-
-TEST(TagMap, PatternsAndTheirProblems) {
-  const TagMap map = TagMap::parse(
-      "[[tag]]\npattern = \"*x{layer}/e{expert}\"\nmeans = \"utilization\"\n[[tag]]\npattern = \"a*b*\"\nmeans = "
-      "\"lr\"\n",
-      "t.toml");
-  const auto found = map.find("model/x12/e7");
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->layer, 12);
-  EXPECT_EQ(found->expert, 7);
-  EXPECT_TRUE(map.find("a--b-"));
-  EXPECT_FALSE(map.find("x12/e"));
-  EXPECT_FALSE(map.find("x12/e7/more"));
-  EXPECT_TRUE(TagMap::built_in().find("moe_expert_utilization/layer_3_expert_12"));
-  for (const char* known : {"lm loss validation", "max_attention_logit", "global_load_balancing_loss",
-                            "microbatch_wise_load_balance_loss/mean", "moe/load_balancing_loss_layer_3",
-                            "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
-    EXPECT_TRUE(TagMap::built_in().find(known)) << known;
-  for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
-           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
-            "t.toml:1: means: is \"los\", allowed are tokens_per_expert"},
-           {"[[tag]]\npattern = \"x\"\nmeans = \"margin\"\n", "need {layer}"},
-           {"[[tag]]\nmeans = \"lr\"\n", "pattern: not given"},
-           {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key"},
-           {"layer_offset = 1\n", "holds no [[tag]]"},
-           {"[[tag]\n", "t.toml:1: "}}) {
-    try {
-      TagMap::parse(toml, "t.toml");
-      ADD_FAILURE() << toml;
-    } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
-    }
   }
 }
 

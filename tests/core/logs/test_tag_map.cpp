@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+
+#include "core/telemetry/logs/tag_map.h"
+
+namespace moescope {
+namespace {
+
+// What a name of the built-in table means: "ce_loss", "tokens_per_expert of layer 3, expert 7"; empty: nothing.
+std::string meaning_of(const std::string& name) {
+  const auto found = TagMap::built_in().find(name);
+  if (!found) return {};
+  std::string means = found->rule->column;
+  if (found->layer >= 0) means += " of layer " + std::to_string(found->layer);
+  if (found->expert >= 0) means += ", expert " + std::to_string(found->expert);
+  return means;
+}
+
+TEST(TagMap, SpellingsOfOneNameMeanTheSame) {
+  for (const char* name : {"loss", "Loss", "train/loss", "train_loss", "Train/Loss", "train.loss", "training/loss",
+                           "lm loss", "lm_loss", "ce_loss", "loss/train", "loss_metrics/global_avg_loss"})
+    EXPECT_EQ(meaning_of(name), "ce_loss") << name;
+  for (const char* name : {"eval_loss", "eval/loss", "val_loss", "validation/loss", "lm loss validation", "Loss/val"})
+    EXPECT_EQ(meaning_of(name), "val_loss") << name;
+  for (const char* name :
+       {"grad_norm", "grad-norm", "grad norm", "Grad Norm", "train/grad_norm", "grad_2.0_norm_total"})
+    EXPECT_EQ(meaning_of(name), "grad_norm") << name;
+  for (const char* name : {"lr", "learning-rate", "learning rate", "train/learning_rate", "lr-AdamW"})
+    EXPECT_EQ(meaning_of(name), "lr") << name;
+  for (const char* name : {"tokens_per_expert/layer_3", "tokens_per_expert/layer3", "moe/layer_3/tokens_per_expert",
+                           "layers.3.moe.tokens_per_expert", "model.layers.3.mlp.tokens_per_expert_E"})
+    EXPECT_EQ(meaning_of(name), "tokens_per_expert of layer 3") << name;
+  for (const char* name : {"tokens_per_expert/layer_3/expert_7", "moe_layer3_expert7_tokens",
+                           "moe-expert/x_tokens_per_expert_layer3_expert7"})
+    EXPECT_EQ(meaning_of(name), "tokens_per_expert of layer 3, expert 7") << name;
+  for (const char* name : {"step", "_step", "global_step", "train/global_step", "current_steps", "iteration"})
+    EXPECT_EQ(meaning_of(name), "step") << name;
+}
+
+TEST(TagMap, WhatOnlyLooksLikeANameIsNotTaken) {
+  for (const char* name : {"train/train_loss", "moe/max_tokens_per_expert", "layers.3.moe.mean_tokens_per_expert"})
+    EXPECT_EQ(meaning_of(name), "ignored") << name;
+  for (const char* name : {"loss scale", "loss_metrics/global_max_loss", "lossy", "epoch", "layer_3", ""})
+    EXPECT_EQ(meaning_of(name), "") << name;
+  const TagMap back = TagMap::parse("layer_offset = -1\n[[tag]]\npattern = \"l{layer}\"\nmeans = \"cv\"\n", "t.toml");
+  EXPECT_EQ(back.find("l1")->layer, 0);
+  EXPECT_FALSE(back.find("l0")) << "no layer is before the first";
+}
+
+// Of several names the first pattern's is shown: the mean of the whole training is not the loss of a step.
+TEST(TagMap, TheTableSaysWhichOfTwoNamesIsShown) {
+  const auto place = [](const char* name) { return TagMap::built_in().find(name)->rule->place; };
+  EXPECT_LT(place("loss"), place("train_loss"));
+  EXPECT_LT(place("ce_loss"), place("loss"));
+  EXPECT_LT(place("lm loss"), place("loss"));
+}
+
+TEST(TagMap, StarsTakeNoTime) {
+  const TagMap map = TagMap::parse("[[tag]]\npattern = \"*a*a*a*b\"\nmeans = \"lr\"\n", "t.toml");
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(map.find(std::string(500, 'a')));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_TRUE(map.find("xaxaxaxbxb"));
+  EXPECT_FALSE(map.find(std::string(1 << 20, 'a') + "b")) << "no name is as long";
+}
+
+TEST(TagMap, PatternsAndTheirProblems) {
+  const TagMap map = TagMap::parse(
+      "[[tag]]\npattern = \"*x{layer}/e{expert}\"\nmeans = \"utilization\"\n[[tag]]\npattern = \"a*b*\"\nmeans = "
+      "\"lr\"\n",
+      "t.toml");
+  const auto found = map.find("model/x12/e7");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->layer, 12);
+  EXPECT_EQ(found->expert, 7);
+  EXPECT_TRUE(map.find("a--b-"));
+  EXPECT_FALSE(map.find("x12/e"));
+  EXPECT_FALSE(map.find("x12/e7/more"));
+  EXPECT_TRUE(TagMap::built_in().find("moe_expert_utilization/layer_3_expert_12"));
+  for (const char* known : {"lm loss validation", "max_attention_logit", "global_load_balancing_loss",
+                            "microbatch_wise_load_balance_loss/mean", "moe/load_balancing_loss_layer_3",
+                            "rollout/moe/max_vio/layer_7", "actor/grad_norm", "train/learning_rate", "eval/loss"})
+    EXPECT_TRUE(TagMap::built_in().find(known)) << known;
+  for (const auto& [toml, said] : std::vector<std::pair<const char*, const char*>>{
+           {"[[tag]]\npattern = \"x\"\nmeans = \"los\"\n",
+            "t.toml:1: means: is \"los\", allowed are tokens_per_expert"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"margin\"\n", "need {layer}"},
+           {"[[tag]]\nmeans = \"lr\"\n", "pattern: not given"},
+           {"[[tags]]\npattern = \"x\"\n", "t.toml:1: tags: no such key"},
+           {"layer_offset = 1\n", "holds no [[tag]]"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = \"2\"\n", "t.toml:4: scale: not a number"},
+           {"[[tag]]\npattern = \"x\"\nmeans = \"lr\"\nscale = inf\n", "t.toml:4: scale: not a number"},
+           {"[[tag]]\npattern = [\"x\", 2]\nmeans = \"lr\"\n", "t.toml:2: pattern: not a text"},
+           {"[[tag]\n", "t.toml:1: "}}) {
+    try {
+      TagMap::parse(toml, "t.toml");
+      ADD_FAILURE() << toml;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moescope
