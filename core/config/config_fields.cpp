@@ -390,9 +390,10 @@ void add_router_actions(std::vector<ConfigField>& t) {
   t.push_back(live(field<s, &RouterConfig::gate_noise>(
       "router.gate_noise", kGroup, "Gate noise", "", {0, 100},
       "Standard deviation of Gaussian noise on the router's outputs when experts are chosen in training; mixing "
-      "weights come from the scores without it. Shazeer et al. 2017 explore and balance this way. Outputs are of the "
-      "size of 1 to 5, so 0.1 only flips narrow margins and 10 makes the choice random. The noise depends on seed, "
-      "step and position only. 0: none.")));
+      "weights come from the scores without it. The noisy gate of Shazeer et al. 2017 differs: there the standard "
+      "deviation is learnt per expert and token, and the noise also enters the mixing weights. Outputs are of the size "
+      "of 1 to 5, so 0.1 only flips narrow margins and 10 makes the choice random. The noise depends on seed, step "
+      "and position only. 0: none.")));
   t.push_back(field<s, &RouterConfig::initial_bias>(
       "router.initial_bias", kGroup, "Biases at the start", "", kNone,
       "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3; several with commas. An uneven start, to see "
@@ -632,8 +633,9 @@ void add_bf16_layers(std::vector<ConfigField>& t) {
       "where it is used at all; NVIDIA's NVFP4 recipe: none.")));
   t.push_back(live(field<s, &PrecisionConfig::layers_at_end_in_bf16>(
       "precision.layers_at_end_in_bf16", kGroup, "Last layers in BF16", "layers", {0, 64},
-      "The same for the last layers, where 4-bit gradients do most harm. NVIDIA's Nemotron 3 Super: 14 of 88 blocks; "
-      "an 8B model: 4. The output head has a format of its own.")));
+      "So many of the last layers have every GEMM in BF16 that is not in fp32. NVIDIA's 12B model in NVFP4 "
+      "(arXiv:2509.25149, section 4.1): the first two and the last eight of 62 blocks; Nemotron 3 Super: the last 14 of "
+      "88. The output head has a format of its own.")));
   t.push_back(live(field<s, &PrecisionConfig::bf16_from_step>(
       "precision.bf16_from_step", kGroup, "BF16 from step", "", {0, 1e12},
       "From this step on what late_bf16 names is in BF16: a late switch, by which NVIDIA's study of NVFP4 closes most "
