@@ -19,6 +19,7 @@ struct SkippedLines {
 struct OpenedRuns {
   std::vector<std::shared_ptr<History>> histories;  // empty: it was cancelled
   std::vector<SkippedLines> skipped;                // of files that had such lines
+  std::vector<std::string> remarks;                 // of all files: "PATH: goes on from step 101: dropped ..."
   std::vector<std::string> missing;                 // for recordings without their log: RecordingReader::missing()
   // For files that a training may still be writing: each appends what is new to `histories` and returns how much it
   // was. One thread at a time; throws std::runtime_error when the file can no longer be read.

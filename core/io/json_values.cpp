@@ -14,11 +14,26 @@ double number_of(JsonValue value) {
   return value.get(number) == simdjson::SUCCESS ? number : std::numeric_limits<double>::quiet_NaN();
 }
 
+// As a reason names it.
+std::string shown(JsonValue value) {
+  std::string text = simdjson::minify(value);
+  if (text.size() > 40) text.resize(40);
+  return text;
+}
+
 }  // namespace
 
 JsonFields::JsonFields(simdjson::dom::object object) {
   fields_.reserve(object.size());
   for (const auto& [key, value] : object) fields_.push_back({key, value});
+  order();
+}
+
+JsonFields::JsonFields(std::vector<Field> fields) : fields_(std::move(fields)) {
+  order();
+}
+
+void JsonFields::order() {
   // Keys lie in memory in the order of the line.
   std::sort(fields_.begin(), fields_.end(), [](const Field& a, const Field& b) {
     const int order = a.key.compare(b.key);
@@ -68,7 +83,7 @@ float to_float(JsonValue value, const char* key) {
 std::int64_t to_count(JsonValue value, const char* key, double limit) {
   const double number = number_of(value);
   if (!(number >= 0 && number <= limit && number == std::floor(number)))
-    throw Unreadable(std::string(key) + ": not a whole number from 0 on");
+    throw Unreadable(std::string(key) + ": " + shown(value) + " is not a whole number from 0 on");
   return static_cast<std::int64_t>(number);
 }
 

@@ -25,11 +25,13 @@ class JsonFields {
     JsonValue value;
   };
   explicit JsonFields(simdjson::dom::object object);
+  explicit JsonFields(std::vector<Field> fields);
   const JsonValue* find(std::string_view key) const;  // nullptr: not there
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }
 
  private:
+  void order();
   std::vector<Field> fields_;
 };
 

@@ -1,5 +1,6 @@
 #include "core/telemetry/logs/frame_json.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -15,6 +16,9 @@ namespace {
 
 constexpr int kMaxLayers = static_cast<int>(kMaxImportedLayers);
 constexpr double kMaxRanks = 4096;
+// What a line may claim at most, what any line may, and what for each byte of it. Rows of quantization take the most,
+// 30 bytes of memory a byte; counts by byte of few bytes 500, but they are small.
+constexpr std::size_t kMostStepBytes = std::size_t{256} << 20, kBytesOfAnyLine = std::size_t{4} << 20, kBytesAByte = 64;
 constexpr std::size_t kMaxRows = 65535;  // of one kind in a frame: their place is 16 bits of the recording's id
 
 template <class Frame, std::size_t N>
@@ -24,15 +28,27 @@ void get_figures(const JsonFields& json, Frame& frame, const std::array<FrameFig
   }
 }
 
+// Of a line that is one layer, "aux_loss" and "z_loss" are the layer's.
+void get_step_figures(const JsonFields& json, TelemetryFrame& frame) {
+  const bool of_layer = json.find("layer") != nullptr;
+  for (const auto& figure : kFrameFigures) {
+    const std::string_view name = figure.column;
+    if (of_layer && std::ranges::any_of(kRouterFigures, [&](const auto& each) { return name == each.column; }))
+      continue;
+    if (const JsonValue* found = json.find(name)) frame.*figure.member = to_float(*found, figure.column);
+  }
+}
+
 // Reads a list of objects, where there is one: of each read(fields).
 template <class Row, class Read>
-void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, Read read) {
+void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, LineBudget& budget, Read read) {
   const JsonValue* found = member(json, {key});
   if (!found) return;
   const JsonList list = list_of(*found, key, 0, "");
   if (list.size() > kMaxRows) throw Unreadable(std::string(key) + ": too many entries");
   for (const JsonValue row : list)
     if (!row.is_object()) throw Unreadable(std::string(key) + ": not a list of objects");
+  budget.take(list.size() * sizeof(Row));
   rows.reserve(list.size());
   for (const JsonValue row : list) rows.push_back(read(fields_of(row, key)));
 }
@@ -78,7 +94,7 @@ std::vector<Count> matrix(const JsonFields& json, const char* key, std::size_t n
   return out;
 }
 
-VolumeFrame volume_from_json(const JsonFields& json) {
+VolumeFrame volume_from_json(const JsonFields& json, LineBudget& budget) {
   VolumeFrame volume;
   const JsonValue* ranks = member(json, {"ranks"});
   const JsonValue* per_node = member(json, {"ranks_per_node"});
@@ -93,6 +109,7 @@ VolumeFrame volume_from_json(const JsonFields& json) {
   volume.distinct_RR = matrix<std::uint32_t>(json, "distinct", n, n);
   volume.nodes_RN = matrix<std::uint32_t>(json, "nodes", n, nodes);
   if (volume.copies_RR.empty()) throw Unreadable("volume: no copies");
+  budget.take(sizeof(std::uint32_t) * n * (n + nodes));
   // The counts of the standard all-to-all are enough for its panel; the recording needs all three or none.
   if (volume.distinct_RR.empty()) volume.distinct_RR.resize(n * n);
   if (volume.nodes_RN.empty()) volume.nodes_RN.resize(n * nodes);
@@ -172,7 +189,7 @@ Row row_from_json(const JsonFields& json, const RunInfo& info) {
   return row;
 }
 
-SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunInfo& info) {
+SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
   SpecialisationFrame special;
   special.layer = layer_of(json, 0);
   special.experts = info.n_experts;
@@ -183,6 +200,7 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
   if (const JsonValue* bytes = member(json, {"byte"})) {
     const JsonFields by_name = fields_of(*bytes, "byte");
     if (256 * experts > kMaxImportedLoads) throw Unreadable("byte: too many experts");
+    budget.take(sizeof(std::uint32_t) * 256 * experts);
     special.byte_256E.resize(256 * experts);
     for (const auto& [name, list] : by_name) {
       const std::size_t byte = byte_of(name, "byte", "is no byte");
@@ -228,7 +246,7 @@ TokenLayer token_layer_from_json(const JsonFields& json, std::size_t tokens, con
   return layer;
 }
 
-TokenFrame text_from_json(const JsonFields& json, const RunInfo& info) {
+TokenFrame text_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
   TokenFrame text;
   text.kind = named(text_of(json, "kind"), Names{text_kind_name, kNumTextKinds}, "kind");
   const auto bytes = unescape_bytes(text_of(json, "text"));
@@ -240,7 +258,7 @@ TokenFrame text_from_json(const JsonFields& json, const RunInfo& info) {
   text.loss_T.assign(text.text.size(), kNoValue);
   if (const JsonValue* loss = member(json, {"loss"}))
     text.loss_T = to_floats(*loss, "loss", text.text.size(), "tokens");
-  get_rows(json, "layers", text.layers,
+  get_rows(json, "layers", text.layers, budget,
            [&](const JsonFields& layer) { return token_layer_from_json(layer, text.text.size(), info); });
   return text;
 }
@@ -254,7 +272,7 @@ WireFrame wire_from_json(const JsonFields& json) {
   if (const JsonValue* over_nodes = member(json, {"over_nodes"}); over_nodes && over_nodes->is_bool())
     wire.over_nodes = over_nodes->get_bool().value_unsafe();
   wire.sent_RR = matrix<std::uint64_t>(json, "sent_bytes", n, n);
-  wire.sent_RR.resize(n * n);
+  if (wire.sent_RR.empty()) throw Unreadable("wire: no sent_bytes");
   const JsonValue* ms = member(json, {"all_to_all_ms"});
   wire.all_to_all_ms_R = ms ? to_floats(*ms, "all_to_all_ms", n, "ranks") : std::vector<float>(n, kNoValue);
   return wire;
@@ -277,15 +295,23 @@ int setting(const JsonFields& json, std::initializer_list<const char*> keys, int
 
 }  // namespace
 
-RouterFrame router_from_json(const JsonFields& json, const RunInfo& info) {
+LineBudget::LineBudget(std::size_t line_bytes)
+    : left_(std::min(kMostStepBytes, kBytesOfAnyLine + kBytesAByte * line_bytes)) {}
+
+void LineBudget::take(std::size_t bytes) {
+  if (bytes > left_) throw Unreadable("claims far more memory than the line is long");
+  left_ -= bytes;
+}
+
+RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
   auto router = row_from_json<RouterFrame>(json, info);
   if (router.layer < 0) throw Unreadable("layer: not a number");
   if (const JsonValue* volume = member(json, {"volume"}))
-    router.volume = volume_from_json(fields_of(*volume, "volume"));
+    router.volume = volume_from_json(fields_of(*volume, "volume"), budget);
   return router;
 }
 
-TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info) {
+TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
   TelemetryFrame frame;
   const JsonValue* step = member(json, {"step"});
   if (!step) throw Unreadable("no step");
@@ -293,30 +319,24 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info) {
   // What the log does not have is missing, not 0.
   frame.aux_loss = kNoValue;
   frame.z_loss = kNoValue;
-  if (!json.find("layer")) get_figures(json, frame, kFrameFigures);
-  const auto scalar = [&](std::initializer_list<const char*> keys, float TelemetryFrame::*field) {
-    if (const JsonValue* value = member(json, keys)) frame.*field = to_float(*value, *keys.begin());
-  };
-  scalar({"loss", "ce_loss", "lm_loss", "train_loss"}, &TelemetryFrame::ce_loss);
-  scalar({"val_loss", "eval_loss", "validation_loss"}, &TelemetryFrame::val_loss);
-  scalar({"grad_norm"}, &TelemetryFrame::grad_norm);
-  scalar({"lr", "learning_rate"}, &TelemetryFrame::lr);
-  scalar({"tokens_per_s"}, &TelemetryFrame::tokens_per_s);
+  get_step_figures(json, frame);
   if (const JsonValue* wall = member(json, {"wall_s"}); wall && wall->is_number())
     frame.wall_s = wall->get_double().value_unsafe();
   if (const JsonValue* tokens = member(json, {"tokens"})) frame.tokens = to_count(*tokens, "tokens", 9e15);
   read_phases(json, frame);
   const auto get_all = [&]<class Row>(const char* key, std::vector<Row>& out) {
-    get_rows(json, key, out, [&](const JsonFields& row) { return row_from_json<Row>(row, info); });
+    get_rows(json, key, out, budget, [&](const JsonFields& row) { return row_from_json<Row>(row, info); });
   };
-  get_rows(json, "routers", frame.routers, [&](const JsonFields& row) { return router_from_json(row, info); });
+  get_rows(json, "routers", frame.routers, budget,
+           [&](const JsonFields& row) { return router_from_json(row, info, budget); });
   get_all("quants", frame.quants);
   get_all("flips", frame.flips);
   get_all("rounding_flips", frame.rounding_flips);
   get_all("gradients", frame.gradients);
-  get_rows(json, "specialisation", frame.specialisation,
-           [&](const JsonFields& row) { return specialisation_from_json(row, info); });
-  get_rows(json, "texts", frame.texts, [&](const JsonFields& row) { return text_from_json(row, info); });
+  get_rows(json, "specialisation", frame.specialisation, budget,
+           [&](const JsonFields& row) { return specialisation_from_json(row, info, budget); });
+  get_rows(json, "texts", frame.texts, budget,
+           [&](const JsonFields& row) { return text_from_json(row, info, budget); });
   if (const JsonValue* wire = member(json, {"wire"})) frame.wire = wire_from_json(fields_of(*wire, "wire"));
   return frame;
 }

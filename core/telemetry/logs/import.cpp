@@ -1,16 +1,77 @@
 #include "core/telemetry/logs/import.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "core/io/text_escape.h"
+#include "core/telemetry/frame/figures.h"
 
 namespace moescope {
 
-constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 26;
+namespace {
+
+constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
+constexpr std::size_t kLongestReason = 300;
+constexpr std::size_t kRecentFrames = 8;  // that a late value may join
+
+// Those of `more` that are there.
+template <class Value>
+void join_list(std::vector<Value>& list, std::vector<Value>&& more) {
+  if (!more.empty()) list = std::move(more);
+}
+
+// Rows of layers, which replace those of the same layers: a line that comes again adds none.
+template <class Row>
+void join_rows(std::vector<Row>& rows, std::vector<Row>&& more) {
+  if (more.empty()) return;
+  std::set<int> layers;
+  for (const Row& row : more) layers.insert(row.layer);
+  std::erase_if(rows, [&](const Row& row) { return layers.contains(row.layer); });
+  std::move(more.begin(), more.end(), std::back_inserter(rows));
+}
+
+void join_routers(RouterFrame& router, RouterFrame&& more) {
+  for (const auto& figure : kRouterFigures)
+    if (!is_missing(more.*figure.member)) router.*figure.member = more.*figure.member;
+  join_list(router.tokens_per_expert, std::move(more.tokens_per_expert));
+  for (auto list : {&RouterFrame::expert_bias, &RouterFrame::score_mass, &RouterFrame::gate_mass})
+    join_list(router.*list, std::move(more.*list));
+  for (auto list : {&RouterFrame::score_chosen, &RouterFrame::score_rejected, &RouterFrame::margin_tokens})
+    join_list(router.*list, std::move(more.*list));
+  if (more.volume.ranks > 0) router.volume = std::move(more.volume);
+}
+
+}  // namespace
+
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
+  for (const auto& figure : kFrameFigures)
+    if (!is_missing(more.*figure.member)) frame.*figure.member = more.*figure.member;
+  for (std::size_t phase = 0; phase < more.phase_ms.size(); ++phase)
+    if (!is_missing(more.phase_ms[phase])) frame.phase_ms[phase] = more.phase_ms[phase];
+  frame.wall_s = std::max(frame.wall_s, more.wall_s);
+  frame.tokens = std::max(frame.tokens, more.tokens);
+  for (RouterFrame& router : more.routers) {
+    const auto place = std::ranges::lower_bound(frame.routers, router.layer, {}, &RouterFrame::layer);
+    if (place != frame.routers.end() && place->layer == router.layer)
+      join_routers(*place, std::move(router));
+    else
+      frame.routers.insert(place, std::move(router));
+  }
+  join_rows(frame.quants, std::move(more.quants));
+  join_rows(frame.flips, std::move(more.flips));
+  join_rows(frame.gradients, std::move(more.gradients));
+  join_rows(frame.rounding_flips, std::move(more.rounding_flips));
+  join_rows(frame.specialisation, std::move(more.specialisation));
+  join_list(frame.texts, std::move(more.texts));
+  if (more.wire.ranks > 0) frame.wire = std::move(more.wire);
+}
 
 void BadLines::add(std::int64_t number, std::string why) {
   ++count_;
-  if (first_.size() < kKept) first_.push_back({number, std::move(why)});
+  if (first_.size() >= kKept) return;
+  if (why.size() > kLongestReason) why.resize(kLongestReason);
+  first_.push_back({number, std::move(why)});
 }
 
 std::string BadLines::summary() const {
@@ -60,18 +121,66 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   fill(router.dead_fraction, dead_fraction(window.counts()));
 }
 
+TelemetryFrame ImportedRun::completed(TelemetryFrame frame) const {
+  frame.run = info().run;
+  if (frame.tokens == 0) frame.tokens = info().tokens_per_step * (frame.step + 1);
+  return frame;
+}
+
+void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
+  history_->append(frame);
+  if (options_->on_frame) options_->on_frame(frame);
+  if (recent_.size() == kRecentFrames) recent_.pop_front();
+  recent_.push_back(std::move(frame));
+}
+
 void ImportedRun::add(TelemetryFrame frame) {
-  if (frame.step <= last_step_) windows_.clear();
+  if (frame.step <= last_step_) drop({frame.step, last_step_});
   for (RouterFrame& router : frame.routers) {
     if (!router.tokens_per_expert.empty()) judge(router, frame.step - last_step_);
   }
   last_step_ = frame.step;
-  frame.run = info().run;
-  if (frame.tokens == 0) frame.tokens = info().tokens_per_step * (frame.step + 1);
-  const auto shared = std::make_shared<const TelemetryFrame>(std::move(frame));
-  history_->append(shared);
-  if (options_->on_frame) options_->on_frame(shared);
+  kept_.push_back(frame.step);
   ++steps_;
+  publish(std::make_shared<const TelemetryFrame>(completed(std::move(frame))));
+}
+
+bool ImportedRun::join(TelemetryFrame more) {
+  const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
+  const bool too_late = found == recent_.begin() && kept_.size() > recent_.size();
+  const bool is_there = found != recent_.end() && (*found)->step == more.step;
+  if (too_late && !is_there) return false;
+  for (RouterFrame& router : more.routers)
+    if (!router.tokens_per_expert.empty()) judge(router, 0);
+  std::vector<std::shared_ptr<const TelemetryFrame>> after(found + (is_there ? 1 : 0), recent_.end());
+  TelemetryFrame whole;
+  if (is_there) {
+    whole = **found;
+    join_frames(whole, std::move(more));
+  } else {
+    whole = completed(std::move(more));
+    kept_.insert(std::ranges::lower_bound(kept_, whole.step), whole.step);
+    ++steps_;
+  }
+  recent_.erase(found, recent_.end());
+  publish(std::make_shared<const TelemetryFrame>(std::move(whole)));
+  for (auto& frame : after) publish(std::move(frame));
+  return true;
+}
+
+std::string ImportedRun::drop(const Restart& restart) {
+  const auto first = std::ranges::lower_bound(kept_, restart.step);
+  const auto dropped = kept_.end() - first;
+  if (dropped == 0) return {};
+  kept_.erase(first, kept_.end());
+  std::erase_if(recent_, [&](const auto& frame) { return frame->step >= restart.step; });
+  windows_.clear();
+  last_step_ = kept_.empty() ? -1 : kept_.back();
+  history_->forget_from(restart.step);
+  const std::string text =
+      restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
+  add(Marker{info().run, restart.step, "event", text});
+  return text;
 }
 
 void ImportedRun::add(Marker marker) {

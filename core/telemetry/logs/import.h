@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/history/history.h"
+#include "core/telemetry/logs/restart_rule.h"
 
 namespace moescope {
 
@@ -32,7 +34,7 @@ class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
   explicit BadLines(const char* unit = "line") : unit_(unit) {}  // what is counted: "line", "record"
-  void add(std::int64_t number, std::string why);
+  void add(std::int64_t number, std::string why);                // of a long reason the beginning
   std::int64_t count() const { return count_; }
   const std::vector<BadLine>& first() const { return first_; }
   // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
@@ -70,23 +72,37 @@ class ImportedRun {
   // A frame at or before the newest step replaces what followed: the run went back to a checkpoint.
   void add(TelemetryFrame frame);
   void add(Marker marker);
+  // Further values of a step that was added before: they join it, and steps after it stay. False: so many steps came
+  // after it that it is no longer at hand.
+  bool join(TelemetryFrame more);
+  // What an earlier attempt logged is dropped, and a marker says so. Returns restart_text() and how many steps these
+  // were.
+  std::string drop(const Restart& restart);
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const { return steps_; }  // added so far
 
  private:
   void judge(RouterFrame& router, std::int64_t steps_since);
+  TelemetryFrame completed(TelemetryFrame frame) const;  // with what the run says of all steps
+  void publish(std::shared_ptr<const TelemetryFrame> frame);
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
   std::int64_t last_step_ = -1, steps_ = 0;
+  std::vector<std::int64_t> kept_;                            // the steps that were not dropped
+  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // the newest of them
 };
+
+// Puts what `more` has of a step into `frame`: figures, routers by layer, rows.
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);
 
 struct Imported {
   std::vector<std::shared_ptr<History>> runs;  // none: it was cancelled
   std::int64_t lines = 0;
   BadLines bad;
-  bool glanced = false;  // there is more in the file
+  bool glanced = false;                   // there is more in the file
+  std::vector<std::string> remarks = {};  // what the reader should know: restarts, names that were not understood
   std::shared_ptr<const RoutedRows> routes = nullptr;
 };
 

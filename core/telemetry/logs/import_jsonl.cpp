@@ -1,8 +1,11 @@
 #include "core/telemetry/logs/import_jsonl.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "core/io/input_file.h"
@@ -10,29 +13,42 @@
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/telemetry/frame/change_marker.h"
+#include "core/telemetry/frame/figures.h"
 #include "core/telemetry/logs/frame_json.h"
+#include "core/telemetry/logs/line_names.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMaxHeld = 64;  // steps without a load that wait for the first one with it
+// Steps without a load that wait for the first one with it, and their bytes in all runs of a file.
+constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
+constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
+constexpr std::size_t kMaxRemarks = 100;
 constexpr double kLastStep = 1e15;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 // Keys of a step that hold a list with an entry a layer.
-constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "expert_bias", "score_entropy",
-                                                            "margin", "aux"};
+constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "utilization", "expert_bias",
+                                                            "score_entropy",     "margin",      "aux"};
+// What a line may say of its step beside the figures: by these it is seen that a step comes again.
+constexpr std::array<const char*, 8> kValuesOfStep = {
+    "tokens_per_expert", "utilization", "expert_bias", "routers", "quants", "gradients", "specialisation", "texts"};
+constexpr double kCountsOfFairShare = 10000;  // of a log that has shares only
 
 bool has_nested(const JsonFields& json) {
   return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
 }
 
 // Of a line after the first step: without a step and without these it is a remark of the script, as {"end": true}.
-bool has_figures(const JsonFields& json) {
-  return has_nested(json) ||
-         member(json, {"loss", "ce_loss", "lm_loss", "train_loss", "val_loss", "eval_loss", "validation_loss",
-                       "grad_norm", "lr", "learning_rate", "routers", "layer", "markers"});
+bool has_figures(const NamedLine& line) {
+  return has_nested(line.fields) || !line.of_layers.empty() || member(line.fields, {"routers", "layer", "markers"}) ||
+         std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
+}
+
+// The last line of Hugging Face's Trainer: totals and means of the whole training.
+bool is_closing(const JsonFields& json) {
+  return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
 }
 
 // For a model with one MoE layer some programs write the counts without the outer list.
@@ -41,11 +57,121 @@ bool is_one_layer(JsonValue load) {
   return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
 }
 
+// The layers and experts that names with numbers speak of.
+void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
+  std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
+  for (const LayerValue& each : values) {
+    layers.insert(std::max(0, each.match.layer));
+    JsonList list;
+    const std::size_t listed = each.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
+    const auto experts = std::max(listed, static_cast<std::size_t>(each.match.expert + 1));
+    info.n_experts = static_cast<int>(std::max<std::size_t>(static_cast<std::size_t>(info.n_experts), experts));
+    if (experts > kMaxImportedExperts) throw Unreadable("tokens_per_expert: too many experts");
+  }
+  info.moe_layers.assign(layers.begin(), layers.end());
+}
+
 // How many experts a value that should be their list has, at most one more than there may be; 0: it is no list.
 int listed_experts(const JsonValue* load) {
   JsonList list;
   if (!load || load->get(list) != simdjson::SUCCESS) return 0;
   return static_cast<int>(std::min(list.size(), kMaxImportedExperts + 1));
+}
+
+// Loads over the fair share, of a log that does not have the tokens.
+std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
+  std::vector<std::uint32_t> counts;
+  for (const float share : shares) {
+    const double count = std::round(kCountsOfFairShare * static_cast<double>(share));
+    if (!(count >= 0 && count <= 4294967295.0)) throw Unreadable("utilization: not a share from 0 on");
+    counts.push_back(static_cast<std::uint32_t>(count));
+  }
+  return counts;
+}
+
+void require_layer(int layer, const RunInfo& info) {
+  if (!std::ranges::binary_search(info.moe_layers, layer))
+    throw Unreadable("layer " + std::to_string(layer) + " is not among the MoE layers of the first step");
+}
+
+// Values whose names have numbers of layers and experts, put together by layer.
+class LayerValues {
+ public:
+  explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
+
+  void take(const LayerValue& each) {
+    const int layer = std::max(0, each.match.layer);
+    require_layer(layer, *info_);
+    const TagRule& rule = *each.match.rule;
+    Layer& of = layers_.try_emplace(layer).first->second;
+    const char* name = rule.column.c_str();
+    if (rule.means == TagMeaning::router_figure) {
+      of.router.*rule.router = scaled(to_float(each.value, name), rule);
+      return;
+    }
+    std::vector<float>& list = rule.means == TagMeaning::tokens_per_expert ? of.counts
+                               : rule.means == TagMeaning::utilization     ? of.shares
+                                                                           : of.bias;
+    if (each.match.expert < 0) {
+      list = to_floats(each.value, name, experts_);
+      for (float& value : list) value = scaled(value, rule);
+      return;
+    }
+    if (each.match.expert >= info_->n_experts) throw Unreadable(rule.column + ": more experts than in the first step");
+    list.resize(experts_, kNoValue);
+    list[static_cast<std::size_t>(each.match.expert)] = scaled(to_float(each.value, name), rule);
+  }
+
+  void join(TelemetryFrame& frame) {
+    if (layers_.empty()) return;
+    TelemetryFrame more;
+    more.aux_loss = more.z_loss = kNoValue;
+    for (auto& [layer, of] : layers_) {
+      of.router.layer = layer;
+      if (!of.counts.empty()) of.router.tokens_per_expert = whole_counts(of.counts);
+      if (of.counts.empty() && is_complete(of.shares, "utilization"))
+        of.router.tokens_per_expert = counts_of_shares(of.shares);
+      if (is_complete(of.bias, "expert_bias")) of.router.expert_bias = std::move(of.bias);
+      more.routers.push_back(std::move(of.router));
+    }
+    join_frames(frame, std::move(more));
+  }
+
+ private:
+  struct Layer {
+    std::vector<float> counts, shares, bias;
+    RouterFrame router;
+  };
+  static float scaled(float value, const TagRule& rule) {
+    return is_missing(value) || rule.scale == 1 ? value : static_cast<float>(rule.scale * static_cast<double>(value));
+  }
+  static bool is_complete(const std::vector<float>& list, const char* name) {
+    if (std::ranges::any_of(list, is_missing)) throw Unreadable(std::string(name) + ": not of all experts");
+    return !list.empty();
+  }
+  static std::vector<std::uint32_t> whole_counts(const std::vector<float>& list) {
+    is_complete(list, "tokens_per_expert");
+    std::vector<std::uint32_t> counts;
+    for (const float value : list) {
+      if (!(value >= 0 && value < 4294967296.0f && value == std::floor(value)))
+        throw Unreadable("tokens_per_expert: " + std::to_string(value) + " is not a whole number from 0 on");
+      counts.push_back(static_cast<std::uint32_t>(value));
+    }
+    return counts;
+  }
+
+  const RunInfo* info_;
+  std::size_t experts_;
+  std::map<int, Layer> layers_;
+};
+
+// What a step given layer by layer sums up to.
+void sum_up(TelemetryFrame& frame) {
+  for (const auto& [field, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
+  }
 }
 
 void check_shape(std::size_t layers, std::size_t experts) {
@@ -67,41 +193,56 @@ struct LogReader::State {
     float aux_coeff = kNoValue;
     int dense_layers = 0;
     std::unique_ptr<ImportedRun> imported;
-    std::optional<TelemetryFrame> part;  // of a step given layer by layer
+    // Of the step in work: one given layer by layer, or what further lines say of a step that was added.
+    std::optional<TelemetryFrame> part;
+    bool joins = false;
+    std::int64_t part_line = 0, newest = -1;
+    RestartRule restarts;
     std::vector<HeldStep> held;
   };
 
-  State(std::string source, const ImportOptions* options) : source(std::move(source)), options(options) {}
+  State(std::string source, const ImportOptions* options)
+      : source(std::move(source)),
+        options(options),
+        names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()) {}
 
   ImportOptions own_options;
   std::string source;
   const ImportOptions* options;
   std::map<int, Run> runs;  // by their number in the file
   std::vector<int> order;   // of appearance
+  std::vector<std::string> remarks;
+  std::size_t held_bytes = 0;
   std::int64_t lines = 0;
   BadLines bad;
   JsonLines parser;
+  LineNames names;
   std::string_view line;  // that is being read
 
   void parse_line();
   void describe(Run& run, const JsonFields& json);
   void step(Run& run, int number, const JsonFields& json);
-  void add_layer(Run& run, int number, const JsonFields& json);
-  void add_collected_step(Run& run, int number);
+  void add_part(Run& run, int number);
   void add_held_steps(Run& run, int number);
-  RunInfo info_from_first_step(const Run& run, const JsonFields& first_step) const;
+  RunInfo info_from_first_step(const Run& run, const NamedLine& first_step) const;
   void open(Run& run, int number, RunInfo info, std::int64_t first_step);
-  TelemetryFrame frame_of(const Run& run, const JsonFields& json, const RunInfo& info) const;
+  std::string name_of(int number, const RunInfo& info) const;
+  TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
+  TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
   void read_nested(const Run& run, const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const;
   void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const;
-  void take(Run& run, const JsonFields& json);
+  void take(Run& run, int number, const NamedLine& line);
+  void go_back(Run& run, int number, const NamedLine& line, std::int64_t step);
+  void place(Run& run, int number, TelemetryFrame frame, bool whole);
+  void take_markers(Run& run, const JsonFields& json);
 };
 
 void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (run.imported || run.part || !run.held.empty()) {
-    if (has_figures(json)) throw Unreadable("no step");
+    if (!is_closing(json) && has_figures(names.read(json))) throw Unreadable("no step");
     return;
   }
+  if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
   if (run.settings) throw Unreadable("no step, and the settings came before");
   run.stated = run_info_from_json(json);
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
@@ -111,10 +252,12 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
 }
 
 // The description of a run, completed from its first step.
-RunInfo LogReader::State::info_from_first_step(const Run& run, const JsonFields& first_step) const {
+RunInfo LogReader::State::info_from_first_step(const Run& run, const NamedLine& line) const {
+  const JsonFields& first_step = line.fields;
   RunInfo info = run.stated;
   std::size_t layers = 0;
-  if (const JsonValue* load = member(first_step, {"tokens_per_expert"}); load && !first_step.find("layer")) {
+  if (const JsonValue* load = member(first_step, {"tokens_per_expert", "utilization"});
+      load && !first_step.find("layer")) {
     const JsonList list = list_of(*load, "tokens_per_expert", 0, "layers");
     const bool one_layer = is_one_layer(*load);
     layers = one_layer ? 1 : list.size();
@@ -136,6 +279,7 @@ RunInfo LogReader::State::info_from_first_step(const Run& run, const JsonFields&
     }
     check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
   }
+  if (run.stated.moe_layers.empty()) add_layers_of(line.of_layers, info);
   if (layers == 0 && info.moe_layers.empty() && info.n_experts > 0)
     layers = static_cast<std::size_t>(std::max(0, info.n_layers - run.dense_layers));
   if (layers > 0 && info.moe_layers.size() != layers) {
@@ -144,14 +288,22 @@ RunInfo LogReader::State::info_from_first_step(const Run& run, const JsonFields&
     for (std::size_t i = 0; i < layers; ++i) info.moe_layers.push_back(info.n_layers - static_cast<int>(layers - i));
   }
   check_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  std::ranges::sort(info.moe_layers);
   return info;
+}
+
+// In a file of several runs those without a name are told apart by their number.
+std::string LogReader::State::name_of(int number, const RunInfo& info) const {
+  if (!info.name.empty()) return info.name;
+  const std::string stem = std::filesystem::path(source).stem().string();
+  return number == 0 ? stem : stem + " run " + std::to_string(number);
 }
 
 void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t first_step) {
   std::sort(info.moe_layers.begin(), info.moe_layers.end());
   info.moe_layers.erase(std::unique(info.moe_layers.begin(), info.moe_layers.end()), info.moe_layers.end());
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
-  if (info.name.empty()) info.name = std::filesystem::path(source).stem().string();
+  info.name = name_of(number, info);
   info.source = source;
   const auto place = std::find(order.begin(), order.end(), number) - order.begin();
   info.run = options->run + static_cast<int>(place);
@@ -170,22 +322,26 @@ void LogReader::State::read_nested(const Run& run, const JsonFields& json, const
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   frame.routers.resize(layers);
   for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
-  if (const JsonValue* load = member(json, {"tokens_per_expert"})) {
-    if (is_one_layer(*load) && layers == 1) {
-      frame.routers[0].tokens_per_expert = to_counts(*load, "tokens_per_expert", n_experts);
-    } else {
-      const JsonList list = list_of(*load, "tokens_per_expert", layers, "layers");
-      if (list.size() != layers) throw Unreadable("tokens_per_expert: not a list a layer");
-      for (auto router = frame.routers.begin(); const JsonValue of_layer : list)
-        (router++)->tokens_per_expert = to_counts(of_layer, "tokens_per_expert", n_experts);
-    }
-  }
-  if (const JsonValue* bias = member(json, {"expert_bias"})) {
-    const JsonList list = list_of(*bias, "expert_bias", layers, "layers");
-    if (list.size() != layers) throw Unreadable("expert_bias: the number of layers is not known");
-    for (auto router = frame.routers.begin(); const JsonValue of_layer : list)
-      (router++)->expert_bias = to_floats(of_layer, "expert_bias", n_experts);
-  }
+  // A list a layer; of one layer it may be missing around it.
+  const auto by_layer = [&](const char* key, auto take) {
+    const JsonValue* value = member(json, {key});
+    if (!value) return false;
+    if (is_one_layer(*value) && layers == 1) return take(frame.routers[0], *value), true;
+    const JsonList list = list_of(*value, key, layers, "layers");
+    if (list.size() != layers) throw Unreadable(std::string(key) + ": the number of layers is not known");
+    for (auto router = frame.routers.begin(); const JsonValue of_layer : list) take(*router++, of_layer);
+    return true;
+  };
+  const bool has_counts = by_layer("tokens_per_expert", [&](RouterFrame& router, JsonValue list) {
+    router.tokens_per_expert = to_counts(list, "tokens_per_expert", n_experts);
+  });
+  if (!has_counts)
+    by_layer("utilization", [&](RouterFrame& router, JsonValue list) {
+      router.tokens_per_expert = counts_of_shares(to_floats(list, "utilization", n_experts));
+    });
+  by_layer("expert_bias", [&](RouterFrame& router, JsonValue list) {
+    router.expert_bias = to_floats(list, "expert_bias", n_experts);
+  });
   const auto scalars = [&](const char* key, float RouterFrame::*field, float factor) {
     const JsonValue* list = member(json, {key});
     if (!list || is_missing(factor)) return;
@@ -220,20 +376,39 @@ void LogReader::State::read_domains(const JsonFields& json, const RunInfo& info,
   frame.specialisation.push_back(std::move(special));
 }
 
-TelemetryFrame LogReader::State::frame_of(const Run& run, const JsonFields& json, const RunInfo& info) const {
-  TelemetryFrame frame = frame_from_json(json, info);
-  for (const RouterFrame& router : frame.routers) {
-    if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
-      throw Unreadable("layer " + std::to_string(router.layer) + " is not among the MoE layers of the first step");
-  }
+TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named, const RunInfo& info) const {
+  const JsonFields& json = named.fields;
+  LineBudget budget(line.size());
+  TelemetryFrame frame = frame_from_json(json, info, budget);
+  for (const RouterFrame& router : frame.routers) require_layer(router.layer, info);
+  std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
   if (frame.routers.empty() && has_nested(json)) read_nested(run, json, info, frame);
   read_domains(json, info, frame);
+  LayerValues values(info);
+  for (const LayerValue& each : named.of_layers) values.take(each);
+  values.join(frame);
   return frame;
 }
 
-// The frame of a line that holds a whole step, and what was noted at it.
-void LogReader::State::take(Run& run, const JsonFields& json) {
-  run.imported->add(frame_of(run, json, run.imported->info()));
+// Of a line that is one layer.
+TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
+  RunInfo info = run.imported ? run.imported->info() : run.stated;
+  if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
+    if (run.part && !run.part->routers.empty())
+      info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
+    else if (info.n_experts == 0)
+      info.n_experts = listed_experts(load);
+  }
+  LineBudget budget(line.size());
+  TelemetryFrame frame = frame_from_json(json, info, budget);
+  frame.routers.push_back(router_from_json(json, info, budget));
+  if (run.imported) require_layer(frame.routers.back().layer, info);
+  check_shape(run.part ? run.part->routers.size() + 1 : 1, static_cast<std::size_t>(info.n_experts));
+  return frame;
+}
+
+// What was noted at the step of a line.
+void LogReader::State::take_markers(Run& run, const JsonFields& json) {
   const JsonValue* markers = member(json, {"markers"});
   if (!markers) return;
   for (const JsonValue each : list_of(*markers, "markers", 0, "entries")) {
@@ -251,52 +426,66 @@ void LogReader::State::take(Run& run, const JsonFields& json) {
   }
 }
 
-// A line that is one layer of a step.
-void LogReader::State::add_layer(Run& run, int number, const JsonFields& json) {
-  if (run.part && run.part->step != to_count(*member(json, {"step"}), "step", kLastStep))
-    add_collected_step(run, number);
-  RunInfo info = run.imported ? run.imported->info() : run.stated;
-  if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
-    if (run.part && !run.part->routers.empty())
-      info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
-    else if (info.n_experts == 0)
-      info.n_experts = listed_experts(load);
-    check_shape(1, static_cast<std::size_t>(info.n_experts));
-  }
-  TelemetryFrame frame = frame_from_json(json, info);
-  RouterFrame router = router_from_json(json, info);
-  if (run.imported && std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
-    throw Unreadable("layer " + std::to_string(router.layer) + " is not among those of the first step");
-  if (!run.part) {
-    run.part = std::move(frame);
+// Drops what an earlier attempt logged, if these values were there before.
+void LogReader::State::go_back(Run& run, int number, const NamedLine& named, std::int64_t step) {
+  std::optional<Restart> restart;
+  const auto take_key = [&](std::string_view key) {
+    if (const auto found = run.restarts.take(key, step); found && !restart) restart = found;
+  };
+  const JsonValue* layer = named.fields.find("layer");
+  if (layer && layer->is_number()) {
+    take_key("layer " + std::to_string(to_index(*layer, "layer", 0, static_cast<int>(kMaxImportedLayers))));
   } else {
-    if (is_missing(run.part->ce_loss)) run.part->ce_loss = frame.ce_loss;
-    if (is_missing(run.part->grad_norm)) run.part->grad_norm = frame.grad_norm;
-    if (is_missing(run.part->lr)) run.part->lr = frame.lr;
-    if (is_missing(run.part->tokens_per_s)) run.part->tokens_per_s = frame.tokens_per_s;
-    run.part->wall_s = std::max(run.part->wall_s, frame.wall_s);
-    run.part->tokens = std::max(run.part->tokens, frame.tokens);
-    std::move(frame.quants.begin(), frame.quants.end(), std::back_inserter(run.part->quants));
-    std::move(frame.specialisation.begin(), frame.specialisation.end(), std::back_inserter(run.part->specialisation));
+    for (const auto& figure : kFrameFigures)
+      if (member(named.fields, {figure.column})) take_key(figure.column);
+    for (const char* key : kValuesOfStep)
+      if (member(named.fields, {key})) take_key(key);
   }
-  auto& routers = run.part->routers;
-  const auto place = std::lower_bound(routers.begin(), routers.end(), router.layer,
-                                      [](const RouterFrame& r, int layer) { return r.layer < layer; });
-  if (place != routers.end() && place->layer == router.layer)
-    *place = std::move(router);
-  else
-    check_shape(routers.size() + 1, static_cast<std::size_t>(info.n_experts)), routers.insert(place, std::move(router));
+  for (const LayerValue& each : named.of_layers)
+    take_key(each.match.rule->column + " of layer " + std::to_string(each.match.layer) + ", expert " +
+             std::to_string(each.match.expert));
+  if (!restart) return;
+  add_part(run, number);
+  const std::string said = run.imported ? run.imported->drop(*restart) : std::string();
+  if (!said.empty() && remarks.size() < kMaxRemarks) remarks.push_back(said);
+  run.newest = std::min(run.newest, restart->step - 1);
 }
 
-void LogReader::State::add_collected_step(Run& run, int number) {
+// A step that is whole is shown at once; what may be a part of one waits for the next step.
+void LogReader::State::place(Run& run, int number, TelemetryFrame frame, bool whole) {
+  if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
+  add_part(run, number);
+  if (whole && frame.step > run.newest) {
+    run.newest = frame.step;
+    return run.imported->add(std::move(frame));
+  }
+  run.joins = frame.step <= run.newest;
+  run.newest = std::max(run.newest, frame.step);
+  run.part = std::move(frame);
+  run.part_line = lines;
+}
+
+void LogReader::State::take(Run& run, int number, const NamedLine& named) {
+  const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
+  if (run.part && !of_layer && !run.imported) add_part(run, number);
+  TelemetryFrame frame = of_layer ? layer_frame_of(run, named.fields) : frame_of(run, named, run.imported->info());
+  go_back(run, number, named, frame.step);
+  place(run, number, std::move(frame), !of_layer);
+  if (!of_layer) take_markers(run, named.fields);
+}
+
+// Takes the step in work as complete.
+void LogReader::State::add_part(Run& run, int number) {
   if (!run.part) return;
   TelemetryFrame frame = std::move(*run.part);
   run.part.reset();
-  for (const auto& [field, sum] :
-       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
-    for (const RouterFrame& router : frame.routers)
-      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
+  if (run.joins) {
+    const std::int64_t step = frame.step;
+    if (!run.imported->join(std::move(frame)))
+      bad.add(run.part_line, "step " + std::to_string(step) + ": too many steps came before these values of it");
+    return;
   }
+  sum_up(frame);
   if (!run.imported) {
     RunInfo info = run.stated;
     info.moe_layers.clear();
@@ -312,13 +501,14 @@ void LogReader::State::add_collected_step(Run& run, int number) {
 void LogReader::State::add_held_steps(Run& run, int number) {
   JsonLines held_lines;  // that of the line in work is in use
   for (const HeldStep& held : std::exchange(run.held, {})) {
+    held_bytes -= held.text.size();
     try {
-      const JsonFields json = held_lines.parse(held.text);
+      const NamedLine named = names.read(held_lines.parse(held.text));
       if (!run.imported) {
-        const RunInfo info = info_from_first_step(run, json);
-        open(run, number, info, frame_of(run, json, info).step);
+        const RunInfo info = info_from_first_step(run, named);
+        open(run, number, info, frame_of(run, named, info).step);
       }
-      take(run, json);
+      take(run, number, named);
     } catch (const Unreadable& unreadable) {
       bad.add(held.line, unreadable.what());
     }
@@ -326,30 +516,32 @@ void LogReader::State::add_held_steps(Run& run, int number) {
 }
 
 void LogReader::State::step(Run& run, int number, const JsonFields& json) {
-  if (json.find("layer") && !json.find("routers")) return add_layer(run, number, json);
-  add_collected_step(run, number);
-  if (run.imported) return take(run, json);
-  const RunInfo info = info_from_first_step(run, json);
-  TelemetryFrame frame = frame_of(run, json, info);
-  if (info.moe_layers.empty() && run.held.size() < kMaxHeld) {
+  if (is_closing(json)) return;
+  const NamedLine named = names.read(json);
+  const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
+  if (run.imported || run.part || of_layer) return take(run, number, named);
+  const RunInfo info = info_from_first_step(run, named);
+  TelemetryFrame frame = frame_of(run, named, info);
+  const bool no_load = info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
+  if (no_load && run.held.size() < kMaxHeld && held_bytes + line.size() <= kMaxHeldBytes) {
+    held_bytes += line.size();
     run.held.push_back({lines, frame.step, std::string(line)});
     return;
   }
   const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().step;
   open(run, number, info, first_step);
   add_held_steps(run, number);
-  take(run, json);
+  take(run, number, named);
 }
 
 void LogReader::State::parse_line() {
   const JsonFields json = parser.parse(line);
   const JsonValue* run_key = member(json, {"run"});
   const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
-  const bool is_step = member(json, {"step"}) != nullptr;
   if (!runs.contains(number) && runs.size() >= 16) throw Unreadable("run: more than 16 runs in one file");
   Run& run = runs[number];
   if (std::find(order.begin(), order.end(), number) == order.end()) order.push_back(number);
-  is_step ? step(run, number, json) : describe(run, json);
+  names.has_step(json) ? step(run, number, json) : describe(run, json);
 }
 
 LogReader::LogReader(std::string source, const ImportOptions& options)
@@ -377,8 +569,9 @@ void LogReader::refuse_line(std::string why) {
 
 void LogReader::finish_step() {
   for (auto& [number, run] : state_->runs) {
-    state_->add_collected_step(run, number);
+    state_->add_part(run, number);
     state_->add_held_steps(run, number);
+    state_->add_part(run, number);
   }
 }
 
@@ -401,6 +594,9 @@ std::int64_t LogReader::steps() const {
   std::int64_t steps = 0;
   for (const auto& [number, run] : state_->runs) steps += run.imported ? run.imported->steps() : 0;
   return steps;
+}
+std::vector<std::string> LogReader::remarks() const {
+  return state_->remarks;
 }
 const BadLines& LogReader::bad() const {
   return state_->bad;
@@ -455,6 +651,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
+  imported.remarks = reader.remarks();
   if (imported.runs.empty()) {
     const auto& bad = reader.first_bad_lines();
     throw std::runtime_error(

@@ -6,7 +6,9 @@
 //   kept as the run's settings.
 // Every other line is a step, or a part of one (L MoE layers, E experts, R ranks; what is absent stays absent):
 //   step                              required
-//   loss | ce_loss, aux_loss, z_loss, grad_norm, lr, tokens_per_s, wall_s, tokens, phase_ms
+//   ce_loss, val_loss, aux_loss, z_loss, grad_norm, lr, tokens_per_s, max_logit, wall_s, tokens, phase_ms
+// All of these, and tokens_per_expert and expert_bias, may have any name that the table of names knows (tag_map.h):
+// "train/loss", "global_step", "moe/layer_3/tokens_per_expert". Counts may be floats that are whole.
 // and its routers in one of three forms:
 //   layer, tokens_per_expert [E], ... one layer a line; lines of one step follow each other. Further keys are those of
 //                                     RouterFrame: expert_bias, score_mass, gate_mass [E], margin, score_entropy,
@@ -21,7 +23,8 @@
 // in one file have numbers: `run`. MaxVio, CV, entropy, padding and windows are computed from the counts where a line
 // does not give them. NaN and Infinity, as Python writes them, are values. A line that cannot be read is counted, its
 // number and the reason kept, and skipped. A line after the first step that has neither a step nor a figure of one, as
-// {"end": true}, is a remark of the script and passed over.
+// {"end": true}, is a remark of the script and passed over, and so are the totals that Hugging Face's Trainer writes at
+// its end ("train_runtime"). Further lines of a step join it; a step that comes again is a restart (restart_rule.h).
 #pragma once
 
 #include <memory>
@@ -54,6 +57,7 @@ class LogReader {
   std::int64_t bad_lines() const { return bad().count(); }
   const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
   const BadLines& bad() const;
+  std::vector<std::string> remarks() const;  // restarts
 
  private:
   struct State;

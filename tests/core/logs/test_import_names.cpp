@@ -1,0 +1,180 @@
+// JSON lines of other programs: their names, lines that belong together, and those that belong to no step.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/telemetry/logs/import_jsonl.h"
+
+namespace moescope {
+namespace {
+
+LogReader read(std::initializer_list<std::string> lines) {
+  LogReader reader("here.jsonl");
+  for (const std::string& line : lines) reader.read_line(line);
+  reader.finish_step();
+  return reader;
+}
+
+float value(const LogReader& reader, Metric metric, std::int64_t step, int layer = kWholeRun) {
+  const auto history = reader.history();
+  if (!history) return -1000;
+  return history->values(metric, layer, {step, step}).front();
+}
+
+TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
+  for (const char* name : {"loss", "train/loss", "Train/Loss", "train_loss", "lm loss", "ce_loss", "training.loss"}) {
+    const LogReader reader = read({std::string(R"({"step":3,")") + name + R"(":2.5})"});
+    EXPECT_EQ(value(reader, Metric::ce_loss, 3), 2.5f) << name << reader.bad().text();
+  }
+  for (const char* step : {"step", "global_step", "train/global_step", "current_steps", "iteration", "_step"}) {
+    const LogReader reader = read({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
+    EXPECT_EQ(value(reader, Metric::val_loss, 7), 2.5f) << step << reader.bad().text();
+    EXPECT_EQ(value(reader, Metric::lr, 7), 0.1f) << step;
+  }
+  for (const char* name : {"tokens_per_expert", "moe/tokens_per_expert", "num_tokens_per_expert", "expert_load"}) {
+    const LogReader reader = read({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
+    EXPECT_EQ(value(reader, Metric::max_vio, 0, 0), 1.0f) << name << reader.bad().text();
+  }
+}
+
+TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
+  const LogReader reader =
+      read({R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
+            R"("layers.3.moe.expert_bias":[0.5,-0.5],"moe/layer_1/max_vio":0.75})",
+            R"({"step":6,"tokens_per_expert/layer_1/expert_0":1,"tokens_per_expert/layer_1/expert_1":7.0})",
+            R"({"step":7,"tokens_per_expert/layer_1/expert_0":1})", R"({"step":8,"tokens_per_expert/layer_9":[1,2]})"});
+  ASSERT_TRUE(reader.history());
+  EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{1, 3}));
+  EXPECT_EQ(value(reader, Metric::max_vio, 5, 1), 0.75f) << "as the log says, not as the counts do";
+  EXPECT_EQ(value(reader, Metric::max_vio, 6, 1), 0.75f);
+  EXPECT_EQ(reader.history()->frame_at(5)->routers[1].expert_bias, (std::vector<float>{0.5f, -0.5f}));
+  ASSERT_EQ(reader.bad_lines(), 2);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "tokens_per_expert: not of all experts");
+  EXPECT_NE(reader.first_bad_lines()[1].why.find("layer 9"), std::string::npos);
+}
+
+TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
+  const LogReader reader =
+      read({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
+            R"({"step":2,"utilization":[[0.5,1.5]]})"});
+  ASSERT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "tokens_per_expert: 3.5 is not a whole number from 0 on");
+  EXPECT_FLOAT_EQ(value(reader, Metric::max_vio, 2, 0), 0.5f) << "shares are read as what they are";
+}
+
+TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
+  const LogReader reader = read({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
+                                 R"({"step":2,"loss":null,"ce_loss":2.0})"});
+  EXPECT_EQ(value(reader, Metric::ce_loss, 0), 3.0f);
+  EXPECT_TRUE(is_missing(value(reader, Metric::ce_loss, 1))) << "loss is another quantity";
+  EXPECT_EQ(value(reader, Metric::ce_loss, 2), 2.0f);
+}
+
+// As Hugging Face's Trainer writes it: the validation of a step has a line of its own, the last line sums up.
+TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
+  const LogReader reader = read({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
+                                 R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
+                                 R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
+                                 R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
+                                 R"({"train_runtime": 12.0, "train_loss": 2.1667, "epoch": 0.3, "step": 30})"});
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(value(reader, Metric::ce_loss, 10), 3.0f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 20), 2.0f);
+  EXPECT_EQ(value(reader, Metric::val_loss, 20), 2.1f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 30), 1.5f);
+  EXPECT_EQ(value(reader, Metric::grad_norm, 20), 1.4f);
+  EXPECT_TRUE(reader.remarks().empty());
+}
+
+TEST(ImportNames, ALateValueJoinsItsStep) {
+  const LogReader reader =
+      read({R"({"step":1,"loss":3,"tokens_per_expert":[[1,3]]})", R"({"step":2,"loss":2})", R"({"step":4,"loss":1})",
+            R"({"step":1,"val_loss":3.5})", R"({"step":3,"val_loss":2.5})", R"({"step":5,"loss":0.5})"});
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(value(reader, Metric::val_loss, 1), 3.5f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 1), 3.0f);
+  EXPECT_EQ(value(reader, Metric::val_loss, 3), 2.5f) << "a step that had nothing else";
+  EXPECT_EQ(value(reader, Metric::ce_loss, 4), 1.0f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 5), 0.5f);
+  EXPECT_EQ(value(reader, Metric::max_vio, 1, 0), 0.5f);
+  EXPECT_TRUE(reader.remarks().empty());
+}
+
+TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
+  LogReader reader = read({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
+                           R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
+  EXPECT_EQ(reader.history()->steps(), (StepRange{0, 20}));
+  EXPECT_EQ(value(reader, Metric::ce_loss, 20), 9.0f);
+  ASSERT_EQ(reader.remarks().size(), 1u);
+  EXPECT_EQ(reader.remarks()[0],
+            "goes on from step 20: dropped what an earlier attempt logged of the steps 20 to 30 (2 logged steps)");
+  ASSERT_EQ(reader.history()->markers().size(), 1u);
+  EXPECT_EQ(reader.history()->markers()[0].step, 20);
+  EXPECT_EQ(reader.history()->markers()[0].text, reader.remarks()[0]);
+}
+
+TEST(ImportNames, ALastLineOfStepZeroIsTold) {
+  LogReader reader("here.jsonl");
+  for (int step = 0; step < 1000; ++step) reader.read_line(R"({"loss":1,"step":)" + std::to_string(step) + "}");
+  reader.read_line(R"({"step":0,"loss":1})");
+  reader.finish_step();
+  ASSERT_EQ(reader.remarks().size(), 1u);
+  EXPECT_NE(reader.remarks()[0].find("steps 0 to 999 (1000 logged steps)"), std::string::npos) << reader.remarks()[0];
+}
+
+// A layer a line: the same rule.
+TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
+  const auto line = [](int step, int layer, int first) {
+    return R"({"step":)" + std::to_string(step) + R"(,"layer":)" + std::to_string(layer) + R"(,"tokens_per_expert":[)" +
+           std::to_string(first) + R"(,4]})";
+  };
+  const LogReader reader = read({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
+                                 line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(reader.history()->steps(), (StepRange{0, 1}));
+  EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.5f);
+  EXPECT_TRUE(is_missing(value(reader, Metric::ce_loss, 1))) << "of the attempt that was given up";
+  EXPECT_EQ(reader.remarks().size(), 1u);
+}
+
+// The same line a hundred thousand times costs a hundred thousand times one line.
+TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
+  LogReader reader("here.jsonl");
+  std::string load = "[" + std::string(1000, '1');
+  for (std::size_t i = 2; i < load.size(); i += 2) load[i] = ',';
+  reader.read_line(R"({"step":1,"tokens_per_expert":[)" + load + "1]]}");
+  for (int i = 0; i < 100'000; ++i) reader.read_line(R"({"step":1,"loss":2})");
+  reader.finish_step();
+  EXPECT_EQ(reader.steps(), 1);
+  EXPECT_EQ(reader.bad_lines(), 0);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 1), 2.0f);
+}
+
+TEST(ImportNames, AShortLineClaimsNoMemory) {
+  const LogReader reader =
+      read({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
+            R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
+            R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
+  ASSERT_EQ(reader.bad_lines(), 3);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "wire: no sent_bytes");
+  EXPECT_EQ(reader.first_bad_lines()[1].why, "byte: too many experts");
+  EXPECT_EQ(reader.steps(), 2);
+  std::string rows = R"({"step":5,"specialisation":[)";
+  LogReader many("here.jsonl");
+  many.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
+  for (int i = 0; i < 5000; ++i) rows += std::string(i ? "," : "") + R"({"layer":1,"byte":{}})";
+  many.read_line(rows + "]}");
+  ASSERT_EQ(many.bad_lines(), 1);
+  EXPECT_EQ(many.first_bad_lines()[0].why, "claims far more memory than the line is long");
+}
+
+TEST(ImportNames, ReasonsAreShort) {
+  LogReader reader("here.jsonl");
+  reader.read_line(R"({"step":0,"quants":[{"layer":1,"weight":")" + std::string(1 << 20, 'x') + R"("}]})");
+  ASSERT_EQ(reader.bad_lines(), 1);
+  EXPECT_LT(reader.first_bad_lines()[0].why.size(), 400u);
+}
+
+}  // namespace
+}  // namespace moescope
