@@ -54,7 +54,6 @@ RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay
 }
 
 void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
-  if (session_->opening()) return;
   for (const RunConfig& config : configs)
     if (const auto problems = validate(config); !problems.empty()) return messages_->warn(text(problems));
   if (configs.size() > kMaxRuns) return emit groupsRequested(configs, configs.front().optimizer.total_steps);
@@ -65,13 +64,13 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
 }
 
 // A comparison that came with the program was made for the length of its schedule, and stops there by itself. The end
-// of one does not hold for the next run; one that the person asked for in its place does.
+// of one, or of a lesson's task, does not hold for the next run; one that the person asked for in its place does.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
   if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
   const bool has_end = !comparison_.empty() && asked_end_instead_.empty();
-  if (Lab* lab = session_->lab(); lab && (has_end || end_is_of_preset_)) lab->pause();
-  if (std::exchange(end_is_of_preset_, has_end) || has_end)
+  if (Lab* lab = session_->lab(); lab && (has_end || end_is_of_run_)) lab->pause();
+  if (std::exchange(end_is_of_run_, has_end) || has_end)
     endAt(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
 }
 
@@ -98,7 +97,7 @@ void RunControl::onOpened() {
   Lab* lab = session_->lab();
   if (!lab) return;
   lab->set_max_steps_per_s(speed_limit_);
-  if (run_when_open_) goOn();
+  if (std::exchange(run_when_open_, true)) goOn();
 }
 
 void RunControl::startOver() {
@@ -125,7 +124,7 @@ void RunControl::goOn() {
 void RunControl::setUntil(std::optional<qint64> step) {
   if (step == until_) return;
   asked_end_instead_ = comparison_;
-  end_is_of_preset_ = false;
+  end_is_of_run_ = false;
   endAt(step);
 }
 
@@ -137,6 +136,7 @@ void RunControl::endAt(std::optional<qint64> step) {
 
 void RunControl::runUntil(qint64 step) {
   if (!session_->isLive()) return;
+  end_is_of_run_ = true;
   endAt(step);
   goOn();
 }

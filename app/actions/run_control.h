@@ -72,8 +72,8 @@ class RunControl : public QObject {
   bool recorded_ = true, run_when_open_ = true;
   std::string comparison_;         // that was started last, of those that came with the program; empty: another run
   std::string asked_end_instead_;  // the comparison in place of whose end the person asked for another
-  bool end_is_of_preset_ = false;
-  bool growing_ended_ = false;  // of what was followed or attached to
+  bool end_is_of_run_ = false;     // not the person's wish for whatever trains
+  bool growing_ended_ = false;     // of what was followed or attached to
 };
 
 }  // namespace moescope

@@ -37,6 +37,10 @@ SetupLinks::SetupLinks(RunSession* session, Selection* selection, RunControl* co
       messages_(messages) {
   connect(session_, &RunSession::opened, this, &SetupLinks::showOpened, Qt::QueuedConnection);
   connect(session_, &RunSession::failed, this, [this] { wanted_.reset(); });
+  connect(session_, &RunSession::openingStarted, this, [this] {
+    wanted_.reset();
+    began_ = true;
+  });
 }
 
 void SetupLinks::addActionsTo(QMenu* menu) {
@@ -72,12 +76,11 @@ void SetupLinks::paste() {
 }
 
 void SetupLinks::open(const QString& link) {
-  if (session_->opening()) return messages_->warn("Another run is being opened: paste the set-up again after that.");
   messages_->warnOfErrors([&] {
     const SharedSetup setup = read_setup_link(link.toStdString());
-    wanted_ = setup;
+    began_ = false;
     control_->startAll(setup.configs, setup.step < 0 ? RunControl::Start::running : RunControl::Start::paused);
-    if (!session_->opening()) wanted_.reset();  // it was refused, or became groups
+    if (began_) wanted_ = setup;  // otherwise it was refused, or became groups
   });
 }
 

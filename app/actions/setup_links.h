@@ -44,6 +44,7 @@ class SetupLinks : public QObject {
   WorkspaceTabs* workspaces_;
   Messages* messages_;
   std::optional<SharedSetup> wanted_;  // of which the runs are being opened
+  bool began_ = false;                 // an opening, since a link was asked for
 };
 
 }  // namespace moescope

@@ -126,7 +126,6 @@ void LessonActions::fillMenu() {
 }
 
 void LessonActions::start(const QString& name_or_path, Ask ask) {
-  if (session_->opening()) return;
   const bool has_run =
       ask != Ask::never && session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kJudgeEveryMs = 250;
 constexpr int kRoomForList = 1600;  // of the window, beside the lesson
+constexpr int kLessonsRuns = -1, kNoRuns = -2;
 
 QString q(const std::string& name) {
   return QString::fromStdString(name);
@@ -80,11 +81,15 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
   connect(
       session_, &RunSession::opened, this,
       [this] {
-        if (!active_ || at_end_) return;
-        if (std::exchange(entering_, false)) panels_.selectNothing();
+        if (!active_ || session_->opening()) return;  // opening: it was told of what was open before
+        open_start_ = tasks_.runsAreOurs() ? opening_start_ : kNoRuns;
+        const bool entered = std::exchange(entering_, false) && tasks_.runsAreOurs();
+        if (at_end_) return;
+        if (entered) panels_.selectNothing();
         arrange(), look();
       },
       Qt::QueuedConnection);
+  connect(session_, &RunSession::failed, this, [this] { entering_ = false; });
   timer_.setInterval(kJudgeEveryMs);
   connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
 }
@@ -106,9 +111,11 @@ void LessonGuide::begin() {
   states_.assign(lesson_.steps.size(), {});
   for (std::size_t i = 0; i < states_.size(); ++i) states_[i].done.assign(lesson_.steps[i].tasks.size(), false);
   reader_ = LessonReader(lesson_.tensors);
+  open_start_ = kNoRuns;
+  opening_start_ = kLessonsRuns;
+  entering_ = !lesson_.runs.empty();
   openTensors();
   showStep();
-  entering_ = !lesson_.runs.empty();
   if (entering_) tasks_.startRuns(lesson_.runs.configs);
   timer_.start();
 }
@@ -244,7 +251,9 @@ void LessonGuide::arrange() {
 
 void LessonGuide::perform(int index) {
   if (!active_ || at_end_ || index >= static_cast<int>(now().tasks.size())) return;
-  tasks_.perform(now().tasks[static_cast<std::size_t>(index)]);
+  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  if (task.kind == LessonTask::Kind::start) opening_start_ = step_;
+  tasks_.perform(task);
   look();
 }
 
@@ -252,19 +261,46 @@ bool LessonGuide::tasksDone() {
   return std::all_of(state().done.begin(), state().done.end(), [](bool each) { return each; });
 }
 
+bool LessonGuide::startsRuns(int step) const {
+  return std::ranges::any_of(lesson_.steps[static_cast<std::size_t>(step)].tasks,
+                             [](const LessonTask& task) { return task.kind == LessonTask::Kind::start; });
+}
+
+int LessonGuide::startOf(int step) const {
+  while (step >= 0 && !startsRuns(step)) --step;
+  return step >= 0 ? step : lesson_.runs.empty() ? kNoRuns : kLessonsRuns;
+}
+
+bool LessonGuide::runsAreOpen() const {
+  return !entering_ && !session_->opening() && tasks_.runsAreOurs() && open_start_ == startOf(step_);
+}
+
+void LessonGuide::lookAtTask(int index) {
+  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  const bool done = state().done[static_cast<std::size_t>(index)];
+  if (task.kind == LessonTask::Kind::show)
+    state().done[static_cast<std::size_t>(index)] = done || tasks_.done(task);
+  else if (runsAreOpen())
+    state().done[static_cast<std::size_t>(index)] =
+        task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
+}
+
+// What is open may be anything: only runs that this step is about are judged, and those of a step that is over stay
+// what they were when others have taken their place.
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
-  reader_.set_chosen(lab_->format());
-  reader_.set_histories(session_->histories());
   const LessonStep& step = now();
+  if (runsAreOpen()) state().histories = session_->histories();
+  reader_.set_chosen(lab_->format());
+  reader_.set_histories(state().histories);
   // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
-    if (state().done[i]) continue;
     if (step.prediction && !state().predicted()) break;
-    if (!tasks_.done(step.tasks[i])) break;
-    state().done[i] = true;
+    lookAtTask(static_cast<int>(i));
+    if (!state().done[i]) break;
   }
   showTasks();
+  showWhatIsMissing();
   // The measured values would give the answer away.
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Check> checks;
@@ -285,18 +321,30 @@ void LessonGuide::look() {
                           !predicted ? tr("First make your prediction.") : tr("First do the task."));
 }
 
+void LessonGuide::showWhatIsMissing() {
+  const int start = startOf(step_);
+  const bool waits = entering_ || session_->opening();
+  if (start == kNoRuns || start == step_ || waits || runsAreOpen()) return pane_->showMissing({});
+  pane_->showMissing(start == kLessonsRuns
+                         ? tr("The runs of this step are not open. **Reset** starts the lesson again with new ones.")
+                         : tr("The runs of this step are not open. Step %1 starts them.").arg(start + 1));
+}
+
 void LessonGuide::showTasks() {
   const LessonStep& step = now();
   const bool predicted = !step.prediction || state().predicted();
   QList<LessonPane::Task> tasks;
   bool before = predicted;
+  const bool open = runsAreOpen();
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
+    const LessonTask::Kind kind = step.tasks[i].kind;
+    const bool possible = open || kind == LessonTask::Kind::start || kind == LessonTask::Kind::show;
     LessonPane::Task shown{words(step.tasks[i].text), state().done[i], before, false};
     const Lab* lab = session_->lab();
     const bool running = lab && lab->status().running;
-    shown.running = !shown.done && before && running && step.tasks[i].kind == LessonTask::Kind::run_until;
-    shown.enabled = before && !shown.running && (!shown.done || step.tasks[i].kind == LessonTask::Kind::show) &&
-                    !session_->opening();
+    shown.running = !shown.done && before && running && open && kind == LessonTask::Kind::run_until;
+    shown.enabled =
+        before && possible && !shown.running && (!shown.done || kind == LessonTask::Kind::show) && !session_->opening();
     before = before && shown.done;
     tasks << shown;
   }

@@ -56,6 +56,7 @@ class LessonGuide : public QObject {
     QString number;
     double value = 0;
     std::vector<bool> done;
+    std::vector<std::shared_ptr<const History>> histories;  // of the runs that it is about, also once others are open
     bool revealed = false;
     std::optional<bool> right;
     bool predicted() const { return choice || !number.isEmpty(); }
@@ -69,6 +70,13 @@ class LessonGuide : public QObject {
   void arrange();
   void openTensors();
   const LessonTask* firstShown() const;  // that shows a tensor; nullptr: none does
+  // The runs that a step is about are those of the newest start at or before it: the number of its step, or
+  // kLessonsRuns, those that the lesson began with.
+  int startOf(int step) const;
+  bool startsRuns(int step) const;  // by one of its tasks
+  bool runsAreOpen() const;         // those that the present step is about
+  void lookAtTask(int task);        // whether it is done
+  void showWhatIsMissing();
   void perform(int task);
   void look();
   void showTasks();
@@ -87,7 +95,8 @@ class LessonGuide : public QObject {
   int number_ = -1, lessons_ = 0;
   int step_ = 0;
   bool active_ = false, at_end_ = false;
-  bool entering_ = false;  // its runs are being opened
+  bool entering_ = false;                   // its runs are being opened
+  int opening_start_ = 0, open_start_ = 0;  // as of startOf(): of the lesson's runs that are being opened, or open
   QStringList opened_tensors_;
   LessonReader reader_{{}};
   std::vector<StepState> states_;

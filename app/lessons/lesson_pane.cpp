@@ -107,6 +107,9 @@ void LessonPane::makePage(QBoxLayout* column) {
   predict_box_ = box(inside, tr("Predict"), &predict);
   question_ = new LessonQuestion;
   predict->addWidget(question_);
+  missing_ = addLessonText(inside);
+  missing_->setObjectName("lesson_missing");
+  missing_->hide();
   do_box_ = box(inside, tr("Do"), &do_);
   check_box_ = box(inside, tr("Watch"), &check_);
   hint_ = new QToolButton;
@@ -172,10 +175,15 @@ void LessonPane::showPage(const Page& page) {
   hint_text_->setText(page.hint);
   hint_text_->hide();
   tasks_.clear(), checks_.clear();
-  showTasks({}), showChecks({}), showReveal({}, {});
+  showTasks({}), showChecks({}), showReveal({}, {}), showMissing({});
   back_->setEnabled(!page.first);
   next_->setText(page.last ? tr("Finish") : tr("Next"));
   scroll_->verticalScrollBar()->setValue(0);
+}
+
+void LessonPane::showMissing(const QString& what) {
+  missing_->setVisible(!what.isEmpty());
+  missing_->setText(what);
 }
 
 void LessonPane::showTasks(const QList<Task>& tasks) {
@@ -296,6 +304,7 @@ void LessonPane::colour() {
   const QString muted = mutedColor(p).name();
   place_->setStyleSheet("color:" + muted);
   dots_->setStyleSheet("color:" + p.link().color().name());
+  missing_->setStyleSheet("color:" + warningColor(p).name());
   setStyleSheet(
       QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }"
               "QRadioButton::indicator { width: 10px; height: 10px; border-radius: 7px; border: 2px solid %3; }"

@@ -47,6 +47,7 @@ class LessonPane : public QWidget {
   void showPage(const Page& page);  // with nothing predicted, done, or revealed
   LessonQuestion* question() const { return question_; }
   void showTasks(const QList<Task>& tasks);
+  void showMissing(const QString& what);  // why nothing can be done; empty: nothing is missing
   void showChecks(const QList<Check>& checks);
   void showReveal(const QString& verdict, const QString& text);  // both empty: none
   void setRevealEnabled(bool enabled, const QString& why_not);
@@ -83,7 +84,7 @@ class LessonPane : public QWidget {
   QFrame *predict_box_, *do_box_, *check_box_, *reveal_box_;
   QBoxLayout *do_, *check_;
   LessonQuestion* question_;
-  QLabel *verdict_, *reveal_text_, *hint_text_;
+  QLabel *verdict_, *reveal_text_, *hint_text_, *missing_;
   QToolButton* hint_;
   QPushButton *reveal_, *next_, *back_, *reset_;
   QList<Task> tasks_;

@@ -25,13 +25,27 @@ bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& sett
 LessonTasks::LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
                          TensorLab* lab, QObject* parent)
     : QObject(parent), session_(session), control_(control), settings_(settings), comparison_(comparison), lab_(lab) {
-  connect(session_, &RunSession::opened, this, [this] { ours_open_ = std::exchange(opening_ours_, false); });
+  connect(session_, &RunSession::openingStarted, this,
+          [this] { opening_ours_ = std::exchange(starting_ours_, false); });
+  connect(session_, &RunSession::opened, this, [this] {
+    ours_open_ = std::exchange(opening_ours_, false);
+    ours_ = session_->histories();
+  });
   connect(session_, &RunSession::failed, this, [this] { opening_ours_ = false; });
+  connect(session_, &RunSession::runsChanged, this, &LessonTasks::noticeClosedRuns);
+}
+
+// A lesson knows its runs by their places, which closing one of them has changed.
+void LessonTasks::noticeClosedRuns() {
+  const auto& open = session_->histories();
+  if (open.size() < ours_.size() || !std::equal(ours_.begin(), ours_.end(), open.begin())) ours_open_ = false;
+  ours_ = open;
 }
 
 void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
-  opening_ours_ = true;
+  starting_ours_ = true;
   control_->startForLesson(configs);
+  starting_ours_ = false;
 }
 
 void LessonTasks::rest() {
@@ -66,19 +80,16 @@ void LessonTasks::perform(const LessonTask& task) {
   }
 }
 
-bool LessonTasks::alike(const std::vector<RunConfig>& configs) const {
-  if (!session_->isLive() || session_->opening() || session_->histories().size() != configs.size()) return false;
-  for (int place = 0; place < static_cast<int>(configs.size()); ++place)
-    if (!difference(configs[static_cast<std::size_t>(place)], session_->config(place)).empty()) return false;
-  return true;
-}
-
 bool LessonTasks::reached(std::int64_t step) const {
   if (!session_->isLive() || session_->opening()) return false;
   const LabStatus status = session_->lab()->status();
   if (status.step < step || !status.catching_up.empty()) return false;
   return std::ranges::all_of(session_->histories(),
                              [&](const auto& history) { return history->steps().last + 1 >= step; });
+}
+
+bool LessonTasks::stillDone(const LessonTask& task) const {
+  return task.kind != LessonTask::Kind::run_until || session_->lab()->status().step >= task.until;
 }
 
 std::vector<int> LessonTasks::places(const LessonTask& task) const {
@@ -92,7 +103,7 @@ bool LessonTasks::done(const LessonTask& task) const {
   const int runs = static_cast<int>(session_->histories().size());
   switch (task.kind) {
     case LessonTask::Kind::start:
-      return alike(task.start.configs);
+      return false;
     case LessonTask::Kind::run_until:
       return reached(task.until);
     case LessonTask::Kind::set:

@@ -21,6 +21,7 @@ void showOpenings(RunSession* session, QWidget* window) {
     QObject::connect(bar, &QProgressDialog::canceled, session, &RunSession::cancelOpening);
     QObject::connect(session, &RunSession::openingProgress, bar,
                      [bar](double share) { bar->setValue(static_cast<int>(kOpeningSteps * share)); });
+    QObject::connect(session, &RunSession::openingStarted, bar, &QObject::deleteLater);
     QObject::connect(session, &RunSession::opened, bar, &QObject::deleteLater);
     QObject::connect(session, &RunSession::failed, bar, &QObject::deleteLater);
     bar->setValue(0);

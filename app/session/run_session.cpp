@@ -54,7 +54,14 @@ RunSession::~RunSession() {
   stopFilling();
 }
 
-void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work) {
+void RunSession::launch(const QString& what, std::shared_ptr<Opened> result, Work work) {
+  emit openingStarted(what);
+  if (!opening()) return startOpener(std::move(result), std::move(work));
+  newest_request_ = [this, result = std::move(result), work = std::move(work)] { startOpener(result, work); };
+  cancelled_ = true;
+}
+
+void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
   cancelled_ = false;
   opener_ = std::thread([this, result = std::move(result), work = std::move(work)] {
     try {
@@ -68,25 +75,21 @@ void RunSession::launch(std::shared_ptr<Opened> result, std::function<void(Opene
 }
 
 void RunSession::start(std::vector<RunConfig> configs, const QString& recording_path) {
-  if (opening()) return;
   if (lab_) lab_->pause();
-  emit openingStarted("Building the model");
   auto result = std::make_shared<Opened>();
   result->configs = std::move(configs);
   result->path = recording_path;
-  launch(result, [](Opened& opened) {
+  launch("Building the model", result, [](Opened& opened) {
     opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString());
     for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
   });
 }
 
 void RunSession::resume(const QString& checkpoints, const QString& recording_path, std::int64_t step) {
-  if (opening()) return;
   if (lab_) lab_->pause();
-  emit openingStarted("Reading the checkpoint");
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
-  launch(result, [checkpoints, step](Opened& opened) {
+  launch("Reading the checkpoint", result, [checkpoints, step](Opened& opened) {
     std::vector<Trainer> trainers;
     for (const std::string& file : newest_checkpoint(checkpoints.toStdString(), step))
       trainers.push_back(Trainer::resume(file));
@@ -97,14 +100,13 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
 }
 
 void RunSession::open(const QStringList& paths) {
-  if (opening() || paths.isEmpty()) return;
+  if (paths.isEmpty()) return;
   QStringList names;
   for (const QString& path : paths) names << QFileInfo(path).fileName();
-  emit openingStarted("Reading " + names.join(", "));
   auto result = std::make_shared<Opened>();
   result->path = paths.front();
   result->paths = paths;
-  launch(result, [this](Opened& opened) {
+  launch("Reading " + names.join(", "), result, [this](Opened& opened) {
     ImportOptions options;
     options.progress = [&](double share) {
       emit openingProgress(share);
@@ -124,7 +126,12 @@ void RunSession::open(const QStringList& paths) {
 }
 
 void RunSession::follow(const QStringList& paths) {
-  if (opening() || paths.isEmpty()) return;
+  if (paths.isEmpty()) return;
+  if (opening()) {
+    newest_request_ = [this, paths] { follow(paths); };
+    cancelled_ = true;
+    return;
+  }
   const std::unique_ptr<Lab> old = std::exchange(lab_, nullptr);
   stopFilling();
   grower_ = {};
@@ -213,10 +220,9 @@ void RunSession::fill() {
 }
 
 void RunSession::attach(const QString& address, const QString& token) {
-  if (opening()) return;
-  emit openingStarted("Attaching to " + address + " and waiting for its first step");
   auto result = std::make_shared<Opened>();
-  launch(result, [this, address, token](Opened& opened) {
+  const QString what = "Attaching to " + address + " and waiting for its first step";
+  launch(what, result, [this, address, token](Opened& opened) {
     const auto runs =
         std::make_shared<AttachedRuns>(parse_feed_address(address.toStdString()), token.trimmed().toStdString());
     while (!runs->complete() && !cancelled_) runs->read(kFollowMs);
@@ -252,11 +258,13 @@ void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
 }
 
 void RunSession::cancelOpening() {
+  newest_request_ = {};
   cancelled_ = true;
 }
 
 void RunSession::adopt(Opened& result) {
   opener_.join();
+  if (newest_request_) return std::exchange(newest_request_, {})();
   if (!result.error.isEmpty() || cancelled_) {
     emit failed(cancelled_ ? QString() : result.error);
     return;

@@ -1,4 +1,6 @@
-// What is open in the window: a model in training, or a recording. Both are opened off the GUI thread.
+// What is open in the window: a model in training, or a recording. Both are opened off the GUI thread. Who asks for
+// another while one is being opened gets the other: the first is given up, and opened() or failed() is about the newest
+// request alone.
 #pragma once
 
 #include <QObject>
@@ -83,7 +85,9 @@ class RunSession : public QObject {
 
  private:
   struct Opened;
-  void launch(std::shared_ptr<Opened> result, std::function<void(Opened&)> work);
+  using Work = std::function<void(Opened&)>;
+  void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
+  void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
   void growWith(std::vector<std::function<std::size_t()>> more);
   void noticeFollowed();
@@ -100,6 +104,7 @@ class RunSession : public QObject {
   std::vector<SkippedLines> skipped_;
   QStringList missing_;
   std::thread opener_, filler_;
+  std::function<void()> newest_request_;  // waits for the opener to give up an earlier one; empty: there is none
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
   QString attached_to_;

@@ -40,6 +40,7 @@ FirstSteps::FirstSteps(StartCard* card, RunSession* session, Selection* selectio
       workspaces_(workspaces),
       hint_done_(!hints || settings().value(kHintKey).toBool()) {
   connect(session_, &RunSession::opened, this, &FirstSteps::onOpened);
+  connect(session_, &RunSession::openingStarted, this, [this] { opening_own_ = std::exchange(next_is_own_, false); });
   connect(session_, &RunSession::failed, this, [this] { opening_own_ = false; });
   connect(lessons_, &LessonActions::started, this, &FirstSteps::takeDoorsAway);
   connect(workspaces_->microscaling()->tensorLab()->browser(), &TensorsPanel::tensorChosen, this,
@@ -56,7 +57,7 @@ FirstSteps::FirstSteps(StartCard* card, RunSession* session, Selection* selectio
 }
 
 void FirstSteps::showDoors() {
-  doors_shown_ = opening_own_ = true;
+  doors_shown_ = next_is_own_ = true;
   card_->showDoors("Where to begin", "Below, the preset small is in training: watch, or choose.");
 }
 

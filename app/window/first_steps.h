@@ -40,7 +40,7 @@ class FirstSteps : public QObject {
   RunControl* control_;
   LessonActions* lessons_;
   WorkspaceTabs* workspaces_;
-  bool doors_shown_ = false, opening_own_ = false;
+  bool doors_shown_ = false, next_is_own_ = false, opening_own_ = false;
   bool own_open_ = false;  // what is open was started by the program itself
   bool hint_shown_ = false, hint_done_;
 };

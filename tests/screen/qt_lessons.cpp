@@ -96,6 +96,83 @@ struct OpenWindow {
   }
 };
 
+// No task is ticked and no figure shown.
+bool nothingIsJudged(OpenWindow& open) {
+  for (const QPushButton* task : open.tasks())
+    if (task->text().startsWith(QChar(0x2714))) return false;
+  for (const QLabel* mark : open.pane()->findChildren<QLabel*>("mark"))
+    if (mark->text() != QString(QChar(0x25cb))) return false;
+  return true;
+}
+
+QString checksOf(OpenWindow& open) {
+  QString all;
+  for (const char* part : {"mark", "check"})
+    for (const QLabel* label : open.pane()->findChildren<QLabel*>(part)) all += label->text() + '\n';
+  return all;
+}
+
+// What a window may show before a lesson.
+class StateBefore {
+ public:
+  explicit StateBefore(MainWindow* window) : window_(window) {
+    QFile log(folder_.filePath("run.jsonl"));
+    if (!log.open(QIODevice::WriteOnly)) qFatal("no log");
+    for (int step = 0; step < 1000; ++step)
+      log.write(
+          QString("{\"step\": %1, \"loss\": 2.5, \"tokens_per_expert\": [[10, 20, 30, 40]]}\n").arg(step).toUtf8());
+  }
+
+  void enter(const QString& state, const std::string& lesson) {
+    QSignalSpy opened(window_->session(), &RunSession::opened);
+    if (state == "log being opened") return window_->session()->open({folder_.filePath("run.jsonl")});
+    if (state == "log open") window_->session()->open({folder_.filePath("run.jsonl")});
+    if (state == "log followed") window_->session()->follow({folder_.filePath("run.jsonl")});
+    if (state.contains("lesson")) window_->lessons()->start(state == "same lesson" ? lesson.c_str() : "loud-channel");
+    if (state == "comparison" || state.startsWith("run"))
+      window_->runControl()->startAll(runs(state == "comparison" ? 3 : 1), RunControl::Start::paused);
+    if (!state.contains("lesson") || window_->session()->opening())
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kWaitMs);
+    if (state == "run in training") window_->session()->lab()->run();
+    const std::int64_t steps = state == "comparison" ? 3 : state == "run beyond the steps" ? 310 : 0;
+    if (steps == 0) return;
+    window_->session()->lab()->run_until(steps);
+    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->lab()->status().step, steps, kWaitMs);
+  }
+
+ private:
+  // As small as they come.
+  static std::vector<RunConfig> runs(int count) {
+    RunConfig config = load_preset("nano").config;
+    config.model.n_layers = 2;
+    config.data.batch = 1;
+    config.data.seq = 16;
+    config.telemetry.validation_every = 0;
+    std::vector<RunConfig> all(static_cast<std::size_t>(count), config);
+    for (int i = 1; i < count; ++i) all[static_cast<std::size_t>(i)].seed += i;
+    return all;
+  }
+
+  MainWindow* window_;
+  QTemporaryDir folder_;
+};
+
+// Trains its runs to step 4, then others, of which a third step speaks.
+QString lessonOfTwoStarts(const QTemporaryDir& folder) {
+  QFile file(folder.filePath("mine.toml"));
+  if (!file.open(QIODevice::WriteOnly)) qFatal("no lesson");
+  const QByteArray train =
+      "[[step.do]]\nrun_until = 4\n[[step.check]]\ntext = \"x\"\nfigure = \"ce_loss\"\nabove = 0\n";
+  file.write("title = \"x\"\nteaches = \"x\"\n[runs]\npreset = \"nano\"\n");
+  file.write("[[step]]\ntitle = \"x\"\ntext = \"x\"\n" + train);
+  file.write(
+      "[[step]]\ntitle = \"y\"\ntext = \"y\"\n[[step.do]]\ntext = \"Start\"\n[step.do.start]\npreset = \"nano\"\n"
+      "name = \"other\"\nset = { seed = 7 }\n" +
+      train);
+  file.write("[[step]]\ntitle = \"z\"\ntext = \"z\"\n[[step.do]]\nrun_until = 6\n");
+  return file.fileName();
+}
+
 }  // namespace
 
 class LessonTest : public QObject {
@@ -281,6 +358,106 @@ class LessonTest : public QObject {
     open.open("loud-channel");  // whose first task shows the usual format: not done before it is asked for
     QCOMPARE(lab->tensorName(), QString("loud-channel"));
     QVERIFY(!open.tasks()[0]->text().startsWith(QChar(0x2714)));
+  }
+
+  // Whatever the window did before. A run that has gone further than the lesson's steps must not count as its own.
+  void everyLessonStartsAfterEveryOtherState_data() {
+    QTest::addColumn<QString>("state");
+    for (const char* state : {"run in training", "run beyond the steps", "log open", "log followed", "comparison",
+                              "other lesson", "same lesson", "log being opened"})
+      QTest::newRow(state) << QString(state);
+  }
+
+  void everyLessonStartsAfterEveryOtherState() {
+    QFETCH(QString, state);
+    OpenWindow open;
+    StateBefore before(&open.window);
+    for (const std::string& name : lesson_names()) {
+      before.enter(state, name);
+      if (QTest::currentTestFailed()) return;
+      QSignalSpy opened(open.window.session(), &RunSession::opened);
+      open.window.lessons()->start(QString::fromStdString(name), LessonActions::Ask::never);
+      QVERIFY(open.guide()->active());
+      const Lesson& lesson = open.guide()->lesson();
+      QVERIFY2(nothingIsJudged(open), name.c_str());
+      if (lesson.runs.empty()) continue;
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kWaitMs);
+      QTest::qWait(50);  // the guide looks once the window has taken the runs in
+      QVERIFY2(nothingIsJudged(open), name.c_str());
+      QCOMPARE(open.window.session()->histories().size(), lesson.runs.configs.size());
+      QCOMPARE(open.window.session()->lab()->status().step, 0);
+      QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isHidden());
+      if (lesson.steps.front().prediction) open.choices().last()->click();
+      QTRY_VERIFY2(open.tasks()[0]->isEnabled(), name.c_str());
+      open.tasks()[0]->click();
+      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->lab()->status().step > 0, kWaitMs);
+    }
+  }
+
+  // Its figures would be those of another run.
+  void aLessonSaysThatItsRunsAreGone() {
+    OpenWindow open;
+    open.open("precision-routing");
+    auto* missing = open.pane()->findChild<QLabel*>("lesson_missing");
+    StateBefore before(&open.window);
+    for (const QString state : {"log open", "run beyond the steps"}) {
+      before.enter(state, "precision-routing");
+      QTRY_VERIFY(missing->isVisible());
+      QVERIFY(!open.tasks()[0]->isEnabled());
+      QVERIFY2(nothingIsJudged(open), qPrintable(state));
+      QSignalSpy opened(open.window.session(), &RunSession::opened);
+      open.guide()->reset();
+      QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+      QTRY_VERIFY(!missing->isVisible());
+      QTRY_VERIFY(open.tasks()[0]->isEnabled());
+    }
+    open.window.session()->removeRun(1);
+    QTRY_VERIFY(missing->isVisible());
+    QVERIFY(!open.tasks()[0]->isEnabled());
+  }
+
+  void aStepKeepsItsFiguresWhenAnotherOneStartsRuns() {
+    QTemporaryDir folder;
+    OpenWindow open;
+    open.open(qPrintable(lessonOfTwoStarts(folder)));
+    open.takeStep();
+    const QString figures = checksOf(open);
+    QVERIFY2(figures.contains(QChar(0x2714)), qPrintable(figures));
+    open.guide()->next();
+    open.guide()->next();  // a step about runs that nobody has started
+    QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isVisible());
+    QVERIFY(!open.tasks()[0]->isEnabled());
+    open.guide()->back();
+    open.takeStep();
+    open.guide()->back();
+    QTest::qWait(300);
+    QCOMPARE(checksOf(open), figures);
+    QVERIFY(open.tasks()[0]->text().startsWith(QChar(0x2714)));
+    open.guide()->next();
+    open.guide()->next();
+    QTRY_VERIFY(open.tasks()[0]->isEnabled());
+  }
+
+  void aRunThatWentBackHasNotBeenTrained() {
+    QTemporaryDir folder;
+    OpenWindow open;
+    open.open(qPrintable(lessonOfTwoStarts(folder)));
+    open.takeStep();
+    QCOMPARE(open.window.session()->rewind(0), QString());
+    QTRY_VERIFY(!open.tasks()[0]->text().startsWith(QChar(0x2714)));
+    QTRY_VERIFY(open.tasks()[0]->isEnabled());
+  }
+
+  void theEndOfATaskDoesNotHoldForTheNextRun() {
+    QTemporaryDir folder;
+    OpenWindow open;
+    open.open(qPrintable(lessonOfTwoStarts(folder)));
+    open.takeStep();
+    open.window.lessons()->leave();
+    QSignalSpy opened(open.window.session(), &RunSession::opened);
+    open.window.runControl()->start(load_preset("nano").config);
+    QVERIFY(opened.wait(kWaitMs));
+    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->lab()->status().step > 4, kWaitMs);
   }
 
   void aLessonEnteredFromAnotherStartsClean() {
