@@ -166,7 +166,10 @@ void RunControl::showReplay() {
 void RunControl::showOpen(const RunConfig* config) {
   const QString name = QFileInfo(session_->path()).fileName();
   if (session_->isLive()) return bar_->showRun(*config);
-  if (session_->isFollowing()) return bar_->showFollowing(name);
+  if (session_->isFollowing()) {
+    replay_->pause();  // it was opened whole, and has grown
+    return bar_->showFollowing(name);
+  }
   if (isReplay()) {
     bar_->showRecording((session_->canGrow() ? "recording " : "log ") + name, config);
     return showReplay();

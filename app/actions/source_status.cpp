@@ -29,7 +29,7 @@ void SourceStatus::onOpened() {
   if (session_->isLive()) return;
   status_->showFollowing(!session_->attachedTo().isEmpty() ? "attached to " + session_->attachedTo()
                          : session_->canGrow()             ? "recording, new steps are followed"
-                                                           : "as it was when it was opened");
+                                                           : "read to its end, new steps are followed");
   showSkippedLines();
 }
 

@@ -7,10 +7,22 @@
 #include <stdexcept>
 
 #include "core/files/file_follower.h"
+#include "core/files/file_kind.h"
+#include "core/files/file_stamp.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {
+
+namespace {
+
+// As it was before it was read.
+struct WatchedFile {
+  std::string path;
+  FileStamp stamp;
+};
+
+}  // namespace
 
 struct RunSession::Opened {
   std::unique_ptr<Lab> lab;
@@ -19,6 +31,7 @@ struct RunSession::Opened {
   std::vector<SkippedLines> skipped;
   QStringList missing;
   QStringList paths;
+  std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
   bool glanced = false;
   QString path, attached_to, error;
@@ -26,7 +39,12 @@ struct RunSession::Opened {
 
 namespace {
 
-constexpr int kFollowMs = 200;  // between two checks of a growing file
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFollowMs = 200;         // between two checks of a growing file
+constexpr int kTicksUntilRead = 10;    // without news: a follower has read its file to the end
+constexpr int kLeastWatchPauses = 19;  // between two looks at a file that may grow, in times of the last one
+constexpr std::chrono::milliseconds kWatchEvery{500};
 
 // Settings of all runs or of none: those of only some cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
@@ -45,6 +63,8 @@ std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History
 RunSession::RunSession(QObject* parent) : QObject(parent) {
   follow_timer_.setInterval(kFollowMs);
   connect(&follow_timer_, &QTimer::timeout, this, &RunSession::noticeFollowed);
+  connect(this, &RunSession::grew, this, [this] { shows_new_ = can_grow_; });
+  connect(this, &RunSession::growingEnded, this, [this] { shows_new_ = false; });
 }
 
 RunSession::~RunSession() {
@@ -114,6 +134,8 @@ void RunSession::open(const QStringList& paths) {
     };
     std::vector<std::string> files;
     for (const QString& path : opened.paths) files.push_back(path.toStdString());
+    for (const std::string& file : files)
+      if (file_kind(file) != FileKind::recording) opened.watched.push_back({file, stamp_of(file)});
     options.glance = true;
     OpenedRuns runs = open_runs(files, options, kMaxRuns);
     opened.glanced = runs.glanced;
@@ -136,12 +158,13 @@ void RunSession::follow(const QStringList& paths) {
   stopFilling();
   grower_ = {};
   attached_to_.clear();
-  can_grow_ = false;
+  can_grow_ = shows_new_ = false;
   histories_.clear();
   recorded_configs_.clear();
   skipped_.clear();
   missing_.clear();
   followers_.clear();
+  catching_up_.clear();
   for (const QString& path : paths)
     followers_.push_back(follow_file(path.toStdString(), static_cast<int>(followers_.size()), kMaxRuns));
   path_ = paths.front();
@@ -150,12 +173,57 @@ void RunSession::follow(const QStringList& paths) {
   emit opened();
 }
 
+// Tells once that one of the opened files is no longer what it was. Recordings bring their new steps themselves.
+std::function<std::size_t()> RunSession::watch(const Opened& result) {
+  if (result.watched.empty()) return {};
+  return [this, files = result.watched, of = result.histories, next = Clock::now(), told = false]() mutable {
+    const auto start = Clock::now();
+    if (told || start < next) return std::size_t{0};
+    told = std::ranges::any_of(files, [](const WatchedFile& file) { return stamp_of(file.path) != file.stamp; });
+    next = Clock::now() + std::max<Clock::duration>(kWatchEvery, kLeastWatchPauses * (Clock::now() - start));
+    if (!told) return std::size_t{0};
+    const auto follow_them = [this, of] {
+      if (histories_ == of) followOpened();  // otherwise something else was opened meanwhile
+    };
+    QMetaObject::invokeMethod(this, follow_them, Qt::QueuedConnection);
+    return std::size_t{0};
+  };
+}
+
+// What was read stays on the screen until the followers have read as much.
+void RunSession::followOpened() {
+  catching_up_.clear();
+  for (const QString& path : paths_)
+    catching_up_.push_back(follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns));
+  caught_up_sequence_ = 0;
+  ticks_without_news_ = 0;
+  follow_timer_.start();
+}
+
+// A file that was written anew may never get as far as the one before.
+bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now) {
+  std::uint64_t sequence = 0;
+  for (const auto& history : now) sequence += history->sequence();
+  ticks_without_news_ = std::exchange(caught_up_sequence_, sequence) == sequence ? ticks_without_news_ + 1 : 0;
+  if (now.empty()) return false;
+  if (ticks_without_news_ >= kTicksUntilRead) return true;
+  return std::ranges::equal(now, histories_,
+                            [](const auto& a, const auto& b) { return a->steps().last >= b->steps().last; });
+}
+
 // Frames arrive by themselves; this only notices runs that started or restarted.
 void RunSession::noticeFollowed() {
   std::vector<std::shared_ptr<const History>> now;
-  for (const auto& follower : followers_)
+  for (const auto& follower : catching_up_.empty() ? followers_ : catching_up_)
     for (const auto& history : follower->histories()) now.push_back(history);
   if (now.size() > kMaxRuns) now.resize(kMaxRuns);
+  if (!catching_up_.empty()) {
+    if (!caughtUp(now)) return;
+    grower_ = {};
+    can_grow_ = shows_new_ = false;
+    skipped_.clear();  // the followers know them
+    followers_ = std::exchange(catching_up_, {});
+  }
   if (now == histories_ || (now.empty() && !histories_.empty())) return;
   histories_ = std::move(now);
   recorded_configs_ = configsOf(histories_);
@@ -272,8 +340,10 @@ void RunSession::adopt(Opened& result) {
   const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
   follow_timer_.stop();
   followers_.clear();
+  catching_up_.clear();
   stopFilling();
   grower_ = {};
+  const auto watched = watch(result);
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
@@ -282,6 +352,8 @@ void RunSession::adopt(Opened& result) {
   missing_ = result.missing;
   attached_to_ = result.attached_to;
   can_grow_ = !result.more.empty();
+  shows_new_ = !attached_to_.isEmpty();
+  if (watched) result.more.push_back(watched);
   if (result.glanced) fill();
   emit opened();
   if (!result.glanced) growWith(std::move(result.more));

@@ -34,7 +34,8 @@ class RunSession : public QObject {
   // Resumes from the newest checkpoint of a folder at or before `step` (core/training/checkpoint_folder.h) into a new
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
-  void open(const QStringList& paths);  // files that hold runs (core/files/file_kind.h), as runs A, B, ...
+  // Files that hold runs (core/files/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
+  void open(const QStringList& paths);
   // Follows logs that other programs are writing; waits for files that do not exist yet. Replaces what is open.
   void follow(const QStringList& paths);
   // Attaches to a training elsewhere that serves its frames (train --serve), from its first step on.
@@ -46,6 +47,8 @@ class RunSession : public QObject {
   bool isFollowing() const { return !followers_.empty(); }
   // Whether new steps arrive by themselves: a recording that is still being written, or an attached training.
   bool canGrow() const { return can_grow_; }
+  // New steps do arrive: it trains, is attached or followed, or has grown since it was opened.
+  bool showsNewSteps() const { return lab_ || !followers_.empty() || shows_new_; }
   // A large recording is first shown as a sample, while the rest is read in a thread: the share read, 0 to 1; -1:
   // nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
@@ -90,6 +93,9 @@ class RunSession : public QObject {
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
   void growWith(std::vector<std::function<std::size_t()>> more);
+  std::function<std::size_t()> watch(const Opened& result);
+  void followOpened();
+  bool caughtUp(const std::vector<std::shared_ptr<const History>>& now);
   void noticeFollowed();
   void fill();
   void stopFilling();
@@ -100,6 +106,9 @@ class RunSession : public QObject {
   QString path_;
   QStringList paths_;
   std::vector<std::unique_ptr<Follower>> followers_;
+  std::vector<std::unique_ptr<Follower>> catching_up_;  // with what is shown, of files that have grown
+  std::uint64_t caught_up_sequence_ = 0;
+  int ticks_without_news_ = 0;
   QTimer follow_timer_;
   std::vector<SkippedLines> skipped_;
   QStringList missing_;
@@ -108,7 +117,7 @@ class RunSession : public QObject {
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
   QString attached_to_;
-  bool can_grow_ = false;
+  bool can_grow_ = false, shows_new_ = false;
   std::jthread grower_;  // appends to the histories what their sources bring
 };
 

@@ -267,6 +267,8 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::runsChanged, this, &MainWindow::showAddedOrRemovedRuns);
   connect(&session_, &RunSession::configChanged, this, &MainWindow::showSettings);
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
+  connect(&session_, &RunSession::growingEnded, this, &MainWindow::showGrowth);
+  connect(&session_, &RunSession::grew, this, &MainWindow::showGrowth);
   connect(&selection_, &Selection::focusChanged, this, [this] {
     if (selection_.run() == shown_run_) return;
     showSettings();
@@ -331,7 +333,7 @@ void MainWindow::showWorstLayer() {
 }
 
 void MainWindow::showOpened() {
-  clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
+  showGrowth();
   if (session_.hasConfig()) form_->setDraft(session_.config());
   showSettings();
   const QString shown = session_.attachedTo().isEmpty() ? QFileInfo(session_.path()).fileName() : session_.attachedTo();
@@ -339,19 +341,28 @@ void MainWindow::showOpened() {
   clock_.wake();
 }
 
-// The picture stays where the person looked.
+// What grows by itself wakes the clock by itself.
+void MainWindow::showGrowth() {
+  clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
+  selection_.setGrowing(session_.showsNewSteps());
+}
+
+// The picture stays where the person looked. Of a file that is read again and again, its runs are new ones each time.
 void MainWindow::showAddedOrRemovedRuns() {
   const bool following = selection_.following();
   const std::int64_t step = selection_.step();
   const StepRange range = selection_.range();
+  const bool whole = !selection_.history() || range == selection_.history()->steps();
   selection_.setHistories(session_.histories());
   if (!following) {
     selection_.setRange(range);
     selection_.setStep(step);
+  } else if (!whole && selection_.history()) {
+    const std::int64_t last = selection_.history()->steps().last;
+    selection_.setRange({last - range.size() + 1, last});
   }
   showSettings();
-  // A large recording is read to its end; what grows wakes the clock.
-  if (!session_.isLive() && !session_.isFollowing() && session_.attachedTo().isEmpty()) clock_.setSourceActive(false);
+  showGrowth();
 }
 
 // Of the active run, in all bars.

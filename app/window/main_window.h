@@ -98,6 +98,7 @@ class MainWindow : public QMainWindow {
   void takeRuns();        // into the selection
   void showWorstLayer();  // of what was opened, once the findings know it
   void showOpened();      // once all that depends on them have them
+  void showGrowth();
   void showAddedOrRemovedRuns();
   void showSettings();
   void showFindings();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/files/file_kind.h"
+#include "core/files/file_stamp.h"
 #include "core/files/open_runs.h"
 #include "core/telemetry/logs/log_follower.h"
 
@@ -22,36 +23,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLeastPauses = 9;  // between two readings, in times of the last one
-
-// By which a change is noticed.
-struct Stamp {
-  std::uintmax_t bytes = 0;
-  std::int64_t files = 0;
-  fs::file_time_type newest = fs::file_time_type::min();
-  bool operator==(const Stamp&) const = default;
-
-  void take(const fs::path& file) {
-    std::error_code error;
-    const std::uintmax_t size = fs::file_size(file, error);
-    if (error) return;
-    bytes += size, ++files;
-    newest = std::max(newest, fs::last_write_time(file, error));
-  }
-};
-
-Stamp stamp_of(const std::string& path) {
-  Stamp stamp;
-  std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    stamp.take(path);
-    stamp.take(path + "-wal");  // where SQLite writes first
-    return stamp;
-  }
-  for (fs::recursive_directory_iterator entry(path, fs::directory_options::skip_permission_denied, error), end;
-       !error && entry != end; entry.increment(error))
-    if (entry->is_regular_file(error)) stamp.take(entry->path());
-  return stamp;
-}
 
 }  // namespace
 
@@ -68,7 +39,7 @@ struct FileFollower::State {
   std::condition_variable end;
 
   // Used by the thread only.
-  std::optional<Stamp> read;
+  std::optional<FileStamp> read;
   Clock::time_point next{};
   std::thread thread;
 
@@ -92,7 +63,7 @@ struct FileFollower::State {
 
 void FileFollower::State::check_file() {
   if (Clock::now() < next) return;
-  const Stamp now = stamp_of(path);
+  const FileStamp now = stamp_of(path);
   if (read == now) return;
   read = now;
   const auto start = Clock::now();

@@ -12,6 +12,7 @@
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolButton>
 #include <QTreeWidget>
 #include <filesystem>
 #include <random>
@@ -276,6 +277,90 @@ class OpeningTest : public QObject {
     QVERIFY2(progress.last()[0].toDouble() < 1, "it did not read to the end");
     QVERIFY(w.window.session()->isLive());  // what was open stays
     QVERIFY(!w.complaint());
+  }
+
+  // The word "Following" is there only while new steps do arrive.
+  void anOpenedFileThatGrowsIsFollowed_data() {
+    QTest::addColumn<QString>("name");
+    QTest::addColumn<QByteArray>("head");
+    QTest::addColumn<QString>("line");
+    QTest::newRow("JSON lines") << "grows.jsonl" << QByteArray()
+                                << R"({"step":%1,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})";
+    QTest::newRow("a table") << "grows.csv" << QByteArray("step,layer,expert,count\n") << "%1,1,0,3\n%1,1,1,5";
+  }
+
+  void anOpenedFileThatGrowsIsFollowed() {
+    QFETCH(QString, name);
+    QFETCH(QByteArray, head);
+    QFETCH(QString, line);
+    OpenWindow w;
+    QFile file(home_.filePath(name));
+    const auto write = [&](int first, int last) {
+      QVERIFY(file.open(QIODevice::Append));
+      for (int step = first; step <= last; ++step) file.write(line.arg(step).toUtf8() + '\n');
+      file.close();
+    };
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(head);
+    file.close();
+    write(0, 4);
+    drop(&w.window, {file.fileName()});
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 4, kWaitMs);
+    const auto label = [&] {
+      for (const QToolButton* button : w.window.workspaces()->current()->findChildren<QToolButton*>())
+        if (button->isVisible() && (button->text().startsWith("Follow") || button->text() == "Last step"))
+          return button->text();
+      return QString();
+    };
+    w.window.workspaces()->bringUp(w.window.workspaces()->overview());
+    QTRY_COMPARE(label(), QString("Last step"));
+    QTest::qWait(1500);  // nothing is written: nothing changes
+    QVERIFY(!w.window.session()->isFollowing());
+    w.window.selection()->setStep(2);
+    write(5, 9);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->history()->steps().last, 9, kWaitMs);
+    QCOMPARE(w.window.selection()->step(), 2);  // where the person looks
+    QTRY_COMPARE(label(), QString("Follow"));
+    w.window.selection()->fitRange();
+    QTRY_COMPARE(label(), QString("Following"));
+    write(10, 12);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 12, kWaitMs);
+    w.window.selection()->setRange({8, 12});
+    write(13, 14);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 14, kWaitMs);
+    QCOMPARE(w.window.selection()->range().last, 14);
+    QCOMPARE(w.window.selection()->range().size(), 5);  // the zoom stays
+  }
+
+  // Each is asked for while the one before is still being opened.
+  void theNewestRequestIsWhatOpens() {
+    OpenWindow w;
+    for (const char* name : {"first.jsonl", "second.jsonl"}) {
+      QFile file(home_.filePath(name));
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(R"({"step":0,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})");
+    }
+    QSignalSpy opened(w.window.session(), &RunSession::opened), failed(w.window.session(), &RunSession::failed);
+    w.window.runControl()->start(nano());
+    w.window.files()->open({home_.filePath("first.jsonl")});
+    w.window.files()->open({home_.filePath("second.jsonl")});
+    QTRY_COMPARE_WITH_TIMEOUT(opened.size(), 1, kWaitMs);
+    QCOMPARE(w.window.session()->path(), home_.filePath("second.jsonl"));
+    w.window.files()->open({home_.filePath("first.jsonl")});
+    w.window.session()->follow({home_.filePath("second.jsonl")});
+    QTRY_COMPARE_WITH_TIMEOUT(opened.size(), 2, kWaitMs);
+    QVERIFY(w.window.session()->isFollowing());
+    w.window.files()->open({home_.filePath("first.jsonl")});
+    w.window.runControl()->start(nano(), RunControl::Start::paused);
+    QTRY_COMPARE_WITH_TIMEOUT(opened.size(), 3, kWaitMs);
+    QVERIFY(w.window.session()->isLive());
+    QTRY_VERIFY(!w.window.findChild<QProgressDialog*>());
+    w.window.files()->open({home_.filePath("first.jsonl")});
+    w.window.runControl()->start(nano());
+    w.window.session()->cancelOpening();  // of both
+    QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, kWaitMs);
+    QVERIFY(failed[0][0].toString().isEmpty());
+    QCOMPARE(opened.size(), 3);
   }
 
   void theSampleOpensFromTheHelpMenu() {

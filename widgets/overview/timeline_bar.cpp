@@ -403,7 +403,6 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent) : QWidget(parent
   row->addWidget(track_, 1);
   follow_ = new QToolButton(this);
   follow_->setCheckable(true);
-  follow_->setToolTip(tr("Keep the cursor on the newest step"));
   row->addWidget(follow_);
   connect(follow_, &QToolButton::clicked, selection, &Selection::setFollowing);
   followFont(follow_,
@@ -411,7 +410,9 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent) : QWidget(parent
   const auto synchronise = [this, selection] {
     const QSignalBlocker quiet(follow_);
     follow_->setChecked(selection->following());
-    follow_->setText(selection->following() ? tr("Following") : tr("Follow"));
+    follow_->setText(!selection->growing() ? tr("Last step") : selection->following() ? tr("Following") : tr("Follow"));
+    follow_->setToolTip(selection->growing() ? tr("Keep the cursor on the newest step")
+                                             : tr("Put the cursor on the last step; no new ones arrive"));
   };
   connect(selection, &Selection::timeChanged, follow_, synchronise);
   synchronise();

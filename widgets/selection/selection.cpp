@@ -103,6 +103,14 @@ void Selection::setFollowing(bool follow) {
   if (!moved) emit timeChanged();
 }
 
+bool Selection::growing() const {
+  return growing_;
+}
+
+void Selection::setGrowing(bool growing) {
+  if (std::exchange(growing_, growing) != growing) emit timeChanged();
+}
+
 StepRange Selection::range() const {
   return range_;
 }

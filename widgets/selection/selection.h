@@ -29,6 +29,8 @@ class Selection : public QObject {
   void setStep(std::int64_t step);  // stops following unless it is the newest
   bool following() const;
   void setFollowing(bool follow);
+  bool growing() const;  // new steps arrive, so that there is something to follow
+  void setGrowing(bool growing);
   StepRange range() const;         // visible on every time axis
   void setRange(StepRange range);  // zoom or pan
   void fitRange();                 // all steps, follow on
@@ -70,7 +72,7 @@ class Selection : public QObject {
   std::vector<std::shared_ptr<const History>> histories_;
   int run_ = 0;
   std::int64_t step_ = 0;
-  bool following_ = true;
+  bool following_ = true, growing_ = false;
   StepRange range_;
   bool range_is_all_ = true;
   int layer_ = 0;
