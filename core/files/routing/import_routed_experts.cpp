@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "core/files/routing/routed_shape.h"
 #include "core/files/routing/routed_tokens.h"
 #include "core/files/tensors/npy.h"
 #include "core/files/tensors/open_tensors.h"
@@ -24,13 +26,6 @@ constexpr std::uint64_t kLargestResponses = std::uint64_t{4} << 30;
 constexpr std::size_t kMostIds = std::size_t{1} << 30, kMostChosen = 1024;
 constexpr int kDeepest = 16;
 
-// The experts of a sequence: row-major [tokens, layers, K].
-struct Sequence {
-  std::vector<int> ids;
-  std::size_t tokens = 0, layers = 0, top_k = 0;  // layers 0: known are only the ids of a token, layers times K
-  std::size_t ids_of_token() const { return tokens == 0 ? 0 : ids.size() / tokens; }
-};
-
 bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;
 }
@@ -41,7 +36,8 @@ std::vector<int> ids_of(const TensorView& tensor) {
   std::vector<int> ids;
   ids.reserve(tensor.elements());
   for (const std::int64_t id : tensor.integers()) {
-    if (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts))
+    const bool filling = id == std::numeric_limits<int>::max();  // routed_shape.h
+    if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
       throw Unreadable("an expert of number " + std::to_string(id));
     ids.push_back(static_cast<int>(id));
   }
@@ -75,9 +71,8 @@ class Responses {
   void take_value(JsonValue value);
   void take_bytes(const std::string& bytes);
   void take_lists(JsonValue value);
-  std::size_t found_top_k() const;
 
-  std::vector<Sequence> sequences_;
+  std::vector<RoutedSequence> sequences_;
   std::size_t ids_ = 0;
   std::optional<std::int64_t> tokens_;  // prompt and completion of the response in hand
 };
@@ -92,7 +87,7 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
   if (each == 0) throw Unreadable("an empty array");
   for (std::size_t s = 0; s < sequences; ++s) {
     const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * each);
-    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(each)}, tokens, layers, top_k});
+    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(each)}, layers, top_k});
   }
 }
 
@@ -104,12 +99,11 @@ void Responses::take_bytes(const std::string& bytes) {
     return take(header.shape,
                 ids_of(tensor_over(std::string_view(bytes).substr(header.data_at), header.dtype, header.shape)));
   }
-  if (!tokens_ || *tokens_ < 2)
-    throw Unreadable("flat, and no prompt_tokens and completion_tokens say of how many tokens");
-  const std::size_t count = bytes.size() / sizeof(std::int32_t), tokens = static_cast<std::size_t>(*tokens_ - 1);
-  if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0 || count % tokens != 0)
-    throw Unreadable(std::to_string(bytes.size()) + " bytes are no int32 of " + std::to_string(tokens) + " tokens");
-  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), tokens, 0, 0});
+  const std::size_t count = bytes.size() / sizeof(std::int32_t);
+  if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
+    throw Unreadable(std::to_string(bytes.size()) + " bytes are no array of int32");
+  const std::size_t tokens = tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
+  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens});
 }
 
 void Responses::take_lists(JsonValue value) {
@@ -168,54 +162,70 @@ void Responses::take_json(JsonValue value, int depth) {
   for (const JsonValue each : list_of(value, "response", 0, "")) take_json(each, depth + 1);
 }
 
-// True where every token's experts of every layer differ, or are all the same one (a dense layer).
-bool fits_top_k(const Sequence& sequence, std::size_t top_k) {
-  std::vector<int> row;
-  for (std::size_t first = 0; first < sequence.ids.size(); first += top_k) {
-    const auto from = sequence.ids.begin() + static_cast<std::ptrdiff_t>(first);
-    row.assign(from, from + static_cast<std::ptrdiff_t>(top_k));
-    std::ranges::sort(row);
-    if (row.front() != row.back() && std::ranges::adjacent_find(row) != row.end()) return false;
+// Takes the experts of a row and counts its slots without one.
+class RowReader {
+ public:
+  RowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
+  // The most experts that a row has.
+  std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
+    std::size_t most = 1;
+    for (const RoutedSequence& sequence : sequences)
+      for (std::size_t first = 0; first < sequence.ids.size() && most < top_k_; first += top_k_)
+        most = std::max(most, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
+    return most;
   }
-  return true;
-}
+  // In the order of the file; empty: a dense layer, padding, or no expert at all.
+  std::vector<int>& read(std::span<const int> ids_K) {
+    const auto [lowest, highest] = std::ranges::minmax(ids_K);
+    row_.clear();
+    if (top_k_ > 1 && lowest == highest && !empty_.is_empty(lowest)) return row_;
+    for (const int id : ids_K)
+      if (!empty_.is_empty(id)) row_.push_back(id);
+    slots_ += top_k_;
+    nowhere_ += top_k_ - row_.size();
+    return row_;
+  }
+  // "12 of 400 slots hold no expert and are sent nowhere"; empty: none.
+  std::string nowhere() const {
+    if (nowhere_ == 0) return "";
+    return std::to_string(nowhere_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere";
+  }
 
-std::size_t Responses::found_top_k() const {
-  for (const Sequence& sequence : sequences_)
-    if (sequence.top_k > 0) return sequence.top_k;
-  const std::size_t ids = sequences_.front().ids_of_token();
-  for (std::size_t top_k = std::min(ids, kMostChosen); top_k > 1; --top_k)
-    if (ids % top_k == 0 && std::ranges::all_of(sequences_, [&](const Sequence& s) { return fits_top_k(s, top_k); }))
-      return top_k;
-  return 1;
-}
+ private:
+  std::size_t experts_in(std::span<const int> ids_K) const {
+    return static_cast<std::size_t>(std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); }));
+  }
+  EmptySlots empty_;
+  std::size_t top_k_, slots_ = 0, nowhere_ = 0;
+  std::vector<int> row_;
+};
 
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
                                           std::shared_ptr<const RoutedRows>& rows) {
-  const std::size_t top_k = found_top_k(), ids = sequences_.front().ids_of_token();
-  if (ids % top_k != 0) throw std::runtime_error(info.source + ": responses with different numbers of experts a token");
+  const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
+  RowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
   RoutedTokens tokens;
-  std::vector<int> row;
+  tokens.expect_top_k(reader.most_experts(sequences_));
+  if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
   for (std::size_t s = 0; s < sequences_.size(); ++s) {
-    const Sequence& sequence = sequences_[s];
-    if (sequence.ids_of_token() != ids || (sequence.top_k > 0 && sequence.top_k != top_k))
-      throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + " has another number of layers or " +
-                               "experts a token than those before it");
-    for (std::size_t first = 0; first < sequence.ids.size(); first += top_k) {
-      const auto from = sequence.ids.begin() + static_cast<std::ptrdiff_t>(first);
-      row.assign(from, from + static_cast<std::ptrdiff_t>(top_k));
-      const auto [lowest, highest] = std::ranges::minmax(row);
-      if (lowest < 0 || (top_k > 1 && lowest == highest)) continue;
-      tokens.add(static_cast<std::int64_t>(s), {false, static_cast<int>(first % ids / top_k)}, row);
+    const std::span<const int> ids = sequences_[s].ids;
+    for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
+      std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
+      const auto layer = static_cast<int>(first % shape.ids() / shape.top_k);
+      if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
     }
   }
   if (tokens.empty()) throw std::runtime_error(info.source + ": every token's experts are the same one: no routing");
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();
-  const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
-  history->append(marker);
-  if (options.on_marker) options.on_marker(marker);
+  const auto mark = [&](std::string text) {
+    const Marker marker{run, 0, "event", std::move(text)};
+    history->append(marker);
+    if (options.on_marker) options.on_marker(marker);
+  };
+  mark("Each step is a sequence: a response, or a row of the batch");
+  if (const std::string nowhere = reader.nowhere(); !nowhere.empty()) mark(nowhere);
   return history;
 }
 

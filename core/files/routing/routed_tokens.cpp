@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
 // Of which experts each token got, all layers and steps: 512 MiB.
 constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
+constexpr std::size_t kBytesOfPair = 64;  // of two experts chosen together, a node of a map
 // Tokens whose experts are guessed from those of the layer before: of all layers and steps, and of one.
 constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
 
@@ -28,6 +29,11 @@ void each_pair(const Experts& experts_K, Count count) {
     for (std::size_t j = i + 1; j < experts_K.size(); ++j)
       if (experts_K[j] != experts_K[j - 1]) count(experts_K[i], experts_K[j]);
   }
+}
+
+// A kept row without its slots that hold no expert.
+std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
+  return row_K.first(static_cast<std::size_t>(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin()));
 }
 
 // The half above the diagonal, given to both.
@@ -50,26 +56,37 @@ void RoutedTokens::expect_experts(int experts) {
 
 void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
   Chosen& chosen = steps_[step][layer];
+  if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // with the nodes of the maps, and the frame to come
   top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
   ++chosen.tokens;
   for (const int expert : experts_K) {
-    if (chosen.load.size() <= static_cast<std::size_t>(expert))
-      chosen.load.resize(static_cast<std::size_t>(expert) + 1);
+    if (const auto needed = static_cast<std::size_t>(expert) + 1; chosen.load.size() < needed) {
+      load_bytes_ += (needed - chosen.load.size()) * sizeof(std::uint32_t);
+      chosen.load.resize(needed);
+    }
     ++chosen.load[static_cast<std::size_t>(expert)];
     experts_ = std::max(experts_, expert + 1);
   }
   std::ranges::sort(experts_K);
-  if (!keep(step, layer, experts_K)) each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
+  if (!keep(step, layer, experts_K)) {
+    const std::size_t before = chosen.together.size();
+    each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
+    load_bytes_ += (chosen.together.size() - before) * kBytesOfPair;
+  }
+  if (load_bytes_ > kMostLoadBytes)
+    throw std::runtime_error("the loads of " + std::to_string(steps_.size()) + " steps and up to " +
+                             std::to_string(experts_) + " experts take more than 1 GiB");
 }
 
 bool RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
   if (!rows_) return false;
-  kept_ += experts_K.size();
-  const bool same_k = rows_->top_k == 0 || rows_->top_k == experts_K.size();
-  if (!same_k || kept_ > kMostKeptExperts) return count_kept_pairs(), rows_.reset(), false;
-  rows_->top_k = experts_K.size();
+  kept_ += std::max(experts_K.size(), rows_->top_k);
+  if (rows_->top_k == 0) rows_->top_k = experts_K.size();
+  const bool fits = experts_K.size() <= rows_->top_k && (experts_K.empty() || experts_K.back() < RoutedRows::kNowhere);
+  if (!fits || kept_ > kMostKeptExperts) return count_kept_pairs(), rows_.reset(), false;
   auto& row = rows_->steps[step][layer];
   row.insert(row.end(), experts_K.begin(), experts_K.end());
+  row.insert(row.end(), rows_->top_k - experts_K.size(), RoutedRows::kNowhere);
   return true;
 }
 
@@ -78,7 +95,8 @@ void RoutedTokens::count_kept_pairs() {
     for (const auto& [layer, rows] : layers) {
       auto& together = steps_[step][layer].together;
       for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
-        each_pair(std::span(rows).subspan(first, rows_->top_k), [&](int i, int j) { ++together[{i, j}]; });
+        each_pair(chosen_of(std::span(rows).subspan(first, rows_->top_k)), [&](int i, int j) { ++together[{i, j}]; });
+      load_bytes_ += together.size() * kBytesOfPair;
     }
 }
 
@@ -91,20 +109,22 @@ std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std
   for (const auto& [layer, own] : rows_->steps.at(step)) {
     const auto other = there->second.find(layer);
     if (other == there->second.end() || other->second.size() != own.size()) continue;
-    std::size_t flipped = 0, common = 0;
+    std::size_t flipped = 0, common = 0, chosen = 0;
     std::vector<std::uint16_t> both;
     for (std::size_t first = 0; first < own.size(); first += top_k) {
-      const auto a = std::span(other->second).subspan(first, top_k), b = std::span(own).subspan(first, top_k);
+      const auto a = chosen_of(std::span(other->second).subspan(first, top_k));
+      const auto b = chosen_of(std::span(own).subspan(first, top_k));
       both.clear();
       std::ranges::set_intersection(a, b, std::back_inserter(both));
       common += both.size();
-      flipped += both.size() < top_k;
+      chosen += b.size();
+      flipped += both.size() < std::max(a.size(), b.size());
     }
     FlipFrame& frame = flips.emplace_back();
     frame.layer = numbers.at(layer);
     const std::size_t tokens = own.size() / top_k;
     frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
-    frame.overlap = static_cast<float>(static_cast<double>(common) / static_cast<double>(tokens * top_k));
+    frame.overlap = chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
   }
   return flips;
 }
@@ -131,7 +151,7 @@ void RoutedTokens::add_together(std::int64_t step, RoutedLayer layer, std::vecto
   if (!rows_) return;
   const std::span<const std::uint16_t> rows = rows_->steps.at(step).at(layer);
   for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
-    each_pair(rows.subspan(first, rows_->top_k), [&](int i, int j) { ++at(i, j); });
+    each_pair(chosen_of(rows.subspan(first, rows_->top_k)), [&](int i, int j) { ++at(i, j); });
 }
 
 std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& options) {

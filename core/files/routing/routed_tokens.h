@@ -20,16 +20,19 @@ struct RoutedLayer {
   bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
 
-// Which experts each token got: of a step and layer row-major [tokens, K], each row sorted.
+// Which experts each token got: of a step and layer row-major [tokens, K], each row sorted, slots without an expert last.
 struct RoutedRows {
+  static constexpr std::uint16_t kNowhere = 0xffff;  // a slot without an expert
   std::map<std::int64_t, std::map<RoutedLayer, std::vector<std::uint16_t>>> steps;
   std::size_t top_k = 0;
 };
 
 class RoutedTokens {
  public:
-  // One token's experts, of which one may stand there twice; kept sorted. Tokens of a step and layer are added up.
+  // One token's experts, of which one may stand there twice; sorted here. Fewer than K: the other slots hold none. Tokens
+  // of a step and layer are added up. Throws std::runtime_error: the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
+  void expect_top_k(std::size_t top_k) { rows_->top_k = top_k; }  // before the first token; default: that of the first
   void expect_experts(int experts);  // there are at least as many, whether chosen or not
   bool empty() const { return steps_.empty(); }
   // A frame a step. Together: of every step while that stays small, else once, of all steps. With options.routes flips
@@ -39,6 +42,7 @@ class RoutedTokens {
   std::shared_ptr<const RoutedRows> rows() const { return rows_; }  // nullptr: too many to keep
 
  private:
+  static constexpr std::size_t kMostLoadBytes = std::size_t{1} << 30;
   struct Chosen {
     std::vector<std::uint32_t> load;  // [highest expert + 1]
     // Tokens that chose both, i <= j; of those alone whose experts are not kept.
@@ -56,7 +60,8 @@ class RoutedTokens {
 
   std::map<std::int64_t, std::map<RoutedLayer, Chosen>> steps_;
   std::shared_ptr<RoutedRows> rows_ = std::make_shared<RoutedRows>();
-  std::size_t kept_ = 0;  // experts in rows_
+  std::size_t kept_ = 0;        // experts in rows_
+  std::size_t load_bytes_ = 0;  // of steps_
   int experts_ = 0, top_k_ = 0;
 };
 

@@ -19,8 +19,10 @@ LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t most_aske
 // `by` 1 counts; 2^32 - 1 takes back, modulo 2^32.
 void LayerPrediction::teach(Row before_K, Row chosen_K, std::uint32_t by) {
   for (const std::uint16_t i : before_K) {
+    if (i >= experts_) continue;
     tokens_[i] += by;
-    for (const std::uint16_t j : chosen_K) together_[i * experts_ + j] += by;
+    for (const std::uint16_t j : chosen_K)
+      if (j < experts_) together_[i * experts_ + j] += by;
   }
 }
 
@@ -28,7 +30,7 @@ void LayerPrediction::teach(Row before_K, Row chosen_K, std::uint32_t by) {
 std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
   std::ranges::fill(score_, 0);
   for (const std::uint16_t i : before_K)
-    for (std::size_t j = 0; j < experts_ && tokens_[i] > 0; ++j)
+    for (std::size_t j = 0; i < experts_ && j < experts_ && tokens_[i] > 0; ++j)
       score_[j] += static_cast<double>(together_[i * experts_ + j]) / tokens_[i];
   std::iota(order_.begin(), order_.end(), std::uint16_t{0});
   const auto guessed = order_.begin() + static_cast<std::ptrdiff_t>(std::min(top_k_, experts_));
@@ -49,13 +51,15 @@ float LayerPrediction::share(std::span<const std::uint16_t> before_TK, std::span
   };
   teach_all(1);
   const std::size_t others = tokens / 2, asked = std::clamp<std::size_t>(most_asked_, 1, others);
-  std::size_t right = 0;
+  std::size_t right = 0, chosen = 0;
   for (std::size_t i = 0; i < asked; ++i) {
     const std::size_t t = 2 * (i * others / asked) + 1;
-    right += hits(row(before_TK, t), row(chosen_TK, t));
+    const Row chosen_K = row(chosen_TK, t);
+    right += hits(row(before_TK, t), chosen_K);
+    chosen += static_cast<std::size_t>(std::ranges::count_if(chosen_K, [&](auto expert) { return expert < experts_; }));
   }
   teach_all(~std::uint32_t{0});
-  return static_cast<float>(static_cast<double>(right) / static_cast<double>(asked * top_k_));
+  return chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(right) / static_cast<double>(chosen));
 }
 
 }  // namespace moescope

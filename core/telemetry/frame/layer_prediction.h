@@ -20,8 +20,8 @@ class LayerPrediction {
   // At most `most_asked` tokens of a pair of layers are guessed, each of which takes time for K E numbers.
   LayerPrediction(int n_experts, int top_k, std::size_t most_asked);
 
-  // Mean over the guessed tokens of |guessed and chosen| / K. kNoValue: fewer than two tokens, tables of another size,
-  // or more than kMostExperts.
+  // Share of the guessed tokens' experts that are among the K guessed ones. Numbers of E and above are slots without an
+  // expert. kNoValue: fewer than two tokens, tables of another size, more than kMostExperts, or no expert was chosen.
   float share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK);
 
  private:

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,15 @@ class BadLines {
 
 struct RoutedRows;  // which experts each token got: core/files/routing/routed_tokens.h
 
+// What the user states of a file of routed experts; 0: not stated.
+struct RoutedShape {
+  int layers = 0, top_k = 0, experts = 0;
+};
+// A file of routed experts can be read in several ways. The message names the number that decides and its option.
+class AmbiguousRouting : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 struct ImportOptions {
   int run = 0;  // number of the file's first run among those that are opened together
   std::size_t array_budget_bytes = std::size_t{512} << 20;
@@ -63,6 +73,7 @@ struct ImportOptions {
   bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
   // Of run A, for flips and overlap where this run's file, too, has the experts of every token.
   std::shared_ptr<const RoutedRows> routes = nullptr;
+  RoutedShape routed;
   std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
 };
 

@@ -72,9 +72,12 @@ class RoutedExperts : public testing::Test {
     std::ofstream(folder / name, std::ios::binary) << bytes;
     return (folder / name).string();
   }
-  static void expect_loads(const std::string& path, const std::vector<std::vector<int>>& sequences) {
+  static void expect_loads(const std::string& path, const std::vector<std::vector<int>>& sequences,
+                           const RoutedShape& stated = {}) {
     EXPECT_EQ(file_kind(path), FileKind::routed_experts);
-    const OpenedRuns opened = open_runs({path}, {}, 4);
+    ImportOptions options;
+    options.routed = stated;
+    const OpenedRuns opened = open_runs({path}, options, 4);
     ASSERT_EQ(opened.histories.size(), 1u);
     EXPECT_TRUE(opened.skipped.empty());
     const History& history = *opened.histories[0];
@@ -121,7 +124,85 @@ TEST_F(RoutedExperts, OfSglangsResponses) {
   const std::string openai = "{\"choices\": [{\"message\": {}, \"sgl_ext\": {\"routed_experts\": \"" +
                              base64_of(bytes_of<std::int32_t>(a)) +
                              "\"}}], \"usage\": {\"prompt_tokens\": 1, \"completion_tokens\": 40}}\n";
-  expect_loads(write("openai.jsonl", openai), {a});
+  expect_loads(write("openai.jsonl", openai), {a}, {.layers = kLayers, .top_k = kTopK});
+}
+
+// What `import_routed_experts` says of a file that it does not read.
+template <typename Error = std::runtime_error>
+std::string refusal(const std::string& path, const RoutedShape& stated = {}) {
+  ImportOptions options;
+  options.routed = stated;
+  try {
+    import_routed_experts(path, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string flat_response(const std::vector<int>& ids, int prompt, int completion) {
+  return "{\"meta_info\": {\"routed_experts\": \"" + base64_of(bytes_of<std::int32_t>(ids)) + "\", \"prompt_tokens\": " +
+         std::to_string(prompt) + ", \"completion_tokens\": " + std::to_string(completion) + "}}\n";
+}
+
+TEST_F(RoutedExperts, AFlatArrayOfOneLengthIsNotGuessed) {
+  const auto all = routes(40, 9);
+  const std::vector<int> later(all.begin() + 20 * kLayers * kTopK, all.end());  // routed_experts_start_len is 20
+  for (const auto& ids : {all, later}) {
+    const std::string path = write("flat.jsonl", flat_response(ids, 20, 21));
+    const std::string why = refusal<AmbiguousRouting>(path);
+    EXPECT_NE(why.find("--layers"), std::string::npos) << why;
+    EXPECT_NE(why.find("--top-k"), std::string::npos) << why;
+    expect_loads(path, {ids}, {.layers = kLayers, .top_k = kTopK});
+  }
+  const std::string path = write("flat.jsonl", flat_response(later, 20, 21));
+  EXPECT_NE(refusal(path, {.layers = 3, .top_k = 3}).find("no rows of 3 layers of 3 experts"), std::string::npos);
+  EXPECT_NE(refusal(path, {.layers = 1, .top_k = 1}).find("more rows than its 40 tokens"), std::string::npos);
+}
+
+TEST_F(RoutedExperts, FewTokensDoNotShowK) {
+  const std::string path = write("few.jsonl", flat_response(routes(4, 1), 2, 3) + flat_response(routes(5, 2), 3, 3));
+  EXPECT_NE(refusal<AmbiguousRouting>(path).find("--top-k"), std::string::npos);
+}
+
+// Two fused shared experts: every token's list ends with two slots that hold the value of an unused slot.
+TEST_F(RoutedExperts, SlotsFilledWith255HoldNoExpert) {
+  const auto ids = routes(40, 10);
+  std::vector<int> fused;
+  for (std::size_t i = 0; i < ids.size(); i += kTopK) {
+    const bool dense = ids[i] == ids[i + 1];
+    fused.insert(fused.end(), {ids[i], ids[i + 1], dense ? 0 : 255, dense ? 0 : 255});
+  }
+  expect_loads(write("fused_routed_experts.npy", npy("<i4", "(40, 4, 4)", bytes_of<std::int32_t>(fused))), {ids});
+  // One such slot could be an expert.
+  std::vector<int> one;
+  for (std::size_t i = 0; i < ids.size(); i += kTopK)
+    one.insert(one.end(), {ids[i], ids[i + 1], ids[i] == ids[i + 1] ? 0 : 255});
+  const std::string path = write("one_routed_experts.npy", npy("<i4", "(40, 4, 3)", bytes_of<std::int32_t>(one)));
+  EXPECT_NE(refusal<AmbiguousRouting>(path).find("--experts"), std::string::npos);
+  expect_loads(path, {ids}, {.experts = kExperts});
+  EXPECT_NE(refusal(path, {.experts = 4}).find("--experts says 4"), std::string::npos);
+  EXPECT_NE(refusal(path, {.top_k = 2}).find("has 3 experts a token, --top-k says 2"), std::string::npos);
+}
+
+TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
+  const std::vector<int> ids{0, 1, 2, -1, -1, -1, 3, 7, -1, 3, 4, 5};
+  const std::string path = write("r.npy", npy("<i4", "(6, 1, 2)", bytes_of<std::int32_t>(ids)));
+  const Imported imported = import_routed_experts(path);
+  const auto frame = imported.runs.at(0)->frame_at(0);
+  EXPECT_EQ(frame->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 1, 1, 2, 1, 1, 0, 1}));
+  EXPECT_EQ(imported.runs[0]->info().top_k, 2);
+  bool said = false;
+  for (const Marker& marker : imported.runs[0]->markers())
+    said |= marker.text.find("4 of 12 slots hold no expert") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+TEST_F(RoutedExperts, AThousandTimesTheBytesOfTheFileAreRefused) {
+  std::vector<int> ids(100'000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 60'000 + static_cast<int>(i % 5000);
+  const std::string path = write("r.npy", npy("<i4", "(100000, 1, 1, 1)", bytes_of<std::int32_t>(ids)));
+  EXPECT_NE(refusal(path).find("more than 1 GiB"), std::string::npos);
 }
 
 TEST_F(RoutedExperts, OfVerlsBatches) {
@@ -167,7 +248,7 @@ TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
                         "{\"routed_experts\": [[[1, 2]], [[1]]]}\n{\"routed_experts\": [[[-2, 1]]]}\n[1]\n",
                         bad));
   EXPECT_EQ(bad.count(), 6) << bad.text();
-  EXPECT_NE(bad.text().find("prompt_tokens"), std::string::npos) << bad.text();
+  EXPECT_NE(bad.text().find("no array of int32"), std::string::npos) << bad.text();
   EXPECT_NE(bad.text().find("not base64"), std::string::npos) << bad.text();
   const auto problem = [&](const std::string& path) -> std::string {
     try {
