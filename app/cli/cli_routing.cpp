@@ -62,7 +62,8 @@ Placement placement_named(const PlacementOptions& o, std::span<const std::int32_
   if (o.name != "balanced")
     throw std::runtime_error("--placement is '" + o.name + "'; allowed: contiguous, random, balanced");
   std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
-  for (const std::int32_t expert : topk_TK) ++load[static_cast<std::size_t>(expert)];
+  for (const std::int32_t expert : topk_TK)
+    if (expert >= 0) ++load[static_cast<std::size_t>(expert)];
   return place_balanced(load, o.ranks, {o.slots, std::max(1, static_cast<int>(shape.n_groups)), o.ranks_per_node});
 }
 

@@ -39,6 +39,7 @@ struct Counted {
   std::string routing;
   std::vector<std::uint32_t> copies_RE;  // by source rank and expert; empty: a recording holds no such counts
   std::int64_t tokens = 0;               // of all ranks and, where several layers are added, of each of them
+  std::int64_t nowhere = 0;              // slots without an expert
   int dim = 0, top_k = 0, n_experts = 0, moe_layers = 1;
 };
 
@@ -98,9 +99,9 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
     options.ranks_per_node = static_cast<int>(metadata_number(file, "ranks_per_node", options.ranks_per_node, 256));
   std::vector<std::int32_t> topk_TK;
   for (const std::int64_t expert : tensor.integers()) {
-    if (expert < 0 || expert >= shape.n_experts)
+    if (expert < -1 || expert >= shape.n_experts)
       throw std::runtime_error(where + "holds expert " + std::to_string(expert) + ", but there are " +
-                               std::to_string(shape.n_experts) + " (--experts)");
+                               std::to_string(shape.n_experts) + " (--experts); -1 is a slot without an expert");
     topk_TK.push_back(static_cast<std::int32_t>(expert));
   }
   if (topk_TK.empty()) throw std::runtime_error(where + "is empty");
@@ -143,6 +144,7 @@ Counted count_routing(const Command& command, VolumesOptions& options) {
   counted.moe_layers = static_cast<int>(shape.n_moe_layers());
   counted.tokens = static_cast<std::int64_t>(topk_TK.size()) / counted.top_k;
   counted.volume = count_volumes(topk_TK, counted.top_k, placement_of(options, topk_TK, shape), options.ranks_per_node);
+  counted.nowhere = std::ranges::count(topk_TK, -1);
   counted.copies_RE = count_by_expert(topk_TK, counted.top_k, counted.n_experts, options.ranks);
   return counted;
 }
@@ -230,6 +232,7 @@ Json to_json(const Counted& counted, const std::vector<WayCounts>& ways, const s
   root["n_experts"] = counted.n_experts;
   root["top_k"] = counted.top_k;
   root["moe_layers"] = counted.moe_layers;
+  root["slots_sent_nowhere"] = counted.nowhere;
   root["ranks_per_token"] = sum_of(counted.volume.distinct_RR) / static_cast<double>(counted.tokens);
   root["nodes_per_token"] = sum_of(counted.volume.nodes_RN) / static_cast<double>(counted.tokens);
   for (const WayCounts& way : ways) {
@@ -263,6 +266,9 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
   std::printf("%s; %d experts, top_k %d, dim %d; %d rank%s on nodes of %d; all figures counted\n",
               printable(counted.routing).c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
               volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
+  if (counted.nowhere > 0)
+    std::printf("%lld of %lld slots hold no expert (-1) and are sent nowhere\n", static_cast<long long>(counted.nowhere),
+                static_cast<long long>(counted.tokens * counted.top_k));
   std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
               sum_of(volume.nodes_RN) / tokens);
   std::printf("%-10s %-22s %-6s %11s | %12s %12s %12s | %12s %12s\n", "", "bytes per token", "as", "bytes a copy",
@@ -331,7 +337,9 @@ void add_options(Command& command, VolumesOptions& o) {
                   "or a recording: the load of its router, stretched to the model's experts")
           .shows_default();
   const Option topk =
-      command.option("--topk", o.topk, "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]")
+      command
+          .option("--topk", o.topk,
+                  "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]; -1: a slot without an expert")
           .excludes(routing);
   command.option("--tensor", o.tensor, "Its tensor").shows_default();
   command.option("--recording", o.recording, "The counts of a recorded run, on its own ranks")

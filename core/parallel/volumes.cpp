@@ -95,7 +95,8 @@ std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK
   for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
     const std::size_t end = k * end_of_source(source, topk_TK.size() / k, static_cast<std::size_t>(ranks));
     for (; slot < end; ++slot) {
-      assert(topk_TK[slot] >= 0 && topk_TK[slot] < n_experts);
+      assert(topk_TK[slot] >= -1 && topk_TK[slot] < n_experts);
+      if (topk_TK[slot] < 0) continue;
       ++copies_RE[source * experts + static_cast<std::size_t>(topk_TK[slot])];
     }
   }

@@ -25,7 +25,7 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node);
 
-// Copies that each source rank sends to each expert, [R, E].
+// Copies that each source rank sends to each expert, [R, E]. topk_TK as above.
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
 
 // Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.

@@ -163,6 +163,28 @@ TEST(CliVolumes, ReadsARoutingFile) {
   EXPECT_EQ(Json::parse(result.out)["ranks_per_token"], 2);  // 4 experts a rank, 8 chosen in a row
 }
 
+// DeepEP's kernels pass over negative experts: padded ranks, and tokens without or with one expert.
+TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
+  const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7, 6, 0, 7, -1, 3, 4, 4, 5, 1, 2, 3, -1, -1, -1, -1, -1, -1};
+  std::string header = R"({"topk_idx":{"dtype":"I64","shape":[4,3,2],"data_offsets":[0,192]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  const auto file = std::filesystem::temp_directory_path() / ("moescope_topk_" + std::to_string(::getpid()) + ".safetensors");
+  std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&length), 8)
+      << header << std::string_view(reinterpret_cast<const char*>(topk_RTK.data()), 8 * topk_RTK.size());
+  const std::string command = "volumes --experts 8 --ranks 4 --ranks-per-node 2 --topk " + file.string();
+  const Predicted result = run(command + " --json --matrices"), table = run(command);
+  std::filesystem::remove(file);
+  ASSERT_EQ(result.status, 0) << result.out;
+  const Json report = Json::parse(result.out);
+  EXPECT_EQ(report["copies_RR"], Json::parse("[2,1,0,0,1,1,0,3,1,2,3,0,0,0,0,0]"));
+  EXPECT_EQ(report["distinct_RR"], Json::parse("[1,1,0,0,1,1,0,2,1,1,2,0,0,0,0,0]"));
+  EXPECT_EQ(report["nodes_RN"], Json::parse("[2,0,2,2,2,2,0,0]"));
+  EXPECT_EQ(report["copies_RE"], Json::parse("[1,1,1,0,0,0,0,0,1,0,0,1,0,0,1,2,0,1,1,1,2,1,0,0,0,0,0,0,0,0,0,0]"));
+  EXPECT_EQ(report["slots_sent_nowhere"], 10);
+  EXPECT_NE(table.out.find("10 of 24 slots hold no expert"), std::string::npos) << table.out;
+}
+
 // Ranks, nodes and experts are the file's; one count by expert is that of the reference data.
 TEST(CliVolumes, TakesItsTopologyFromTheRoutingFile) {
   const std::string path = std::string(MOESCOPE_TEST_DATA) + "/golden/volumes/16b_16_ranks_skewed.safetensors";

@@ -204,7 +204,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
                                           std::shared_ptr<const RoutedRows>& rows) {
   const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
   RowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
-  RoutedTokens tokens;
+  RoutedTokens tokens(info.source);
   tokens.expect_top_k(reader.most_experts(sequences_));
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
   for (std::size_t s = 0; s < sequences_.size(); ++s) {

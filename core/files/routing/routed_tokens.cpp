@@ -74,7 +74,7 @@ void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& e
     load_bytes_ += (chosen.together.size() - before) * kBytesOfPair;
   }
   if (load_bytes_ > kMostLoadBytes)
-    throw std::runtime_error("the loads of " + std::to_string(steps_.size()) + " steps and up to " +
+    throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
                              std::to_string(experts_) + " experts take more than 1 GiB");
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct RoutedRows {
 
 class RoutedTokens {
  public:
+  explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // for messages
   // One token's experts, of which one may stand there twice; sorted here. Fewer than K: the other slots hold none. Tokens
   // of a step and layer are added up. Throws std::runtime_error: the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
@@ -42,6 +44,7 @@ class RoutedTokens {
   std::shared_ptr<const RoutedRows> rows() const { return rows_; }  // nullptr: too many to keep
 
  private:
+  std::string source_;
   static constexpr std::size_t kMostLoadBytes = std::size_t{1} << 30;
   struct Chosen {
     std::vector<std::uint32_t> load;  // [highest expert + 1]
