@@ -15,6 +15,7 @@
 
 #include "app/cli/command_line.h"
 #include "app/cli/growing_runs.h"
+#include "app/cli/reading_options.h"
 #include "core/files/open_runs.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/findings/health.h"
@@ -66,6 +67,7 @@ const char* word_of(FindingKind kind) {
 }
 
 struct CheckOptions {
+  RoutedShape routed;
   std::string file, fail_on = "severe", until = "finding";
   bool json = false, follow = false;
   double idle = 0;
@@ -165,7 +167,9 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
 }
 
 std::vector<CheckedRun> read_once(const CheckOptions& options) {
-  const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
+  ImportOptions reading;
+  reading.routed = options.routed;
+  const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
   for (const SkippedLines& file : opened.skipped)
     std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
   return Checker().check({opened.histories.begin(), opened.histories.end()});
@@ -234,6 +238,7 @@ void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   Command command(app, "check", "Says what is wrong with a run, by its exit status, too");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  add_routed_options(command, options->routed);
   std::string words =
       "Findings that make it fail, separated by commas: severe (every severe one), warning (those, too)";
   for (const Word& each : kWords) words += std::string(", ") + each.word;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
+#include "app/cli/reading_options.h"
 #include "core/files/open_runs.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
@@ -28,6 +29,7 @@ constexpr int kFiguresSchema = 1;    // of --json: rises when a key changes its 
 constexpr std::int64_t kLook = 256;  // steps read at a time, backwards
 
 struct FiguresOptions {
+  RoutedShape routed;
   std::string file, run;
   std::optional<std::int64_t> at;
   std::vector<std::string> figures;
@@ -155,7 +157,9 @@ std::string table(const std::vector<Scalar>& scalars) {
 }
 
 HistoryPtr run_of(const FiguresOptions& options) {
-  const OpenedRuns opened = open_runs({options.file}, ImportOptions{}, kMaxRuns);
+  ImportOptions reading;
+  reading.routed = options.routed;
+  const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
   for (const SkippedLines& file : opened.skipped)
     std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
   std::string names;
@@ -196,6 +200,7 @@ void add_figures_command(CLI::App& app) {
   auto options = std::make_shared<FiguresOptions>();
   Command command(app, "figures", "Prints what the window shows at a step, for scripts");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  add_routed_options(command, options->routed);
   command.option("--at", options->at, "Step (default: the newest)");
   command.option("--run", options->run, "Of several in the file, the run of this name (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();

@@ -10,6 +10,7 @@
 
 #include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
+#include "app/cli/reading_options.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
 #include "core/io/text_escape.h"
@@ -28,6 +29,7 @@ constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
 struct ImportCommand {
   std::vector<std::string> files;
   std::string out, bad_lines, tags;
+  RoutedShape routed;
   bool overwrite = false, quiet = false;
 };
 
@@ -176,6 +178,7 @@ void import(const ImportCommand& command) {
     Percentage percentage(command.quiet);
     ImportOptions options;
     options.tags = command.tags;
+    options.routed = command.routed;
     options.array_budget_bytes = 0;  // the recording keeps all
     options.progress = [&](double share) {
       percentage.show(share);
@@ -213,6 +216,7 @@ void add_import_command(CLI::App& app) {
   sub.option("--tags", command->tags,
              "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
              "Automodel and Megatron-LM use)");
+  add_routed_options(sub, command->routed);
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
   sub.option("--overwrite", command->overwrite, "Replace an existing file");
   sub.option("--quiet", command->quiet, "Print only errors");

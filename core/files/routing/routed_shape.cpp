@@ -95,7 +95,7 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
   if (!ids)
     throw AmbiguousRouting(source + ": routed_experts is a flat array, and its rows may begin after the first token "
                                     "(routed_experts_start_len): state the number of layers (--layers) and of experts "
-                                    "a token (--top-k)");
+                                    "a token (--top-k) when it is imported");
   const std::size_t known = std::max(layers, top_k);
   if (known > 0 && *ids % known != 0)
     throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are no multiple of " +
@@ -105,7 +105,7 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
   const std::optional<std::size_t> shown = shown_top_k(sequences, *ids);
   if (!shown)
     throw AmbiguousRouting(source + ": too few tokens show how many of a token's " + std::to_string(*ids) +
-                           " experts belong to a layer: state that number (--top-k)");
+                           " experts belong to a layer: state that number (--top-k) when it is imported");
   return {*ids / *shown, *shown};
 }
 
@@ -147,7 +147,8 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     if (twice) filling_ = filling;
     if (!twice && with == rows && rows > 0 && shape.top_k > 1 && experts == 0)
       throw AmbiguousRouting(source + ": every token has " + std::to_string(filling) +
-                             " in every layer, an expert or a slot without one: state the number of experts (--experts)");
+                             " in every layer, an expert or a slot without one: state the number of experts (--experts) "
+                                          "when it is imported");
   }
   if (limit_ == 0) return;
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {

@@ -1,0 +1,12 @@
+// Options of every command that opens runs of other programs.
+#pragma once
+
+#include "app/cli/command_line.h"
+#include "core/telemetry/logs/import.h"
+
+namespace moescope {
+
+// --layers, --top-k and --experts, for files of routed experts whose shape the file does not say.
+void add_routed_options(Command& command, RoutedShape& routed);
+
+}  // namespace moescope
