@@ -19,6 +19,7 @@
 #include "core/files/export_events.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
+#include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/logs/export_jsonl.h"
@@ -33,6 +34,7 @@ namespace fs = std::filesystem;
 
 struct ExportOptions {
   std::string in, to, out, panel, workspace, size, run, with;
+  bool overwrite = false;
   std::optional<std::int64_t> step;
 };
 
@@ -47,6 +49,7 @@ struct ExportOptions {
                                     {"--workspace", options.workspace},
                                     {"--size", options.size}})
     if (!value.empty()) words.insert(words.end(), {name, value});
+  if (options.overwrite) words.emplace_back("--overwrite");
   if (options.step) words.insert(words.end(), {"--step", std::to_string(*options.step)});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -95,6 +98,10 @@ void check(const ExportOptions& options) {
 
 void export_run(const ExportOptions& options) {
   check(options);
+  const bool events = options.to == "tensorboard", titles = options.panel == "list";
+  if (!titles)
+    guard_outputs({options.in, options.with}, {{.option = "--out", .path = options.out, .folder = events}},
+                  options.overwrite);
   if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);
@@ -133,6 +140,7 @@ void add_export_command(CLI::App& app) {
       .required()
       .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html", "replay"});
   command.option("-o,--out", options->out, "File (tensorboard: folder) to write").required();
+  command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
   command.option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
   command.option("--size", options->size, "Size of the panel or the window in pixels, for example 900x500");

@@ -13,6 +13,7 @@
 #include "app/cli/reading_options.h"
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
+#include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/recording/recording.h"
@@ -122,18 +123,11 @@ class Percentage {
 };
 
 void check_output(const ImportCommand& command) {
-  if (const std::string problem = output_problem(command.out); !problem.empty())
-    throw std::runtime_error("--out " + command.out + ": " + problem);
-  if (fs::exists(command.out) && !command.overwrite)
-    throw std::runtime_error("--out " + command.out + ": exists; give --overwrite to replace it");
-  if (const std::string problem = command.bad_lines.empty() ? "" : output_problem(command.bad_lines); !problem.empty())
-    throw std::runtime_error("--bad-lines " + command.bad_lines + ": " + problem);
-  for (const std::string& file : command.files) {
+  std::vector<std::string> inputs = command.files;
+  inputs.push_back(command.tags);
+  guard_outputs(inputs, {{"--out", command.out}, {"--bad-lines", command.bad_lines}}, command.overwrite);
+  for (const std::string& file : command.files)
     if (file_kind(file) == FileKind::recording) throw std::runtime_error(file + ": is a recording already");
-    std::error_code error;
-    if (fs::equivalent(file, command.out, error))
-      throw std::runtime_error("--out " + command.out + ": is also an input");
-  }
 }
 
 void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLines>& skipped) {
@@ -218,7 +212,7 @@ void add_import_command(CLI::App& app) {
              "Automodel and Megatron-LM use)");
   add_routed_options(sub, command->routed);
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
-  sub.option("--overwrite", command->overwrite, "Replace an existing file");
+  sub.option("--overwrite", command->overwrite, "Replace existing files");
   sub.option("--quiet", command->quiet, "Print only errors");
   sub.footer(
       "Examples:\n"

@@ -16,6 +16,7 @@
 #include "app/cli/command_line.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
+#include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
 
@@ -27,7 +28,7 @@ constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a 
 
 struct QuantizeOptions {
   std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W";
-  bool scale_given = false, what_if = false, json = false;
+  bool scale_given = false, what_if = false, json = false, overwrite = false;
 };
 
 bool is_mx(const NamedFormat& named) {
@@ -399,6 +400,7 @@ void quantize_file(const QuantizeOptions& options) {
   format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
+  guard_outputs({options.in}, {{"--out", options.out}}, options.overwrite);
   const TensorFile file = open_tensors(options.in);
   const std::vector<const TensorView*> tensors = chosen_tensors(file, options.tensor);
   if (tensors.empty()) throw std::runtime_error(options.in + ": holds no floating-point tensor");
@@ -416,6 +418,7 @@ void add_quantize_command(CLI::App& app) {
   command.option("IN", options->in, "The file to read: .safetensors, .npy, or .pt of torch.save").required();
   command.option("--out", options->out,
                  "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
+  command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--tensor", options->tensor, "Only this tensor (default: every floating-point one)");
   command
       .option("--format", options->format,

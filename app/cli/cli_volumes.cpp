@@ -267,8 +267,8 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
               printable(counted.routing).c_str(), counted.n_experts, counted.top_k, counted.dim, volume.ranks,
               volume.ranks == 1 ? "" : "s", volume.ranks_per_node);
   if (counted.nowhere > 0)
-    std::printf("%lld of %lld slots hold no expert (-1) and are sent nowhere\n", static_cast<long long>(counted.nowhere),
-                static_cast<long long>(counted.tokens * counted.top_k));
+    std::printf("%lld of %lld slots hold no expert (-1) and are sent nowhere\n",
+                static_cast<long long>(counted.nowhere), static_cast<long long>(counted.tokens * counted.top_k));
   std::printf("a token reaches %.3f ranks on %.3f nodes\n\n", sum_of(volume.distinct_RR) / tokens,
               sum_of(volume.nodes_RN) / tokens);
   std::printf("%-10s %-22s %-6s %11s | %12s %12s %12s | %12s %12s\n", "", "bytes per token", "as", "bytes a copy",
@@ -338,8 +338,9 @@ void add_options(Command& command, VolumesOptions& o) {
           .shows_default();
   const Option topk =
       command
-          .option("--topk", o.topk,
-                  "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]; -1: a slot without an expert")
+          .option(
+              "--topk", o.topk,
+              "Routing from a .safetensors: [tokens, top_k] or [ranks, tokens, top_k]; -1: a slot without an expert")
           .excludes(routing);
   command.option("--tensor", o.tensor, "Its tensor").shows_default();
   command.option("--recording", o.recording, "The counts of a recorded run, on its own ranks")

@@ -9,6 +9,7 @@
 
 #include "app/session/settings.h"
 #include "core/config/setup_link.h"
+#include "core/io/output_guard.h"
 #include "core/lessons/lesson.h"
 #include "core/numerics/matrix_units.h"
 #include "core/telemetry/logs/run_feed.h"
@@ -72,6 +73,7 @@ void addOptions(QCommandLineParser& parser) {
        "LOG"});
   parser.addOption({"screenshot", "Save a picture of the whole window and quit; needs no display.", "OUT.png"});
   addExportOptions(parser);
+  parser.addOption({"overwrite", "Replace an existing file with --export or --screenshot."});
   parser.addOption({"after-steps", "Steps to train before the screenshot (default 100).", "N"});
   parser.addOption({"size", "Size of the window, 1280x800 for example.", "WxH"});
   parser.addOption({"theme", "dark or light.", "NAME"});
@@ -199,6 +201,20 @@ void readLooks(const QCommandLineParser& parser, Arguments& result) {
     result.problems << QString("--theme: \"%1\" is no theme; give dark or light").arg(parser.value("theme"));
 }
 
+// No picture, table or report replaces a file that is read, or one that is there.
+void guardOutputs(const QCommandLineParser& parser, Arguments& result) {
+  std::vector<std::string> inputs{parser.value("config").toStdString(), parser.value("data").toStdString()};
+  for (const QString& file : result.files + result.follow) inputs.push_back(file.toStdString());
+  const bool prints = result.export_request.panel == "list";
+  const std::string exported = prints ? "" : result.export_request.out.toStdString();
+  try {
+    guard_outputs(inputs, {{"--screenshot", result.screenshot.toStdString()}, {"--export", exported}},
+                  parser.isSet("overwrite"));
+  } catch (const std::runtime_error& error) {
+    result.problems << error.what();
+  }
+}
+
 }  // namespace
 
 Arguments parseArguments(const QStringList& arguments) {
@@ -234,6 +250,7 @@ Arguments parseArguments(const QStringList& arguments) {
     result.problems << QString("--workspace: \"%1\" is no workspace; give one of %2")
                            .arg(result.workspace, workspaceNames().join(", "));
   result.screenshot = parser.value("screenshot");
+  guardOutputs(parser, result);
   return result;
 }
 

@@ -62,7 +62,7 @@ TEST_F(CliImport, TwoLogsBecomeOneRecording) {
   EXPECT_EQ(read_back->specialisation_frame_at(700)->specialisation[0].domain_DE,
             log->specialisation_frame_at(700)->specialisation[0].domain_DE);
   EXPECT_EQ(import(kSamples + "domain_shift.jsonl -o " + path("r.moescope")), 2);
-  EXPECT_NE(read("err").find("exists; give --overwrite"), std::string::npos) << read("err");
+  EXPECT_NE(read("err").find("exists; choose another name, or give --overwrite"), std::string::npos) << read("err");
   EXPECT_EQ(import(path("r.moescope") + " -o " + path("again.moescope")), 2);
   EXPECT_NE(read("err").find("is a recording already"), std::string::npos) << read("err");
 }

@@ -165,11 +165,13 @@ TEST(CliVolumes, ReadsARoutingFile) {
 
 // DeepEP's kernels pass over negative experts: padded ranks, and tokens without or with one expert.
 TEST(CliVolumes, NegativeExpertsAreSentNowhere) {
-  const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7, 6, 0, 7, -1, 3, 4, 4, 5, 1, 2, 3, -1, -1, -1, -1, -1, -1};
+  const std::vector<std::int64_t> topk_RTK{0, 1, 2, -1, -1, -1, 7,  6,  0,  7,  -1, 3,
+                                           4, 4, 5, 1,  2,  3,  -1, -1, -1, -1, -1, -1};
   std::string header = R"({"topk_idx":{"dtype":"I64","shape":[4,3,2],"data_offsets":[0,192]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = header.size();
-  const auto file = std::filesystem::temp_directory_path() / ("moescope_topk_" + std::to_string(::getpid()) + ".safetensors");
+  const auto file =
+      std::filesystem::temp_directory_path() / ("moescope_topk_" + std::to_string(::getpid()) + ".safetensors");
   std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(&length), 8)
       << header << std::string_view(reinterpret_cast<const char*>(topk_RTK.data()), 8 * topk_RTK.size());
   const std::string command = "volumes --experts 8 --ranks 4 --ranks-per-node 2 --topk " + file.string();

@@ -63,7 +63,9 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
 }
 
 TEST_F(Sweeps, ProcessesShareTheRunsAndTheLastWritesTheTable) {
-  ASSERT_EQ(run(sweep({"--out", path("alone.moescope"), "--table", path("alone.csv")})).status, 0);
+  ASSERT_EQ(
+      run(sweep({"--out", path("alone.moescope"), "--table", path("alone.csv"), "--page", path("alone.html")})).status,
+      0);
   const Result first = run(sweep({"--share", "1/2"}));
   ASSERT_EQ(first.status, 0) << first.err;
   EXPECT_FALSE(fs::exists(path("t.csv"))) << "half of the runs are missing";

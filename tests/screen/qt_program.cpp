@@ -117,7 +117,7 @@ class ProgramTest : public QObject {
     const Result kept = start(picture, {"MOESCOPE_MATRIX_UNITS"});
     QCOMPARE(kept.status, 0);
     QVERIFY2(!kept.err.contains("Matrix units"), qPrintable(kept.err));
-    const Result given = start(picture + QStringList{"--matrix-units", "auto"}, {"MOESCOPE_MATRIX_UNITS"});
+    const Result given = start(picture + QStringList{"--overwrite", "--matrix-units", "auto"}, {"MOESCOPE_MATRIX_UNITS"});
     QCOMPARE(given.status, 0);
     QVERIFY2(given.err.contains("--matrix-units says auto") && given.err.contains("Run > Matrix units is off"),
              qPrintable(given.err));

@@ -20,6 +20,7 @@
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
+#include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/numerics/kernels.h"
@@ -44,6 +45,7 @@ void check_names(const SweepOptions& o) {
     throw std::runtime_error("--table " + o.table + ": expected a name that ends in .csv");
   if (!o.page.empty() && !o.page.ends_with(".html"))
     throw std::runtime_error("--page " + o.page + ": expected a name that ends in .html");
+  guard_outputs({o.run.config}, {{"--table", o.table}, {"--page", o.page}}, true);
 }
 
 RunConfig base_of(const SweepOptions& o) {
@@ -97,6 +99,7 @@ void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& r
     run.history = ended_run(run, steps);
     if (run.history && !std::exchange(kernels_chosen, true)) use_recorded_kernels(run.history->info().kernels);
   }
+  guard_outputs({}, {{"--table", o.table}, {"--page", o.page}}, o.run.overwrite || o.run.continues);
 }
 
 // What cannot be taken has not ended: its process may have yet to replace it, or have just created it. That process

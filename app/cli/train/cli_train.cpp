@@ -25,6 +25,7 @@
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "core/config/run_config.h"
+#include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/model/learner.h"
@@ -52,28 +53,23 @@ std::string given_token() {
 }
 
 // All problems with the paths are found before anything is written.
-void check_outputs(const TrainOptions& o) {
+void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
   if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
-  const auto check_file = [&](const char* option, const std::string& path, bool grows) {
+  const auto check_folder = [](const char* option, const std::string& path) {
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
       throw std::runtime_error(std::string(option) + ' ' + path + ": folder " + folder.string() + ": " +
                                std::strerror(errno));
-    if (path.empty() || path == "-") return;
-    const auto status = fs::status(path);
-    const bool stream = fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-    if (stream && grows) return;  // a pipe or a terminal, by way of a link as well
-    if (const std::string problem = output_problem(path); !problem.empty())
-      throw std::runtime_error(std::string(option) + ' ' + path + ": " + problem);
-    if (fs::exists(status) && !o.overwrite)
-      throw std::runtime_error(std::string(option) + ' ' + path +
-                               ": exists; choose another name, or give --overwrite to replace it");
   };
-  check_file("--out", o.out, false);
-  check_file("--jsonl", o.jsonl, true);
+  check_folder("--out", o.out);
+  check_folder("--jsonl", o.jsonl);
   check_table_name(o.table);
-  check_file("--table", o.table, false);
-  if (!o.out.empty() && o.out == o.jsonl) throw std::runtime_error("--out and --jsonl are the same file: " + o.out);
+  check_folder("--table", o.table);
+  std::vector<std::string> inputs{o.config, o.data, o.resume};
+  for (const RunConfig& config : configs) inputs.push_back(config.data.path);
+  guard_outputs(inputs,
+                {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
+                o.overwrite);
   if (o.every > 0 && o.checkpoint.empty())
     throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
   if (o.checkpoint.empty()) return;
@@ -478,7 +474,7 @@ int report(const TrainOptions& o, const TrainQueue& queue, int status) {
 void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
   TrainQueue queue(o, runs);
   for (const QueuedGroup& group : queue.groups())
-    if (group.histories.empty()) check_outputs(group.options);
+    if (group.histories.empty()) check_outputs(group.options, group.runs);
   int status = 0;
   for (QueuedGroup& group : queue.groups()) {
     if (!group.histories.empty()) {
@@ -507,7 +503,7 @@ void train(const TrainOptions& options) {
     if (options.resume.empty()) configs = fresh_configs(options);
     if (configs.size() > kMaxRuns) return train_groups(options, configs);
     together(ranks.get(), [&] {
-      if (writes) check_outputs(options);
+      if (writes) check_outputs(options, configs);
     });
     if (options.continues)
       throw std::runtime_error(

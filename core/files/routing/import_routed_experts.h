@@ -1,16 +1,18 @@
 // The experts of every token, as inference engines and trainers of reinforcement learning hand them on:
 //
-//   vLLM     JSON with "routed_experts", base64 of a NumPy file [tokens, layers, K]; or such an .npy file, as its Python
+//   vLLM     JSON with "routed_experts", base64 of a NumPy file [tokens, layers, K]; or such an .npy file, as its
+//   Python
 //            interface gives the array
 //   SGLang   JSON with "routed_experts", base64 of little-endian int32 [tokens, layers, K], flat: at most
-//            prompt_tokens + completion_tokens - 1 rows of the same response (routed_experts_start_len leaves out the first)
+//            prompt_tokens + completion_tokens - 1 rows of the same response (routed_experts_start_len leaves out the
+//            first)
 //   verl     an integer tensor [sequences, tokens, layers, K] in .pt, .safetensors or .npy
 //
 // JSON: a response, or one a line; "routed_experts" may stand anywhere in it, also as nested lists. A sequence becomes
 // a step. Layers count from 0 and dense ones are in the file as zeros: a layer whose K experts are all the same one has
 // no router there, or the token is padding, and is passed over. The number of experts is stated, or that of the highest
-// chosen and one more. routed_shape.h says which shape a flat array has and which slots hold no expert. Sources: vLLM PRs
-// 28284 and 38939, SGLang PR 12162, verl's DataProto.
+// chosen and one more. routed_shape.h says which shape a flat array has and which slots hold no expert. Sources: vLLM
+// PRs 28284 and 38939, SGLang PR 12162, verl's DataProto.
 #pragma once
 
 #include <string>

@@ -93,9 +93,10 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
   if (layers > 0 && top_k > 0) return stated_flat_shape(sequences, {layers, top_k}, source);
   const std::optional<std::size_t> ids = agreed_ids_of_token(sequences);
   if (!ids)
-    throw AmbiguousRouting(source + ": routed_experts is a flat array, and its rows may begin after the first token "
-                                    "(routed_experts_start_len): state the number of layers (--layers) and of experts "
-                                    "a token (--top-k) when it is imported");
+    throw AmbiguousRouting(source +
+                           ": routed_experts is a flat array, and its rows may begin after the first token "
+                           "(routed_experts_start_len): state the number of layers (--layers) and of experts "
+                           "a token (--top-k) when it is imported");
   const std::size_t known = std::max(layers, top_k);
   if (known > 0 && *ids % known != 0)
     throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are no multiple of " +
@@ -146,9 +147,10 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     });
     if (twice) filling_ = filling;
     if (!twice && with == rows && rows > 0 && shape.top_k > 1 && experts == 0)
-      throw AmbiguousRouting(source + ": every token has " + std::to_string(filling) +
-                             " in every layer, an expert or a slot without one: state the number of experts (--experts) "
-                                          "when it is imported");
+      throw AmbiguousRouting(
+          source + ": every token has " + std::to_string(filling) +
+          " in every layer, an expert or a slot without one: state the number of experts (--experts) "
+          "when it is imported");
   }
   if (limit_ == 0) return;
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {

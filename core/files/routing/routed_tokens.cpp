@@ -124,7 +124,8 @@ std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std
     frame.layer = numbers.at(layer);
     const std::size_t tokens = own.size() / top_k;
     frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
-    frame.overlap = chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
+    frame.overlap =
+        chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
   }
   return flips;
 }

@@ -21,7 +21,8 @@ struct RoutedLayer {
   bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
 
-// Which experts each token got: of a step and layer row-major [tokens, K], each row sorted, slots without an expert last.
+// Which experts each token got: of a step and layer row-major [tokens, K], each row sorted, slots without an expert
+// last.
 struct RoutedRows {
   static constexpr std::uint16_t kNowhere = 0xffff;  // a slot without an expert
   std::map<std::int64_t, std::map<RoutedLayer, std::vector<std::uint16_t>>> steps;
@@ -31,11 +32,11 @@ struct RoutedRows {
 class RoutedTokens {
  public:
   explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // for messages
-  // One token's experts, of which one may stand there twice; sorted here. Fewer than K: the other slots hold none. Tokens
-  // of a step and layer are added up. Throws std::runtime_error: the loads take more than kMostLoadBytes.
+  // One token's experts, of which one may stand there twice; sorted here. Fewer than K: the other slots hold none.
+  // Tokens of a step and layer are added up. Throws std::runtime_error: the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
   void expect_top_k(std::size_t top_k) { rows_->top_k = top_k; }  // before the first token; default: that of the first
-  void expect_experts(int experts);  // there are at least as many, whether chosen or not
+  void expect_experts(int experts);                               // there are at least as many, whether chosen or not
   bool empty() const { return steps_.empty(); }
   // A frame a step. Together: of every step while that stays small, else once, of all steps. With options.routes flips
   // and overlap against these, at steps and layers that have as many tokens there. Throws std::runtime_error: more

@@ -141,8 +141,9 @@ std::string refusal(const std::string& path, const RoutedShape& stated = {}) {
 }
 
 std::string flat_response(const std::vector<int>& ids, int prompt, int completion) {
-  return "{\"meta_info\": {\"routed_experts\": \"" + base64_of(bytes_of<std::int32_t>(ids)) + "\", \"prompt_tokens\": " +
-         std::to_string(prompt) + ", \"completion_tokens\": " + std::to_string(completion) + "}}\n";
+  return "{\"meta_info\": {\"routed_experts\": \"" + base64_of(bytes_of<std::int32_t>(ids)) +
+         "\", \"prompt_tokens\": " + std::to_string(prompt) + ", \"completion_tokens\": " + std::to_string(completion) +
+         "}}\n";
 }
 
 TEST_F(RoutedExperts, AFlatArrayOfOneLengthIsNotGuessed) {

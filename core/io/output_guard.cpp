@@ -1,0 +1,56 @@
+#include "core/io/output_guard.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/io/whole_file.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// By device and inode where both are there, else by path.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  std::error_code of_a, of_b;
+  const fs::path at_a = fs::weakly_canonical(a, of_a), at_b = fs::weakly_canonical(b, of_b);
+  return !of_a && !of_b && at_a == at_b;
+}
+
+bool is_stream(const OutputFile& output) {
+  if (!output.stream) return false;
+  std::error_code error;
+  const fs::file_status status = fs::status(output.path, error);
+  return output.path == "-" || (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status));
+}
+
+std::string problem_at_path(const OutputFile& output, bool overwrite) {
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(output.path, error));
+  if (output.folder) return there && !fs::is_directory(output.path, error) ? "is a file, expected a folder" : "";
+  if (const std::string problem = output_problem(output.path); !problem.empty()) return problem;
+  return there && !overwrite ? "exists; choose another name, or give --overwrite to replace it" : "";
+}
+
+}  // namespace
+
+void guard_outputs(const std::vector<std::string>& inputs, const std::vector<OutputFile>& outputs, bool overwrite) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputFile& output = outputs[i];
+    if (output.path.empty() || is_stream(output)) continue;
+    const auto refuse = [&](const std::string& why) {
+      throw std::runtime_error(output.option + ' ' + output.path + ": " + why);
+    };
+    for (const std::string& input : inputs)
+      if (!input.empty() && same_file(input, output.path)) refuse("is also an input; choose another name");
+    for (std::size_t j = 0; j < i; ++j)
+      if (!outputs[j].path.empty() && same_file(outputs[j].path, output.path))
+        refuse("is also the file of " + outputs[j].option);
+    if (const std::string problem = problem_at_path(output, overwrite); !problem.empty()) refuse(problem);
+  }
+}
+
+}  // namespace moescope
