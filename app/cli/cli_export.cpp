@@ -69,7 +69,7 @@ void export_all_events(const ExportOptions& options) {
   const double ended = std::chrono::duration<double>(now - (file_now - written)).count();
   for (const auto& history : opened.histories) {
     double seconds = 0;
-    for (const float ms : history->values(Metric::step_ms, kWholeRun, history->steps()))
+    for (const float ms : history->values_in(Metric::step_ms, kWholeRun, history->steps()))
       if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
     std::printf("%s\n", printable(export_events(*history, options.out, ended - seconds)).c_str());
   }

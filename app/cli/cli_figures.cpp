@@ -44,13 +44,12 @@ struct Reading {
 
 std::optional<Reading> newest(const History& history, Metric metric, int layer, std::int64_t at) {
   if (is_missing(history.value_at(metric, layer, at))) return std::nullopt;
-  const std::int64_t first = history.steps().first;
-  for (std::int64_t last = at; last >= first; last -= kLook) {
-    const StepRange range{std::max(first, last - kLook + 1), last};
-    const std::vector<float> values = history.values(metric, layer, range);
-    for (std::int64_t i = range.size(); i-- > 0;)
-      if (!is_missing(values[static_cast<std::size_t>(i)]))
-        return Reading{range.first + i, values[static_cast<std::size_t>(i)]};
+  for (StepRange range = history.last_steps(kLook, at); !range.empty();
+       range = history.last_steps(kLook, range.first - 1)) {
+    const std::vector<std::int64_t> steps = history.steps_in(range);
+    const std::vector<float> values = history.values_at(metric, layer, steps);
+    for (std::size_t i = steps.size(); i-- > 0;)
+      if (!is_missing(values[i])) return Reading{steps[i], values[i]};
   }
   // Single values of long ago are kept as means of several steps, which value_at knows.
   return Reading{-1, history.value_at(metric, layer, at)};

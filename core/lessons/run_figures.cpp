@@ -68,7 +68,7 @@ std::vector<int> layers_of(const RunFigure& figure, const History& history) {
 
 std::vector<std::shared_ptr<const TelemetryFrame>> frames_of(const History& history, StepRange range) {
   std::vector<std::shared_ptr<const TelemetryFrame>> frames;
-  for (std::int64_t step = range.first; step <= range.last; ++step)
+  for (const std::int64_t step : history.steps_in(range))
     if (auto frame = history.frame_at(step); frame && frame->step == step) frames.push_back(std::move(frame));
   return frames;
 }
@@ -179,7 +179,7 @@ double steps_until(const RunFigure& figure, const History& history) {
   const StepRange range{change.value_or(0), history.steps().last};
   if (range.size() < kMean) return NAN;
   const int layer = figure.layer.of == Of::one ? figure.layer.index : kWholeRun;
-  const std::vector<float> values = history.values(*metric, layer, range);
+  const std::vector<float> values = history.values_in(*metric, layer, range);
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
     for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
@@ -193,7 +193,7 @@ double metric_figure(const RunFigure& figure, Metric metric, const History& hist
   std::vector<int> layers = {kWholeRun};
   if (per_layer(metric) && figure.layer.of != Of::mean) layers = layers_of(figure, history);
   for (const int layer : layers) {
-    const std::vector<float> values = history.values(metric, layer, range);
+    const std::vector<float> values = history.values_in(metric, layer, range);
     over_layers.push_back(fold(figure.over, 0, {values.begin(), values.end()}));
   }
   return fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers);

@@ -36,12 +36,10 @@ std::vector<Explanation::Knob> knobs_of(const MetricInfo& info, const History& h
 // The step of the newest value at or before `step`; -1: there is none.
 std::int64_t step_of_value(const History& history, Metric metric, int layer, std::int64_t step) {
   constexpr std::int64_t kReach = 4096;
-  const StepRange all = history.steps();
-  if (all.empty()) return -1;
-  const StepRange range{std::max(all.first, std::min(step, all.last) - kReach), std::min(step, all.last)};
-  const std::vector<float> values = history.values(metric, layer, range);
+  const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(kReach, step));
+  const std::vector<float> values = history.values_at(metric, layer, steps);
   for (std::size_t i = values.size(); i-- > 0;) {
-    if (!is_missing(values[i])) return range.first + static_cast<std::int64_t>(i);
+    if (!is_missing(values[i])) return steps[i];
   }
   return -1;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/recording/run_settings.h"
@@ -20,49 +21,33 @@ GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce
   return track;
 }
 
-std::int64_t bin_begin(StepRange range, int bins, int bin) {
-  const std::int64_t size = range.size();  // in two parts, so that huge ranges do not overflow
-  return range.first + size / bins * bin + size % bins * bin / bins;
+// Calls take(bin, first, last) with the places [first, last) of the track's steps in each bin that has some.
+template <class Take>
+void for_bins(const GapTrack& track, std::span<const std::int64_t> edges, Take take) {
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
+    const std::size_t first = track.place(edges[b]), last = track.place(edges[b + 1]);
+    if (first < last) take(b, first, last);
+  }
 }
 
-// value(step) at the last step of `steps` in each bin; kNoValue where the bin has none.
-template <class Value>
-std::vector<float> at_bin_ends(StepRange steps, StepRange range, int bins, Value value) {
-  std::vector<float> out(static_cast<std::size_t>(bins), kNoValue);
-  if (steps.empty() || range.empty()) return out;
-  for (int b = 0; b < bins; ++b) {
-    const std::int64_t from = std::max(steps.first, bin_begin(range, bins, b));
-    const std::int64_t to = std::min(steps.last + 1, bin_begin(range, bins, b + 1));
-    if (from < to) out[static_cast<std::size_t>(b)] = value(to - 1);
-  }
+std::vector<PyramidBin> series_of(const GapTrack& track, std::span<const std::int64_t> edges) {
+  std::vector<PyramidBin> out(edges.size() - 1);
+  for_bins(track, edges,
+           [&](std::size_t b, std::size_t first, std::size_t last) { out[b] = track.raw().slice(first, last); });
   return out;
 }
 
-std::vector<PyramidBin> series_of(const GapTrack& track, StepRange range, int bins) {
-  std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
-  const StepRange steps = track.steps();
-  if (steps.empty() || range.empty()) return out;
-  for (int b = 0; b < bins; ++b) {
-    const std::int64_t from = std::max(steps.first, bin_begin(range, bins, b));
-    const std::int64_t to = std::min(steps.last + 1, bin_begin(range, bins, b + 1));
-    if (from < to)
-      out[static_cast<std::size_t>(b)] =
-          track.raw().slice(static_cast<std::size_t>(from - steps.first), static_cast<std::size_t>(to - steps.first));
-  }
+std::vector<float> smoothed_of(const GapTrack& track, std::span<const std::int64_t> edges) {
+  std::vector<float> out(edges.size() - 1, kNoValue);
+  for_bins(track, edges, [&](std::size_t b, std::size_t, std::size_t last) { out[b] = track.smooth()[last - 1]; });
   return out;
-}
-
-std::vector<float> smoothed_of(const GapTrack& track, StepRange range, int bins) {
-  const StepRange steps = track.steps();
-  return at_bin_ends(steps, range, bins,
-                     [&](std::int64_t step) { return track.smooth()[static_cast<std::size_t>(step - steps.first)]; });
 }
 
 float mean_of(const History& history, Metric metric, StepRange window) {
   double sum = 0;
   int finite = 0;
   float last = kNoValue;
-  for (const float value : history.values(metric, kWholeRun, window)) {
+  for (const float value : history.values_in(metric, kWholeRun, window)) {
     if (!is_missing(value)) last = value;
     if (!std::isfinite(value)) continue;
     sum += static_cast<double>(value);
@@ -76,13 +61,23 @@ float mean_of(const History& history, Metric metric, StepRange window) {
 std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                    int bins) {
   assert(bins > 0);
-  return series_of(track_of(a, b, metric, layer), range, bins);
+  return gap_series(a, b, metric, layer, slice_edges(range, bins));
 }
 
 std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                 int bins) {
   assert(bins > 0);
-  return smoothed_of(track_of(a, b, metric, layer), range, bins);
+  return smoothed_gap(a, b, metric, layer, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
+                                   std::span<const std::int64_t> edges) {
+  return edges.empty() ? std::vector<PyramidBin>() : series_of(track_of(a, b, metric, layer), edges);
+}
+
+std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
+                                std::span<const std::int64_t> edges) {
+  return edges.empty() ? std::vector<float>() : smoothed_of(track_of(a, b, metric, layer), edges);
 }
 
 std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
@@ -103,8 +98,9 @@ RunFigures run_figures(const History& history, StepRange window) {
   row.run = history.info().run;
   row.name = history.info().name;
   if (window.empty()) return row;
-  row.steps = window.last + 1;
-  row.final_loss = history.values(Metric::ce_loss, kWholeRun, {window.last, window.last}).front();
+  row.steps = steps_taken(history, window.last);
+  const std::int64_t last[] = {window.last};
+  row.final_loss = history.values_at(Metric::ce_loss, kWholeRun, last).front();
   row.mean_loss = mean_of(history, Metric::ce_loss, window);
   row.max_vio = mean_of(history, Metric::max_vio, window);
   row.tokens_per_s = mean_of(history, Metric::tokens_per_s, window);
@@ -123,7 +119,8 @@ StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t 
     common = {std::max(common.first, steps.first), std::min(common.last, steps.last)};
     if (steps.empty()) return {};
   }
-  return {std::max(common.first, common.last - n + 1), common.last};
+  const StepRange newest = histories.front()->last_steps(n, common.last);
+  return {std::max(common.first, newest.first), common.last};
 }
 
 FormatCosts format_costs(const History& history, std::int64_t step) {
@@ -213,11 +210,11 @@ void RunGaps::update() {
 }
 
 std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {
-  return series_of(track(place), range, bins);
+  return series_of(track(place), slice_edges(range, bins));
 }
 
 std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const {
-  return smoothed_of(track(place), range, bins);
+  return smoothed_of(track(place), slice_edges(range, bins));
 }
 
 std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) const {

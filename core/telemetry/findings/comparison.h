@@ -22,6 +22,11 @@ std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric me
 // The smoothed gap at the last step of each bin; kNoValue where the bin has none.
 std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
                                 int bins);
+// The same where bin b holds the steps [edges[b], edges[b + 1]).
+std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
+                                   std::span<const std::int64_t> edges);
+std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
+                                std::span<const std::int64_t> edges);
 
 // The first step at which |loss_b - loss_a| > epsilon, or only one of the losses is NaN or infinite.
 inline constexpr double kGapEpsilon = 0.05;  // unless the user chooses another
@@ -35,7 +40,7 @@ std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b);
 struct RunFigures {
   int run = 0;
   std::string name;
-  std::int64_t steps = 0;               // taken, of `window`'s last step
+  std::int64_t steps = 0;               // taken up to `window`'s last one; where they are far apart, those logged
   float final_loss = kNoValue;          // at window.last
   float mean_loss = kNoValue;           // ce_loss
   float max_vio = kNoValue;             // of the batch, mean over layers
@@ -46,7 +51,7 @@ struct RunFigures {
   float gradient_cosine = kNoValue;
 };
 RunFigures run_figures(const History& history, StepRange window);
-// The last `n` steps that all runs took (fewer when there are fewer).
+// From the first to the last of the last `n` steps that all runs took (fewer when there are fewer).
 StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
 
 // What a run's number formats do at a step, measured at it or at the newest step before; kNoValue: not measured.

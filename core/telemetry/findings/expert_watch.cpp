@@ -100,7 +100,7 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
           : ": " + std::to_string(dead.size()) + " dead experts";
   finding.saw = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " not had one token for ";
   finding.saw += one ? "" : batches_text(kDeadBatches) + " and more, expert " + std::to_string(dead[0]) + " for ";
-  finding.saw += batches_text(longest.silent_batches) + ", since step " + grouped(longest.silent_since) + ".";
+  finding.saw += batches_text(longest.silent_batches) + ", since step " + load.axis().name(longest.silent_since) + ".";
   finding.why = "Without tokens there is no gradient: parameters that are stored and never used.";
   out.push_back(std::move(finding));
 }
@@ -173,12 +173,12 @@ void ExpertWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) con
   if (!full.experts.empty()) out.push_back(std::move(full));
 }
 
-void ExpertWatch::describe(const LoadEpisode& silence, Finding& finding) const {
+void ExpertWatch::describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const {
   const std::string expert = std::to_string(silence.expert);
   finding.experts = {silence.expert};
   finding.title += ": expert " + expert + " was dead";
   finding.saw = "Expert " + expert + " of this layer had not one token for " + batches_text(kDeadBatches) +
-                " or more over " + steps_in_words(silence.steps.first, silence.steps.last) + ", and came back.";
+                " or more over " + axis.words(silence.steps) + ", and came back.";
 }
 
 }  // namespace moescope

@@ -43,7 +43,8 @@ class ExpertWatch {
   // What goes on and has not lasted long enough for a finding: experts without a token for kMeanSteps batches that are
   // not dead yet, experts that are not hot yet. Their kind, layer, experts and steps, without words.
   void not_yet(const RecentLoad& load, std::vector<Finding>& out) const;
-  void describe(const LoadEpisode& silence, Finding& finding) const;  // its experts, what was seen; adds to the title
+  // Its experts, what was seen; adds to the title.
+  void describe(const LoadEpisode& silence, const StepAxis& axis, Finding& finding) const;
   std::vector<int> hot_experts(const RecentLoad& load) const;
 
  private:

@@ -13,6 +13,7 @@
 #include "core/telemetry/findings/quant_watch.h"
 #include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/findings/shift_watch.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/words.h"
 
 namespace moescope {
@@ -58,9 +59,11 @@ struct Fingerprint {
 };
 
 Fingerprint fingerprint(const History& history, std::int64_t step) {
-  const StepRange at{step, step};
-  return {step, std::bit_cast<std::uint32_t>(history.values(Metric::ce_loss, kWholeRun, at).front()),
-          std::bit_cast<std::uint32_t>(history.values(Metric::max_vio, kWholeRun, at).front())};
+  const std::int64_t at[] = {step};
+  const auto bits = [&](Metric metric) {
+    return std::bit_cast<std::uint32_t>(history.values_at(metric, kWholeRun, at).front());
+  };
+  return {step, bits(Metric::ce_loss), bits(Metric::max_vio)};
 }
 
 }  // namespace
@@ -96,10 +99,10 @@ struct Watches {
     GateWatch gate;
   };
 
-  explicit Watches(const RunInfo& info)
-      : shifts(info.moe_layers, info.run), losses(info.run, !info.config_toml.empty()), quants(info.run) {
+  Watches(const RunInfo& info, const StepAxis& axis)
+      : shifts(info.moe_layers, info.run, axis), losses(info.run, !info.config_toml.empty(), axis), quants(info.run) {
     for (const int layer : info.moe_layers) {
-      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info), GateWatch(layer, info)});
+      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info)});
     }
   }
 
@@ -109,11 +112,17 @@ struct Watches {
   QuantWatch quants;
 };
 
-// Reads the steps [first, last] of a history, whose first step is `begin`.
+// Reads the steps at the positions [first, last] of a history.
 class Reading {
  public:
-  Reading(const History& history, const Interventions& settings, std::int64_t begin, StepRange range)
-      : history_(history), settings_(settings), range_(range), phase_((range.first - begin) / kBlock) {}
+  Reading(const History& history, const Interventions& settings, const StepAxis& axis, StepRange range)
+      : history_(history),
+        settings_(settings),
+        axis_(axis),
+        range_(range),
+        steps_(axis.list(range)),
+        edges_(edges_of(steps_)),
+        phase_((range.first - axis.positions().first) / kBlock) {}
   void into(Watches& watches, const std::stop_token& stop);
 
  private:
@@ -140,8 +149,10 @@ class Reading {
 
   const History& history_;
   const Interventions& settings_;
-  StepRange range_;
-  std::int64_t phase_;  // blocks before the range
+  const StepAxis& axis_;
+  StepRange range_;                          // positions, as all that the watches get
+  std::vector<std::int64_t> steps_, edges_;  // there, and a bin for each
+  std::int64_t phase_;                       // blocks before the range
   // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
   // any, and of the next.
   std::vector<std::pair<FramePtr, FramePtr>> frames_;
@@ -154,38 +165,40 @@ void Reading::read_frames(QuantWatch& quants) {
     if (!completes_window(b)) continue;
     const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
     auto& [now, next] = frames_[static_cast<std::size_t>(b)];
-    now = history_.frame_at(begin), next = history_.frame_at(begin + 1);
-    if (now && now->step != begin) now = nullptr;
-    if (next && next->step != begin + 1) next = nullptr;
-    const auto quant = history_.quant_frame_at(block(b).last);
-    if (quant && quant->step >= begin) quants.frame(*quant);
+    const auto frame_at = [&](std::int64_t position) {
+      const FramePtr frame = history_.frame_at(axis_.step(position));
+      return frame && frame->step == axis_.step(position) ? frame : nullptr;
+    };
+    now = frame_at(begin), next = frame_at(begin + 1);
+    const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
+    if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
   }
 }
 
 void Reading::read_layer(Watches::Layer& watch) {
   const int layer = watch.load.layer();
-  max_vio_.push_back(history_.values(Metric::max_vio, layer, range_));
-  const std::vector<float> rows = history_.utilisation(layer, range_, static_cast<int>(range_.size()), Summary::mean);
+  max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
+  const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
   const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
   for (std::int64_t b = 0; b < blocks(); ++b) {
-    const std::int64_t first = block(b).first;
+    const std::int64_t first = block(b).first, step = axis_.step(first);
     const auto& [now, next] = frames_[static_cast<std::size_t>(b)];
     if (const RouterFrame* router = find_router(now.get(), layer))
-      watch.gate.router(now->step, *router, find_router(next.get(), layer), settings_.softmax(first));
+      watch.gate.router(axis_.position(now->step), *router, find_router(next.get(), layer), settings_.softmax(step));
     watch.gate.pass(block(b).last);
-    const std::vector<std::uint8_t> killed = settings_.killed(layer, first);
-    LoadSettings settings{killed, settings_.nothing_balances(first)};
+    const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
+    LoadSettings settings{killed, settings_.nothing_balances(step)};
     if (!watch.gate.says_nothing()) settings.bias_step = {watch.gate.bias_step(), watch.gate.margin()};
     watch.load.block(first, of_block(rows, b, width), of_block(max_vio_.back(), b), settings);
   }
 }
 
 void Reading::read_losses(LossWatch& losses) const {
-  const auto values = [&](Metric metric) { return history_.values(metric, kWholeRun, range_); };
+  const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
   const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
                            grad_norm = values(Metric::grad_norm);
   // Where only means of old steps are kept, their bins still count the values that were NaN or infinite.
-  const auto bins = history_.series(Metric::ce_loss, kWholeRun, range_, static_cast<int>(range_.size()));
+  const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
   for (std::int64_t b = 0; b < blocks(); ++b) {
     losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
     const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
@@ -203,7 +216,7 @@ void Reading::into(Watches& watches, const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     read_layer(layer);
   }
-  const std::vector<float> whole = history_.values(Metric::max_vio, kWholeRun, range_);
+  const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
   read_losses(watches.losses);
   for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
     std::vector<std::vector<float>> by_layer;
@@ -222,9 +235,10 @@ struct FindingsScan::State {
   void restart();
 
   HistoryPtr history;
+  StepAxis axis;
   Interventions settings;
-  StepRange whole;  // steps in whole blocks
-  StepRange seen;   // and those after them
+  StepRange whole;  // positions of the steps in whole blocks
+  StepRange seen;   // and of those after them
   Fingerprint newest;
   std::optional<Watches> watches;  // of `whole`
   std::optional<Watches> ahead;    // of `seen`, where that is more
@@ -233,7 +247,8 @@ struct FindingsScan::State {
 void FindingsScan::State::restart() {
   whole = seen = {};
   newest = {};
-  watches.emplace(history->info());
+  axis.restart();
+  watches.emplace(history->info(), axis);
   ahead.reset();
 }
 
@@ -245,17 +260,20 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
   State& s = *state_;
   const StepRange there = s.history->steps();
   if (there.empty()) return s.restart();
-  if (!s.seen.empty() && (there.last < s.seen.last || there.first != s.seen.first || upto < s.seen.last ||
-                          fingerprint(*s.history, s.seen.last) != s.newest)) {
+  if (const StepRange seen = this->seen();
+      !seen.empty() && (there.last < seen.last || there.first != seen.first || upto < seen.last ||
+                        fingerprint(*s.history, seen.last) != s.newest)) {
     s.restart();
   }
+  if (!s.axis.update(*s.history)) s.restart(), s.axis.update(*s.history);
   s.settings = Interventions(*s.history);
-  if (s.whole.empty()) s.whole = {there.first, there.first - 1};
-  const std::int64_t last = std::min(upto, there.last);
+  const std::int64_t first = s.axis.positions().first;
+  if (s.whole.empty()) s.whole = {first, first - 1};
+  const std::int64_t last = std::min(s.axis.position(upto), s.axis.positions().last);
   while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
     const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kCopiedSteps / kBlock);
     const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
-    Reading(*s.history, s.settings, there.first, range).into(*s.watches, stop);
+    Reading(*s.history, s.settings, s.axis, range).into(*s.watches, stop);
     if (stop.stop_requested()) return s.restart();
     s.whole.last = range.last;
   }
@@ -263,23 +281,25 @@ void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
   s.seen = s.whole;
   if (last > s.whole.last && last - s.whole.last < kBlock && !stop.stop_requested()) {
     s.ahead = s.watches;
-    Reading(*s.history, s.settings, there.first, {s.whole.last + 1, last}).into(*s.ahead, stop);
+    Reading(*s.history, s.settings, s.axis, {s.whole.last + 1, last}).into(*s.ahead, stop);
     if (stop.stop_requested()) return s.restart();
     s.seen.last = last;
   }
-  if (!s.seen.empty()) s.newest = fingerprint(*s.history, s.seen.last);
+  if (!s.seen.empty()) s.newest = fingerprint(*s.history, seen().last);
 }
 
 std::vector<Finding> FindingsScan::findings() const {
   const State& s = *state_;
   const Watches& watches = s.ahead ? *s.ahead : *s.watches;
   std::vector<Finding> out;
-  watches.losses.findings(out, s.settings.even_aux(s.seen.last));
+  const StepRange seen = this->seen();
+  watches.losses.findings(out, s.settings.even_aux(seen.last));
   watches.shifts.findings(out);
   for (const Watches::Layer& layer : watches.layers) {
     layer.load.findings(out);
     layer.gate.findings(out);
   }
+  for (Finding& finding : out) finding.steps = s.axis.steps(finding.steps);
   watches.quants.findings(out);
   // Reported as not recovering already, so not as uneven as well.
   std::vector<int> not_recovering;
@@ -292,7 +312,7 @@ std::vector<Finding> FindingsScan::findings() const {
            std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();
   });
   for (Finding& finding : out) s.settings.add_causes(finding);
-  s.settings.findings(out, s.seen);
+  s.settings.findings(out, seen);
   sort_findings(out);
   return out;
 }
@@ -301,11 +321,12 @@ std::vector<Finding> FindingsScan::not_yet() const {
   std::vector<Finding> out;
   for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers)
     layer.load.not_yet(out);
+  for (Finding& finding : out) finding.steps = state_->axis.steps(finding.steps);
   return out;
 }
 
 StepRange FindingsScan::seen() const {
-  return state_->seen;
+  return state_->seen.empty() ? state_->seen : state_->axis.steps(state_->seen);
 }
 
 const HistoryPtr& FindingsScan::history() const {

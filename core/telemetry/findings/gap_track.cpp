@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace moescope {
 namespace {
@@ -24,6 +25,8 @@ GapTrack::GapTrack(HistoryPtr a, HistoryPtr b, Metric metric, int layer)
     : a_(std::move(a)), b_(std::move(b)), metric_(metric), layer_(layer) {}
 
 void GapTrack::forget() {
+  read_ = {};
+  steps_ = {};
   raw_ = smooth_ = {};
   average_ = {};
   identical_ = true;
@@ -39,15 +42,17 @@ bool GapTrack::update() {
   const StepRange both = of_a.empty() || of_b.empty()
                              ? StepRange{}
                              : StepRange{std::max(of_a.first, of_b.first), std::min(of_a.last, of_b.last)};
-  if (truncations != truncations_ || both.empty() || both.first != first_) forget();
+  if (truncations != truncations_ || both.empty() || both.first != read_.first) forget();
   seen_ = sequence;
   truncations_ = truncations;
-  first_ = both.first;
-  const StepRange news{first_ + static_cast<std::int64_t>(smooth_.size()), both.last};
+  const StepRange news{read_.empty() ? both.first : read_.last + 1, both.last};
   if (news.empty()) return true;
-  const std::vector<float> values_a = a_->values(metric_, layer_, news), values_b = b_->values(metric_, layer_, news);
-  for (std::size_t i = 0; i < values_a.size(); ++i)
-    add(news.first + static_cast<std::int64_t>(i), values_a[i], values_b[i]);
+  read_ = both;
+  std::vector<std::int64_t> steps;
+  std::ranges::set_intersection(a_->steps_in(news), b_->steps_in(news), std::back_inserter(steps));
+  const std::vector<float> values_a = a_->values_at(metric_, layer_, steps),
+                           values_b = b_->values_at(metric_, layer_, steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) add(steps[i], values_a[i], values_b[i]);
   for (Pyramid* series : {&raw_, &smooth_})
     while (series->bytes() > kMaxBytes && series->forget_older_half()) {
     }
@@ -55,6 +60,7 @@ bool GapTrack::update() {
 }
 
 void GapTrack::add(std::int64_t step, float of_a, float of_b) {
+  steps_.push_back(step);
   const double gap = static_cast<double>(of_b) - static_cast<double>(of_a);
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(gap);
@@ -74,10 +80,20 @@ std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
     beyond_.reset();
     looked_ = 0;
   }
-  const std::int64_t end = first_lost_.value_or(steps().last + 1);
-  for (; !beyond_ && first_ + static_cast<std::int64_t>(looked_) < end; ++looked_)
-    if (std::fabs(static_cast<double>(raw_[looked_])) > epsilon) beyond_ = first_ + static_cast<std::int64_t>(looked_);
+  const std::size_t end = first_lost_ ? place(*first_lost_) : steps_.size();
+  for (; !beyond_ && looked_ < end; ++looked_)
+    if (std::fabs(static_cast<double>(raw_[looked_])) > epsilon) beyond_ = steps_[looked_];
   return beyond_ ? beyond_ : first_lost_;
+}
+
+std::int64_t GapTrack::count(StepRange range) const {
+  return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
+}
+
+StepRange GapTrack::last_steps(std::int64_t n, std::int64_t upto) const {
+  const std::size_t end = place(upto + 1);
+  if (end == 0 || n <= 0) return {};
+  return {steps_[end - std::min(end, static_cast<std::size_t>(n))], steps_[end - 1]};
 }
 
 }  // namespace moescope

@@ -1,7 +1,7 @@
 // The gap of two runs, step by step; an update costs only the new steps.
 //
-// Gaps are b - a of one metric at equal steps. Smoothed means a bias-corrected exponential moving average over every
-// step from the first that both took, so that it does not depend on the visible range.
+// Gaps are b - a of one metric at equal steps: those that both runs have. Smoothed means a bias-corrected exponential
+// moving average over every step from the first that both took, so that it does not depend on the visible range.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/telemetry/history/history.h"
+#include "core/telemetry/history/step_rows.h"
 
 namespace moescope {
 
@@ -28,11 +29,15 @@ class GapTrack {
   const HistoryPtr& a() const { return a_; }
   const HistoryPtr& b() const { return b_; }
   Metric metric() const { return metric_; }
-  // The steps that both took; the series below begin with the first. Old steps of long runs are kept as means of 16,
-  // 256, ...
-  StepRange steps() const { return {first_, first_ + static_cast<std::int64_t>(smooth_.size()) - 1}; }
-  const Pyramid& raw() const { return raw_; }        // kNoValue where one of them has no finite value
-  const Pyramid& smooth() const { return smooth_; }  // of the gap; kNoValue before the first
+  // From the first to the last step that both have; count() of them, which the series below have one after the other.
+  // Old steps of long runs are kept as means of 16, 256, ...
+  StepRange steps() const { return steps_.empty() ? StepRange{} : StepRange{steps_.front(), steps_.back()}; }
+  std::int64_t count() const { return static_cast<std::int64_t>(steps_.size()); }
+  std::int64_t count(StepRange range) const;                                  // of these steps
+  std::size_t place(std::int64_t step) const { return steps_.row_of(step); }  // of the first at or after `step`
+  StepRange last_steps(std::int64_t n, std::int64_t upto) const;  // that the newest n of them up to `upto` span
+  const Pyramid& raw() const { return raw_; }                     // kNoValue where one of them has no finite value
+  const Pyramid& smooth() const { return smooth_; }               // of the gap; kNoValue before the first
 
   bool identical() const { return identical_; }               // every gap is 0
   std::optional<std::int64_t> lost() const { return lost_; }  // from here on only one of them is finite
@@ -56,7 +61,8 @@ class GapTrack {
   Metric metric_;
   int layer_;
   std::uint64_t seen_ = 0, truncations_ = 0;  // of both
-  std::int64_t first_ = 0;
+  StepRange read_;                            // of both
+  StepRows steps_;                            // that both have
   Pyramid raw_, smooth_;
   Average average_;
   bool identical_ = true;

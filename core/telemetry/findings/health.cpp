@@ -11,6 +11,7 @@
 #include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/recent_load.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/history/worst_layer.h"
 
@@ -50,11 +51,9 @@ bool lacks_tokens(FindingKind kind) {
 
 // Mean u_e of the newest steps [E]; of the newest load where these have none; empty: there is none.
 std::vector<float> recent_utilisation(const History& history, int layer) {
-  const StepRange all = history.steps();
-  std::vector<float> mean =
-      history.utilisation(layer, {std::max(all.first, all.last - kMeanSteps + 1), all.last}, 1, Summary::mean);
+  std::vector<float> mean = history.utilisation(layer, newest_steps(history, kMeanSteps), 1, Summary::mean);
   if (!mean.empty() && !std::isnan(mean.front())) return mean;
-  const auto frame = history.frame_at(all.last);
+  const auto frame = history.frame_at(INT64_MAX);
   const RouterFrame* router = find_router(frame.get(), layer);
   if (!router) return {};
   const auto& counts = router->tokens_per_expert;
@@ -225,7 +224,7 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
   health.layer = begun.layers.front();
   health.since = begun.steps.first;
-  health.verdict = silent || history_.steps().size() >= kHotSteps ? HealthVerdict::attention : HealthVerdict::too_young;
+  health.verdict = silent || counted_steps(history_) >= kHotSteps ? HealthVerdict::attention : HealthVerdict::too_young;
   health.sentence = "layer " + std::to_string(health.layer) + " has had " +
                     (silent ? one ? "an expert without a token" : "experts without a token"
                      : one  ? "an expert that is far too full"
@@ -274,7 +273,8 @@ Health Judge::health() {
     health.sentence = "No step has been read yet.";
     return health;
   }
-  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || steps.size() >= kSettlingSteps)) {
+  const std::int64_t read = counted_steps(history_);
+  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || read >= kSettlingSteps)) {
     health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
     describe(*worst, health);
     health.help = help(*worst);
@@ -291,9 +291,9 @@ Health Judge::health() {
     return health;
   }
   health.help = settings_.balancing(steps.last);
-  if (steps.size() < kSettlingSteps) {
+  if (read < kSettlingSteps) {
     health.verdict = HealthVerdict::too_young;
-    health.sentence = counted(steps.size(), "step", "steps") + " of the " + std::to_string(kSettlingSteps) +
+    health.sentence = counted(read, "step", "steps") + " of the " + std::to_string(kSettlingSteps) +
                       " in which every router settles. The least even so far: " + now;
     return health;
   }

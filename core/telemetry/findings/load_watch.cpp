@@ -19,7 +19,8 @@ void push_value(std::deque<float>& kept, double value) {
 
 }  // namespace
 
-LoadWatch::LoadWatch(int layer, const RunInfo& info) : load_(layer, info), experts_(info.n_experts) {}
+LoadWatch::LoadWatch(int layer, const RunInfo& info, const StepAxis& axis)
+    : load_(layer, info, axis), experts_(info.n_experts) {}
 
 void LoadWatch::block(std::int64_t first, std::span<const float> utilisation, std::span<const float> max_vio,
                       const LoadSettings& settings) {
@@ -108,8 +109,8 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   if (by_chance < 0.9 * load_.living())
     finding.saw += "; chance alone would show " + decimal(by_chance, 3) + " with as few tokens";
   if (!collapsed)
-    finding.saw +=
-        "; it was " + decimal(effective_before_, 3) + " at step " + grouped(collapsing_since_) + " and still falls";
+    finding.saw += "; it was " + decimal(effective_before_, 3) + " at step " + load_.axis().name(collapsing_since_) +
+                   " and still falls";
   finding.saw += ". MaxVio is " + decimal(load_.mean_max_vio(), 2) + "; the fullest, expert " +
                  std::to_string(fullest) + ", has " + decimal(load_.mean_of(fullest), 2) + " times its share.";
   finding.why =
@@ -141,11 +142,11 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
   for (const LoadEpisode& past : past_) {
     Finding finding = load_.finding(past.kind, Severity::note, past.steps, false);
     if (past.kind == FindingKind::dead) {
-      experts_.describe(past, finding);
+      experts_.describe(past, load_.axis(), finding);
     } else if (past.kind == FindingKind::oscillating_bias) {
-      OscillationWatch::describe(past, finding);
+      OscillationWatch::describe(past, load_.axis(), finding);
     } else {
-      finding.saw = finding.title + " had collapsed over " + steps_in_words(past.steps.first, past.steps.last) +
+      finding.saw = finding.title + " had collapsed over " + load_.axis().words(past.steps) +
                     "; more experts have been in use since then.";
       finding.title += " had collapsed";
     }

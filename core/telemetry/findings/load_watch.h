@@ -46,7 +46,7 @@ inline constexpr std::size_t kKeptEpisodes = 32;
 
 class LoadWatch {
  public:
-  LoadWatch(int layer, const RunInfo& info);  // info.n_experts > 0
+  LoadWatch(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
 
   // Steps [first, first + n), n at most kBlock, fewer only at the end: utilisation of each step [n, all experts], NaN
   // where there is none; MaxVio of the same steps.

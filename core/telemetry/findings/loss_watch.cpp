@@ -150,16 +150,16 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
     Finding finding = make(FindingKind::loss_not_finite, lost.steps, ongoing);
     finding.severity = Severity::severe;
     const std::string what = lost.gradient ? "gradient" : "loss";
-    const std::string when = steps_in_words(lost.steps.first, lost.steps.last);
+    const std::string when = axis_->words(lost.steps);
     finding.title = ongoing ? "The " + what + " is NaN or infinite" : "The " + what + " was NaN or infinite at " + when;
     finding.saw = ongoing && lost.steps.size() > 1
-                      ? "It has been NaN or infinite since step " + grouped(lost.steps.first)
+                      ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
                   : lost.exact ? "It was NaN or infinite at " + when
                                : "It was NaN or infinite somewhere in " + when + ", of which only means are kept";
     if (ongoing && lost.steps.size() == 1) finding.saw += ", the last one";
     const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
                                             [&](const Spike& each) { return each.steps.first < lost.steps.first; });
-    if (spike != spikes_.rend()) finding.saw += "; it had spiked at step " + grouped(spike->steps.first);
+    if (spike != spikes_.rend()) finding.saw += "; it had spiked at step " + axis_->name(spike->steps.first);
     finding.saw += ".";
     if (lost.weights) {
       finding.saw += " The gradient was NaN or infinite, too, and the step was taken with it.";
@@ -182,12 +182,12 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
   for (std::size_t i = from; i < spikes_.size(); ++i) {
     const Spike& spike = spikes_[i];
     Finding found = make(FindingKind::loss_spike, spike.steps, last_step_ - spike.steps.last <= kSameSpike);
-    found.title = "The loss jumped at step " + grouped(spike.steps.first);
+    found.title = "The loss jumped at step " + axis_->name(spike.steps.first);
     found.saw = "From about " + decimal(static_cast<double>(spike.before), 3) + " to " +
                 decimal(static_cast<double>(spike.highest), 3) + " nats/token" +
                 (is_missing(spike.grad_norm) ? std::string()
                                              : ", gradient norm " + decimal(static_cast<double>(spike.grad_norm), 3)) +
-                (spike.steps.size() > 1 ? ", over " + steps_in_words(spike.steps.first, spike.steps.last) : "") + ".";
+                (spike.steps.size() > 1 ? ", over " + axis_->words(spike.steps) : "") + ".";
     found.why =
         "A bad batch, a learning rate that is almost too high, or a change of data or settings can cause it. A single "
         "spike from which the loss recovers costs some steps; if spikes repeat, the run may diverge.";
@@ -202,7 +202,7 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
   finding.title = "The loss does not fall";
   finding.saw = "Its mean of the last 100 steps is " +
                 decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
-                " nats/token; over the 100 steps from step " + grouped(flat_since_) + " on it was " +
+                " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
                 decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
       "A learning rate that is far too high does this without a NaN; so does one near 0, and so does a text from which "
@@ -217,9 +217,10 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
   if (!lost_.empty() && lost_.back().steps.last == last_step_) return;
   Finding finding = make(FindingKind::loss_stuck, {high_since_, last_step_}, true);
   finding.title = "The loss rose and stays up";
-  finding.saw =
-      "Its mean of the last 100 steps is " + decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
-      " nats/token; over the 100 steps up to step " + grouped(lowest_step_) + " it was " + decimal(lowest_, 3) + ".";
+  finding.saw = "Its mean of the last 100 steps is " +
+                decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
+                " nats/token; over the 100 steps up to step " + axis_->name(lowest_step_) + " it was " +
+                decimal(lowest_, 3) + ".";
   finding.why =
       "Either what is read has changed, so that the two cannot be compared, or what was learnt is lost: a learning "
       "rate that is too high does this without a NaN.";

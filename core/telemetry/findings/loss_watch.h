@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/newest.h"
 
 namespace moescope {
@@ -37,7 +38,7 @@ struct LossValues {
 class LossWatch {
  public:
   // trained_here: every gradient is applied, so that a NaN gradient means NaN weights.
-  LossWatch(int run, bool trained_here) : run_(run), trained_here_(trained_here) {}
+  LossWatch(int run, bool trained_here, const StepAxis& axis) : axis_(&axis), run_(run), trained_here_(trained_here) {}
   void block(std::int64_t first, const LossValues& values);
   void lost_among(StepRange steps);  // one of these steps, whose values are no longer kept singly, was NaN or infinite
   // `even_aux`: value of the auxiliary losses at an even load; nullopt: not known.
@@ -69,6 +70,7 @@ class LossWatch {
   void add_risen(std::vector<Finding>& out) const;
   void add_auxiliary(std::vector<Finding>& out, std::optional<double> even_aux) const;
 
+  const StepAxis* axis_;
   int run_;
   bool trained_here_;
   std::int64_t first_step_ = -1, last_step_ = -1, seen_ = 0;

@@ -85,11 +85,10 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   out.push_back(std::move(finding));
 }
 
-void OscillationWatch::describe(const LoadEpisode& oscillation, Finding& finding) {
+void OscillationWatch::describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding) {
   finding.title += ": the load oscillated";
-  finding.saw = "The load oscillated about the even one over " +
-                steps_in_words(oscillation.steps.first, oscillation.steps.last) + " (MaxVio of a batch " +
-                decimal(oscillation.max_vio, 2) + "), and then settled.";
+  finding.saw = "The load oscillated about the even one over " + axis.words(oscillation.steps) +
+                " (MaxVio of a batch " + decimal(oscillation.max_vio, 2) + "), and then settled.";
 }
 
 }  // namespace moescope

@@ -33,7 +33,8 @@ class OscillationWatch {
   std::optional<LoadEpisode> window(const RecentLoad& load, const BiasStep& bias_step);
 
   void findings(const RecentLoad& load, std::vector<Finding>& out) const;
-  static void describe(const LoadEpisode& oscillation, Finding& finding);  // what was seen; adds to the title
+  // What was seen; adds to the title.
+  static void describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding);
 
  private:
   // How it shows in a window.

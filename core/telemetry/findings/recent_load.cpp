@@ -21,8 +21,9 @@ std::int64_t rounded_down(double tokens) {
 
 }  // namespace
 
-RecentLoad::RecentLoad(int layer, const RunInfo& info)
-    : layer_(layer),
+RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
+    : axis_(&axis),
+      layer_(layer),
       run_(info.run),
       n_experts_(info.n_experts),
       top_k_(std::max(1, info.top_k)),

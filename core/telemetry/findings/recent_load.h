@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/step_axis.h"
 
 namespace moescope {
 
@@ -31,7 +32,7 @@ class RecentLoad {
     double max_vio = 0;
   };
 
-  RecentLoad(int layer, const RunInfo& info);  // info.n_experts > 0
+  RecentLoad(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
 
   // Steps [first, first + n), n at most kBlock, fewer only at the end: utilisation of each step [n, E], NaN where there
   // is none; MaxVio of the same steps. `killed` [E], 1: cannot be chosen; empty: all can.
@@ -39,6 +40,7 @@ class RecentLoad {
            std::span<const std::uint8_t> killed);
 
   int layer() const { return layer_; }
+  const StepAxis& axis() const { return *axis_; }  // of whose positions all steps here are
   int n_experts() const { return n_experts_; }
   int top_k() const { return top_k_; }
   int living() const { return living_; }
@@ -73,6 +75,7 @@ class RecentLoad {
   void add_to_mean(std::span<const float> utilisation);
   void update_chance();
 
+  const StepAxis* axis_;
   int layer_, run_;
   int n_experts_, top_k_;
   std::int64_t tokens_per_step_;

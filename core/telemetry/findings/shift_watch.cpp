@@ -20,8 +20,8 @@ constexpr std::int64_t kSearch = 4;                         // blocks in which i
 
 }  // namespace
 
-ShiftWatch::ShiftWatch(std::vector<int> layers, int run)
-    : layers_(std::move(layers)), run_(run), means_(layers_.size()) {}
+ShiftWatch::ShiftWatch(std::vector<int> layers, int run, const StepAxis& axis)
+    : axis_(&axis), layers_(std::move(layers)), run_(run), means_(layers_.size()) {}
 
 double ShiftWatch::mean(std::size_t layer, std::size_t begin, std::size_t end) const {
   return mean_of_finite(std::span(means_[layer]).subspan(begin, end - begin));
@@ -136,7 +136,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     ++back;
     first_back = std::min(first_back, step - shift.step + 1), last_back = std::max(last_back, step - shift.step + 1);
   }
-  const std::string jump = "At step " + grouped(shift.step) + " the load of most layers jumped: MaxVio from " +
+  const std::string jump = "At step " + axis_->name(shift.step) + " the load of most layers jumped: MaxVio from " +
                            decimal(shift.mean_before, 2) + " to " + decimal(shift.mean_after, 2) +
                            " (mean of the layers).";
   const std::string returned =
@@ -144,7 +144,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   const std::vector<std::size_t> left = not_back(shift);
   if (left.empty()) {
     finding.kind = FindingKind::load_shift;
-    finding.title = "The load jumped at step " + grouped(shift.step);
+    finding.title = "The load jumped at step " + axis_->name(shift.step);
     finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                   (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
@@ -158,7 +158,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   for (const std::size_t l : left) finding.layers.push_back(layers_[l]);
   const bool one = left.size() == 1;
   finding.title = (one ? "Layer " : "Layers ") + listed(finding.layers) +
-                  (one ? " does not recover" : " do not recover") + " from the shift at step " + grouped(shift.step);
+                  (one ? " does not recover" : " do not recover") + " from the shift at step " +
+                  axis_->name(shift.step);
   finding.saw = jump;
   for (const std::size_t l : left) {
     finding.saw += " Layer " + std::to_string(layers_[l]) + " was at " + decimal(shift.before[l], 2) + " and is at " +

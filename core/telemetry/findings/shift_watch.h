@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/newest.h"
 
 namespace moescope {
@@ -22,7 +23,7 @@ inline constexpr std::int64_t kRecoverySteps = 300;
 
 class ShiftWatch {
  public:
-  ShiftWatch(std::vector<int> layers, int run);
+  ShiftWatch(std::vector<int> layers, int run, const StepAxis& axis);
 
   // MaxVio of the batches of steps [first, first + n), n at most kBlock, fewer only at the end: mean of the layers and
   // each layer's ([layers, n]).
@@ -44,6 +45,7 @@ class ShiftWatch {
   Finding describe(const Shift& shift) const;
   std::vector<std::size_t> not_back(const Shift& shift) const;
 
+  const StepAxis* axis_;
   std::vector<int> layers_;
   int run_;
   std::int64_t last_step_ = -1;

@@ -27,8 +27,8 @@ bool covers(StepRange steps, StepRange part) {
 std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
   BatchMeans means{};
   for (int b = 0; b < kBatches; ++b) {
-    const auto from = static_cast<std::size_t>(slice_begin(steps, kBatches, b) - track.steps().first);
-    const auto to = static_cast<std::size_t>(slice_begin(steps, kBatches, b + 1) - track.steps().first);
+    const std::size_t from = track.place(slice_begin(steps, kBatches, b));
+    const std::size_t to = track.place(slice_begin(steps, kBatches, b + 1));
     const PyramidBin batch = track.raw().slice(from, to);
     if (batch.finite == 0) return std::nullopt;
     means[static_cast<std::size_t>(b)] = batch.sum / batch.finite;
@@ -159,19 +159,20 @@ StepRange common_steps(StepRange run, const GapTrack& twin) {
 // What the twin that is nearest to it lacks of kLeastSteps beside the run; 0: there is none, or one has them.
 std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
   std::int64_t most = 0;
-  for (const GapTrack* twin : twins) most = std::max(most, common_steps(run, *twin).size());
+  for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
   return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
 }
 
 // The last half of the steps that the run and the twins took, those that are there for long enough.
-StepRange judged_steps(StepRange run, const std::vector<const GapTrack*>& twins) {
+StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& twins) {
   std::int64_t last = -1;
   for (const GapTrack* twin : twins) {
-    const StepRange both = common_steps(run, *twin);
-    if (both.size() >= kLeastSteps) last = std::max(last, both.last);
+    const StepRange both = common_steps(run.steps(), *twin);
+    if (twin->count(both) >= kLeastSteps) last = std::max(last, both.last);
   }
-  if (last >= 0) run.last = last;
-  return {run.last + 1 - std::max(kLeastSteps, run.size() / 2), run.last};
+  StepRange steps = run.steps();
+  if (last >= 0) steps.last = last;
+  return run.last_steps(std::max(kLeastSteps, run.count(steps) / 2), steps.last);
 }
 
 Verdict verdict_of(const Conclusion& c) {
@@ -186,7 +187,7 @@ float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
   double sum = 0;
   int known = 0;
   for (const GapTrack* run : runs)
-    for (const float share : run->b()->values(Metric::flip_rate, kWholeRun, steps))
+    for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
       if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
   return known ? static_cast<float>(sum / known) : kNoValue;
 }
@@ -233,7 +234,7 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   // Twins of another start differ by more than chaos: better than none.
   if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
-  c.steps = judged_steps(c.steps, fitting);
+  c.steps = judged_steps(run.track, fitting);
   const GapTrack* const itself[] = {&run.track};
   if (same_start) c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
   if (!measure(run.track, same_start, fitting, c)) return;
@@ -265,13 +266,13 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   if (const auto lost = run.lost()) {
     c.verdict = Verdict::lost;
     c.steps.first = *lost;
-  } else if (c.steps.size() >= kLeastSteps && run.identical()) {
+  } else if (run.count() >= kLeastSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;
-  } else if (c.steps.size() >= kLeastSteps) {
+  } else if (run.count() >= kLeastSteps) {
     judge(paired, twins, matters, c);
   }
-  if (c.verdict == Verdict::too_short) c.lacking = std::max<std::int64_t>(0, kLeastSteps - run.steps().size());
+  if (c.verdict == Verdict::too_short) c.lacking = std::max<std::int64_t>(0, kLeastSteps - run.count());
   c.text = in_words(run, c);
   return c;
 }

@@ -19,6 +19,10 @@ namespace {
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
+std::size_t bins_of(std::span<const std::int64_t> edges) {
+  return edges.empty() ? 0 : edges.size() - 1;
+}
+
 }  // namespace
 
 struct History::State {
@@ -43,10 +47,10 @@ struct History::State {
   void truncate(std::int64_t step);
   std::size_t array_bytes() const { return load->bytes() + frames.bytes(); }
   bool thin_largest();
-  // What to read from without the lock: of each bin of the range the newest kept frame, nullptr: none.
-  std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, StepRange range, int bins) const;
+  // What to read from without the lock: of each bin the newest kept frame, nullptr: none.
+  std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
   bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
-  LoadRows::View load_view(int layer, StepRange range, int bins) const;
+  LoadRows::View load_view(int layer, std::span<const std::int64_t> edges) const;
   int experts() const;
   FramePtr frame_with(FramePart part, std::int64_t step);
 };
@@ -76,15 +80,13 @@ bool History::State::thin_largest() {
   return larger.thin();
 }
 
-std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FramePart part, StepRange range,
-                                                                          int bins) const {
-  assert(bins > 0);
-  std::vector<std::shared_ptr<const PackedFrame>> newest(static_cast<std::size_t>(bins));
-  if (range.empty()) return newest;
+std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FramePart part,
+                                                                          std::span<const std::int64_t> edges) const {
+  std::vector<std::shared_ptr<const PackedFrame>> newest(bins_of(edges));
   const std::lock_guard lock(mutex);
-  for (int b = 0; b < bins; ++b) {
-    const auto* entry = frames.kept(part).find(slice_begin(range, bins, b + 1) - 1);
-    if (entry && entry->step >= slice_begin(range, bins, b)) newest[b] = entry->packed;
+  for (std::size_t b = 0; b < newest.size(); ++b) {
+    const auto* entry = frames.kept(part).find(edges[b + 1] - 1);
+    if (entry && entry->step >= edges[b]) newest[b] = entry->packed;
   }
   return newest;
 }
@@ -107,9 +109,8 @@ bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t las
   }
 }
 
-LoadRows::View History::State::load_view(int layer, StepRange range, int bins) const {
-  assert(bins > 0);
-  const std::vector<std::int64_t> edges = slice_edges(range, bins);
+LoadRows::View History::State::load_view(int layer, std::span<const std::int64_t> edges) const {
+  assert(!edges.empty());
   const std::lock_guard lock(mutex);
   return load->view(layer, edges);
 }
@@ -199,6 +200,29 @@ StepRange History::steps() const {
   return state_->scalars.steps();
 }
 
+std::int64_t History::count() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::int64_t>(state_->scalars.size());
+}
+
+std::vector<std::int64_t> History::steps_in(StepRange range) const {
+  std::vector<std::int64_t> steps;
+  if (range.empty()) return steps;
+  const std::lock_guard lock(state_->mutex);
+  const ScalarColumns& scalars = state_->scalars;
+  for (std::size_t row = scalars.row_of(range.first); row < scalars.size() && scalars.step_of(row) <= range.last; ++row)
+    steps.push_back(scalars.step_of(row));
+  return steps;
+}
+
+StepRange History::last_steps(std::int64_t n, std::int64_t upto) const {
+  const std::lock_guard lock(state_->mutex);
+  const ScalarColumns& scalars = state_->scalars;
+  const std::size_t end = upto == INT64_MAX ? scalars.size() : scalars.row_of(upto + 1);
+  if (end == 0 || n <= 0) return {};
+  return {scalars.step_of(end - std::min(end, static_cast<std::size_t>(n))), scalars.step_of(end - 1)};
+}
+
 std::vector<Marker> History::markers() const {
   const std::lock_guard lock(state_->mutex);
   return state_->markers;
@@ -276,12 +300,28 @@ std::vector<float> History::values(Metric metric, int layer, StepRange range) co
   return out;
 }
 
+std::vector<float> History::values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const {
+  std::vector<float> out(steps.size(), kNoValue);
+  const std::lock_guard lock(state_->mutex);
+  state_->scalars.values_at(metric, layer, steps, out);
+  return out;
+}
+
+std::vector<float> History::values_in(Metric metric, int layer, StepRange range) const {
+  return values_at(metric, layer, steps_in(range));
+}
+
 std::vector<PyramidBin> History::series(Metric metric, int layer, StepRange range, int bins) const {
   assert(bins > 0);
-  std::vector<PyramidBin> out(bins);
-  if (range.empty()) return out;
+  if (range.empty()) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));
+  return series(metric, layer, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<const std::int64_t> edges) const {
+  std::vector<PyramidBin> out(bins_of(edges));
+  if (out.empty()) return out;
   const std::lock_guard lock(state_->mutex);
-  state_->scalars.series(metric, layer, range, out);
+  state_->scalars.series(metric, layer, edges, out);
   return out;
 }
 
@@ -314,25 +354,41 @@ std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, 
 }
 
 std::vector<float> History::utilisation(int layer, StepRange range, int bins, Summary summary) const {
-  const LoadRows::View view = state_->load_view(layer, range, bins);
+  assert(bins > 0);
+  return utilisation(layer, slice_edges(range, bins), summary);
+}
+
+std::vector<float> History::utilisation(int layer, std::span<const std::int64_t> edges, Summary summary) const {
+  if (edges.empty()) return {};
+  const LoadRows::View view = state_->load_view(layer, edges);
   return summary == Summary::mean ? view.draw_mean() : view.draw_farthest();
 }
 
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
-  if (expert < 0) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));
-  return state_->load_view(layer, range, bins).draw_expert(static_cast<std::size_t>(expert));
+  assert(bins > 0);
+  return expert_utilisation(layer, expert, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const {
+  if (expert < 0 || edges.empty()) return std::vector<PyramidBin>(bins_of(edges));
+  return state_->load_view(layer, edges).draw_expert(static_cast<std::size_t>(expert));
 }
 
 std::vector<float> History::expert_bias(int layer, StepRange range, int bins) const {
-  const auto newest = state_->newest_of(FramePart::routers, range, bins);
+  assert(bins > 0);
+  return expert_bias(layer, slice_edges(range, bins));
+}
+
+std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t> edges) const {
+  const auto newest = state_->newest_of(FramePart::routers, edges);
   const auto experts = static_cast<std::size_t>(state_->experts());
   std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
   std::vector<float> bias, known;  // of a log that has it on some steps only, the last known one goes on
-  std::int64_t known_at = range.first - 1;
+  std::int64_t known_at = edges.empty() ? 0 : edges.front() - 1;
   for (std::size_t b = 0; b < newest.size(); ++b) {
     if (!newest[b]) continue;
     if (!unpack_bias(*newest[b], layer, bias)) {
-      const std::int64_t last = slice_begin(range, bins, static_cast<int>(b) + 1) - 1;
+      const std::int64_t last = edges[b + 1] - 1;
       if (state_->newest_bias(layer, known_at + 1, last, known)) known_at = last;
       bias = known;
     }
@@ -344,8 +400,8 @@ std::vector<float> History::expert_bias(int layer, StepRange range, int bins) co
 std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, StepRange range, int bins) const {
   assert(bins > 0);
   std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
-  const auto newest = state_->newest_of(FramePart::quants, range, bins);
-  for (int b = 0; b < bins; ++b) {
+  const auto newest = state_->newest_of(FramePart::quants, slice_edges(range, bins));
+  for (std::size_t b = 0; b < newest.size(); ++b) {
     if (newest[b]) unpack_scales(*newest[b], place, out.data() + std::size_t{256} * b);
   }
   return out;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/telemetry/frame/figures.h"
@@ -46,6 +47,11 @@ class History {
   std::uint64_t sequence() const;     // rises with every append, to notice new data
   std::uint64_t truncations() const;  // rises with every append that took steps back
   StepRange steps() const;
+  // Steps may be far apart: of tokens seen, a billion numbers for a thousand steps. What walks over a run walks over
+  // the steps that it has, not over their numbers.
+  std::int64_t count() const;                                                 // of steps that it has
+  std::vector<std::int64_t> steps_in(StepRange range) const;                  // those that it has, rising
+  StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // that the newest n up to `upto` span
   std::vector<Marker> markers() const;
 
   // The newest frame at or before `step` that has arrays (routers), nullptr: none.
@@ -67,10 +73,17 @@ class History {
   // The scalar at `step` or the nearest earlier one, NaN: none.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 
-  // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken.
+  // The values of every step of `range`, [range.size()]; kNoValue where a step has none or was not taken. For a few
+  // steps: a range of all may be a billion.
   std::vector<float> values(Metric metric, int layer, StepRange range) const;
+  // Of these rising steps, [steps.size()]; kNoValue likewise.
+  std::vector<float> values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const;
+  // Of the steps that it has in `range`, as steps_in() lists them.
+  std::vector<float> values_in(Metric metric, int layer, StepRange range) const;
   // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
+  // Bin b holds the steps [edges[b], edges[b + 1]).
+  std::vector<PyramidBin> series(Metric metric, int layer, std::span<const std::int64_t> edges) const;
   // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
   // last step of each bin; NaN where the bin has none. Kept for the next call: only new steps cost.
   std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
@@ -78,10 +91,14 @@ class History {
   // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value
   // farthest from 1 (in log2) or their mean; NaN where the bin has none.
   std::vector<float> utilisation(int layer, StepRange range, int bins, Summary summary = Summary::farthest) const;
+  std::vector<float> utilisation(int layer, std::span<const std::int64_t> edges,
+                                 Summary summary = Summary::farthest) const;
   // The same of one expert; min and max reach from the mean to the value farthest from 1.
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
+  std::vector<PyramidBin> expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const;
   // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
   std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
+  std::vector<float> expert_bias(int layer, std::span<const std::int64_t> edges) const;
   // Blocks by E8M0 byte of one operand: bins x 256, the bin's newest kept frame; empty bins are all zero.
   std::vector<std::uint32_t> scale_waterfall(const OperandPlace& place, StepRange range, int bins) const;
 

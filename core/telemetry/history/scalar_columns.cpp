@@ -143,14 +143,24 @@ void ScalarColumns::values(Metric metric, int layer, StepRange range, std::span<
   }
 }
 
-void ScalarColumns::series(Metric metric, int layer, StepRange range, std::span<PyramidBin> bins) const {
+void ScalarColumns::values_at(Metric metric, int layer, std::span<const std::int64_t> steps,
+                              std::span<float> values) const {
   const Pyramid* found = column(metric, layer);
   if (!found) return;
-  const int n_bins = static_cast<int>(bins.size());
-  std::size_t begin = steps_.row_of(range.first);
-  for (int b = 0; b < n_bins; ++b) {
-    const std::size_t end = steps_.row_of(slice_begin(range, n_bins, b + 1));
-    bins[static_cast<std::size_t>(b)] = found->slice(begin, end);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::size_t row = steps_.row_of(steps[i]);
+    if (row < steps_.size() && steps_[row] == steps[i]) values[i] = (*found)[row];
+  }
+}
+
+void ScalarColumns::series(Metric metric, int layer, std::span<const std::int64_t> edges,
+                           std::span<PyramidBin> bins) const {
+  const Pyramid* found = column(metric, layer);
+  if (!found) return;
+  std::size_t begin = steps_.row_of(edges.front());
+  for (std::size_t b = 0; b < bins.size(); ++b) {
+    const std::size_t end = steps_.row_of(edges[b + 1]);
+    bins[b] = found->slice(begin, end);
     begin = end;
   }
 }

@@ -33,9 +33,12 @@ class ScalarColumns {
   // or metric without a column leaves them as they are.
   float value_at(Metric metric, int layer, std::int64_t step) const;
   void values(Metric metric, int layer, StepRange range, std::span<float> values) const;  // [range.size()]
-  void series(Metric metric, int layer, StepRange range, std::span<PyramidBin> bins) const;
+  void values_at(Metric metric, int layer, std::span<const std::int64_t> steps, std::span<float> values) const;
+  void series(Metric metric, int layer, std::span<const std::int64_t> edges, std::span<PyramidBin> bins) const;
 
+  std::size_t size() const { return steps_.size(); }                           // rows
   std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // the first at or after `step`
+  std::int64_t step_of(std::size_t row) const { return steps_[row]; }
   bool has(Metric metric, int layer) const { return column(metric, layer) != nullptr; }
   // Values of the rows [first, last) of a column that is there; kNoValue where a row has none.
   std::vector<float> rows(Metric metric, int layer, std::size_t first, std::size_t last) const;

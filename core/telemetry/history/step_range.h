@@ -28,4 +28,10 @@ inline std::vector<std::int64_t> slice_edges(StepRange range, int bins) {
   return edges;
 }
 
+// For a bin for each of these rising steps.
+inline std::vector<std::int64_t> edges_of(std::vector<std::int64_t> steps) {
+  if (!steps.empty()) steps.push_back(steps.back() + 1);
+  return steps;
+}
+
 }  // namespace moescope

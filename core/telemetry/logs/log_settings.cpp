@@ -79,12 +79,12 @@ std::shared_ptr<History> beginning_of(const History& history, std::int64_t last)
   StepRange steps = history.steps();
   steps.last = std::min(steps.last, last);
   if (steps.empty()) return beginning;
-  const auto of = [&](Metric metric) { return history.values(metric, kWholeRun, steps); };
+  const std::vector<std::int64_t> taken = history.steps_in(steps);
+  const auto of = [&](Metric metric) { return history.values_at(metric, kWholeRun, taken); };
   const auto loss = of(Metric::ce_loss), norm = of(Metric::grad_norm), lr = of(Metric::lr);
-  for (std::int64_t step = steps.first; step <= steps.last; ++step) {
-    const auto i = static_cast<std::size_t>(step - steps.first);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
     TelemetryFrame frame;
-    frame.step = step;
+    frame.step = taken[i];
     frame.aux_loss = frame.z_loss = kNoValue;
     frame.ce_loss = loss[i];
     frame.grad_norm = norm[i];
