@@ -129,6 +129,9 @@ int main(int argc, char** argv) {
   } catch (const moescope::OutputError& error) {
     print_error(error.what());
     return kFailed;
+  } catch (const std::bad_alloc&) {
+    print_error("there is not enough memory for this");
+    return kFailed;
   } catch (const std::exception& error) {
     if (prints) print_error(error.what());
   }

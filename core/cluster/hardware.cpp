@@ -31,6 +31,9 @@ constexpr NamedHardwareNumber kNumbers[] = {
     {"all_to_all_latency", &P::all_to_all_latency, true},
 };
 
+// What no device has in any of the units; beyond, times become infinite or nothing.
+constexpr double kLeast = 1e-3, kMost = 1e9;
+
 constexpr Provenance kKinds[] = {Provenance::measured_elsewhere, Provenance::published, Provenance::modelled,
                                  Provenance::fitted, Provenance::assumed};
 
@@ -53,7 +56,8 @@ HardwareNumber read_number(const toml::table& table, const std::string& key, con
   const std::string place = bracketed(key);
   HardwareNumber number;
   const auto value = table["value"].value<double>();
-  if (!value || !(*value > 0) || *value > 1e9) fail(file, place + "value: a number above 0 is needed");
+  if (!value || !(*value >= kLeast && *value <= kMost))
+    fail(file, place + "value: a number from 0.001 to 1e9 is needed");
   number.value = *value;
   number.unit = words(table, "unit", file, place);
   number.source = words(table, "source", file, place);

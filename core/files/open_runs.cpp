@@ -1,6 +1,7 @@
 #include "core/files/open_runs.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include "core/files/file_kind.h"
@@ -93,6 +94,13 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
   }
 }
 
+Imported import_within_memory(const std::string& path, const ImportOptions& options, std::size_t most_runs,
+                              OpenedRuns& opened) try {
+  return import_file(path, options, most_runs, opened);
+} catch (const std::bad_alloc&) {
+  throw std::runtime_error(path + ": needs more memory than there is");
+}
+
 }  // namespace
 
 OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs) {
@@ -107,7 +115,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
         return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
       };
     }
-    Imported imported = import_file(paths[i], of_file, most_runs, opened);
+    Imported imported = import_within_memory(paths[i], of_file, most_runs, opened);
     if (imported.runs.empty()) return {};
     if (i == 0) routes_of_a = std::move(imported.routes);
     opened.glanced |= imported.glanced;

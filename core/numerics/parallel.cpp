@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/io/processors.h"
+
 namespace moescope {
 namespace {
 
@@ -164,9 +166,9 @@ struct FreeAligned {
 }  // namespace
 
 int num_threads() {
-  static const int hardware = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  static const int usable = usable_processors();
   const int requested = requested_threads.load(std::memory_order_relaxed);
-  return requested > 0 ? requested : hardware;
+  return requested > 0 ? requested : usable;
 }
 
 void set_num_threads(int threads) {

@@ -1,4 +1,5 @@
 // What happens to a training from outside: a closed terminal, a full disk, files that are removed, other kernels.
+#include <sched.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 
@@ -46,6 +47,29 @@ class CliAccidents : public Cli {
     sqlite3_close(file);
   }
 };
+
+TEST_F(CliAccidents, AProcessOnOneProcessorStartsOneThread) {
+  const pid_t pid = start(train({"--steps", "1000000", "--jsonl", path("j")}), [] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  });
+  ASSERT_GE(wait_for_lines("j", 2), 2);
+  int busy = 0;  // threads that have computed for a tenth of a second
+  for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    std::ifstream file(thread.path() / "stat");
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+    std::string field;
+    long ticks = 0;
+    for (int i = 0; i < 12 && fields >> field; ++i) ticks = i == 11 ? std::stol(field) : 0;
+    busy += ticks >= sysconf(_SC_CLK_TCK) / 10;
+  }
+  kill(pid, SIGTERM);
+  finish(pid);
+  EXPECT_LE(busy, 1);
+}
 
 TEST_F(CliAccidents, AClosedTerminalEndsTheTrainingWithItsCheckpoint) {
   const pid_t pid =

@@ -181,22 +181,18 @@ class RowReader {
     if (top_k_ > 1 && lowest == highest && !empty_.is_empty(lowest)) return row_;
     for (const int id : ids_K)
       if (!empty_.is_empty(id)) row_.push_back(id);
-    slots_ += top_k_;
-    nowhere_ += top_k_ - row_.size();
+    empty_slots_.add(top_k_, top_k_ - row_.size());
     return row_;
   }
-  // "12 of 400 slots hold no expert and are sent nowhere"; empty: none.
-  std::string nowhere() const {
-    if (nowhere_ == 0) return "";
-    return std::to_string(nowhere_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere";
-  }
+  const EmptySlotCount& empty_slots() const { return empty_slots_; }
 
  private:
   std::size_t experts_in(std::span<const int> ids_K) const {
     return static_cast<std::size_t>(std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); }));
   }
   EmptySlots empty_;
-  std::size_t top_k_, slots_ = 0, nowhere_ = 0;
+  std::size_t top_k_;
+  EmptySlotCount empty_slots_;
   std::vector<int> row_;
 };
 
@@ -219,13 +215,10 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();
-  const auto mark = [&](std::string text) {
-    const Marker marker{run, 0, "event", std::move(text)};
-    history->append(marker);
-    if (options.on_marker) options.on_marker(marker);
-  };
-  mark("Each step is a sequence: a response, or a row of the batch");
-  if (const std::string nowhere = reader.nowhere(); !nowhere.empty()) mark(nowhere);
+  const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
+  history->append(marker);
+  if (options.on_marker) options.on_marker(marker);
+  reader.empty_slots().mark(*history, options);
   return history;
 }
 

@@ -22,7 +22,9 @@ constexpr int kMaxLayer = static_cast<int>(kMaxImportedLayers);
 constexpr int kMaxTopK = 1024;
 class Trace {
  public:
+  explicit Trace(const std::string& source = {}) : tokens_(source) {}
   void read_line(std::string_view line);  // throws Unreadable
+  const EmptySlotCount& empty_slots() const { return empty_slots_; }
   RoutedTokens& tokens() { return tokens_; }
 
  private:
@@ -30,12 +32,14 @@ class Trace {
 
   JsonLines lines_;
   RoutedTokens tokens_;
+  EmptySlotCount empty_slots_;
 };
 
 std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
   std::vector<int> experts;
   for (const JsonValue each : list_of(row, "top_indices", top_k, "experts"))
-    experts.push_back(to_index(each, "top_indices", 0, static_cast<int>(kMaxImportedExperts) - 1));
+    if (const int expert = to_index(each, "top_indices", -1, static_cast<int>(kMaxImportedExperts) - 1); expert >= 0)
+      experts.push_back(expert);
   return experts;
 }
 
@@ -61,7 +65,11 @@ void Trace::read_line(std::string_view line) {
   std::vector<std::vector<int>> rows;
   for (const JsonValue row : list_of(required("top_indices"), "top_indices", 0, "tokens"))
     rows.push_back(row_of(row, static_cast<std::size_t>(top_k)));
-  for (std::vector<int>& row : rows) tokens_.add(step, place, row);
+  tokens_.expect_top_k(static_cast<std::size_t>(top_k));
+  for (std::vector<int>& row : rows) {
+    empty_slots_.add(static_cast<std::size_t>(top_k), static_cast<std::size_t>(top_k) - row.size());
+    if (!row.empty()) tokens_.add(step, place, row);
+  }
 }
 
 std::vector<fs::path> trace_files(const fs::path& path) {
@@ -87,7 +95,7 @@ bool begins_like_trace(std::string_view bytes) {
 
 Imported import_trace(const std::string& path, const ImportOptions& options) {
   Imported imported;
-  Trace trace;
+  Trace trace(path);
   const auto read_line = [&](std::string_view line) { trace.read_line(line); };
   if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
   if (trace.tokens().empty())
@@ -100,6 +108,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   info.name = fs::is_directory(path) ? folder.filename().string() : fs::path(path).stem().string();
   if (info.name.empty()) info.name = folder.parent_path().filename().string();
   imported.runs.push_back(trace.tokens().build(std::move(info), options));
+  trace.empty_slots().mark(*imported.runs.back(), options);
   imported.routes = trace.tokens().rows();
   if (options.progress) options.progress(1);
   return imported;

@@ -29,14 +29,26 @@ struct RoutedRows {
   std::size_t top_k = 0;
 };
 
+// How many slots hold no expert, said once for a file.
+class EmptySlotCount {
+ public:
+  void add(std::size_t slots, std::size_t empty) { slots_ += slots, empty_ += empty; }
+  // Appends "12 of 400 slots hold no expert and are sent nowhere", where there are any.
+  void mark(History& history, const ImportOptions& options) const;
+
+ private:
+  std::size_t slots_ = 0, empty_ = 0;
+};
+
 class RoutedTokens {
  public:
   explicit RoutedTokens(std::string source = {}) : source_(std::move(source)) {}  // for messages
   // One token's experts, of which one may stand there twice; sorted here. Fewer than K: the other slots hold none.
   // Tokens of a step and layer are added up. Throws std::runtime_error: the loads take more than kMostLoadBytes.
   void add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K);
-  void expect_top_k(std::size_t top_k) { rows_->top_k = top_k; }  // before the first token; default: that of the first
-  void expect_experts(int experts);                               // there are at least as many, whether chosen or not
+  // Of rows that have slots without an expert, before the first token; default: the size of the first row.
+  void expect_top_k(std::size_t top_k);
+  void expect_experts(int experts);  // there are at least as many, whether chosen or not
   bool empty() const { return steps_.empty(); }
   // A frame a step. Together: of every step while that stays small, else once, of all steps. With options.routes flips
   // and overlap against these, at steps and layers that have as many tokens there. Throws std::runtime_error: more

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/io/json_text.h"
+#include "core/io/processors.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
 #include "core/telemetry/frame/change_marker.h"
@@ -168,7 +169,7 @@ struct RecordingReader::Database {
 
 // nullptr: one thread is enough, or only one can read the file.
 std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
-  const auto threads = std::min<std::size_t>(std::thread::hardware_concurrency(), kMaxThreads);
+  const auto threads = std::min(static_cast<std::size_t>(usable_processors()), kMaxThreads);
   if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
   std::vector<std::unique_ptr<Connection>> connections(threads);
   for (auto& connection : connections)

@@ -80,6 +80,9 @@ TEST(Hardware, NamesThePlaceOfAMistake) {
         {"name = 'a'\ngpu = 'b'\n[nvlink]\n" + good, "is missing"},
         {"name = 'a'\ngpu = 'b'\n[warp]\n" + good, "[warp] no such number"},
         {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = -1", "[nvlink] value"},
+        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1e-300", "[nvlink] value"},
+        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1e300", "[nvlink] value"},
+        {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = nan", "[nvlink] value"},
         {"name = 'a'\ngpu = 'b'\n[nvlink]\nvalue = 1\nunit = 'x'\nkind = 'rumour'\nsource = 's'", "rumour"},
         {"name = ", "line 1"}}) {
     try {
@@ -91,6 +94,30 @@ TEST(Hardware, NamesThePlaceOfAMistake) {
   }
   EXPECT_THROW(hardware_profile("a100"), std::runtime_error);
   EXPECT_THROW(hardware_profile("/nowhere.toml"), std::runtime_error);
+}
+
+// The least and the largest number that a profile may hold, one at a time and all together.
+TEST(Hardware, ExtremeNumbersGiveFiniteTimes) {
+  const auto expect_finite = [](const StepConfig& config, const std::string& what) {
+    for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
+      const StepTime time = step_time(config, fit_to_published(hypothesis));
+      EXPECT_TRUE(std::isfinite(time.tokens_per_second) && time.tokens_per_second > 0) << what;
+      const Band band = throughput_band(config, hypothesis);
+      EXPECT_TRUE(std::isfinite(band.low) && std::isfinite(band.high)) << what;
+    }
+  };
+  for (const double value : {1e-3, 1e9}) {
+    for (const bool mxfp8 : {false, true}) {
+      StepConfig all = published_b200_config(mxfp8, AllToAll::deep_ep);
+      for (const NamedHardwareNumber& named : hardware_numbers()) {
+        StepConfig one = published_b200_config(mxfp8, AllToAll::deep_ep);
+        if (named.key == "mxfp8_quantize_share" && value >= 1) continue;
+        (one.hardware.*named.number).value = (all.hardware.*named.number).value = value;
+        expect_finite(one, std::string(named.key) + (value < 1 ? " small" : " large"));
+      }
+      expect_finite(all, value < 1 ? "all small" : "all large");
+    }
+  }
 }
 
 TEST(StepModel, FitMeetsThePublishedRunsWithOrdinaryParameters) {

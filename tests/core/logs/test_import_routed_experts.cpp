@@ -11,6 +11,8 @@
 #include "core/files/file_kind.h"
 #include "core/files/open_runs.h"
 #include "core/files/routing/import_routed_experts.h"
+#include "core/files/routing/import_trace.h"
+#include "core/files/routing/routed_tokens.h"
 #include "core/io/base64.h"
 
 namespace moescope {
@@ -197,6 +199,19 @@ TEST_F(RoutedExperts, NegativeSlotsAreSentNowhere) {
   for (const Marker& marker : imported.runs[0]->markers())
     said |= marker.text.find("4 of 12 slots hold no expert") != std::string::npos;
   EXPECT_TRUE(said);
+}
+
+TEST_F(RoutedExperts, NegativeSlotsOfARouterTraceAreSentNowhere) {
+  const std::string path = write("router_trace_rank0.jsonl",
+                                 "{\"step\":3,\"layer\":1,\"rank\":0,\"num_tokens\":4,\"topk\":2,\"top_indices\":"
+                                 "[[2,-1],[0,1],[-1,-1],[3,1]]}\n");
+  const Imported imported = import_trace(path);
+  EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
+  EXPECT_EQ(imported.runs.at(0)->frame_at(3)->routers.at(0).tokens_per_expert,
+            (std::vector<std::uint32_t>{1, 2, 1, 1}));
+  EXPECT_EQ(imported.runs[0]->markers().at(0).text, "3 of 8 slots hold no expert and are sent nowhere");
+  ASSERT_TRUE(imported.routes);
+  EXPECT_EQ(imported.routes->top_k, 2u);
 }
 
 TEST_F(RoutedExperts, AThousandTimesTheBytesOfTheFileAreRefused) {
