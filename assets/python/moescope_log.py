@@ -1,10 +1,10 @@
-"""Logs what the routers of a PyTorch mixture-of-experts model do, for MoEscope to show.
+"""Logs what the routers of a PyTorch mixture-of-experts model do, for MoEScope to show.
 
 One file, no dependency but PyTorch (1.13 or later): copy it beside your training script.
 
     from moescope_log import MoeLog
 
-    log = MoeLog("run.jsonl", model, top_k=6)       # finds the routers by name and hooks them
+    log = MoeLog("run.jsonl", model)                # finds the routers by name and hooks them
     for step in range(steps):
         ...forward, backward, optimizer.step()...
         log.step(step, loss=loss, grad_norm=norm, lr=lr)
@@ -15,32 +15,71 @@ moescope-cli import run.jsonl -o run.moescope.
 For Hugging Face's Trainer and for Lightning there are callbacks: trainer_callback() and lightning_callback() below.
 
 What is hooked, per MoE layer:
-  * a module with a buffer `tokens_per_expert` (TorchTitan): what its forward pass adds to that buffer;
-  * else a module whose name matches `routers`, by what its forward pass returns: expert indices (an integer tensor
-    [..., K]), a routing map (a boolean tensor [..., E]), or scores or logits [..., E]. Of these, those experts count
-    that the parent's route_tokens_to_experts() chooses (Hugging Face's DeepSeek, GLM, Nemotron), else the `top_k`
-    largest.
-So the routers of Hugging Face's Mixtral, Qwen-MoE, OLMoE, DeepSeek and gpt-oss are found by their names.
+  * a module with a buffer `tokens_per_expert` or `tokens_per_expert_E` (TorchTitan): what its forward pass adds to it;
+  * else a module whose name matches `routers`, by what its forward pass returns: expert numbers (an integer tensor
+    [..., K]), a map (a boolean or one-hot tensor [..., E]), mixing weights [..., E] that are zero where an expert was not
+    chosen, or scores or logits [..., E]. Of these, those experts count that route_tokens_to_experts() of the block
+    chooses, else the `top_k` largest.
+A router inside another is one router. K and E come from attributes or from the model's config; where they are not to be
+found, or where it is not clear what a router returned, there is one warning and no row for that layer.
+Slots whose expert number is negative or beyond the experts are sent nowhere: they are `nowhere` of the row, not a load.
+
+Which passes count: those that record gradients, whether the model is in train() or eval(). Passes under no_grad(), as in
+generate(), do not, and a pass that activation checkpointing repeats counts once.
+Padding is left out where the model is called with an `attention_mask` [batch, tokens] (0: padding), or was told one by
+mask(). The log says at its first step whether padding was left out.
+
 Every `scores_every` steps also the scores' entropy, the margin between the K-th and the next biased score, and the
 share of the mixing weights that each expert got (`gate_mass`) are logged, as far as the router returns them; every
-`bias_every` a buffer or parameter `expert_bias` (or `e_score_correction_bias`) of the module or its parent.
-Forward passes of a module that is not in training mode, as in an evaluation, do not count.
+`bias_every` the expert bias.
 
-Counts stay on the device until step(), which writes one line. With torch.distributed they are summed over all ranks and
-rank 0 writes; step() is a collective then: call it on every rank. Under activation checkpointing the forward pass runs
-twice and every token counts twice: loads as shares of the fair load stay right.
+Counts stay on the device until step(), which writes one line. Nothing here stops a training: whatever fails is one
+warning, and no row.
+
+With torch.distributed, step() adds up the ranks of `group` and is the only place that communicates: make the log and
+call step() on every rank of it, once a step, also on a rank that had no batch. Rank 0 writes. Layers are known by their
+names: pipeline stages stand side by side. Ranks that saw the same tokens, as under tensor parallelism, count once.
+torch.compile: make the log before the first compiled step. From PyTorch 2.4 on the hooks stay in the graph
+(fullgraph=True works); before, they break it.
 """
 
+import contextlib
+import dataclasses
+import functools
+import inspect
+import itertools
 import json
 import math
+import os
 import re
+import sys
 import time
+import warnings
+import weakref
 
 import torch
 
-_BIAS_NAMES = ("expert_bias", "e_score_correction_bias")
-_EXPERT_NAMES = ("num_experts", "n_experts", "n_routed_experts", "num_local_experts", "out_features")
+_COUNT_BUFFERS = ("tokens_per_expert", "tokens_per_expert_E")
+_BIAS_NAMES = ("expert_bias", "expert_bias_E", "e_score_correction_bias", "balancing_biases")
+_EXPERT_NAMES = ("num_experts", "n_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
+                 "num_moe_experts")
 _TOP_K_NAMES = ("top_k", "topk", "num_experts_per_tok", "k")
+# Of a config, where plain top_k may be that of sampling a text.
+_CONFIG_TOP_K_NAMES = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts",
+                       "moe_router_topk", "num_selected_experts", "num_activated_experts", "moe_k")
+_CONFIG_SCORE_NAMES = ("scoring_func", "score_func", "score_function", "moe_router_score_function",
+                       "expert_selection_fn", "router_activation")
+_WRAPPERS = re.compile(r"(^|\.)(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?=\.|$)")
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+_SCORE_KINDS = {
+    "softmax": lambda logits: logits.softmax(-1),
+    "sigmoid": torch.sigmoid,
+    "sqrtsoftplus": lambda logits: torch.nn.functional.softplus(logits).sqrt(),
+    "given": lambda scores: scores.clamp_min(0),
+}
+_KEYS = itertools.count(1)
+_COMPILED = weakref.WeakValueDictionary()  # layers by their keys
+_SETTLING_STEPS = 3  # for how many steps ranks are compared before it is taken as known which see the same tokens
 
 
 class MoeLog:
@@ -48,63 +87,75 @@ class MoeLog:
 
     path          file to write, one JSON object a line; an earlier file of that name is replaced unless append=True
     model         any torch.nn.Module
-    routers       regular expression over module names; the first group that is digits, or else the first number in the
-                  name, is the layer's index
-    top_k         experts a token is sent to; needed only where routers return scores (then 1 is assumed without it)
-    scores        what the returned scores are: "softmax" or "sigmoid" of logits, or "given" (already positive). None:
-                  given where they sum to 1, else sigmoid where there is an expert bias, else softmax
+    routers       regular expression over module names; the first group that is digits, or else the number in the name
+                  that tells the layers apart, is the layer's index
+    top_k         experts a token is sent to; needed only where routers return scores and no config says it
+    scores        what the returned scores are: "softmax", "sigmoid" or "sqrtsoftplus" of logits, or "given" (already
+                  positive). None: whichever agrees with the returned weights, else what the config says, else given
+                  where they sum to 1, sigmoid where there is an expert bias, softmax
     settings      dict of anything that says what this run is: precision, seed, tokens_per_step, domains, ...
+    group         the process group whose ranks are added up, None: all. Rank 0 of all writes, and has to be in it.
+                  "alone": this rank's counts, without communication, into a file of its own
+    first_layer   added to the layers' indices: for a pipeline stage that numbers its own layers from 0
+    count_padding True: padding counts, whatever the attention mask
+    Raises ValueError: no router was found; OSError: the file cannot be written.
     """
 
     def __init__(self, path, model, routers=r"(^|\.)(router|gate|moe_gate)$", top_k=None, scores=None,
-                 scores_every=10, bias_every=10, settings=None, append=False):
+                 scores_every=10, bias_every=10, settings=None, append=False, group=None, first_layer=0,
+                 count_padding=False):
+        if scores is not None and scores not in _SCORE_KINDS:
+            raise ValueError("scores=%r: one of %s is meant" % (scores, ", ".join(_SCORE_KINDS)))
         self._start = time.time()
-        self._scores_kind, self._scores_every, self._bias_every = scores, scores_every, bias_every
-        self._step = 0
-        self._layers = []
-        self._handles = []
-        names = dict(model.named_modules())
-        for name, module in names.items():
-            if isinstance(getattr(module, "tokens_per_expert", None), torch.Tensor):
-                self._add(_BufferLayer(name, module))
-        covered = [layer.name for layer in self._layers]
-        for name, module in names.items():
-            if not re.search(routers, name) or any(name.startswith(c + ".") or name == c for c in covered):
-                continue
-            parent = names.get(name.rpartition(".")[0])
-            self._add(_RouterLayer(name, module, parent, top_k))
-        if not self._layers:
+        self._scores_every, self._bias_every = scores_every, bias_every
+        self._given_settings, self._top_k, self._routers = settings, top_k, routers
+        self._first_layer, self._count_padding = first_layer, count_padding
+        self._model = weakref.ref(model)
+        self.scores_kind = scores
+        self._ranks = _Ranks(group)
+        self._said, self._notes = set(), []
+        self._mask, self._given_mask = None, None
+        self._trainable = None
+        self._rows = None  # of all ranks, once they are known
+        self._handles, self._file, self._closed = [], None, False
+        self._layers = _find_layers(self, model, routers, top_k)
+        if not self._layers and self._ranks.alone():
             raise ValueError("no router found: no module has a buffer tokens_per_expert, and no name matches %r; "
-                             "the names are %s" % (routers, ", ".join(n for n in names if n)[:2000]))
-        self._number_layers(routers)
-        self._file = open(path, "a" if append else "w") if _rank() == 0 else None
-        self._write(self._settings(settings, top_k, model))
+                             "the names are %s" % (routers, ", ".join(n for n, _ in model.named_modules() if n)[:2000]))
+        self._want_scores(0)
+        if self._ranks.writes():
+            self._file = open(path, "a" if append else "w")
+        for layer in self._layers:
+            self._handles += layer.hook()
+        self._handles += _hook_masks(self, model, self._layers)
 
     def step(self, step, loss=None, grad_norm=None, lr=None, **more):
         """Writes a line for this training step. `more` goes into the line as it is (numbers, lists, strings)."""
-        line = {"step": int(step), "wall_s": round(time.time() - self._start, 6)}
-        for key, value in dict(loss=loss, grad_norm=grad_norm, lr=lr, **more).items():
-            if value is not None:
-                line[key] = _plain(value)
-        routers = []
-        for layer in self._layers:
-            row = layer.take(self._scores_kind, step % max(1, self._bias_every) == 0)
-            if row:
-                routers.append(row)
-        if routers:
-            line["routers"] = routers
-        self._write(line)
-        self._step = int(step) + 1
-        for layer in self._layers:
-            layer.want_scores = self._scores_every > 0 and self._step % self._scores_every == 0
+        if self._closed:
+            return
+        try:
+            self._step(int(step), dict(loss=loss, grad_norm=grad_norm, lr=lr, **more))
+        except Exception as error:
+            self.warn("step", "step %s is not logged: %s" % (step, _words(error)))
+
+    def mask(self, attention_mask):
+        """Says what is padding in the passes that follow: [batch, tokens], 0 is padding. None: nothing. Needed only
+        where the model is not called with an `attention_mask`, which comes first."""
+        self._given_mask = attention_mask
 
     def close(self):
+        if self._closed:
+            return
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        if self._rows is None and self._ranks.alone():
+            self._write(self._settings())
         if self._file:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
+        self._closed = True
 
     def __enter__(self):
         return self
@@ -112,239 +163,1022 @@ class MoeLog:
     def __exit__(self, *_):
         self.close()
 
-    def _add(self, layer):
-        layer.want_scores = self._scores_every > 0
-        self._layers.append(layer)
-        self._handles += layer.hook()
+    # What hooks ask.
 
-    def _number_layers(self, routers):
-        numbers = []
+    def padding_mask(self):
+        if self._count_padding:
+            return None
+        return self._given_mask if self._mask is None else self._mask
+
+    def saw_mask(self, mask):
+        self._mask = mask
+
+    def trainable(self):
+        """Whether the model has a parameter to train; asked once a step, since it may be many parameters."""
+        if self._trainable is None:
+            model = self._model()
+            self._trainable = model is None or any(p.requires_grad for p in model.parameters())
+        return self._trainable
+
+    def comparing(self):
+        """Whether it is not yet known which ranks see the same tokens."""
+        return self._ranks.comparing()
+
+    def warn(self, key, text):
+        """Once for each key, on this rank's stderr and in the log."""
+        if key in self._said:
+            return
+        self._said.add(key)
+        self._notes.append(text)
+        try:
+            warnings.warn("moescope_log: " + text, RuntimeWarning, stacklevel=2)
+        except Warning:  # warnings are errors in this process
+            print("moescope_log: " + text, file=sys.stderr)
+
+    def _step(self, step, values):
+        self._trainable = None
+        own = self._own_totals(step)
+        first = self._rows is None
+        if first:
+            self._rows = self._ranks.rows(self._own_rows())
+            _number(self._rows, self._routers, self._first_layer)
+        totals = self._ranks.total(step, self._rows, own)
+        self._want_scores(step + 1)
+        if first:
+            self._write(self._settings())
+        line = {"step": step, "wall_s": round(time.time() - self._start, 6)}
+        line.update((key, _plain(value)) for key, value in values.items() if value is not None)
+        if totals is None:
+            self.warn("ranks", "the ranks called step() with different steps: no load is known")
+        else:
+            self._add_routers(line, totals, first)
+        if self._notes:
+            line["markers"] = [{"kind": "event", "text": note} for note in self._notes]
+            self._notes = []
+        self._write(line)
+
+    def _want_scores(self, step):
         for layer in self._layers:
-            match = re.search(routers, layer.name)
-            groups = [g for g in (match.groups() if match else ()) if g and g.isdigit()]
-            found = groups or re.findall(r"\d+", layer.name)
-            numbers.append(int(found[0]) if found else None)
-        unique = None not in numbers and len(set(numbers)) == len(numbers)
-        for place, layer in enumerate(self._layers):
-            layer.index = numbers[place] if unique else place
-        self._layers.sort(key=lambda layer: layer.index)
+            layer.want_scores = self._scores_every > 0 and step % self._scores_every == 0
 
-    def _settings(self, settings, top_k, model):
-        line = {"framework": "PyTorch " + torch.__version__,
-                "parameters": sum(p.numel() for p in model.parameters())}
-        line["moe_layers"] = [layer.index for layer in self._layers]
-        experts = [layer.experts for layer in self._layers if layer.experts]
+    def _own_rows(self):
+        return [_Row(layer.name, layer.number, layer.experts or 0, layer.top_k or 0) for layer in self._layers]
+
+    def _own_totals(self, step):
+        """By the layers' names: a _Total's values, or None; all in one copy from each device."""
+        with_bias = step % max(1, self._bias_every) == 0
+        taken = [layer.take(with_bias) for layer in self._layers]
+        lists = iter(_on_host([tensor for _, tensors in taken for tensor in tensors]))
+        own = {}
+        for layer, (host, tensors) in zip(self._layers, taken):
+            own[layer.name] = None if host is None else layer.total(host, list(itertools.islice(lists, len(tensors))))
+            fingerprint = layer.take_fingerprint()
+            if self.comparing():
+                own["fingerprint of " + layer.name] = fingerprint
+        return own
+
+    def _add_routers(self, line, totals, first):
+        rows = [(row, total) for row, total in zip(self._rows, totals) if total.is_known()]
+        sizes = [total.experts for _, total in rows]
+        usual = max(set(sizes), key=sizes.count) if sizes else 0
+        others = ", ".join(row.name for row, total in rows if total.experts != usual)
+        if others:
+            self.warn("sizes", "only routers of %d experts are logged, not %s" % (usual, others))
+        routers = [total.row(row.index) for row, total in rows if total.experts == usual]
+        if routers:
+            line["routers"] = sorted(routers, key=lambda router: router["layer"])
+        same = self._ranks.news()
+        if same:
+            self._notes.append(same)
+        if first:
+            self._say_what_was_seen(totals)
+
+    def _say_what_was_seen(self, totals):
+        unseen = [row.name for row, total in zip(self._rows, totals) if total.is_empty()]
+        if unseen and all(total.is_empty() for total in totals):
+            self.warn("unseen", "no router was seen in the first step, though these were found: %s. Only passes that "
+                      "record gradients count; a model that was compiled and ran before the log was made is not seen"
+                      % ", ".join(unseen)[:500])
+        elif unseen:
+            self._notes.append("Not called in the first step: " + ", ".join(unseen)[:500])
+        tokens = sum(total.tokens for total in totals)
+        left_out = sum(total.left_out for total in totals)
+        unmasked = sum(total.unmasked for total in totals)
+        if not tokens:
+            return
+        if unmasked == 0:
+            self._notes.append("Padding is left out: %.3g %% of the first step's tokens" % (100 * left_out / tokens))
+        elif unmasked == tokens:
+            self._notes.append("Padding, if there is any, is counted: " + (
+                "as count_padding says" if self._count_padding else "no attention mask [batch, tokens] was seen"))
+        else:
+            self._notes.append("Padding is left out where an attention mask fits: of %.3g %% of the first step's tokens"
+                               % (100 - 100 * unmasked / tokens))
+
+    def _settings(self):
+        rows = self._rows
+        if rows is None:
+            rows = self._own_rows()
+            _number(rows, self._routers, self._first_layer)
+        model = self._model()
+        line = {"framework": "PyTorch " + torch.__version__}
+        if model is not None:
+            line["parameters"] = sum(p.numel() for p in model.parameters())
+        line["moe_layers"] = [row.index for row in rows]
+        line["router_names"] = [row.name for row in rows]
+        experts = [row.experts for row in rows if row.experts]
         if experts:
-            line["experts"] = max(experts)
-        known = top_k or next((layer.top_k for layer in self._layers if layer.top_k), None)
+            line["experts"] = max(experts, key=experts.count)
+        known = self._top_k or next((row.top_k for row in rows if row.top_k), None)
         if known:
             line["top_k"] = int(known)
-        line.update({key: _plain(value) for key, value in (settings or {}).items()})
+        line.update({key: _plain(value) for key, value in (self._given_settings or {}).items()})
         return line
 
     def _write(self, line):
-        if self._file:
-            self._file.write(json.dumps(line) + "\n")
+        if not self._file:
+            return
+        try:
+            self._file.write(json.dumps(line, default=_plain_or_text) + "\n")
             self._file.flush()
+        except Exception as error:
+            self.warn("write", "a line cannot be written: " + _words(error))
+
+
+# Finding routers.
+
+
+def _find_layers(log, model, routers, top_k):
+    """The hooked layers, in the order of the model's modules."""
+    modules = dict(model.named_modules())
+    layers, covered = [], []
+
+    def is_inside(name):
+        return any(name == outer or name.startswith(outer + ".") or not outer for outer in covered)
+
+    for name, module in modules.items():
+        if _count_buffer(module) is not None and not is_inside(name):
+            layers.append(_BufferLayer(log, name, module, _above(modules, name), top_k))
+            covered.append(name)
+    found = []
+    for name, module in modules.items():
+        if not re.search(routers, name) or is_inside(name) or _holds_only(module):
+            continue
+        if any(inner.startswith(name + ".") for inner in covered):
+            continue  # a block of that name around a layer that counts by itself
+        found.append(_RouterLayer(log, name, module, _above(modules, name), top_k))
+        covered.append(name)
+    layers += [layer for layer in found if layer.may_be_a_router()]
+    order = {name: place for place, name in enumerate(modules)}
+    layers.sort(key=lambda layer: order[layer.full_name])
+    return layers
+
+
+def _holds_only(module):
+    return isinstance(module, (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.ParameterList, torch.nn.ParameterDict))
+
+
+def _above(modules, name):
+    """The modules around that one, nearest first, without lists."""
+    above = []
+    while name:
+        name = name.rpartition(".")[0]
+        if not _holds_only(modules[name]):
+            above.append(modules[name])
+    return above
+
+
+def _count_buffer(module):
+    for name in _COUNT_BUFFERS:
+        if isinstance(getattr(module, name, None), torch.Tensor):
+            return getattr(module, name)
+    return None
+
+
+def _whole(owner, names):
+    """The first of these attributes that is a number."""
+    for name in names:
+        value = getattr(owner, name, None)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def _configs(owners):
+    """Of the nearest owner first; of a model for texts and pictures the part for texts first."""
+    for owner in owners:
+        config = getattr(owner, "config", None)
+        for name in ("text_config", "ffn_config"):
+            if getattr(config, name, None) is not None:
+                yield getattr(config, name)
+        if config is not None:
+            yield config
+
+
+def _number(rows, pattern, first_layer):
+    """Gives each row its layer's index. Rows whose names differ in numbers alone are one kind of layer, as those of an
+    encoder; the next kind, as those of a decoder, is numbered behind it."""
+    kinds = {}
+    for row in rows:
+        kinds.setdefault(re.sub(r"\d+", "#", row.name), []).append(row)
+    start = first_layer
+    for kind in sorted(kinds.values(), key=lambda kind: "att" in kind[0].name):  # experts of attention: last
+        indices = _indices_of(kind, pattern)
+        taken = {row.index for row in rows if row.index is not None}
+        offset = start if taken.intersection(index + first_layer for index in indices) else first_layer
+        for row, index in zip(kind, indices):
+            row.index = index + offset
+        start = max([start] + [row.index + 1 for row in kind])
+    rows.sort(key=lambda row: row.index)
+
+
+def _indices_of(rows, pattern):
+    """Distinct indices of layers of one kind."""
+    choices = [[row.number for row in rows]]
+    matches = [re.search(pattern, row.name) for row in rows]
+    choices.append([next((int(g) for g in (m.groups() if m else ()) if g and g.isdigit()), None) for m in matches])
+    for expression in (r"(?:(?<=\.)|^)\d+(?=\.|$)", r"\d+"):
+        columns = zip(*[[int(n) for n in re.findall(expression, row.name)] for row in rows])
+        choices += [list(column) for column in columns]
+    for numbers in choices:
+        if None not in numbers and len(set(numbers)) == len(numbers):
+            return numbers
+    return list(range(len(rows)))
+
+
+# What stands at a layer.
+
+
+class _Row:
+    """A layer as all ranks know it."""
+
+    def __init__(self, name, number, experts, top_k):
+        self.name, self.number, self.experts, self.top_k, self.index = name, number, experts, top_k, None
+
+
+class _Total:
+    """What a layer's routers did in a step: its sums, over ranks where there are several."""
+
+    HEAD = 12  # values before those by expert
+
+    def __init__(self, experts, values):
+        self.experts = experts
+        (self.passes, self.failures, self.tokens, self.unmasked, self.nowhere, self.left_out, self._entropy,
+         self._margin, self._scored, self._judged, self._otherwise, self._biased) = values[: self.HEAD]
+        by_expert = values[self.HEAD:]
+        self._counts, self._gates, self._bias = (by_expert[i * experts: (i + 1) * experts] for i in range(3))
+
+    def is_empty(self):
+        return not self.failures and not self.nowhere and not sum(self._counts)
+
+    def is_known(self):
+        return not self.failures and not self.is_empty()
+
+    def row(self, layer):
+        row = {"layer": layer, "tokens_per_expert": [int(round(n)) for n in self._counts]}
+        if self.nowhere:
+            row["nowhere"] = int(round(self.nowhere))
+        if self._scored:
+            row["score_entropy"] = _plain(self._entropy / self._scored)
+        # The margin of routers that do not take the best of all, as those with groups, would say nothing.
+        if self._judged and self._otherwise < 0.01 * self._judged:
+            row["margin"] = _plain(self._margin / self._judged)
+        weights = sum(self._gates)
+        if weights > 0:
+            row["gate_mass"] = [_plain(weight / weights) for weight in self._gates]
+        if self._biased:
+            row["expert_bias"] = [_plain(bias / self._biased) for bias in self._bias]
+        return row
 
 
 class _Layer:
-    def __init__(self, name, module, parent=None):
-        self.name, self.module, self.parent = name, module, parent
-        self.index, self.experts, self.top_k = 0, None, None
-        self.want_scores = True
-        self._counts = None
-        self._scores = []  # (entropy, margin, tokens) of the passes of this step, on the device
-        self._gates = None  # [E] sum of the mixing weights of this step, on the device
+    """One hooked module, and the sums since the last step on its device: slots below expert 0, by expert, and beyond
+    the experts; padding; sums over scores; weights by expert."""
 
-    def _count(self, counts):
-        counts = counts.detach().to(torch.float64 if counts.device.type == "cpu" else torch.float32)
-        self._counts = counts if self._counts is None else self._counts + counts
+    def __init__(self, log, name, module, above, top_k):
+        self.log, self.module, self.above = log, module, above
+        self.full_name, self.name = name, _WRAPPERS.sub("", name).lstrip(".")
+        self.experts, self.top_k = None, None
+        self.number = next((n - 1 for n in (_whole(o, ("layer_number",)) for o in [module] + above[:3]) if n), None)
+        self.want_scores, self.needs_inputs = True, False
+        # What the operator in a compiled graph is given and says it changes. A tensor, since graphs are made anew for
+        # other numbers.
+        self.token = torch.tensor([next(_KEYS)])
+        _COMPILED[int(self.token)] = self
+        self.fingerprint = None
+        self._given_top_k = top_k
+        self._sums = {}         # by device; they only grow, which takes fewer calls than to zero them
+        self._before_step = {}  # their values at the last step, on this side
+        self._forgot()
 
-    def take(self, kind, with_bias):
-        if self._counts is None:
-            return None
-        counts, self._counts = _summed(self._counts), None
-        row = {"layer": self.index, "tokens_per_expert": [int(round(n)) for n in counts.tolist()]}
-        if self._scores:
-            total = sum(tokens for _, _, tokens in self._scores)
-            entropy = sum(e * tokens for e, _, tokens in self._scores) / total
-            margins = [(m, tokens) for _, m, tokens in self._scores if m is not None]
-            row["score_entropy"] = _plain(entropy)
-            if margins:
-                row["margin"] = _plain(sum(m * tokens for m, tokens in margins) / sum(t for _, t in margins))
-            self._scores = []
-        if self._gates is not None:
-            gates, self._gates = _summed(self._gates), None
-            row["gate_mass"] = _plain(gates / gates.sum().clamp_min(1e-20))
-        bias = self._bias()
-        if with_bias and bias is not None and bias.numel() == len(row["tokens_per_expert"]):
-            row["expert_bias"] = _plain(bias)
-        return row
+    def _forgot(self):
+        self.passes, self.failures, self.tokens, self.unmasked = 0, 0, 0, 0
+        self._went_forward = False
 
-    def _bias(self):
-        for owner in (self.module, self.parent):
+    def owners(self):
+        return [self.module] + self.above[:1]
+
+    def bias(self):
+        owners = [self.module, getattr(self.module, "moe_statics", None)] + self.above[:1]
+        for owner in owners:
             for name in _BIAS_NAMES:
                 value = getattr(owner, name, None)
                 if isinstance(value, torch.Tensor):
-                    return value
+                    value = _local(value.detach())
+                    if value is not None and self.experts and value.numel() >= self.experts:
+                        return value.flatten()[: self.experts]
         return None
+
+    def see(self, when, values, inputs, mask, recording):
+        """After (or, with when == "before", before) a forward pass."""
+        try:
+            if _is_only_traced(values):
+                return
+            if self._counts_now(when, recording):
+                with torch.no_grad():
+                    self._see(when, values, inputs, mask)
+        except Exception as error:
+            self.failures += 1
+            self.log.warn((type(self), type(error), str(error)[:60]),
+                          "%s is not logged: %s" % (self.name, _words(error)))
+
+    def _counts_now(self, when, recording):
+        if not recording or not self.log.trainable():
+            return False
+        if _is_repeated():
+            # The first pass counted, unless it recorded nothing: then its repetition does.
+            return not self._went_forward
+        if when == "after":
+            self._went_forward = True
+        return True
+
+    def sums(self, device):
+        if device not in self._sums:
+            exact = torch.float32 if device.type == "mps" else torch.float64
+            self._sums[device] = torch.zeros(2 * self.experts + 8, dtype=exact, device=device)
+        return self._sums[device]
+
+    def mask_of(self, tokens, mask, sums):
+        """[tokens] which are no padding, None: no mask of that size."""
+        self.tokens += tokens
+        if mask is None or mask.numel() != tokens:
+            self.unmasked += tokens
+            return None
+        kept = (mask.reshape(-1) != 0).to(sums.device)
+        sums[self.experts + 2] += (~kept).sum()
+        return kept
+
+    def take(self, with_bias):
+        """Of what there was since the last time: values known here, and tensors on their devices; None: nothing."""
+        host = [self.passes, self.failures, self.tokens, self.unmasked]
+        self._forgot()
+        if not any(host):
+            return None, []
+        bias = self.bias() if with_bias and self._sums else None
+        return host, list(self._sums.values()) + ([] if bias is None else [bias])
+
+    def total(self, host, lists):
+        """A _Total's values, from take() with its tensors as lists."""
+        experts = self.experts or 0
+        if not self._sums:
+            return host + [0.0] * (_Total.HEAD - len(host) + 3 * experts)
+        bias = lists[-1] if len(lists) > len(self._sums) else None
+        sums = []
+        for device, now in zip(self._sums, lists):
+            before = self._before_step.get(device, [0.0] * len(now))
+            self._before_step[device] = now
+            sums.append([n - b for n, b in zip(now, before)])
+        sums = [sum(column) for column in zip(*sums)]
+        return (host + [sums[0] + sums[experts + 1]] + sums[experts + 2: experts + 8] + [0.0 if bias is None else 1.0] +
+                sums[1: experts + 1] + sums[experts + 8:] + (bias or [0.0] * experts))
+
+    def take_fingerprint(self):
+        value, self.fingerprint = self.fingerprint, None
+        return 0.0 if value is None else float(value)
+
+    def _remember(self, values):
+        """What tells this rank's tokens from another's."""
+        tensor = next((v for v in values if v.is_floating_point()), values[0] if values else None)
+        if tensor is not None:
+            total = tensor.double().sum() if tensor.device.type != "mps" else tensor.float().sum()
+            self.fingerprint = total if self.fingerprint is None else self.fingerprint + total
 
 
 class _BufferLayer(_Layer):
     """A module that counts by itself, in a buffer that somebody else zeroes."""
 
-    def __init__(self, name, module):
-        super().__init__(name, module)
-        self.experts = module.tokens_per_expert.numel()
-        self.top_k = next((int(getattr(owner, key)) for owner in (module, getattr(module, "router", None))
-                           for key in _TOP_K_NAMES if isinstance(getattr(owner, key, None), int)), None)
+    def __init__(self, log, name, module, above, top_k):
+        super().__init__(log, name, module, above, top_k)
+        self.experts = _count_buffer(module).numel()
+        owners = [module, getattr(module, "router", None)] + above[:1]
+        self.top_k = top_k or next((k for k in (_whole(owner, _TOP_K_NAMES) for owner in owners) if k), None)
         self._before = None
 
     def hook(self):
-        return [self.module.register_forward_pre_hook(self._pre), self.module.register_forward_hook(self._post)]
+        return [self.module.register_forward_pre_hook(_Hook(self, "before")),
+                self.module.register_forward_hook(_Hook(self, "after"))]
 
-    def _pre(self, module, _inputs):
-        self._before = module.tokens_per_expert.detach().clone()
+    def values(self, _output):
+        return [_count_buffer(self.module)]
 
-    def _post(self, module, _inputs, _output):
-        if self._before is not None and module.training:
-            self._count((module.tokens_per_expert.detach() - self._before).flatten())
-            self._before = None
+    def _see(self, when, values, _inputs, _mask):
+        counts = _local(values[0])
+        if when == "before":
+            self._before = None if counts is None else counts.clone()
+            return
+        before, self._before = self._before, None
+        if counts is None or before is None:
+            raise ValueError("its buffer %s is not whole on this rank" % "tokens_per_expert")
+        added = (counts - before).flatten()
+        sums = self.sums(added.device)
+        sums[1: self.experts + 1] += added
+        self.passes += 1
+        if self.log.comparing():
+            self._remember([added * torch.arange(1, added.numel() + 1, device=added.device)])
+
+
+class _Reading:
+    """How what a router returns is read: places in the list of its tensors."""
+
+    def __init__(self):
+        self.indices = self.map = self.gates = self.scores = self.weights = None
+        self.skips = False  # weight 0 means that a further class, "no expert", was chosen
 
 
 class _RouterLayer(_Layer):
     """A router, judged by what it returns."""
 
-    def __init__(self, name, module, parent, top_k):
-        super().__init__(name, module, parent)
-        owners = [owner for owner in (module, parent) if owner is not None]
-        self.experts = next((int(getattr(owner, key)) for owner in owners for key in _EXPERT_NAMES
-                             if isinstance(getattr(owner, key, None), int)), None)
+    def __init__(self, log, name, module, above, top_k):
+        super().__init__(log, name, module, above, top_k)
+        in_config = [(_whole(c, _EXPERT_NAMES), _whole(c, _CONFIG_TOP_K_NAMES)) for c in _configs([module] + above)]
+        self._experts_of_config = next((experts for experts, _ in in_config if experts), None)
+        self.experts = next((n for n in (_whole(o, _EXPERT_NAMES) for o in self.owners()) if n), None)
+        out = _whole(module, ("out_features",))
+        if _whole(module, _EXPERT_NAMES) is None and out:
+            self.experts = out  # a plain Linear; its parent may know its own share of the experts only
+        if self.experts is None:
+            self.experts = self._experts_of_config
         if self.experts is None and isinstance(getattr(module, "weight", None), torch.Tensor):
             self.experts = module.weight.shape[0]
-        self.top_k = top_k or next((int(getattr(owner, key)) for owner in owners for key in _TOP_K_NAMES
-                                    if isinstance(getattr(owner, key, None), int)), None)
-        self._kind = None   # as asked for
-        self._found = None  # what the first pass was found to return: "given", "sigmoid", "softmax" or "gates"
+        self.top_k = top_k or next((k for k in (_whole(o, _TOP_K_NAMES) for o in self.owners()) if k), None)
+        if self.top_k is None:
+            self.top_k = next((k for _, k in in_config if k), None)
+        self._readings = {}
+        self._found = log.scores_kind
+        self._route = self._route_function()
+        self.needs_inputs = self._route is not None
+
+    def may_be_a_router(self):
+        """A gate of another purpose, as in a gated attention, has another width than there are experts."""
+        out = _whole(self.module, ("out_features",))
+        known = self._experts_of_config
+        return not out or not known or _whole(self.module, _EXPERT_NAMES) is not None or out in (known, known + 1)
 
     def hook(self):
-        return [self.module.register_forward_hook(self._post)]
+        return [self.module.register_forward_hook(_Hook(self, "after"))]
 
-    def take(self, kind, with_bias):
-        self._kind = kind
-        return super().take(kind, with_bias)
+    def values(self, output):
+        found = []
+        _collect(output, found)
+        return found
 
-    def _post(self, module, _inputs, output):
-        if not module.training:
-            return
-        with torch.no_grad():
-            tensors = [t.detach() for t in _tensors(output)]
-            scores = next((t for t in tensors if t.is_floating_point() and t.dim() > 1
-                           and (self.experts is None or t.shape[-1] == self.experts)), None)
-            if self.experts is None and scores is not None:
-                self.experts = scores.shape[-1]
-            routing_map = next((t for t in tensors if t.dtype == torch.bool and t.shape[-1] == self.experts), None)
-            indices = self._indices(tensors, output, scores) if routing_map is None else None
-            if routing_map is not None:
-                self._count(routing_map.reshape(-1, self.experts).sum(0))
-            elif indices is not None and self.experts:
-                self._count(torch.bincount(indices.reshape(-1).long(), minlength=self.experts)[: self.experts])
+    def _route_function(self):
+        for owner in self.above[:1] + [getattr(o, "experts", None) for o in self.above[:1]]:
+            choose = getattr(owner, "route_tokens_to_experts", None)
+            if callable(choose):
+                return weakref.WeakMethod(choose) if inspect.ismethod(choose) else (lambda: choose)
+        return None
+
+    def _see(self, _when, values, inputs, mask):
+        if any(_local(v) is None for v in values):
+            raise ValueError("what it returns is spread over ranks")
+        values = [_local(v) for v in values]
+        form = tuple((v.dtype, v.dim(), v.shape[-1] if v.dim() else 0) for v in values)
+        if form not in self._readings:
+            if _is_captured(values):
+                return  # deciding waits for the device, which a CUDA graph cannot
+            self._readings[form] = self._read(values)
+        reading = self._readings[form]
+        indices, weights = self._chosen(reading, values, inputs)
+        scores = None if reading.scores is None else values[reading.scores].reshape(-1, self.experts)
+        tokens = self._add_counts(reading, values, indices, weights, mask)
+        if self.want_scores:
+            if indices is not None:
+                indices = indices.reshape(-1, indices.shape[-1])
             if scores is not None:
-                scores = scores.reshape(-1, self.experts).float()
-                if self._found is None:
-                    self._found = self._kind_of(scores)
-            if not self.want_scores:
+                self._judge(scores.float(), indices, weights, tokens)
+            self._weigh(reading, values, indices, weights, tokens)
+        if self.log.comparing():
+            self._remember(values)
+        self.passes += 1
+
+    def _read(self, values):
+        reading, wide = _Reading(), [i for i, v in enumerate(values) if v.dim() > 1]
+        floats = [i for i in wide if values[i].is_floating_point()]
+        if self.experts is None:
+            self.experts = next((values[i].shape[-1] for i in floats if values[i].shape[-1] != self.top_k), None)
+        if self.experts is None:
+            raise ValueError("how many experts it has is not known")
+        full = [i for i in floats if values[i].shape[-1] == self.experts]
+        sparse = [i for i in full if self._is_sparse(values[i])]
+        reading.gates = sparse[0] if sparse else None
+        reading.scores = next((i for i in full if i not in sparse), None)
+        reading.map = next((i for i in wide if values[i].dtype == torch.bool and self._is_map(values[i])), None)
+        integers = [i for i in wide if values[i].dtype in _INTEGERS]
+        if reading.map is None:
+            reading.indices = next((i for i in integers if self._are_numbers(values[i])), None)
+        if reading.map is None and reading.indices is None and reading.gates is None:
+            reading.map = next((i for i in integers if self._is_map(values[i])), None)
+        if reading.map is None and reading.indices is None and reading.gates is None and reading.scores is None:
+            raise ValueError("what it returns is not understood: " + ", ".join(
+                "%s%s" % (str(v.dtype)[6:], list(v.shape)) for v in values))
+        if reading.indices is not None:
+            shape = values[reading.indices].shape
+            reading.weights = next((i for i in floats if values[i].shape == shape and i != reading.scores), None)
+            reading.skips = reading.weights is not None and any(
+                values[i].shape[-1] == self.experts + 1 for i in floats)
+            self._refuse_local_numbers(values, reading)
+        return reading
+
+    def _is_sparse(self, values):
+        """Whether these [..., E] are weights that are zero where an expert was not chosen."""
+        if self.top_k == self.experts:
+            return False
+        most = int((values.reshape(-1, self.experts) != 0).sum(-1).max()) if values.numel() else self.experts
+        return most < self.experts and bool((values >= 0).all()) and most <= (self.top_k or self.experts)
+
+    def _is_map(self, values):
+        if values.dim() == 3 and values.shape[1] == self.experts and values.dtype == torch.bool:
+            return True  # [T, E, places in the expert]
+        if values.shape[-1] != self.experts:
+            return False
+        return values.dtype == torch.bool or bool(((values == 0) | (values == 1)).all())
+
+    def _are_numbers(self, values):
+        """Whether these integers [..., K] are experts' numbers, not a map of ones and zeros."""
+        width = values.shape[-1]
+        if not bool(((values >= 0) & (values < self.experts)).any()):
+            return False
+        if width < self.experts:
+            return True
+        return width == self.experts == self.top_k and bool((values > 1).any() | (values.sum(-1) != width).any())
+
+    def _refuse_local_numbers(self, values, reading):
+        """Under expert parallelism some routers return this rank's experts only, counted from 0, and one number behind
+        them for all others."""
+        if reading.weights is None or reading.skips:
+            return
+        numbers, elsewhere = values[reading.indices], values[reading.weights] == 0
+        if not bool(elsewhere.any()):
+            return
+        mark = int(numbers[elsewhere].max())
+        if 0 < mark < self.experts and bool((numbers[elsewhere] == mark).all()) and bool(
+                (numbers[~elsewhere] < mark).all()):
+            raise ValueError("it returns the numbers of this rank's experts only (expert parallelism)")
+
+    def _chosen(self, reading, values, inputs):
+        """Expert numbers [..., K] and their weights, as far as they are there."""
+        if reading.indices is not None:
+            return values[reading.indices], None if reading.weights is None else values[reading.weights]
+        if reading.map is not None or reading.gates is not None:
+            return None, None
+        scores = values[reading.scores]
+        choose = self._route and self._route()
+        if choose is not None:
+            chosen = []
+            _collect(_call_route(choose, scores, inputs), chosen)
+            indices = next(c for c in chosen if not c.is_floating_point())
+            return indices, next((c for c in chosen if c.is_floating_point() and c.shape == indices.shape), None)
+        if not self.top_k:
+            raise ValueError("it returns scores, and how many experts a token is sent to is not known: give top_k=")
+        return scores.topk(min(self.top_k, self.experts), dim=-1).indices, None
+
+    def _add_counts(self, reading, values, indices, weights, mask):
+        """Returns [T] which tokens count, None: all."""
+        experts = self.experts
+        if indices is None:
+            chosen = values[reading.map if reading.map is not None else reading.gates]
+            if chosen.dim() == 3 and chosen.shape[-1] != experts:
+                chosen = chosen.any(-1)
+            chosen = chosen.reshape(-1, experts) != 0
+            sums = self.sums(chosen.device)
+            tokens = self.mask_of(chosen.shape[0], mask, sums)
+            sums[1: experts + 1] += (chosen if tokens is None else chosen & tokens.unsqueeze(-1)).sum(0)
+            return tokens
+        sums = self.sums(indices.device)
+        places = indices.reshape(-1, indices.shape[-1]).long().clamp(-1, experts) + 1
+        if reading.skips and weights is not None:
+            places = places.masked_fill(weights.reshape(places.shape) == 0, experts + 1)
+        tokens = self.mask_of(places.shape[0], mask, sums)
+        if tokens is not None:
+            places = places.masked_fill(~tokens.unsqueeze(-1), experts + 2)
+        sums[: experts + 2] += _histogram(places.reshape(-1), experts + 3)[: experts + 2]
+        return tokens
+
+    def _judge(self, scores, indices, weights, tokens):
+        """Entropy and margin of scores [T, E]."""
+        if self._found is None:
+            if _is_captured([scores]):
                 return
-            if scores is not None and self._found != "gates":
-                self._judge(scores)
-            self._weigh(tensors, indices, scores)
-
-    def _indices(self, tensors, output, scores):
-        """The chosen experts [..., K]."""
-        found = next((t for t in tensors if t.dtype in (torch.int64, torch.int32, torch.int16) and t.dim() > 1), None)
-        if found is not None or scores is None:
-            return found
-        choose = getattr(self.parent, "route_tokens_to_experts", None)
-        if choose is not None and isinstance(output, torch.Tensor):
-            return next(t for t in _tensors(choose(output.detach())) if not t.is_floating_point())
-        return scores.topk(min(self.top_k or 1, self.experts), dim=-1).indices
-
-    def _kind_of(self, scores):
-        """Of scores [T, E], told once, because it waits for the device."""
-        if self._kind:
-            return self._kind
-        if bool((scores >= 0).all()):
-            if bool((scores > 0).sum(-1).max() < self.experts) and self.top_k != self.experts:
-                return "gates"  # zero where an expert was not chosen: weights of the mixture, not scores
-            if bool(((scores.sum(-1) - 1).abs() < 1e-2).all()):
-                return "given"
-        return "softmax" if self._bias() is None else "sigmoid"
-
-    def _judge(self, scores):
-        if self._found == "sigmoid":
-            scores = scores.sigmoid()
-        elif self._found == "given":
-            scores = scores.clamp_min(0)
-        else:
-            scores = scores.softmax(-1)
+            self._found = self._kind_of(scores, indices, weights)
+        scores = _SCORE_KINDS[self._found](scores)
         shares = scores / scores.sum(-1, keepdim=True).clamp_min(1e-20)
-        entropy = torch.special.entr(shares).sum(-1).mean()
-        margin, bias = None, self._bias()
-        if bias is not None and bias.numel() == self.experts:
-            scores = scores + bias.detach().float()
-        if self.top_k and self.top_k < self.experts:
-            best = scores.topk(self.top_k + 1, dim=-1).values
-            margin = (best[:, -2] - best[:, -1]).mean()
-        self._scores.append((entropy, margin, scores.shape[0]))
+        ones = scores.new_ones(scores.shape[0]) if tokens is None else tokens.to(scores.dtype)
+        count, sums, at = ones.sum(), self.sums(scores.device), self.experts + 3
+        entropy = (torch.special.entr(shares).sum(-1) * ones).sum()
+        none = torch.zeros_like(count)
+        margin, otherwise = self._margin_of(scores, indices, ones)
+        judged = none if margin is None else count
+        sums[at: at + 5] += torch.stack([entropy, none if margin is None else margin, count, judged,
+                                         none if otherwise is None else otherwise])
 
-    def _weigh(self, tensors, indices, scores):
+    def _margin_of(self, scores, indices, ones):
+        """Sums over tokens: K-th minus next biased score, and how many tokens took others than the best."""
+        if not self.top_k or self.top_k >= self.experts:
+            return None, None
+        bias = self.bias()
+        if bias is not None:
+            scores = scores + bias.to(scores)
+        best = scores.topk(self.top_k + 1, dim=-1).values
+        otherwise = None
+        if indices is not None and indices.shape[-1] == self.top_k:
+            taken = scores.gather(-1, indices.long().clamp(0, self.experts - 1)).amin(-1)
+            otherwise = ((taken < best[:, -1]) * ones).sum()
+        return ((best[:, -2] - best[:, -1]) * ones).sum(), otherwise
+
+    def _kind_of(self, scores, indices, weights):
+        """What makes scores out of these [T, E], told once, because it waits for the device."""
+        if bool((scores >= 0).all()) and bool(((scores.sum(-1) - 1).abs() < 1e-2).all()):
+            return "given"
+        if indices is not None and weights is not None:
+            kind = _agreeing_kind(scores, indices, weights.reshape(indices.shape).float())
+            if kind:
+                return kind
+        for owner in [self.module] + [c for c in _configs([self.module] + self.above)]:
+            for name in _CONFIG_SCORE_NAMES:
+                stated = str(getattr(owner, name, "")).lower()
+                for kind in ("sqrtsoftplus", "sigmoid", "softmax"):
+                    if kind in stated:
+                        return kind
+        return "softmax" if self.bias() is None else "sigmoid"
+
+    def _weigh(self, reading, values, indices, weights, tokens):
         """Adds up the weights with which experts' outputs are mixed, where the router returns them."""
-        if scores is not None and self._found == "gates":
-            gates = scores.sum(0)
+        if indices is None and reading.gates is not None:
+            gates = values[reading.gates].reshape(-1, self.experts).float()
+        elif indices is not None and weights is not None:
+            weights = weights.reshape(indices.shape).float()
+            weights = weights.masked_fill((indices < 0) | (indices >= self.experts), 0)
+            gates = weights.new_zeros(indices.shape[0], self.experts)
+            gates.scatter_add_(1, indices.long().clamp(0, self.experts - 1), weights)
         else:
-            weights = next((t for t in tensors if t.is_floating_point() and indices is not None
-                            and t.shape == indices.shape and t.shape[-1] != self.experts), None)
-            if weights is None:
-                return
-            gates = torch.zeros(self.experts, device=weights.device)
-            gates.index_add_(0, indices.reshape(-1).long(), weights.reshape(-1).float())
-        self._gates = gates if self._gates is None else self._gates + gates
+            return
+        if tokens is not None:
+            gates = gates * tokens.unsqueeze(-1)
+        sums = self.sums(gates.device)
+        sums[self.experts + 8:] += gates.sum(0, dtype=sums.dtype)
 
 
-def trainer_callback(path, model, **options):
+def _histogram(places, size):
+    """How often each of the numbers 0 to size - 1 is there, without waiting for the device."""
+    if places.device.type == "cpu":
+        return torch.bincount(places.long(), minlength=size)
+    if places.is_cuda and not torch.are_deterministic_algorithms_enabled():
+        return torch.histc(places.int(), bins=size, min=0, max=size - 1)
+    return (places.unsqueeze(-1) == torch.arange(size, device=places.device)).sum(0)
+
+
+def _call_route(choose, scores, inputs):
+    """Some take the scores alone, some the block's input, too."""
+    names = list(inspect.signature(choose).parameters)
+    if len(names) == 1:
+        return choose(scores)
+    return choose(**{name: inputs[0] if "hidden" in name else scores for name in names})
+
+
+def _agreeing_kind(scores, indices, weights):
+    """Which function of the scores [T, E] gives the mixing weights [T, K] but for a factor a token; None: unclear."""
+    indices = indices.long().clamp(0, scores.shape[-1] - 1)
+    errors = []
+    for kind in ("softmax", "sigmoid", "sqrtsoftplus"):
+        ratio = weights / _SCORE_KINDS[kind](scores).gather(-1, indices).clamp_min(1e-20)
+        if ratio.shape[-1] == 1:
+            ratio = ratio.t()  # one factor for all tokens instead
+            if bool((weights - weights[0]).abs().max() < 1e-3):
+                return None  # normalised: each weight is 1
+        spread = (ratio.amax(-1) - ratio.amin(-1)) / ratio.mean(-1).abs().clamp_min(1e-20)
+        errors.append((float(spread.max()), kind))
+    (best, kind), (second, _) = sorted(errors)[:2]
+    return kind if best < 0.05 and second > 3 * best else None
+
+
+# Hooks.
+
+
+class _Hook:
+    """What PyTorch calls around a layer's forward pass. A copy of the model, or a pickle of it, has a call that does
+    nothing in its place, and needs no moescope_log."""
+
+    def __init__(self, layer, when):
+        self.layer, self.when = layer, when
+
+    def __call__(self, module, inputs, output=None):
+        layer = self.layer
+        if _is_compiling():
+            _send(layer, self.when == "before", layer.values(output), inputs)
+        else:
+            _see_eagerly(layer, self.when, inputs, output)
+
+    def __deepcopy__(self, _memo):
+        return _do_nothing
+
+    def __reduce__(self):
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def _do_nothing(*_):
+    return None
+
+
+def _see_eagerly(layer, when, inputs, output):
+    if torch.jit.is_tracing():
+        return
+    try:
+        values = layer.values(output)
+        mask = layer.log.padding_mask()
+    except Exception as error:
+        layer.failures += 1
+        layer.log.warn(type(error), "%s is not logged: %s" % (layer.name, _words(error)))
+        return
+    layer.see(when, [v.detach() for v in values], inputs, mask, torch.is_grad_enabled())
+
+
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+_is_exporting = getattr(getattr(torch, "compiler", None), "is_exporting", lambda: False)
+def _send(layer, before, values, inputs):
+    """Puts an operator into the graph that is being compiled, which calls layer.see() whenever the graph runs."""
+    if _is_exporting():
+        return
+    mask = layer.log.padding_mask()
+    torch.ops.moescope_log.see([v.detach() for v in values],
+                               [inputs[0].detach()] if layer.needs_inputs and inputs else [],
+                               [] if mask is None else [mask], layer.token, before, torch.is_grad_enabled())
+
+
+def _see_in_graph(values, inputs, masks, token, before, recording):
+    layer = _COMPILED.get(int(token))
+    if layer is not None:
+        layer.see("before" if before else "after", values, inputs, masks[0] if masks else None, recording)
+
+
+def _define_operator():
+    """Says that it changes `token`, so that no compiler leaves it out."""
+    options = {}
+    if "tags" in inspect.signature(torch.library.custom_op).parameters and hasattr(torch._C.Tag, "cudagraph_unsafe"):
+        options["tags"] = (torch._C.Tag.cudagraph_unsafe,)
+    operator = torch.library.custom_op(
+        "moescope_log::see", _see_in_graph, mutates_args=("token",),
+        schema="(Tensor[] values, Tensor[] inputs, Tensor[] masks, Tensor(a!) token, bool before, bool recording) "
+               "-> ()", **options)
+    operator.register_fake(lambda *_: None)
+
+
+if hasattr(torch.library, "custom_op"):
+    try:
+        _define_operator()
+    except Exception:  # a second copy of this file has defined it
+        pass
+elif hasattr(torch, "_dynamo"):
+    _see_eagerly = torch._dynamo.disable(_see_eagerly)
+    _is_compiling = lambda: False  # noqa: E731
+
+
+class _MaskHook:
+    """Keeps the attention mask that a part of the model is called with."""
+
+    def __init__(self, log, place, is_root):
+        self.log, self.place, self.is_root = log, place, is_root
+
+    def __call__(self, module, inputs, kwargs=None):
+        if kwargs is None:  # before PyTorch 2.0 hooks are not told the named arguments
+            kwargs = sys._getframe(1).f_locals.get("kwargs") or {}
+        mask = kwargs.get("attention_mask")
+        if mask is None and self.place is not None and self.place < len(inputs):
+            mask = inputs[self.place]
+        if mask is None:
+            self.log.saw_mask(None)
+        elif isinstance(mask, torch.Tensor) and mask.dim() == 2 and not mask.is_floating_point():
+            self.log.saw_mask(mask.detach())
+        elif self.is_root:
+            self.log.saw_mask(None)
+
+    def __deepcopy__(self, _memo):
+        return _do_nothing
+
+    def __reduce__(self):
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def _hook_masks(log, model, layers):
+    """Of the model and its parts around the layers, encoder and decoder for instance, that take an attention mask."""
+    handles = []
+    for name, module in model.named_modules():
+        is_around = not name or any(layer.full_name.startswith(name + ".") for layer in layers)
+        if not is_around or re.search(r"(^|\.)\d+(\.|$)", name) or _holds_only(module):
+            continue
+        with contextlib.suppress(TypeError, ValueError):
+            names = list(inspect.signature(module.forward).parameters)
+            if name and "attention_mask" not in names:
+                continue
+            place = names.index("attention_mask") if "attention_mask" in names else None
+            hook = _MaskHook(log, place, not name)
+            if "with_kwargs" in inspect.signature(module.register_forward_pre_hook).parameters:
+                handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+            else:
+                handles.append(module.register_forward_pre_hook(hook))
+    return handles
+
+
+# Ranks.
+
+
+class _Ranks:
+    """The processes whose counts are added up. What is communicated depends on what all of them know alike, so that
+    none waits for another in another place."""
+
+    def __init__(self, group):
+        self._group = group
+        self._counts, self._classes, self._steps, self._news = True, None, 0, None
+        self._experts_known, self._broken = False, False
+
+    def alone(self):
+        distributed = torch.distributed
+        if self._group == "alone" or not (distributed.is_available() and distributed.is_initialized()):
+            return True
+        return distributed.get_world_size(self._process_group()) <= 1
+
+    def writes(self):
+        if self._group == "alone":
+            return True
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank() == 0
+        return os.environ.get("RANK", "0") in ("", "0")
+
+    def comparing(self):
+        return self._steps < _SETTLING_STEPS and not self.alone()
+
+    def rows(self, own):
+        """The layers of all ranks."""
+        if self.alone():
+            return own
+        everywhere = [None] * self._size()
+        torch.distributed.all_gather_object(everywhere, [vars(row) for row in own], group=self._process_group())
+        rows = {}
+        for of_rank in everywhere:
+            for each in of_rank:
+                row = rows.setdefault(each["name"], _Row(each["name"], each["number"], 0, 0))
+                row.experts, row.top_k = max(row.experts, each["experts"]), max(row.top_k, each["top_k"])
+        return list(rows.values())
+
+    def total(self, step, rows, own):
+        """A _Total for each row; None: the ranks are not at the same step, and nothing is known."""
+        if self._broken:
+            return None
+        if self.alone():
+            return [self._total_of(row, own.get(row.name)) for row in rows]
+        try:
+            return self._total_of_all(step, rows, own)
+        except Exception:
+            self._broken = True
+            raise
+
+    def news(self):
+        news, self._news = self._news, None
+        return news
+
+    def _total_of(self, row, values):
+        values = [0.0] * (_Total.HEAD + 3 * row.experts) if values is None else values
+        row.experts = (len(values) - _Total.HEAD) // 3
+        return _Total(row.experts, values)
+
+    def _total_of_all(self, step, rows, own):
+        self._agree_on_experts(rows, own)
+        if self.comparing():
+            self._compare(rows, own)
+        parts = [1.0, step, float(step) ** 2]
+        for row in rows:
+            values = own.get(row.name)
+            zeros = [0.0] * (_Total.HEAD + 3 * row.experts)
+            if values is not None and len(values) != len(zeros):
+                values = [0.0, 1.0] + zeros[2:]  # another number of experts than before: a failure
+            parts += zeros if values is None or not self._counts else values
+        total = torch.tensor(parts, dtype=torch.float64, device=self._device())
+        torch.distributed.all_reduce(total, group=self._process_group())
+        total = total.tolist()
+        ranks, steps, squares = total[:3]
+        if steps != ranks * step or squares != ranks * float(step) ** 2:
+            return None
+        totals, at = [], 3
+        for row in rows:
+            end = at + _Total.HEAD + 3 * row.experts
+            totals.append(_Total(row.experts, total[at:end]))
+            at = end
+        return totals
+
+    def _agree_on_experts(self, rows, own):
+        if self._experts_known:
+            return
+        here = [max(row.experts, (len(own.get(row.name) or [0.0] * _Total.HEAD) - _Total.HEAD) // 3) for row in rows]
+        experts = torch.tensor(here or [1], device=self._device())
+        torch.distributed.all_reduce(experts, op=torch.distributed.ReduceOp.MAX, group=self._process_group())
+        for row, count in zip(rows, experts.tolist()):
+            row.experts = count
+        self._experts_known = bool((experts > 0).all())
+
+    def _compare(self, rows, own):
+        """Finds the ranks that saw the same tokens: of those, the first counts."""
+        mine = torch.tensor([own.get("fingerprint of " + row.name, 0.0) for row in rows] or [0.0], dtype=torch.float64,
+                            device=self._device())
+        everywhere = [torch.zeros_like(mine) for _ in range(self._size())]
+        torch.distributed.all_gather(everywhere, mine, group=self._process_group())
+        prints = [tuple(each.tolist()) for each in everywhere]
+        first = [prints.index(each) if any(each) else place for place, each in enumerate(prints)]
+        rank = torch.distributed.get_rank(self._process_group())
+        if self._classes is not None and first != self._classes:
+            first, self._steps = list(range(len(first))), _SETTLING_STEPS  # alike by chance
+        self._counts = first[rank] == rank
+        if not all(any(each) for each in prints):
+            return  # a rank without a pass: which tokens it sees shows later
+        if self._classes is None and len(set(first)) < len(first):
+            self._news = "%d of %d ranks saw the same tokens as another rank and are left out" % (
+                len(first) - len(set(first)), len(first))
+        self._classes = first
+        self._steps += 1
+
+    def _process_group(self):
+        return None if self._group == "alone" else self._group
+
+    def _size(self):
+        return torch.distributed.get_world_size(self._process_group())
+
+    def _device(self):
+        backend = str(torch.distributed.get_backend(self._process_group()))
+        return torch.device("cuda" if "nccl" in backend and "gloo" not in backend else "cpu")
+
+
+# Callbacks.
+
+
+def trainer_callback(path, model=None, **options):
     """For Hugging Face's Trainer: Trainer(model, args, callbacks=[trainer_callback("run.jsonl", model)]).
 
-    `options` are MoeLog's. A step's line is written when the next begins. Loss and gradient norm stand in the lines of
-    the steps that the Trainer logs (args.logging_steps; its loss is the mean of the steps since the last such one).
+    `options` are MoeLog's; `model` is the Trainer's unless something else is given. A step's line is written when the
+    next begins. Loss and gradient norm stand in the lines of the steps that the Trainer logs (args.logging_steps; its
+    loss is the mean of the steps since the last such one). Raises ValueError: the model has no router.
     """
     from transformers import TrainerCallback
+
+    if model is not None:
+        MoeLog(os.devnull, model, **{**options, "group": "alone"}).close()
 
     class MoeLogCallback(TrainerCallback):
         def __init__(self):
             self.log, self.step, self.logged = None, None, {}
 
-        def on_train_begin(self, args, state, control, **_):
-            self.log = MoeLog(path, model, **{"append": state.global_step > 0, **options})
+        @_only_warns
+        def on_train_begin(self, args, state, control, **more):
+            self._end()  # an earlier training that was interrupted; its last step is not this one's
+            trained = model if model is not None else more.get("model")
+            self.log = _log_or_warning(path, trained, {"append": state.global_step > 0, **options})
 
+        @_only_warns
         def on_step_end(self, args, state, control, **_):
             self.step = state.global_step - 1  # counts from 1
 
+        @_only_warns
         def on_log(self, args, state, control, logs=None, **_):
             names = {"loss": "loss", "grad_norm": "grad_norm", "learning_rate": "lr"}
             self.logged.update({names[key]: value for key, value in (logs or {}).items() if key in names})
 
+        @_only_warns
         def on_step_begin(self, args, state, control, **_):
             self._write()
 
+        @_only_warns
         def on_train_end(self, args, state, control, **_):
             self._write()
-            self.log.close()
+            self._end()
 
         def _write(self):
-            if self.step is not None:
+            if self.step is not None and self.log is not None:
                 self.log.step(self.step, **self.logged)
             self.step, self.logged = None, {}
+
+        def _end(self):
+            if self.log is not None:
+                self.log.close()
+            self.log, self.step, self.logged = None, None, {}
 
     return MoeLogCallback()
 
@@ -361,34 +1195,118 @@ def lightning_callback(path, model=None, **options):
         from pytorch_lightning import Callback
 
     class MoeLogCallback(Callback):
+        moe_log = None  # Lightning sets a callback's `log`
+
+        @_only_warns
         def on_train_start(self, trainer, module):
+            self._end()
             resumed = {"append": trainer.global_step > 0}
-            self.log = MoeLog(path, module if model is None else model, **{**resumed, **options})
+            self.moe_log = _log_or_warning(path, module if model is None else model, {**resumed, **options})
             self.steps = trainer.global_step
 
+        @_only_warns
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            if trainer.global_step == self.steps:
+            if self.moe_log is None or trainer.global_step == self.steps:
                 return  # gradients are still being accumulated
             self.steps = trainer.global_step
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
             lr = trainer.optimizers[0].param_groups[0]["lr"] if trainer.optimizers else None
-            self.log.step(self.steps - 1, loss=loss, lr=lr)
+            self.moe_log.step(self.steps - 1, loss=loss, lr=lr)
 
+        @_only_warns
         def on_train_end(self, trainer, module):
-            self.log.close()
+            self._end()
+
+        @_only_warns
+        def on_exception(self, trainer, module, exception):
+            self._end()
+
+        def _end(self):
+            if self.moe_log is not None:
+                self.moe_log.close()
+            self.moe_log = None
 
     return MoeLogCallback()
 
 
-def _tensors(value):
+def _only_warns(method):
+    """For what a training calls: an error of it is a warning."""
+
+    @functools.wraps(method)
+    def guarded(self, *args, **more):
+        try:
+            return method(self, *args, **more)
+        except Exception as error:
+            print("moescope_log: %s: %s" % (method.__name__, _words(error)), file=sys.stderr)
+            return None
+
+    return guarded
+
+
+def _log_or_warning(path, model, options):
+    try:
+        try:
+            return MoeLog(path, model, **options)
+        except OSError as error:  # the other ranks count on this one
+            print("moescope_log: nothing is written: " + _words(error), file=sys.stderr)
+            return MoeLog(os.devnull, model, **options)
+    except Exception as error:
+        print("moescope_log: nothing is logged: " + _words(error), file=sys.stderr)
+        return None
+
+
+# Tensors.
+
+
+def _collect(value, found):
+    """All tensors in a nested value, in order."""
     if isinstance(value, torch.Tensor):
-        yield value
+        found.append(value)
     elif isinstance(value, dict):
         for each in value.values():
-            yield from _tensors(each)
+            _collect(each, found)
     elif isinstance(value, (tuple, list)):
         for each in value:
-            yield from _tensors(each)
+            _collect(each, found)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            _collect(getattr(value, field.name), found)
+
+
+def _local(tensor):
+    """This rank's rows of a distributed tensor; None: they are not whole rows."""
+    placements = getattr(tensor, "placements", None)
+    if placements is None or not hasattr(tensor, "to_local"):
+        return tensor
+    for placement in placements:
+        if placement.is_partial() or (placement.is_shard() and placement.dim % tensor.dim() == tensor.dim() - 1):
+            return None
+    return tensor.to_local()
+
+
+def _is_only_traced(values):
+    """Whether these tensors hold no numbers: on the device "meta", or fake ones."""
+    return any(v.device.type == "meta" or type(v).__name__ in ("FakeTensor", "FunctionalTensor") for v in values)
+
+
+def _is_captured(values):
+    return any(v.is_cuda for v in values) and torch.cuda.is_current_stream_capturing()
+
+
+_graph_task = getattr(torch._C, "_current_graph_task_id", None)
+
+
+def _is_repeated():
+    """Whether this forward pass runs within a backward pass, as activation checkpointing makes it."""
+    if _graph_task is not None:
+        return _graph_task() != -1
+    frame = sys._getframe(1)  # before PyTorch 2.0
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in ("backward", "unpack") and code.co_filename.endswith(os.path.join("utils", "checkpoint.py")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _plain(value):
@@ -401,14 +1319,24 @@ def _plain(value):
     return value
 
 
-def _rank():
-    distributed = torch.distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+def _plain_or_text(value):
+    """Of what JSON does not know: tensors, and numpy's numbers and arrays, as numbers."""
+    if isinstance(value, torch.Tensor):
+        return _plain(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _summed(counts):
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
-        counts = counts.clone()
-        distributed.all_reduce(counts)
-    return counts.cpu()
+def _on_host(tensors):
+    """Lists of numbers, in one copy from each device."""
+    lists, devices = [None] * len(tensors), {}
+    for place, tensor in enumerate(tensors):
+        devices.setdefault((tensor.device, tensor.dtype), []).append(place)
+    for places in devices.values():
+        together = torch.cat([tensors[place] for place in places]).tolist()
+        for place in places:
+            lists[place], together = together[: tensors[place].numel()], together[tensors[place].numel():]
+    return lists
+
+
+def _words(error):
+    return "%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0][:300])

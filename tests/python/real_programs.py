@@ -1,0 +1,503 @@
+"""Tries moescope_log.py with the programs themselves: torch.compile, activation checkpointing, ranks, Hugging Face's
+Trainer, Lightning; and measures what it costs. Usage: real_programs.py [NAME...]. Needs PyTorch 2.4, for most parts
+transformers, accelerate and lightning; parts that cannot run say why. The last result is kept in real_programs.txt
+beside this file. To renew it:
+
+    python3 tests/python/real_programs.py > tests/python/real_programs.txt
+"""
+
+import copy
+import datetime
+import io
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "assets", "python"))
+import moescope_log  # noqa: E402
+from moescope_log import MoeLog  # noqa: E402
+
+warnings.filterwarnings("ignore")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+EXPERTS, TOP_K, DIM, TOKENS, LAYERS = 8, 2, 64, 128, 12
+
+
+class Gate(nn.Module):
+    def __init__(self, dim, experts, top_k):
+        super().__init__()
+        self.num_experts, self.top_k = experts, top_k
+        self.weight = nn.Parameter(torch.randn(experts, dim) / dim**0.5)
+
+    def forward(self, x):
+        logits = F.linear(x, self.weight)
+        weights, indices = logits.softmax(-1).topk(self.top_k, dim=-1)
+        return logits, weights / weights.sum(-1, keepdim=True), indices
+
+
+class Block(nn.Module):
+    """Its experts are dense, so that it compiles without data-dependent shapes."""
+
+    def __init__(self, dim=DIM, experts=EXPERTS, top_k=TOP_K):
+        super().__init__()
+        self.gate = Gate(dim, experts, top_k)
+        self.norm = nn.LayerNorm(dim)
+        self.up, self.down = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+        self.register_buffer("chosen", torch.zeros(experts))
+
+    def forward(self, x):
+        h = self.norm(x)
+        _, weights, indices = self.gate(h)
+        y = self.down(F.silu(self.up(h)))
+        return x + y * weights.sum(-1, keepdim=True) + 0.01 * weights.max(-1, keepdim=True).values
+
+
+class Model(nn.Module):
+    def __init__(self, layers=LAYERS, wrap=None, **sizes):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(**sizes) for _ in range(layers)])
+        self.wrap = wrap
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x) if self.wrap is None else self.wrap(layer, x)
+        return x
+
+
+def truth_of(model, x):
+    """By layer, what plain PyTorch chooses."""
+    loads = []
+    with torch.no_grad():
+        for layer in model.layers:
+            indices = layer.gate.forward(layer.norm(x))[2]
+            loads.append(torch.bincount(indices.flatten(), minlength=layer.gate.num_experts).tolist())
+            x = layer.forward(x)
+    return loads
+
+
+def rows_of(path):
+    with open(path) as file:
+        lines = [json.loads(line) for line in file]
+    return [[row["tokens_per_expert"] for row in line.get("routers", [])] for line in lines if "step" in line]
+
+
+def notes_of(path):
+    with open(path) as file:
+        return [marker["text"] for line in file for marker in json.loads(line).get("markers", [])]
+
+
+def train_and_compare(folder, model, run=None, steps=3, every=1):
+    """Raises AssertionError: a logged row is not what the model chose."""
+    torch.manual_seed(2)
+    path = os.path.join(folder, "log.jsonl")
+    run = model if run is None else run
+    truth = []
+    with MoeLog(path, model, scores_every=every) as log:
+        for step in range(steps):
+            x = torch.randn(TOKENS, DIM, device=DEVICE)
+            truth.append(truth_of(model, x))
+            run(x).square().mean().backward()
+            with torch.no_grad():
+                run(x)
+            log.step(step)
+    logged = rows_of(path)
+    close = sum(a == b for left, right in zip(logged, truth) for a, b in zip(left, right))
+    assert [len(rows) for rows in logged] == [len(rows) for rows in truth], notes_of(path)
+    for left, right in zip(logged, truth):
+        for a, b in zip(left, right):  # a compiled product may round another way and flip a tie
+            assert sum(abs(p - q) for p, q in zip(a, b)) <= 4, "%s is not %s" % (a, b)
+    return "%d of %d rows equal" % (close, sum(len(rows) for rows in truth))
+
+
+def fullgraph(folder):
+    torch._dynamo.reset()
+    model = Model().to(DEVICE)
+    return train_and_compare(folder, model, torch.compile(model, fullgraph=True))
+
+
+def by_layer(folder):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = Model().to(DEVICE)
+    for layer in model.layers:
+        layer.compile(fullgraph=True)
+    result = train_and_compare(folder, model)
+    return result + "; graphs %s" % dict(torch._dynamo.utils.counters["stats"])
+
+
+def cuda_graphs(folder):
+    torch._dynamo.reset()
+    model = Model().to(DEVICE)
+    return train_and_compare(folder, model, torch.compile(model, mode="reduce-overhead"), steps=6)
+
+
+def checkpointed(folder):
+    results = []
+    for reentrant in (False, True):
+        model = Model(wrap=lambda layer, x, r=reentrant: checkpoint(layer, x, use_reentrant=r)).to(DEVICE)
+        results.append(train_and_compare(folder, model, lambda x: model(x.requires_grad_())))
+    return "; ".join(results)
+
+
+def checkpoint_of_compiled(folder):
+    torch._dynamo.reset()
+    model = Model(wrap=lambda layer, x: checkpoint(layer, x, use_reentrant=False)).to(DEVICE)
+    for layer in model.layers:
+        layer.compile(fullgraph=True)
+    return train_and_compare(folder, model)
+
+
+def compiled_checkpoint(folder):
+    torch._dynamo.reset()
+    model = Model(wrap=lambda layer, x: checkpoint(layer, x, use_reentrant=False)).to(DEVICE)
+    return train_and_compare(folder, model, torch.compile(model, fullgraph=True))
+
+
+def with_mask_compiled(folder):
+    class Masked(Model):
+        def forward(self, input, attention_mask=None):
+            return super().forward(input.reshape(-1, DIM))
+
+    torch._dynamo.reset()
+    model = Masked(layers=2).to(DEVICE)
+    compiled = torch.compile(model, fullgraph=True)
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model) as log:
+        for step in range(3):
+            x = torch.randn(4, 32, DIM, device=DEVICE)
+            mask = torch.ones(4, 32, dtype=torch.long, device=DEVICE)
+            mask[:, 8 + step:] = 0
+            compiled(x, attention_mask=mask).sum().backward()
+            log.step(step)
+    sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+    assert sums == [[4 * (8 + step) * TOP_K] * 2 for step in range(3)], sums
+    return "slots %s" % sums
+
+
+def exported(folder):
+    torch._dynamo.reset()
+    model = Model(layers=2).to(DEVICE)
+    with MoeLog(os.path.join(folder, "log.jsonl"), model):
+        program = torch.export.export(model, (torch.randn(4, DIM, device=DEVICE),))
+    operators = [str(node.target) for node in program.graph.nodes]
+    assert not any("moescope" in name for name in operators)
+    return "no operator of the logger in the exported graph"
+
+
+def copied(folder):
+    model = Model(layers=2).to(DEVICE)
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model) as log:
+        twin = copy.deepcopy(model)
+        buffer = io.BytesIO()
+        torch.save(model, buffer)
+        assert b"moescope" not in buffer.getvalue()
+        buffer.seek(0)
+        loaded = torch.load(buffer, weights_only=False)
+        x = torch.randn(TOKENS, DIM, device=DEVICE)
+        for each in (model, twin, loaded):
+            each(x).sum().backward()
+        log.step(0)
+    sums = [sum(load) for load in rows_of(path)[0]]
+    assert sums == [TOKENS * TOP_K] * 2, sums
+    torch._dynamo.reset()
+    torch.compile(twin, fullgraph=True)(x)
+    return "copies count nothing, compile, and need no moescope_log"
+
+
+def deterministic(folder):
+    torch.use_deterministic_algorithms(True)
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    try:
+        return train_and_compare(folder, Model().to(DEVICE))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def bad_numbers(folder):
+    """Indices far outside the experts: no assertion on the device."""
+
+    class Wild(Gate):
+        def forward(self, x):
+            logits, weights, indices = super().forward(x)
+            indices = indices.clone()
+            indices[0], indices[1], indices[2] = -7, self.num_experts, 1 << 40
+            return logits, weights, indices
+
+    model = Model(layers=1).to(DEVICE)
+    model.layers[0].gate.__class__ = Wild
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model, scores_every=1) as log:
+        for step in range(2):
+            model(torch.randn(TOKENS, DIM, device=DEVICE)).sum().backward()
+            log.step(step)
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    assert [sum(rows[0]) for rows in rows_of(path)] == [(TOKENS - 3) * TOP_K] * 2
+    return "3 tokens sent nowhere"
+
+
+def median_ms(run, steps=30):
+    for _ in range(5):
+        run()
+    times = []
+    for _ in range(steps):
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def cost(folder):
+    sizes = dict(layers=16, dim=1024, experts=64, top_k=8)
+    lines = []
+    for compiled in (False, True):
+        model = Model(**sizes).to(DEVICE, torch.bfloat16 if DEVICE == "cuda" else torch.float32)
+        x = torch.randn(4096, 1024, device=DEVICE, dtype=next(model.parameters()).dtype)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+        def step(run, log=None, number=[0]):
+            optimizer.zero_grad()
+            loss = run(x).float().square().mean()
+            loss.backward()
+            optimizer.step()
+            if log:
+                log.step(number[0], loss=loss)
+                number[0] += 1
+            else:
+                loss.item()
+
+        def runner():
+            torch._dynamo.reset()
+            return torch.compile(model, fullgraph=True) if compiled else model
+
+        times = []
+        for every in (None, 0, 10, 1):
+            run = None
+            if every is None:
+                run = runner()
+                times.append("%.2f ms without" % median_ms(lambda: step(run)))
+                continue
+            with MoeLog(os.path.join(folder, "cost.jsonl"), model, scores_every=every) as log:
+                run = runner()
+                times.append("%.2f with scores_every=%d" % (median_ms(lambda: step(run, log)), every))
+        lines.append(("compiled: " if compiled else "eager: ") + ", ".join(times))
+    return "; ".join(lines)
+
+
+def tiny_mixtral():
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    torch.manual_seed(1)
+    return MixtralForCausalLM(MixtralConfig(
+        hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=128, num_local_experts=EXPERTS, num_experts_per_tok=TOP_K, max_position_embeddings=64))
+
+
+class Texts(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, place):
+        generator = torch.Generator().manual_seed(place)
+        ids = torch.randint(3, 128, (32,), generator=generator)
+        mask = torch.ones(32, dtype=torch.long)
+        mask[24:] = 0  # a quarter is padding
+        return {"input_ids": ids, "attention_mask": mask, "labels": ids}
+
+
+def hf_trainer(folder):
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    results = []
+    for checkpointing in (False, True):
+        model = tiny_mixtral().eval()
+        path = os.path.join(folder, "trainer.jsonl")
+        callback = moescope_log.trainer_callback(path, model)
+
+        class Interrupt(TrainerCallback):
+            at = 3
+
+            def on_step_end(self, args, state, control, **_):
+                if state.global_step == self.at:
+                    raise KeyboardInterrupt
+
+        interrupt = Interrupt()
+        arguments = TrainingArguments(
+            folder, per_device_train_batch_size=4, gradient_accumulation_steps=2, max_steps=5, logging_steps=1,
+            eval_strategy="steps", eval_steps=2, report_to=[], save_strategy="no", disable_tqdm=True,
+            gradient_checkpointing=checkpointing)
+        trainer = Trainer(model, arguments, train_dataset=Texts(), eval_dataset=Texts(), callbacks=[callback, interrupt])
+        with io.StringIO() as nothing:
+            keep, sys.stdout = sys.stdout, nothing
+            try:
+                try:
+                    trainer.train()
+                except KeyboardInterrupt:
+                    pass
+                interrupt.at = -1
+                trainer.train()
+            finally:
+                sys.stdout = keep
+        sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+        cards = max(1, trainer.args.n_gpu)
+        assert sums == [[2 * 4 * cards * 24 * TOP_K] * 2] * 5, sums
+        with open(path) as file:
+            losses = [json.loads(line).get("loss") for line in file][1:]
+        assert all(losses), losses
+        results.append("%d lines of %d slots a layer" % (len(sums), sums[0][0]))
+    return "; with gradient checkpointing: ".join(results)
+
+
+def lightning_trainer(folder):
+    import logging
+
+    import pytorch_lightning as pl
+
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = tiny_mixtral().eval()  # as from_pretrained() returns it
+
+        def training_step(self, batch, _):
+            return self.model(**batch).loss
+
+        def validation_step(self, batch, _):
+            self.model(**batch)
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+    path = os.path.join(folder, "lightning.jsonl")
+    sys.modules.setdefault("lightning.pytorch", pl)
+    trainer = pl.Trainer(max_steps=4, accumulate_grad_batches=2, logger=False, enable_checkpointing=False, devices=1,
+                         enable_progress_bar=False, enable_model_summary=False, val_check_interval=2,
+                         callbacks=[moescope_log.lightning_callback(path)])
+    loader = torch.utils.data.DataLoader(Texts(), batch_size=4)
+    trainer.fit(Module(), loader, loader)
+    sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+    assert sums == [[2 * 4 * 24 * TOP_K] * 2] * 4, sums
+    return "%d lines of %d slots a layer" % (len(sums), sums[0][0])
+
+
+def mixtral_compiled(folder):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = tiny_mixtral().to(DEVICE)
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model) as log:
+        compiled = torch.compile(model)
+        for step in range(3):
+            ids = torch.randint(3, 128, (4, 32), device=DEVICE)
+            mask = torch.ones_like(ids)
+            mask[:, 24:] = 0
+            compiled(input_ids=ids, attention_mask=mask, labels=ids).loss.backward()
+            log.step(step)
+    sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+    assert sums == [[4 * 24 * TOP_K] * 2] * 3, sums
+    return "3 lines of %d slots a layer; graph breaks: %s" % (
+        sums[0][0], dict(torch._dynamo.utils.counters["graph_break"]) or "none")
+
+
+def generated(folder):
+    model = tiny_mixtral().to(DEVICE)
+    path = os.path.join(folder, "log.jsonl")
+    with MoeLog(path, model) as log:
+        model.train()
+        model.generate(torch.randint(3, 128, (2, 8), device=DEVICE), max_new_tokens=4, do_sample=False)
+        log.step(0)
+        model.eval()
+        model(torch.randint(3, 128, (2, 8), device=DEVICE)).logits.sum().backward()
+        log.step(1)
+    sums = [[sum(load) for load in rows] for rows in rows_of(path)]
+    assert sums == [[], [16 * TOP_K] * 2], sums
+    return "generate() counts nothing, a pass in eval() with gradients does"
+
+
+def rank_work(rank, world, folder, mode):
+    import torch.distributed as dist
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29541")
+    nccl = mode == "nccl"
+    if nccl:
+        torch.cuda.set_device(rank)
+    dist.init_process_group("nccl" if nccl else "gloo", rank=rank, world_size=world)
+    torch.manual_seed(0)
+    device = "cuda:%d" % rank if nccl else "cpu"
+    model = Model(layers=2).to(device)
+    path = os.path.join(folder, mode + ".jsonl")
+    group = None
+    if mode == "group":
+        group = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+    log = MoeLog(path, model, group=group, scores_every=1)
+    for step in range(4):
+        tokens_of = {"group": rank // 2, "tensor": rank // 2}.get(mode, rank)
+        torch.manual_seed(100 * tokens_of + step)
+        if not (rank == world - 1 and step == 0 and mode == "uneven"):
+            model(torch.randn(TOKENS, DIM, device=device)).sum().backward()
+        log.step(step)
+    log.close()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def ranks(folder):
+    import torch.multiprocessing as mp
+
+    worlds = {"data": 4, "uneven": 4, "group": 4, "tensor": 4}
+    if torch.cuda.device_count() > 1:
+        worlds["nccl"] = 2
+    counting = {"data": [4] * 4, "uneven": [3, 4, 4, 4], "group": [2] * 4, "tensor": [2] * 4, "nccl": [2] * 4}
+    for mode, world in worlds.items():
+        mp.spawn(rank_work, (world, folder, mode), nprocs=world)
+        sums = [[sum(load) for load in rows] for rows in rows_of(os.path.join(folder, mode + ".jsonl"))]
+        assert sums == [[n * TOKENS * TOP_K] * 2 for n in counting[mode]], (mode, sums)
+    return ", ".join(worlds)
+
+
+PARTS = [fullgraph, by_layer, cuda_graphs, checkpointed, checkpoint_of_compiled, compiled_checkpoint, with_mask_compiled,
+         exported, copied, deterministic, bad_numbers, mixtral_compiled, generated, hf_trainer, lightning_trainer, ranks, cost]
+
+
+def main():
+    versions = ["PyTorch " + torch.__version__]
+    for name in ("transformers", "pytorch_lightning", "accelerate"):
+        try:
+            versions.append("%s %s" % (name, __import__(name).__version__))
+        except ImportError:
+            versions.append("no " + name)
+    card = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
+    print("%s; %s; %s" % (datetime.date.today(), ", ".join(versions), card))
+    failed = 0
+    for part in PARTS:
+        if sys.argv[1:] and part.__name__ not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                print("%-22s ok: %s" % (part.__name__, part(folder)), flush=True)
+            except Exception as error:
+                failed += 1
+                print("%-22s FAILED: %s: %s" % (part.__name__, type(error).__name__, str(error).strip()[:600]), flush=True)
+                if os.environ.get("VERBOSE"):
+                    traceback.print_exc()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

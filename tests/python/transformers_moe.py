@@ -1,0 +1,307 @@
+"""Runs moescope_log.py over every mixture-of-experts model type of the transformers that is installed, with tiny models
+and random weights, and compares each logged row with what the experts were given: usage transformers_moe.py [TYPE...].
+Prints a table; the last result is kept in transformers_moe.txt beside this file. To renew it, where transformers is:
+
+    python3 tests/python/transformers_moe.py > tests/python/transformers_moe.txt
+
+A type is "equal" if in all passes every row of every router was: in train() and in eval(), with right padding under an
+attention mask, under both kinds of activation checkpointing where the type has it, and without passes under no_grad()."""
+
+import datetime
+import importlib
+import inspect
+import json
+import os
+import re
+import sys
+import tempfile
+import traceback
+import warnings
+
+import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "assets", "python"))
+import moescope_log  # noqa: E402
+
+warnings.filterwarnings("ignore")
+
+EXPERTS, TOP_K, BATCH, TOKENS = 8, 2, 2, 32
+SMALL = {
+    "hidden_size": 64, "d_model": 64, "n_embd": 64, "intermediate_size": 64, "ffn_dim": 64, "d_ff": 64, "ffn_hidden_size": 64,
+    "moe_intermediate_size": 32, "expert_ffn_hidden_size": 32, "shared_expert_intermediate_size": 32,
+    "shared_intermediate_size": 32, "moe_shared_expert_intermediate_size": 32, "share_expert_dim": 32,
+    "intermediate_size_mlp": 64, "dense_intermediate_size": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+    "num_hidden_layers": 4, "n_layers": 4, "num_layers": 4, "num_decoder_layers": 4, "encoder_layers": 4,
+    "decoder_layers": 4, "num_sparse_encoder_layers": 2, "num_sparse_decoder_layers": 2, "encoder_sparse_step": 2,
+    "decoder_sparse_step": 2, "num_attention_heads": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "d_kv": 16, "kv_channels": 16,
+    "global_head_dim": 16, "num_global_key_value_heads": 2, "vocab_size": 128, "vocab_size_per_layer_input": 128,
+    "hidden_size_per_layer_input": 16, "max_position_embeddings": 256, "max_seq_len": 256,
+    "num_experts": EXPERTS, "n_routed_experts": EXPERTS, "num_local_experts": EXPERTS, "moe_num_experts": EXPERTS,
+    "num_experts_per_tok": TOP_K, "moe_topk": TOP_K, "moe_top_k": TOP_K, "moe_k": TOP_K, "top_k_experts": TOP_K,
+    "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "num_dense_layers": 1, "zero_expert_num": 4,
+    "q_lora_rank": 32, "kv_lora_rank": 32, "o_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+    "v_head_dim": 16, "qk_head_dim": 16, "index_head_dim": 16, "index_n_heads": 2, "index_topk": 8, "n_shared_experts": 1,
+    "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_num_heads": 8, "mamba_head_dim": 16, "mamba_d_state": 16,
+    "mamba_n_groups": 1, "n_groups": 1, "ssm_state_size": 16, "mamba_expand": 2, "mamba_dt_rank": 8,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+    "sliding_window": 16, "expert_capacity": 64, "expert_interval": 2, "router_hidden_size": 32, "depth": 2, "kv_n_heads": 2,
+    "output_router_logits": False, "use_cache": False, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "decoder_start_token_id": 0, "num_nextn_predict_layers": 0, "moe_latent_size": 32, "embedding_multiplier": 1.0,
+    "hidden_dropout": 0.0, "dropout": 0.0, "dropout_rate": 0.0,
+}
+# What a type needs beyond that.
+OF_TYPE = {
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
+    "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 16,
+                       "indexer_compress_ratio": 4},
+    "glm5_next_text": {"qk_rope_head_dim": 0, "num_key_value_heads": 4, "head_dim": 8},
+    "zaya": {"num_experts_per_tok": 1},
+    "qwen3_omni_moe": {"enable_audio_output": False},
+    "ernie4_5_vl_moe": {"moe_intermediate_size": [32, 32]},
+    "ernie4_5_vl_moe_text": {"moe_intermediate_size": [32, 32]},
+}
+
+
+def shrunk(config_class, kind):
+    """A tiny configuration of that class, its parts shrunk as well."""
+    default = config_class()
+    names = set(default.to_dict()) | set(vars(default))
+    options = {key: value for key, value in SMALL.items() if key in names}
+    if "qk_rope_head_dim" in names:  # latent attention: the rotated part, and no fewer heads of keys
+        options.update(head_dim=SMALL["qk_rope_head_dim"], num_key_value_heads=SMALL["num_attention_heads"])
+    rope = getattr(default, "rope_parameters", None)
+    if isinstance(rope, dict) and "mrope_section" in rope and kind.startswith(("glm4v", "ernie")):
+        pairs = int(SMALL["head_dim"] * rope.get("partial_rotary_factor", 1)) // 2
+        options["rope_parameters"] = {**rope, "mrope_section": [pairs - 2 * (pairs // 3), pairs // 3, pairs // 3]}
+    options.update(OF_TYPE.get(kind, {}))
+    options = {key: value for key, value in options.items() if key in names}
+    for key, value in vars(default).items():
+        is_part = hasattr(value, "to_dict") and hasattr(value, "model_type")
+        if is_part and key not in options and "talker" not in key and "code2wav" not in key:
+            options[key] = shrunk(type(value), value.model_type)
+    for attempt in (options, {k: v for k, v in options.items() if k != "head_dim"}):
+        try:
+            return config_class(**attempt)
+        except Exception as error:
+            failure = error
+    raise failure
+
+
+def counts_of(config, depth=0):
+    """The numbers of experts that a configuration and its parts state."""
+    for key, value in vars(config).items():
+        if re.fullmatch(r"(moe_)?num_(local_)?experts|n_routed_experts|moe_num_experts", key):
+            yield max(value) if isinstance(value, (list, tuple)) and value else value or 0
+        elif depth < 3 and hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield from counts_of(value, depth + 1)
+
+
+def moe_types():
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    for kind in CONFIG_MAPPING:
+        try:
+            config_class = CONFIG_MAPPING[kind]
+            if any(isinstance(n, int) and n > 1 for n in counts_of(config_class())):
+                yield kind, config_class
+        except Exception:
+            continue
+
+
+def built(config):
+    """The first of transformers' automatic classes that takes this configuration."""
+    import transformers
+
+    for name in ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText",
+                 "AutoModelForTokenClassification", "AutoModelForMultimodalLM", "AutoModel"):
+        automatic = getattr(transformers, name, None)
+        if automatic is None or type(config) not in automatic._model_mapping:
+            continue
+        return automatic.from_config(config)
+    modeling = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+    found = [c for c in vars(modeling).values() if inspect.isclass(c) and issubclass(c, transformers.PreTrainedModel)
+             and c.config_class is type(config) and not c.__name__.endswith("PreTrainedModel")]
+    found.sort(key=lambda c: (not c.__name__.endswith("ForCausalLM"), not c.__name__.endswith("TextModel")))
+    if not found:
+        raise ValueError("no class of transformers takes it")
+    return found[0](config)
+
+
+class Spy:
+    """What each block's experts are given during a forward pass: by the block's name, [T, E] how many slots of a token an expert has."""
+
+    def __init__(self, model):
+        self.given, self.watching = {}, False
+        for name, module in model.named_modules():
+            block = name.rpartition(".")[0]
+            if name.endswith("experts") and "shared" not in name and type(module).__name__.endswith("Experts"):
+                module.register_forward_pre_hook(lambda m, args, kwargs, block=block: self.see(block, m, args, kwargs),
+                                                 with_kwargs=True)
+            elif type(module).__name__ == "JetMoeTopKGating":
+                module.register_forward_hook(lambda m, args, output, block=block: self.see_jetmoe(block, m, output))
+
+    def see(self, block, module, args, kwargs):
+        if not self.watching:
+            return
+        tensors = [v for v in list(args) + list(kwargs.values()) if isinstance(v, torch.Tensor)]
+        experts = getattr(module, "num_experts", EXPERTS)
+        if hasattr(module, "route_tokens_to_experts"):  # aria
+            tensors = list(module.route_tokens_to_experts(tensors[1]))
+        ids = next((t for t in tensors if not t.is_floating_point()), None)
+        weights = next((t for t in tensors[1:] if t.is_floating_point() and t.dim() == 2), None)
+        if ids is None:  # llama4 gives every token to every expert, times its weight
+            block_module = self.llama4_weights.get(block)
+            chosen = (block_module > 0).long()
+        elif ids.shape[-1] == experts:  # a map; NLLB's weights [T, E] name the second expert, too
+            chosen = (weights if weights is not None and weights.shape == ids.shape and weights.dim() == ids.dim()
+                      else ids) > 0
+            chosen = chosen.reshape(-1, experts).long()
+        else:
+            valid = (ids >= 0) & (ids < experts)
+            if type(module).__name__ == "ZayaExperts":
+                valid = valid & (weights > 0)
+            chosen = torch.zeros(ids.shape[0], experts + 1, dtype=torch.long, device=ids.device)
+            chosen = chosen.scatter_add(1, torch.where(valid, ids, experts).long(), torch.ones_like(ids).long())
+            chosen = chosen[:, :experts]
+        self.given[block] = chosen.detach().cpu()
+
+    def see_jetmoe(self, block, module, output):
+        if self.watching:
+            sorted_places, experts = output[0], module.num_experts
+            slots = output[4].shape[0] * module.top_k
+            expert_of_slot = torch.empty(slots, dtype=torch.long)
+            expert_of_slot[sorted_places.cpu()] = torch.repeat_interleave(torch.arange(experts), torch.tensor(output[3]))
+            chosen = torch.zeros(output[4].shape[0], experts, dtype=torch.long)
+            self.given[block] = chosen.scatter(1, expert_of_slot.view(-1, module.top_k), 1)
+
+    def watch_llama4(self, model):
+        self.llama4_weights = {}
+        for name, module in model.named_modules():
+            if type(module).__name__ == "Llama4Router":
+                block = name.rpartition(".")[0]
+                module.register_forward_hook(
+                    lambda m, args, output, block=block: self.llama4_weights.__setitem__(block, output[0].detach()))
+
+
+def passes(model):
+    """Names of the passes, and what to do before each."""
+    yield "train", lambda: model.train(), False
+    yield "eval", lambda: model.eval(), False
+    yield "mask", lambda: model.train(), True
+    if getattr(model, "supports_gradient_checkpointing", False):
+        for reentrant in (False, True):
+            yield ("reentrant" if reentrant else "checkpoint"), (
+                lambda reentrant=reentrant: (model.train(), model.gradient_checkpointing_enable(
+                    gradient_checkpointing_kwargs={"use_reentrant": reentrant}))), False
+
+
+def inputs_of(model, masked):
+    device = next(model.parameters()).device
+    ids = torch.randint(3, 120, (BATCH, TOKENS), device=device)
+    inputs = {"input_ids": ids}
+    if masked:
+        mask = torch.ones_like(ids)
+        mask[0, TOKENS // 2:] = 0
+        inputs["attention_mask"] = mask
+    if getattr(model.config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = torch.randint(3, 120, (BATCH, TOKENS), device=device)
+    return inputs
+
+
+def expected(spy, masked, mask):
+    loads = {}
+    for block, chosen in spy.given.items():
+        if masked and mask is not None and chosen.shape[0] == mask.numel() and "decoder" not in block:
+            chosen = chosen[mask.reshape(-1) != 0]
+        loads[block] = chosen.sum(0).tolist()
+    return loads
+
+
+def compare(kind, config_class, folder):
+    """(outcome, routers, rows compared, remark)."""
+    torch.manual_seed(1)
+    model = built(shrunk(config_class, kind))
+    with torch.no_grad():  # weights large enough for uneven loads
+        for name, parameter in model.named_parameters():
+            if re.search(r"(router|gate)\b", name) and parameter.dim() == 2:
+                torch.nn.init.normal_(parameter, std=0.5)
+    spy = Spy(model)
+    spy.watch_llama4(model)
+    path = os.path.join(folder, kind + ".jsonl")
+    log = moescope_log.MoeLog(path, model, scores_every=1)
+    truth, done = [], []
+    for name, prepare, masked in passes(model):
+        try:
+            prepare()
+            inputs = inputs_of(model, masked)
+            spy.given, spy.watching = {}, True
+            output = model(**inputs)
+            spy.watching = False
+            loss = next(v for v in output.values() if isinstance(v, torch.Tensor) and v.is_floating_point())
+            loss.float().square().mean().backward()
+        except Exception:
+            if name in ("train",):
+                raise
+            for layer in log._layers:
+                layer.take(False)  # of the pass that failed
+            continue
+        finally:
+            spy.watching = False
+        with torch.no_grad():
+            model(**inputs)
+        truth.append((name, expected(spy, masked, inputs.get("attention_mask"))))
+        done.append(name)
+        log.step(len(done) - 1, loss=loss.float().mean())
+    log.close()
+    kinds = sorted({layer._found for layer in log._layers if getattr(layer, "_found", None)})
+    return judged(path, truth) + (",".join(done), ",".join(kinds))
+
+
+def judged(path, truth):
+    with open(path) as file:
+        lines = [json.loads(line) for line in file]
+    names = dict(zip(lines[0]["moe_layers"], lines[0]["router_names"]))
+    rows, wrong = 0, []
+    for (name, loads), line in zip(truth, lines[1:]):
+        logged = {names[row["layer"]].rpartition(".")[0]: row["tokens_per_expert"] for row in line.get("routers", [])}
+        rows += len(loads)
+        for block, load in loads.items():
+            if logged.get(block) != load:
+                wrong.append("%s: %s: logged %s, given %s" % (name, block, logged.get(block), load))
+        wrong += ["%s: %s: logged, but given nothing" % (name, block) for block in logged if block not in loads]
+    notes = [marker["text"] for line in lines[1:] for marker in line.get("markers", []) if "Padding" not in marker["text"]]
+    outcome = "not equal" if wrong or not rows else "equal"
+    return outcome, len(names), rows, (wrong + notes)[:1]
+
+
+def main():
+    import transformers
+
+    wanted = sys.argv[1:]
+    print("%s; transformers %s, PyTorch %s, Python %s; experts %d, top %d, %d x %d tokens" % (
+        datetime.date.today(), transformers.__version__, torch.__version__, sys.version.split()[0], EXPERTS, TOP_K, BATCH,
+        TOKENS))
+    print("%-26s %-10s %7s %5s  %-40s %s" % ("type", "outcome", "routers", "rows", "passes", "scores, remark"))
+    tally, total = {}, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, config_class in moe_types():
+            if wanted and kind not in wanted:
+                continue
+            try:
+                outcome, routers, rows, remark, done, kinds = compare(kind, config_class, folder)
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                outcome, routers, rows, done, kinds = "error", 0, 0, "", ""
+                remark = ["%s: %s (%s:%d)" % (type(error).__name__, " ".join(str(error).split())[:160],
+                                              os.path.basename(where.filename), where.lineno)]
+                if "no router found" in str(error):
+                    outcome = "refused"
+            tally[outcome] = tally.get(outcome, 0) + 1
+            total += rows
+            print("%-26s %-10s %7d %5d  %-40s %s" % (kind, outcome, routers, rows, done, " ".join([kinds] + remark)), flush=True)
+    print("%s; %d rows compared" % (", ".join("%d %s" % (n, outcome) for outcome, n in sorted(tally.items())), total))
+
+
+if __name__ == "__main__":
+    main()
