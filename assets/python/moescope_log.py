@@ -914,15 +914,13 @@ def _see_eagerly(layer, when, inputs, output):
 
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-_is_exporting = getattr(getattr(torch, "compiler", None), "is_exporting", lambda: False)
 def _send(layer, before, values, inputs):
     """Puts an operator into the graph that is being compiled, which calls layer.see() whenever the graph runs."""
-    if _is_exporting():
-        return
+    if getattr(torch.compiler, "_is_exporting_flag", False):
+        return  # is_exporting() is always true where a graph is traced
     mask = layer.log.padding_mask()
-    torch.ops.moescope_log.see([v.detach() for v in values],
-                               [inputs[0].detach()] if layer.needs_inputs and inputs else [],
-                               [] if mask is None else [mask], layer.token, before, torch.is_grad_enabled())
+    _OPERATOR([v.detach() for v in values], [inputs[0].detach()] if layer.needs_inputs and inputs else [],
+              [] if mask is None else [mask], layer.token, before, torch.is_grad_enabled())
 
 
 def _see_in_graph(values, inputs, masks, token, before, recording):
@@ -932,22 +930,22 @@ def _see_in_graph(values, inputs, masks, token, before, recording):
 
 
 def _define_operator():
-    """Says that it changes `token`, so that no compiler leaves it out."""
-    options = {}
-    if "tags" in inspect.signature(torch.library.custom_op).parameters and hasattr(torch._C.Tag, "cudagraph_unsafe"):
-        options["tags"] = (torch._C.Tag.cudagraph_unsafe,)
-    operator = torch.library.custom_op(
-        "moescope_log::see", _see_in_graph, mutates_args=("token",),
-        schema="(Tensor[] values, Tensor[] inputs, Tensor[] masks, Tensor(a!) token, bool before, bool recording) "
-               "-> ()", **options)
-    operator.register_fake(lambda *_: None)
+    """The operator, and what keeps it alive. It says that it changes `token`, so that no compiler leaves it out."""
+    library = torch.library.Library("moescope_log", "FRAGMENT")
+    tag = getattr(torch.Tag, "cudagraph_unsafe", None)  # a replayed CUDA graph would not call it
+    for number in itertools.count():  # a second copy of this file has operators of its own
+        name = "see_%d" % number
+        if hasattr(torch.ops.moescope_log, name):
+            continue
+        library.define(name + "(Tensor[] values, Tensor[] inputs, Tensor[] masks, Tensor(a!) token, bool before, "
+                       "bool recording) -> ()", tags=() if tag is None else (tag,))
+        library.impl(name, _see_in_graph, "CompositeExplicitAutograd")
+        torch.library.register_fake("moescope_log::" + name, lambda *_: None, lib=library)
+        return getattr(torch.ops.moescope_log, name).default, library
 
 
-if hasattr(torch.library, "custom_op"):
-    try:
-        _define_operator()
-    except Exception:  # a second copy of this file has defined it
-        pass
+if hasattr(torch.library, "register_fake"):  # PyTorch 2.4
+    _OPERATOR, _LIBRARY = _define_operator()
 elif hasattr(torch, "_dynamo"):
     _see_eagerly = torch._dynamo.disable(_see_eagerly)
     _is_compiling = lambda: False  # noqa: E731

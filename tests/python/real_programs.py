@@ -107,6 +107,7 @@ def train_and_compare(folder, model, run=None, steps=3, every=1):
             x = torch.randn(TOKENS, DIM, device=DEVICE)
             truth.append(truth_of(model, x))
             run(x).square().mean().backward()
+            model.zero_grad()
             with torch.no_grad():
                 run(x)
             log.step(step)
@@ -285,17 +286,17 @@ def cost(folder):
             torch._dynamo.reset()
             return torch.compile(model, fullgraph=True) if compiled else model
 
-        times = []
-        for every in (None, 0, 10, 1):
-            run = None
+        times = {}
+        for every in 3 * [None, 0, 10, 1]:  # in turns, since the machine's speed changes
             if every is None:
                 run = runner()
-                times.append("%.2f ms without" % median_ms(lambda: step(run)))
+                times.setdefault("without", []).append(median_ms(lambda: step(run)))
                 continue
             with MoeLog(os.path.join(folder, "cost.jsonl"), model, scores_every=every) as log:
                 run = runner()
-                times.append("%.2f with scores_every=%d" % (median_ms(lambda: step(run, log)), every))
-        lines.append(("compiled: " if compiled else "eager: ") + ", ".join(times))
+                times.setdefault("scores_every=%d" % every, []).append(median_ms(lambda: step(run, log)))
+        lines.append(("compiled: " if compiled else "eager: ") + ", ".join(
+            "%.2f ms %s" % (statistics.median(ms), name) for name, ms in times.items()))
     return "; ".join(lines)
 
 

@@ -1,6 +1,6 @@
 """Routers that return what those of Hugging Face's models return (transformers 4.55 to 5.15, as read in their sources:
 Mixtral, Qwen-MoE, DeepSeek-V3, gpt-oss), logged by moescope_log.py, and its callbacks, called in the order in which the
-Trainer and Lightning call theirs. These are stand-ins: neither library is needed, nor tried.
+Trainer and Lightning call theirs. These are stand-ins, which need neither library; real_programs.py tries the libraries.
 Usage: route_like_hf.py FOLDER. Writes NAME.jsonl and NAME.truth.json, which the test compares."""
 
 import json
@@ -73,7 +73,7 @@ class Block(nn.Module):
         gate(x)
         logits = F.linear(x, gate.weight)
         indices, weights = gate.chosen(logits)
-        if self.training:
+        if torch.is_grad_enabled():
             mass = torch.zeros(EXPERTS).index_add_(0, indices.reshape(-1), weights.reshape(-1))
             scores = logits.sigmoid() if gate.kind.startswith("deepseek") else logits.softmax(-1)
             shares = scores / scores.sum(-1, keepdim=True)
@@ -110,9 +110,8 @@ def train(folder, kind):
     with moescope_log.MoeLog(os.path.join(folder, kind + ".jsonl"), model, scores_every=1, **options) as log:
         for step in range(STEPS):
             loss = model(torch.randn(TOKENS, DIM)).square().mean()
-            model.eval()
-            model(torch.randn(TOKENS, DIM))  # an evaluation: does not count
-            model.train()
+            with torch.no_grad():
+                model(torch.randn(TOKENS, DIM))  # an evaluation: does not count
             log.step(step, loss=loss)
     write_truth(folder, kind, model)
 
@@ -146,9 +145,8 @@ def train_by_trainer(folder):
         callback.on_step_end(None, state, None, model=model)
         if step % 2 == 1:
             callback.on_log(None, state, None, logs={"loss": step + 0.5, "learning_rate": 1e-3, "epoch": 1.0})
-            model.eval()
-            model(torch.randn(TOKENS, DIM))
-            model.train()
+            with torch.no_grad():
+                model(torch.randn(TOKENS, DIM))
             callback.on_log(None, state, None, logs={"eval_loss": 3.0})
     callback.on_log(None, state, None, logs={"train_loss": 1.0})
     callback.on_train_end(None, state, None, model=model)

@@ -55,11 +55,15 @@ OF_TYPE = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
     "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 16,
                        "indexer_compress_ratio": 4},
-    "glm5_next_text": {"qk_rope_head_dim": 0, "num_key_value_heads": 4, "head_dim": 8},
+    "glm5_next_text": {"qk_rope_head_dim": 0, "num_key_value_heads": 4, "head_dim": 8, "index_kpool": 4},
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 1e4}},
+    "glm4v_moe_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5,
+                                           "mrope_section": [2, 1, 1]}},
     "zaya": {"num_experts_per_tok": 1},
     "qwen3_omni_moe": {"enable_audio_output": False},
-    "ernie4_5_vl_moe": {"moe_intermediate_size": [32, 32]},
-    "ernie4_5_vl_moe_text": {"moe_intermediate_size": [32, 32]},
+    "ernie4_5_vl_moe_text": {"moe_intermediate_size": [32, 32], "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "mrope_section": [3, 3, 2]}},
 }
 
 
@@ -70,10 +74,6 @@ def shrunk(config_class, kind):
     options = {key: value for key, value in SMALL.items() if key in names}
     if "qk_rope_head_dim" in names:  # latent attention: the rotated part, and no fewer heads of keys
         options.update(head_dim=SMALL["qk_rope_head_dim"], num_key_value_heads=SMALL["num_attention_heads"])
-    rope = getattr(default, "rope_parameters", None)
-    if isinstance(rope, dict) and "mrope_section" in rope and kind.startswith(("glm4v", "ernie")):
-        pairs = int(SMALL["head_dim"] * rope.get("partial_rotary_factor", 1)) // 2
-        options["rope_parameters"] = {**rope, "mrope_section": [pairs - 2 * (pairs // 3), pairs // 3, pairs // 3]}
     options.update(OF_TYPE.get(kind, {}))
     options = {key: value for key, value in options.items() if key in names}
     for key, value in vars(default).items():
