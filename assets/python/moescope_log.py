@@ -661,13 +661,16 @@ class _RouterLayer(_Layer):
         reading = self._readings[form]
         indices, weights = self._chosen(reading, values, inputs)
         scores = None if reading.scores is None else values[reading.scores].reshape(-1, self.experts)
-        tokens = self._add_counts(reading, values, indices, weights, mask)
+        tokens, places = self._add_counts(reading, values, indices, weights, mask)
         if self.want_scores:
             if indices is not None:
                 indices = indices.reshape(-1, indices.shape[-1])
             if scores is not None:
                 self._judge(scores.float(), indices, weights, tokens)
-            self._weigh(reading, values, indices, weights, tokens)
+            if weights is not None:
+                self._weigh(weights.reshape(places.shape).float(), places)
+            elif reading.gates is not None:
+                self._add_gates(values[reading.gates].reshape(-1, self.experts).float(), tokens)
         if self.log.comparing():
             self._remember(values)
         self.passes += 1
@@ -754,7 +757,8 @@ class _RouterLayer(_Layer):
         return scores.topk(min(self.top_k, self.experts), dim=-1).indices, None
 
     def _add_counts(self, reading, values, indices, weights, mask):
-        """Returns [T] which tokens count, None: all."""
+        """Returns [T] which tokens count, None: all; and [T, K] the slots' experts plus 1, 0 and E + 1 for none, E + 2
+        for padding."""
         experts = self.experts
         if indices is None:
             chosen = values[reading.map if reading.map is not None else reading.gates]
@@ -764,7 +768,7 @@ class _RouterLayer(_Layer):
             sums = self.sums(chosen.device)
             tokens = self.mask_of(chosen.shape[0], mask, sums)
             sums[1: experts + 1] += (chosen if tokens is None else chosen & tokens.unsqueeze(-1)).sum(0)
-            return tokens
+            return tokens, None
         sums = self.sums(indices.device)
         places = indices.reshape(-1, indices.shape[-1]).long().clamp(-1, experts) + 1
         if reading.skips and weights is not None:
@@ -773,7 +777,7 @@ class _RouterLayer(_Layer):
         if tokens is not None:
             places = places.masked_fill(~tokens.unsqueeze(-1), experts + 2)
         sums[: experts + 2] += _histogram(places.reshape(-1), experts + 3)[: experts + 2]
-        return tokens
+        return tokens, places
 
     def _judge(self, scores, indices, weights, tokens):
         """Entropy and margin of scores [T, E]."""
@@ -782,18 +786,22 @@ class _RouterLayer(_Layer):
                 return
             self._found = self._kind_of(scores, indices, weights)
         scores = _SCORE_KINDS[self._found](scores)
-        shares = scores / scores.sum(-1, keepdim=True).clamp_min(1e-20)
-        ones = scores.new_ones(scores.shape[0]) if tokens is None else tokens.to(scores.dtype)
-        count, sums, at = ones.sum(), self.sums(scores.device), self.experts + 3
-        entropy = (torch.special.entr(shares).sum(-1) * ones).sum()
-        none = torch.zeros_like(count)
-        margin, otherwise = self._margin_of(scores, indices, ones)
-        judged = none if margin is None else count
-        sums[at: at + 5] += torch.stack([entropy, none if margin is None else margin, count, judged,
-                                         none if otherwise is None else otherwise])
+        shares = scores if self._found == "softmax" else scores / scores.sum(-1, keepdim=True).clamp_min(1e-20)
 
-    def _margin_of(self, scores, indices, ones):
-        """Sums over tokens: K-th minus next biased score, and how many tokens took others than the best."""
+        def total(values):
+            return values.sum() if tokens is None else (values * tokens).sum()
+
+        sums = self.sums(scores.device)
+        count = sums.new_full((), scores.shape[0]) if tokens is None else tokens.sum()
+        found = [total(torch.special.entr(shares).sum(-1))]
+        margin, otherwise = self._margins(scores, indices)
+        none = torch.zeros_like(count)
+        found += [none, count, none, none] if margin is None else [
+            total(margin), count, count, none if otherwise is None else total(otherwise)]
+        sums[self.experts + 3: self.experts + 8] += torch.stack([f.to(sums.dtype) for f in found])
+
+    def _margins(self, scores, indices):
+        """[T] K-th minus next biased score, and whether a token took others than the best."""
         if not self.top_k or self.top_k >= self.experts:
             return None, None
         bias = self.bias()
@@ -802,9 +810,8 @@ class _RouterLayer(_Layer):
         best = scores.topk(self.top_k + 1, dim=-1).values
         otherwise = None
         if indices is not None and indices.shape[-1] == self.top_k:
-            taken = scores.gather(-1, indices.long().clamp(0, self.experts - 1)).amin(-1)
-            otherwise = ((taken < best[:, -1]) * ones).sum()
-        return ((best[:, -2] - best[:, -1]) * ones).sum(), otherwise
+            otherwise = scores.gather(-1, indices.long().clamp(0, self.experts - 1)).amin(-1) < best[:, -1]
+        return best[:, -2] - best[:, -1], otherwise
 
     def _kind_of(self, scores, indices, weights):
         """What makes scores out of these [T, E], told once, because it waits for the device."""
@@ -822,21 +829,14 @@ class _RouterLayer(_Layer):
                         return kind
         return "softmax" if self.bias() is None else "sigmoid"
 
-    def _weigh(self, reading, values, indices, weights, tokens):
-        """Adds up the weights with which experts' outputs are mixed, where the router returns them."""
-        if indices is None and reading.gates is not None:
-            gates = values[reading.gates].reshape(-1, self.experts).float()
-        elif indices is not None and weights is not None:
-            weights = weights.reshape(indices.shape).float()
-            weights = weights.masked_fill((indices < 0) | (indices >= self.experts), 0)
-            gates = weights.new_zeros(indices.shape[0], self.experts)
-            gates.scatter_add_(1, indices.long().clamp(0, self.experts - 1), weights)
-        else:
-            return
-        if tokens is not None:
-            gates = gates * tokens.unsqueeze(-1)
+    def _weigh(self, weights, places):
+        """Adds up the weights [T, K] with which experts' outputs are mixed."""
+        gates = weights.new_zeros(places.shape[0], self.experts + 3).scatter_add_(1, places, weights)
+        self._add_gates(gates[:, 1: self.experts + 1], None)
+
+    def _add_gates(self, gates, tokens):
         sums = self.sums(gates.device)
-        sums[self.experts + 8:] += gates.sum(0, dtype=sums.dtype)
+        sums[self.experts + 8:] += (gates if tokens is None else gates * tokens.unsqueeze(-1)).sum(0, dtype=sums.dtype)
 
 
 def _histogram(places, size):

@@ -553,6 +553,8 @@ def rank_work(rank, folder):
     dist.init_process_group("gloo", "file://" + os.path.join(folder, "meeting"), rank=rank, world_size=2)
     for mode in RANK_MODES:
         work_in_mode(rank, folder, mode, dist)
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def work_in_mode(rank, folder, mode, dist):
