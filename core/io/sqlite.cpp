@@ -145,12 +145,25 @@ bool Statement::get_real(double& value) {
   return value != 0 || sqlite3_column_type(statement_, column) != SQLITE_NULL;
 }
 
+bool Statement::get_number(double& value) {
+  const int column = column_++, type = sqlite3_column_type(statement_, column);
+  value = sqlite3_column_double(statement_, column);
+  return type == SQLITE_FLOAT || type == SQLITE_INTEGER;
+}
+
+bool Statement::get_whole(std::int64_t& value) {
+  const int column = column_++;
+  value = sqlite3_column_int64(statement_, column);
+  return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
+}
+
 std::string Statement::get_text(const char* what, std::size_t most) {
   const int column = column_++;
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   const auto bytes = static_cast<std::size_t>(text ? sqlite3_column_bytes(statement_, column) : 0);
   if (bytes > most)
-    throw std::runtime_error(std::string(what) + " has " + std::to_string(bytes) + " bytes, expected at most " +
+    throw std::runtime_error((std::string_view(what).starts_with(connection_.path()) ? "" : connection_.path() + ": ") +
+                             what + " has " + std::to_string(bytes) + " bytes, expected at most " +
                              std::to_string(most));
   return {text ? text : "", bytes};
 }

@@ -63,7 +63,10 @@ class Statement {
   void skip() { ++column_; }
   std::int64_t get_integer();
   bool get_real(double& value);  // false: NULL
-  // Throws std::runtime_error "WHAT has N bytes, expected at most M".
+  // Of files that other programs wrote, whose columns may hold anything. False: no number, or no whole one.
+  bool get_number(double& value);
+  bool get_whole(std::int64_t& value);
+  // Throws std::runtime_error "PATH: WHAT has N bytes, expected at most M"; `what` may begin with the path.
   std::string get_text(const char* what = "a name", std::size_t most = kLongestName);
   std::span<const std::uint8_t> get_blob();  // until the next row
 
