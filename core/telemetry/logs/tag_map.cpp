@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::uint64_t kMaxMapBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxMapBytes = std::uint64_t{1} << 18;
 constexpr std::size_t kLongestTag = 512;  // of a name that means something
 constexpr int kLargestOffset = 1000;
 constexpr std::string_view kLayer = "{layer}", kExpert = "{expert}";
@@ -111,6 +111,12 @@ double scale_of(const toml::table& entry, const std::string& file_name) {
   return scale;
 }
 
+bool are_layers_as_text(const toml::table& entry, const std::string& file_name) {
+  const toml::node* given = entry.get("layers");
+  if (given && given->value_or(std::string()) != "as text") fail(file_name, *given, "layers: allowed is \"as text\"");
+  return given != nullptr;
+}
+
 std::vector<std::string> patterns_of(const toml::table& entry, const std::string& file_name) {
   std::vector<std::string> patterns;
   const toml::node* given = entry.get("pattern");
@@ -131,8 +137,8 @@ std::vector<std::string> patterns_of(const toml::table& entry, const std::string
 // One [[tag]], a rule a pattern.
 void add_rules(const toml::table& entry, const std::string& file_name, std::vector<TagRule>& rules) {
   for (const auto& [key, value] : entry)
-    if (key != "pattern" && key != "means" && key != "scale")
-      fail(file_name, value, std::string(key.str()) + ": no such key, allowed are pattern, means, scale");
+    if (key != "pattern" && key != "means" && key != "scale" && key != "layers")
+      fail(file_name, value, std::string(key.str()) + ": no such key, allowed are pattern, means, scale, layers");
   for (const std::string& pattern : patterns_of(entry, file_name)) {
     TagRule rule;
     rule.pattern = pattern;
@@ -144,6 +150,7 @@ void add_rules(const toml::table& entry, const std::string& file_name, std::vect
            "means: is \"" + rule.column + "\", allowed are " + allowed_meanings() +
                " (figures of a router need {layer} in the pattern)");
     rule.scale = scale_of(entry, file_name);
+    rule.layers_as_text = are_layers_as_text(entry, file_name);
     rules.push_back(std::move(rule));
   }
 }
@@ -215,7 +222,7 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
     TagMatch match{&rule};
     if (!fits(rule.spelled, spelled, match)) continue;
     const bool has_layer = rule.pattern.find(kLayer) != std::string::npos;
-    if (has_layer) match.layer += layer_offset_;
+    if (has_layer && !rule.layers_as_text) match.layer += layer_offset_;
     if ((has_layer && match.layer < 0) || match.layer >= static_cast<int>(kMaxImportedLayers) ||
         match.expert >= static_cast<int>(kMaxImportedExperts))
       return std::nullopt;

@@ -36,6 +36,8 @@ struct TagRule {
   float RouterFrame::*router = nullptr;   // router_figure
   float TelemetryFrame::*step = nullptr;  // step_figure
   double scale = 1;
+  // {layer} is a place among the names of all MoE layers in the order of texts: 0, 1, 10, 11, 2, ...
+  bool layers_as_text = false;
   // Place in the file. Of several names of one meaning in a run, as "loss" and "train_loss", that of the lowest place
   // is shown, since a curve of two quantities is none.
   int place = 0;
@@ -53,6 +55,7 @@ class TagMap {
   static TagMap parse(std::string_view toml, const std::string& file_name);
   static TagMap load(const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // the first that matches
+  int layer_offset() const { return layer_offset_; }
 
  private:
   std::vector<TagRule> rules_;
