@@ -29,7 +29,7 @@ constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
 
 struct ImportCommand {
   std::vector<std::string> files;
-  std::string out, bad_lines, tags;
+  std::string out, bad_lines, tags, run;
   RoutedShape routed;
   bool overwrite = false, quiet = false;
 };
@@ -123,6 +123,7 @@ class Percentage {
 };
 
 void check_output(const ImportCommand& command) {
+  if (!command.run.empty() && command.files.size() > 1) throw std::runtime_error("--run goes with one FILE");
   std::vector<std::string> inputs = command.files;
   inputs.push_back(command.tags);
   guard_outputs(inputs, {{"--out", command.out}, {"--bad-lines", command.bad_lines}}, command.overwrite);
@@ -173,6 +174,7 @@ void import(const ImportCommand& command) {
     ImportOptions options;
     options.tags = command.tags;
     options.routed = command.routed;
+    if (!command.run.empty()) options.only = {command.run};
     options.array_budget_bytes = 0;  // the recording keeps all
     options.progress = [&](double share) {
       percentage.show(share);
@@ -210,6 +212,9 @@ void add_import_command(CLI::App& app) {
   sub.option("--tags", command->tags,
              "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
              "Automodel and Megatron-LM use)");
+  sub.option("--run", command->run,
+             "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name, of "
+             "MLflow its id, too");
   add_routed_options(sub, command->routed);
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
   sub.option("--overwrite", command->overwrite, "Replace existing files");

@@ -8,6 +8,7 @@
 #include "core/files/event_records.h"
 #include "core/files/import_mlflow.h"
 #include "core/files/import_te_statistics.h"
+#include "core/files/import_wandb.h"
 #include "core/files/routing/import_routed_experts.h"
 #include "core/files/routing/import_trace.h"
 #include "core/files/tensors/open_tensors.h"
@@ -137,7 +138,8 @@ FileKind file_kind(const std::string& path) {
   if (!fs::exists(status))
     throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
   if (fs::is_directory(status))
-    return holds_event_files(path)         ? FileKind::event_file
+    return is_wandb_folder(path)           ? FileKind::wandb_run
+           : holds_event_files(path)       ? FileKind::event_file
            : holds_traces(path)            ? FileKind::router_trace
            : is_te_statistics_folder(path) ? FileKind::te_statistics
            : is_mlflow_run(path)           ? FileKind::mlflow_run

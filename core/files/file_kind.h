@@ -12,7 +12,7 @@ enum class FileKind {
   training_log,    // JSON lines, one step or one layer of a step per line
   event_file,      // TensorBoard: a file of events, or a folder that holds such files
   load_table,      // CSV of step,layer,expert,count, or llama.cpp's moe-trace
-  wandb_run,       // W&B's offline file
+  wandb_run,       // W&B's offline file, its folder, or the folder of several
   te_statistics,   // TransformerEngine's debug statistics: a file, or a folder that holds such files
   mlflow_run,      // the folder of a run of MLflow, or its mlflow.db
   routed_experts,  // of inference engines and verl: JSON of responses, or a tensor of integers

@@ -15,6 +15,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
+#include "core/telemetry/logs/run_choice.h"
 
 namespace moescope {
 
@@ -34,12 +35,13 @@ struct LoggedValue {
 // What both stores say of a run.
 class MlflowRun {
  public:
-  explicit MlflowRun(const TagMap& tags) : tagged_(tags) {}
+  MlflowRun(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
 
-  const TagMatch* find(const std::string& key) { return tagged_.find(key); }
-  void take(const TagMatch& match, const LoggedValue& value) {  // throws Unreadable
+  const KnownTag* find(const std::string& key) { return tagged_.find(key); }
+  void has_read(std::uint64_t bytes) { tagged_.has_read(bytes); }
+  void take(const KnownTag& tag, const LoggedValue& value) {  // throws Unreadable
     if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
-    tagged_.take(value.step, value.wall_s, match, {}, {value.value});
+    tagged_.take(value.step, value.wall_s, tag, {}, {value.value});
   }
   void set(const std::string& key, const std::string& value) { settings_[key] = value; }
   bool understood() const { return tagged_.understood(); }
@@ -48,7 +50,7 @@ class MlflowRun {
   void add_to(Imported& imported, RunInfo info, const ImportOptions& options) {
     info.run = options.run + static_cast<int>(imported.runs.size());
     if (info.name.size() > kLongestImportedName) info.name.resize(kLongestImportedName);
-    const auto history = tagged_.build(std::move(info), options, imported.bad);
+    const auto history = tagged_.build(std::move(info), options, imported);
     if (!settings_.empty())
       add_settings(*history, options, settings_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
     imported.runs.push_back(history);
@@ -98,61 +100,190 @@ std::string text_of(const fs::path& path) {
   return std::string(trimmed(read_file(path.string(), kMaxParamBytes, "text of MLflow"), " \t\r\n"));
 }
 
-Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
-  Imported imported;
-  MlflowRun run(tags);
-  const auto metrics = keys_in(folder / "metrics");
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    const auto& [key, path] = metrics[i];
-    if (options.progress && !options.progress(static_cast<double>(i) / static_cast<double>(metrics.size()))) return {};
-    const TagMatch* match = run.find(key);
-    if (!match) continue;
+// The value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
+std::string name_in(const std::string& yaml) {
+  for (std::string_view rest = yaml; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!line.starts_with("run_name:")) continue;
+    const std::string_view name = trimmed(line.substr(9), " \t\r");
+    const bool quoted = name.size() > 1 && (name.front() == '\'' || name.front() == '"') && name.back() == name.front();
+    return std::string(quoted ? name.substr(1, name.size() - 2) : name);
+  }
+  return {};
+}
+
+std::string name_of(const fs::path& folder) {
+  for (std::string name : {text_of(folder / "tags" / "mlflow.runName"), name_in(text_of(folder / "meta.yaml"))})
+    if (!name.empty() && name != "null") return name;
+  return folder.filename().string();
+}
+
+// One line of a file in metrics/.
+struct FolderValue {
+  std::size_t tag = 0;  // of those that are known
+  std::int64_t line = 0;
+  LoggedValue value;
+};
+
+// Each key has a file of its own: the order in which all values were logged is that of their times.
+class FolderValues {
+ public:
+  FolderValues(MlflowRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
+
+  void read(const std::string& key, const fs::path& path) {
+    const KnownTag* tag = run_->find(key);
+    if (!tag) return;
+    tags_.push_back(tag);
     InputFile file(path.string());
     std::int64_t number = 0;
     for (std::string line; file.read_line(line, kLongestMetricLine);) {
-      ++number, ++imported.lines;
+      ++number, ++imported_->lines;
+      run_->has_read(line.size() + 1);
       try {
-        run.take(*match, value_of(line));
+        values_.push_back({tags_.size() - 1, number, value_of(line)});
       } catch (const Unreadable& unreadable) {
-        imported.bad.add(number, "of metrics/" + printable(key) + ": " + unreadable.what());
+        report(tags_.size() - 1, number, unreadable.what());
       }
     }
   }
+  void give() {
+    std::ranges::stable_sort(values_, {},
+                             [](const FolderValue& each) { return std::pair(each.value.wall_s, each.line); });
+    for (const FolderValue& each : values_) {
+      try {
+        run_->take(*tags_[each.tag], each.value);
+      } catch (const Unreadable& unreadable) {
+        report(each.tag, each.line, unreadable.what());
+      }
+    }
+  }
+
+ private:
+  void report(std::size_t tag, std::int64_t line, const char* why) {
+    imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + why);
+  }
+  MlflowRun* run_;
+  Imported* imported_;
+  std::vector<const KnownTag*> tags_;
+  std::vector<FolderValue> values_;
+};
+
+Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
+  Imported imported;
+  MlflowRun run(tags, folder.string());
+  FolderValues values(run, imported);
+  const auto metrics = keys_in(folder / "metrics");
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (options.progress && !options.progress(static_cast<double>(i) / static_cast<double>(metrics.size()))) return {};
+    values.read(metrics[i].first, metrics[i].second);
+  }
+  values.give();
   if (!run.understood()) throw std::runtime_error(no_known_tags(folder.string(), run.unknown(), imported.bad));
   for (const auto& [key, path] : keys_in(folder / "params")) run.set(key, text_of(path));
   RunInfo info;
-  info.name = text_of(folder / "tags" / "mlflow.runName");
-  if (info.name.empty()) info.name = folder.filename().string();
+  info.name = name_of(folder);
   info.source = folder.string();
+  check_choice(folder.string(), {info.name}, options);
   run.add_to(imported, std::move(info), options);
   return imported;
 }
 
+struct DatabaseRun {
+  std::string id, name;
+};
+
+std::vector<DatabaseRun> runs_in(Connection& database) {
+  std::vector<DatabaseRun> runs;
+  Statement rows(database, "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time");
+  while (rows.next()) {
+    std::string id = rows.get_text("a run's id"), name = rows.get_text("a run's name");
+    runs.push_back({id, name.empty() ? id : std::move(name)});
+  }
+  std::set<std::string> names;
+  for (auto& [id, name] : runs)  // names may come twice, by which they could not be chosen
+    if (!names.insert(name).second) name += " (" + id + ")";
+  return runs;
+}
+
+bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, std::set<std::string>& unknown) {
+  Statement keys(database, "SELECT DISTINCT key FROM metrics WHERE run_uuid = ?");
+  keys.bind(std::string_view(id));
+  TaggedRun run(tags, {});
+  bool known = false;
+  while (keys.next()) known |= run.find(keys.get_text("a key")) != nullptr;
+  unknown.insert(run.unknown().begin(), run.unknown().end());
+  return known;
+}
+
+// In the order in which they were logged.
 void read_metrics(Connection& database, const std::string& id, MlflowRun& run, Imported& imported) {
-  Statement rows(database,
-                 "SELECT key, value, timestamp, step, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp");
+  Statement rows(
+      database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");
   rows.bind(std::string_view(id));
   while (rows.next()) {
     ++imported.lines;
     const std::string key = rows.get_text("a key");
-    LoggedValue value;
-    rows.get_real(value.value);
-    value.wall_s = static_cast<double>(rows.get_integer()) / 1000;
-    value.step = rows.get_integer();
-    if (rows.get_integer() != 0) value.value = std::nan("");
-    const TagMatch* match = run.find(key);
-    if (!match) continue;
+    run.has_read(key.size() + sizeof(LoggedValue));
+    const KnownTag* tag = run.find(key);
+    if (!tag) continue;
     try {
-      run.take(*match, value);
+      LoggedValue value;
+      std::int64_t ms = 0;
+      if (!rows.get_whole(ms)) throw Unreadable("timestamp: not a whole number");
+      value.wall_s = static_cast<double>(ms) / 1000;
+      const bool is_nan = rows.get_integer() != 0;
+      if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
+      if (is_nan) value.value = std::nan("");
+      if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
+      run.take(*tag, value);
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, printable(key) + ": " + unreadable.what());
     }
   }
 }
 
-Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
+void read_params(Connection& database, const std::string& id, MlflowRun& run) {
+  Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
+  params.bind(std::string_view(id));
+  while (params.next()) {
+    const std::string key = params.get_text("a key");
+    run.set(key, params.get_text("a value", kMaxParamBytes));
+  }
+}
+
+Imported read_database(Connection& database, const TagMap& tags, const ImportOptions& options) {
+  const std::string& path = database.path();
   Imported imported;
   imported.bad = BadLines("row");
+  std::set<std::string> unknown;
+  std::vector<DatabaseRun> runs = runs_in(database);
+  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, unknown); });
+  if (runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  ImportOptions chosen = options;
+  for (std::string& wanted : chosen.only)
+    for (const DatabaseRun& run : runs)
+      if (wanted == run.id) wanted = run.name;
+  std::vector<std::string> names;
+  for (const DatabaseRun& run : runs) names.push_back(run.name);
+  check_choice(path, names, chosen);
+  for (const auto& [id, name] : runs) {
+    if (!is_wanted(chosen, name)) continue;
+    MlflowRun run(tags, path);
+    read_metrics(database, id, run, imported);
+    if (!run.understood()) continue;
+    read_params(database, id, run);
+    RunInfo info;
+    info.name = name;
+    info.source = path;
+    run.add_to(imported, std::move(info), options);
+  }
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, {}, imported.bad));
+  return imported;
+}
+
+Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
   Connection database(path, SQLITE_OPEN_READONLY);
   bool cancelled = false;
   if (options.progress)
@@ -160,36 +291,14 @@ Imported import_database(const std::string& path, const TagMap& tags, const Impo
       cancelled = cancelled || !options.progress(0);
       return !cancelled;
     });
-  std::set<std::string> unknown;
   try {
-    std::vector<std::pair<std::string, std::string>> runs;
-    Statement rows(database, "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time");
-    while (rows.next()) {
-      std::string id = rows.get_text("a run's id"), name = rows.get_text("a run's name");
-      runs.emplace_back(std::move(id), std::move(name));
-    }
-    for (const auto& [id, name] : runs) {
-      MlflowRun run(tags);
-      read_metrics(database, id, run, imported);
-      unknown.insert(run.unknown().begin(), run.unknown().end());
-      if (!run.understood()) continue;
-      Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
-      params.bind(std::string_view(id));
-      while (params.next()) {
-        const std::string key = params.get_text("a key");
-        run.set(key, params.get_text("a value", kMaxParamBytes));
-      }
-      RunInfo info;
-      info.name = name.empty() ? id : name;
-      info.source = path;
-      run.add_to(imported, std::move(info), options);
-    }
+    return read_database(database, tags, options);
+  } catch (const TooManyRuns&) {
+    throw;
   } catch (const std::runtime_error&) {
     if (cancelled) return {};
     throw;
   }
-  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
-  return imported;
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     ImportOptions of_file = options;
     of_file.routes = routes_of_a;
     of_file.run = options.run + static_cast<int>(opened.histories.size());
+    of_file.most_runs = most_runs - opened.histories.size();
     if (options.progress) {
       of_file.progress = [&, i](double share) {
         return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));

@@ -51,6 +51,23 @@ void add_part(const std::string& folder, const fs::path& path, FileKind kind, st
   }
 }
 
+// The files of a resumed run of W&B: its newest stands for all of them.
+void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
+  const auto run = look_at(path);
+  if (!run) return;
+  const auto is_part = [&](const RunFile& other) {
+    const fs::path file = other.path;
+    return other.kind == FileKind::wandb_run && file.filename() == path.filename() &&
+           file.parent_path().parent_path() == path.parent_path().parent_path();
+  };
+  const auto found = std::ranges::find_if(runs, is_part);
+  if (found == runs.end()) return runs.push_back(*run);
+  found->bytes += run->bytes;
+  if (run->last_change <= found->last_change) return;
+  found->path = run->path;
+  found->last_change = run->last_change;
+}
+
 void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder / "metrics", error);
@@ -85,6 +102,8 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
       add_part(path.parent_path().string(), path, FileKind::router_trace, runs);
     else if (is_te_statistics_name(path.filename().string()))
       add_te_statistics(path, runs);
+    else if (path.extension() == ".wandb")
+      add_wandb_part(path, runs);
     else if (named_like_run(path))
       if (const auto run = look_at(path)) runs.push_back(*run);
   }

@@ -1,6 +1,6 @@
 // Which runs a folder holds, so that a person can choose among them: recordings, logs and tables in it and in the
 // folders below it, told by their content (file_kind.h). Folders of event files, of router traces and of MLflow are one
-// run each.
+// run each, and so are the parts of a run of W&B, whose newest file stands for all of them.
 #pragma once
 
 #include <cstdint>

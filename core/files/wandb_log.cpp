@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/io/unreadable.h"
 #include "wandb.pb.h"
 
 namespace moescope {
@@ -77,6 +78,12 @@ std::optional<std::string> Records::next(std::string& problem) {
   return std::nullopt;
 }
 
+}  // namespace
+
+bool begins_like_wandb(std::string_view bytes) {
+  return bytes.starts_with(kBegin);
+}
+
 std::string key_of(const wandb::Item& item) {
   if (item.nested_key_size() == 0) return item.key();
   std::string key;
@@ -84,43 +91,22 @@ std::string key_of(const wandb::Item& item) {
   return key;
 }
 
-void take(const wandb::Record& record, WandbLog& log) {
-  if (record.has_history()) {
-    auto& row = log.history.emplace_back();
-    for (const wandb::Item& item : record.history().item()) row[key_of(item)] = item.value_json();
-    if (record.history().has_step()) row.try_emplace("_step", std::to_string(record.history().step().num()));
-  }
-  const auto settings = [&](const wandb::Config& config) {
-    for (const wandb::Item& item : config.update()) log.config[key_of(item)] = item.value_json();
-  };
-  if (record.has_config()) settings(record.config());
-  if (!record.has_run()) return;
-  log.run_id = record.run().run_id();
-  log.name = record.run().display_name();
-  settings(record.run().config());
-}
-
-}  // namespace
-
-bool begins_like_wandb(std::string_view bytes) {
-  return bytes.starts_with(kBegin);
-}
-
-WandbLog read_wandb(std::string_view bytes, BadLines& bad, const std::function<bool(std::size_t)>& progress) {
-  WandbLog log;
+std::int64_t read_wandb(std::string_view bytes, BadLines& bad, const WandbHandler& handler) {
+  std::int64_t number = 0;
   Records records(bytes);
   std::string problem;
   while (const auto record = records.next(problem)) {
-    ++log.records;
-    wandb::Record parsed;
-    if (problem.empty() && !parsed.ParseFromString(*record)) problem = "no record of W&B";
-    if (problem.empty())
-      take(parsed, log);
-    else
-      bad.add(log.records, problem);
-    if (log.records % 1024 == 0 && progress && !progress(records.left())) break;
+    ++number;
+    try {
+      wandb::Record parsed;
+      if (problem.empty() && !parsed.ParseFromString(*record)) problem = "no record of W&B";
+      if (!problem.empty()) throw Unreadable(problem);
+      if (!handler(parsed, record->size(), records.left())) break;
+    } catch (const Unreadable& unreadable) {
+      bad.add(number, unreadable.what());
+    }
   }
-  return log;
+  return number;
 }
 
 }  // namespace moescope

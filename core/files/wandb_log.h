@@ -1,4 +1,4 @@
-// W&B's offline file, run-ID.wandb: a run's settings and what it logged, step by step.
+// The records of W&B's offline file, run-ID.wandb.
 //
 // Seven bytes ":W&B", 0xBEE1, version 0; then records in blocks of 32 KiB, each CRC-32 (zlib's, over type and payload)
 // uint32, length uint16, type uint8 (1 whole, 2 first, 3 middle, 4 last part), all little-endian; what is left of a
@@ -8,27 +8,28 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/telemetry/logs/import.h"
 
 namespace moescope {
 
-struct WandbLog {
-  std::string run_id, name;
-  std::map<std::string, std::string> config;  // JSON by key
-  // One row a call of log(): JSON by key, nested keys joined with dots; "_step", "_runtime", "_timestamp" among them.
-  std::vector<std::map<std::string, std::string>> history;
-  std::int64_t records = 0;
-};
+namespace wandb {
+class Record;
+class Item;
+}  // namespace wandb
 
 bool begins_like_wandb(std::string_view bytes);
 
-// A file that ends within a record is still being written: what is whole counts. Records with a wrong checksum are
-// counted in `bad` and skipped. `progress` gets the bytes that are left and returns false to stop.
-WandbLog read_wandb(std::string_view bytes, BadLines& bad, const std::function<bool(std::size_t)>& progress = {});
+// Gets a record, the bytes that it takes and those that are left, and returns false to stop. May throw Unreadable: the
+// record is counted as bad.
+using WandbHandler = std::function<bool(const wandb::Record&, std::size_t size, std::size_t left)>;
+
+// Returns the number of records. A file that ends within one is still being written: what is whole counts. Records with
+// a wrong checksum are counted in `bad` and skipped.
+std::int64_t read_wandb(std::string_view bytes, BadLines& bad, const WandbHandler& handler);
+
+std::string key_of(const wandb::Item& item);  // nested keys joined with dots
 
 }  // namespace moescope

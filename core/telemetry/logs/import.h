@@ -75,6 +75,10 @@ struct ImportOptions {
   std::shared_ptr<const RoutedRows> routes = nullptr;
   RoutedShape routed;
   std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
+  // Of a file that holds several runs: the names of those to read; empty: all. More than `most_runs` are refused, by
+  // most readers before they read them (run_choice.h).
+  std::vector<std::string> only;
+  std::size_t most_runs = SIZE_MAX;
 };
 
 class ImportedRun {

@@ -1,14 +1,18 @@
 // tests/data holds event files that another program wrote (tests/python/write_events.py says how and what).
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "core/files/event_records.h"
 #include "core/files/import_events.h"
 #include "core/files/open_runs.h"
 #include "core/telemetry/frame/router_stats.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
 
 namespace moescope {
 namespace {
@@ -137,6 +141,165 @@ TEST(ImportEvents, WideBucketsAndPartsOfALayerAreTold) {
     read_event_bytes(std::string_view(bytes).substr(0, cut), bad);
     EXPECT_EQ(bad.count(), 0) << "a file that is still being written";
   }
+}
+
+class EventFiles : public testing::Test {
+ protected:
+  EventFiles() : root_(std::filesystem::temp_directory_path() / ("moescope_tb_" + std::to_string(::getpid()))) {}
+  ~EventFiles() override { std::filesystem::remove_all(root_); }
+  void put(const std::string& name, const std::string& bytes) const { write_bytes(root_ / name, bytes); }
+  Imported read() const { return import_events(root_.string()); }
+  std::shared_ptr<History> only() const { return read().runs.at(0); }
+  static std::string losses(int first, int last, int every, float value) {
+    std::string bytes;
+    for (int step = first; step <= last; step += every)
+      bytes += tb_summary(step, 1e9 + step, tb_scalar("train/loss", value) + tb_scalar("moe/layer_1/cv", 0.5f));
+    return bytes;
+  }
+  static float loss(const History& history, std::int64_t step) {
+    return history.values(Metric::ce_loss, kWholeRun, {step, step})[0];
+  }
+  static bool notes_say(const History& history, const std::string& words) {
+    for (const Marker& marker : history.markers())
+      if (marker.kind == "event" && marker.text.find(words) != std::string::npos) return true;
+    return false;
+  }
+  const std::filesystem::path root_;
+};
+
+TEST_F(EventFiles, ASessionThatStartsDropsTheStepsOfTheAttemptBefore) {
+  put("events.out.tfevents.1", tb_session_start(0, 1) + losses(0, 150, 10, 9));
+  put("events.out.tfevents.2", tb_session_start(101, 2) + losses(110, 120, 10, 4));
+  const auto run = only();
+  EXPECT_EQ(run->steps(), (StepRange{0, 120}));
+  EXPECT_EQ(loss(*run, 100), 9.0f);
+  EXPECT_EQ(loss(*run, 110), 4.0f);
+  EXPECT_TRUE(notes_say(*run, "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150"));
+  put("events.out.tfevents.3", tb_session_start(50, 3));  // and was stopped before it logged anything
+  EXPECT_EQ(only()->steps(), (StepRange{0, 40}));
+}
+
+TEST_F(EventFiles, OverlappingFilesAreARestartWithoutItsRecord) {
+  put("events.out.tfevents.1", losses(0, 150, 10, 9));
+  put("events.out.tfevents.2", losses(110, 120, 10, 4));
+  put("events.out.tfevents.3", tb_summary(50, 1, tb_scalar("eval/loss", 7)));
+  const auto run = only();
+  EXPECT_EQ(run->steps(), (StepRange{0, 120}));
+  EXPECT_EQ(loss(*run, 120), 4.0f);
+  EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {50, 50})[0], 7.0f) << "another key that comes late";
+}
+
+TEST_F(EventFiles, MeansOfTheWholeTrainingBelongToNoStep) {
+  put("events.out.tfevents.1", tb_summary(10, 1, tb_scalar("loss", 3)) + tb_summary(20, 2, tb_scalar("loss", 2)) +
+                                   tb_summary(20, 3, tb_scalar("eval_loss", 2.5f)) +
+                                   tb_summary(30, 4, tb_scalar("train_runtime", 12)) +
+                                   tb_summary(30, 4, tb_scalar("train_loss", 2.25f)));
+  const auto run = only();
+  EXPECT_EQ(run->steps(), (StepRange{10, 20}));
+  EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {20, 20})[0], 2.5f);
+  EXPECT_TRUE(notes_say(*run, "\"train_loss\" is not shown: \"loss\" means the same"));
+}
+
+TEST_F(EventFiles, TheBetterOfTwoNamesReplacesWhatTheOtherSaid) {
+  put("events.out.tfevents.1", tb_summary(1, 1, tb_scalar("train_loss", 9)) + tb_summary(1, 1, tb_scalar("loss", 3)) +
+                                   tb_summary(2, 2, tb_scalar("loss", 2)));
+  EXPECT_EQ(loss(*only(), 1), 3.0f);
+}
+
+TEST_F(EventFiles, WhatIsNoNumberIsNoValue) {
+  const auto image = pb_bytes(1, pb_bytes(1, "loss") + pb_bytes(4, "pixels"));
+  const auto curve = tb_tensor("tokens_per_expert", {2, 3}, {1}, "pr_curves");
+  put("events.out.tfevents.1", tb_summary(0, 1, image) + tb_summary(0, 1, curve) + losses(1, 3, 1, 2));
+  const Imported imported = read();
+  EXPECT_EQ(imported.runs.at(0)->steps(), (StepRange{1, 3}));
+  EXPECT_NE(imported.bad.text().find("neither a number"), std::string::npos) << imported.bad.text();
+  EXPECT_NE(imported.bad.text().find("pr_curves"), std::string::npos) << imported.bad.text();
+}
+
+// TensorFlow 2 writes a histogram as a tensor of buckets, and says so only with the first value of a tag.
+TEST_F(EventFiles, TensorsOfThePluginHistogramsAreBuckets) {
+  put("events.out.tfevents.1",
+      tb_summary(0, 1, tb_tensor("tokens_per_expert", {3, 3}, {0, 1, 5, 1, 2, 0, 2, 3, 7}, "histograms")) +
+          tb_summary(1, 1, tb_tensor("tokens_per_expert", {2, 3}, {0, 1, 6, 2, 2, 8})) +
+          tb_summary(2, 1, tb_tensor("tokens_per_expert", {1, 3}, {0, 3, 6})));
+  const Imported imported = read();
+  const History& run = *imported.runs.at(0);
+  EXPECT_EQ(run.info().n_experts, 3);
+  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{6, 0, 8}));
+  EXPECT_NE(imported.bad.text().find("more than one expert"), std::string::npos) << imported.bad.text();
+}
+
+TEST_F(EventFiles, TokensAreWholeNumbers) {
+  put("events.out.tfevents.1", tb_summary(0, 1, tb_tensor("tokens_per_expert", {2}, {4, 3})) +
+                                   tb_summary(1, 1, tb_tensor("tokens_per_expert", {2}, {0.5f, 1.5f})) +
+                                   tb_summary(2, 1, tb_tensor("tokens_per_expert", {2}, {-1, 3})));
+  const Imported imported = read();
+  EXPECT_EQ(imported.runs.at(0)->steps(), (StepRange{0, 0}));
+  EXPECT_EQ(imported.bad.count(), 2);
+  EXPECT_NE(imported.bad.text().find("0.5"), std::string::npos) << imported.bad.text();
+}
+
+TEST_F(EventFiles, SmallFilesDoNotFillTheMemory) {
+  const auto refused = [&](const std::string& values, int steps) {
+    std::string bytes;
+    for (int step = 0; step < steps; ++step) bytes += tb_summary(step, 1, values);
+    put("events.out.tfevents.1", bytes);
+    return problem_of([&] { only(); }).find("more than can be shown") != std::string::npos;
+  };
+  EXPECT_TRUE(refused(tb_tensor("tokens_per_expert", {16, 65536}, {1}), 1000));
+  EXPECT_TRUE(refused(tb_scalar("tokens_per_expert/layer_1/expert_65535", 1), 3000));
+  const auto histogram = pb_bytes(5, pb_double(1, 65535) + pb_double(2, 65535) + pb_double(3, 1) + pb_double(4, 65535) +
+                                         pb_double(6, 65535) + pb_double(7, 1));
+  EXPECT_TRUE(refused(pb_bytes(1, pb_bytes(1, "tokens_per_expert/layer_1") + histogram), 3000));
+  std::vector<std::uint64_t> ones(1'000'000, 1);
+  put("events.out.tfevents.1", losses(0, 3, 1, 2) + tb_summary(4, 1, tb_tensor("tokens_per_expert", ones, {1})));
+  EXPECT_NE(read().bad.text().find("too many dimensions"), std::string::npos);
+}
+
+TEST_F(EventFiles, OneFileThatCannotBeReadDoesNotRefuseTheOthers) {
+  put("events.out.tfevents.1", losses(0, 3, 1, 2));
+  std::filesystem::create_symlink("loop_b", root_ / "loop_a");
+  std::filesystem::create_symlink("loop_a", root_ / "loop_b");
+  std::filesystem::create_symlink("events.out.tfevents.9", root_ / "events.out.tfevents.9");
+  EXPECT_EQ(only()->steps(), (StepRange{0, 3}));
+  put("events.out.tfevents.2", "no record at all, which is told with the file's name");
+  const Imported imported = read();
+  EXPECT_NE(imported.bad.text().find("record 1: of events.out.tfevents.2: "), std::string::npos) << imported.bad.text();
+}
+
+TEST_F(EventFiles, OneOfSeveralRunsCanBeChosen) {
+  for (const char* name : {"a", "b", "c"}) put(std::string(name) + "/events.out.tfevents.1", losses(0, 3, 1, 2));
+  EXPECT_NE(problem_of([&] { open_runs({root_.string()}, {}, 2); }).find("--run NAME chooses one of: a, b, c"),
+            std::string::npos);
+  ImportOptions options;
+  options.only = {"b"};
+  const OpenedRuns opened = open_runs({root_.string()}, options, 2);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  EXPECT_EQ(opened.histories[0]->info().name, "b");
+  options.only = {"d"};
+  EXPECT_NE(problem_of([&] { open_runs({root_.string()}, options, 2); }).find("no run named d. There are: a, b, c"),
+            std::string::npos);
+}
+
+// NeMo Automodel counts layers by the order of their names as texts.
+TEST_F(EventFiles, LayersThatAreCountedAsTextsGetTheirNumbers) {
+  const auto values = [] {
+    std::string bytes;
+    for (int place = 0; place < 12; ++place)
+      bytes += tb_scalar("moe/layer_" + std::to_string(place) + "/cv", static_cast<float>(place));
+    return bytes;
+  }();
+  put("events.out.tfevents.1", tb_summary(0, 1, values));
+  const auto run = only();
+  const auto cv = [](const History& history, int layer) { return history.value_at(Metric::cv, layer, 0); };
+  for (const auto& [layer, place] : {std::pair{0, 0}, {1, 1}, {10, 2}, {11, 3}, {2, 4}, {9, 11}})
+    EXPECT_EQ(cv(*run, layer), static_cast<float>(place)) << layer;
+  EXPECT_TRUE(notes_say(*run, "layers 0 to 11 of the model"));
+  std::ofstream(root_ / "moescope-tags.toml") << "layer_offset = 3\n[[tag]]\npattern = \"moe/layer_{layer}/cv\"\n"
+                                                 "means = \"cv\"\nlayers = \"as text\"\n";
+  const auto moved = only();  // 10, 11, 12, 13, 14, 3, 4, ...
+  EXPECT_EQ(cv(*moved, 10), 0.0f);
+  EXPECT_EQ(cv(*moved, 3), 5.0f);
 }
 
 }  // namespace

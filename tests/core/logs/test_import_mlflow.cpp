@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "core/files/file_kind.h"
 #include "core/files/import_mlflow.h"
@@ -12,6 +13,7 @@
 #include "core/files/runs_in_folder.h"
 #include "core/io/sqlite.h"
 #include "core/telemetry/logs/log_settings.h"
+#include "tests/support/problem_of.h"
 
 namespace moescope {
 namespace {
@@ -39,6 +41,20 @@ class Mlflow : public testing::Test {
     write("mlruns/0/abc/tags/mlflow.runName", "brave-shrew-7");
     return (root / "mlruns/0/abc").string();
   }
+  // A database with these tables and `rows`, SQL.
+  std::string database_with(const std::string& rows) const {
+    fs::create_directories(root);
+    const std::string path = (root / "mlflow.db").string();
+    fs::remove(path);
+    Connection database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    database.execute(
+        "CREATE TABLE runs (run_uuid VARCHAR(32), name VARCHAR(250), lifecycle_stage VARCHAR(20), start_time BIGINT);"
+        "CREATE TABLE metrics (key VARCHAR(250), value FLOAT, timestamp BIGINT, run_uuid VARCHAR(32), step BIGINT, "
+        "is_nan BOOLEAN);"
+        "CREATE TABLE params (key VARCHAR(250), value VARCHAR(8000), run_uuid VARCHAR(32));");
+    database.execute(rows.c_str());
+    return path;
+  }
   fs::path root;
 };
 
@@ -63,22 +79,13 @@ TEST_F(Mlflow, FolderOfARunIsReadByItsKeys) {
 }
 
 TEST_F(Mlflow, DatabaseHoldsSeveralRuns) {
-  fs::create_directories(root);
-  const std::string path = (root / "mlflow.db").string();
-  {
-    Connection database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    database.execute(
-        "CREATE TABLE runs (run_uuid VARCHAR(32), name VARCHAR(250), lifecycle_stage VARCHAR(20), start_time BIGINT);"
-        "CREATE TABLE metrics (key VARCHAR(250), value FLOAT, timestamp BIGINT, run_uuid VARCHAR(32), step BIGINT, "
-        "is_nan BOOLEAN);"
-        "CREATE TABLE params (key VARCHAR(250), value VARCHAR(8000), run_uuid VARCHAR(32));"
-        "INSERT INTO runs VALUES ('b', 'second', 'active', 2000), ('a', 'first', 'active', 1000), "
-        "('c', 'gone', 'deleted', 500), ('d', 'idle', 'active', 700);"
-        "INSERT INTO metrics VALUES ('loss', 2.5, 1000, 'a', 0, 0), ('loss', 0, 3000, 'a', 1, 1), "
-        "('lr', 0.125, 3000, 'a', 1, 0), ('loss', 1.5, 9000, 'b', 0, 0), ('loss', 9, 9000, 'c', 0, 0), "
-        "('power', 700, 9000, 'd', 0, 0), ('loss', 1, 9000, 'b', -3, 0);"
-        "INSERT INTO params VALUES ('top_k', '8', 'b');");
-  }
+  const std::string path = database_with(
+      "INSERT INTO runs VALUES ('b', 'second', 'active', 2000), ('a', 'first', 'active', 1000), "
+      "('c', 'gone', 'deleted', 500), ('d', 'idle', 'active', 700);"
+      "INSERT INTO metrics VALUES ('loss', 2.5, 1000, 'a', 0, 0), ('loss', 0, 3000, 'a', 1, 1), "
+      "('lr', 0.125, 3000, 'a', 1, 0), ('loss', 1.5, 9000, 'b', 0, 0), ('loss', 9, 9000, 'c', 0, 0), "
+      "('power', 700, 9000, 'd', 0, 0), ('loss', 1, 9000, 'b', -3, 0);"
+      "INSERT INTO params VALUES ('top_k', '8', 'b');");
   EXPECT_EQ(file_kind(path), FileKind::mlflow_run);
   const Imported imported = import_mlflow(path);
   ASSERT_EQ(imported.runs.size(), 2u) << "not the deleted one, nor the one without a known key";
@@ -104,6 +111,73 @@ TEST_F(Mlflow, SaysWhatIsMissing) {
   EXPECT_NE(problem((root / "empty").string()).find("none of its tags is known: \"gpu/power\""), std::string::npos);
   write("text.db", "no database");
   EXPECT_NE(problem((root / "text.db").string()).find("text.db: "), std::string::npos);
+}
+
+TEST_F(Mlflow, WhatIsNoNumberIsNoLoss) {
+  const std::string path = database_with(
+      "INSERT INTO runs VALUES ('a', 'x', 'active', 1);"
+      "INSERT INTO metrics VALUES ('loss', 2.5, 1, 'a', 0, 0), ('loss', 'diverged', 2, 'a', 1, 0), "
+      "('loss', x'00', 3, 'a', 2, 0), ('loss', NULL, 4, 'a', 3, 0), ('loss', 1, 5, 'a', 'four', 0), "
+      "('loss', 1, 'noon', 'a', 5, 0), ('loss', 7, 6, 'a', 6, 0);");
+  const Imported imported = import_mlflow(path);
+  EXPECT_EQ(imported.bad.count(), 5) << imported.bad.text();
+  EXPECT_EQ(imported.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 5), 2.5f);
+  EXPECT_EQ(imported.runs.at(0)->steps(), (StepRange{0, 6}));
+}
+
+TEST_F(Mlflow, OneOfManyRunsCanBeChosen) {
+  std::string rows;
+  for (const char* id : {"a", "b", "c", "d", "e"})
+    rows += "INSERT INTO runs VALUES ('" + std::string(id) + "', '" + (id[0] > 'c' ? "twin" : id) +
+            std::string("name', 'active', 1); INSERT INTO metrics VALUES ('loss', 1, 1, '") + id + "', 0, 0);";
+  const std::string path = database_with(rows);
+  EXPECT_NE(
+      problem_of([&] { open_runs({path}, {}, 4); })
+          .find("holds 5 runs; at most 4 can be open side by side. --run NAME chooses one of: aname, bname, cname, "
+                "twinname, twinname (e)"),
+      std::string::npos);
+  for (const char* name : {"twinname (e)", "e"}) {
+    ImportOptions options;
+    options.only = {name};
+    const OpenedRuns opened = open_runs({path}, options, 4);
+    ASSERT_EQ(opened.histories.size(), 1u) << name;
+    EXPECT_EQ(opened.histories[0]->info().name, "twinname (e)");
+  }
+}
+
+// Every key has a file of its own, with the values of all attempts.
+TEST_F(Mlflow, ARestartIsSeenAcrossTheFilesOfTheKeys) {
+  std::string losses, rates;
+  const auto add = [](std::string& file, int time, double value, int step) {
+    file += std::to_string(time) + " " + std::to_string(value) + " " + std::to_string(step) + "\n";
+  };
+  int time = 0;
+  for (int step = 0; step < 30; ++step) add(losses, ++time, 5, step), add(rates, time, 1, step);
+  for (int step = 20; step < 25; ++step) add(losses, ++time, 4, step), add(rates, time, 2, step);
+  write("run/meta.yaml", "run_id: x\nrun_name: 'named here'\n");
+  write("run/metrics/loss", losses);
+  write("run/metrics/lr", rates);
+  const auto run = import_mlflow((root / "run").string()).runs.at(0);
+  EXPECT_EQ(run->info().name, "named here");
+  EXPECT_EQ(run->steps(), (StepRange{0, 24}));
+  for (const auto& [step, loss, lr] : {std::tuple{19, 5.0f, 1.0f}, {20, 4.0f, 2.0f}, {24, 4.0f, 2.0f}}) {
+    EXPECT_EQ(run->values(Metric::ce_loss, kWholeRun, {step, step})[0], loss) << step;
+    EXPECT_EQ(run->values(Metric::lr, kWholeRun, {step, step})[0], lr) << step;
+  }
+}
+
+TEST_F(Mlflow, ErrorsNameTheFile) {
+  const std::string path =
+      database_with("INSERT INTO runs VALUES ('" + std::string(5000, 'a') + "', 'x', 'active', 1);");
+  EXPECT_EQ(problem_of([&] { import_mlflow(path); }), path + ": a run's id has 5000 bytes, expected at most 4096");
+}
+
+TEST_F(Mlflow, ASmallDatabaseDoesNotFillTheMemory) {
+  const std::string path = database_with(
+      "INSERT INTO runs VALUES ('a', 'x', 'active', 1);"
+      "INSERT INTO metrics WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000) "
+      "SELECT 'tokens_per_expert/layer_1/expert_65535', 1, n, 'a', n, 0 FROM c;");
+  EXPECT_NE(problem_of([&] { import_mlflow(path); }).find("more than can be shown"), std::string::npos);
 }
 
 }  // namespace

@@ -63,5 +63,15 @@ TEST_F(RunsInFolder, WithoutRunsOrWithoutTheFolderThereIsNone) {
   EXPECT_TRUE(runs_in_folder((folder_ / "missing").string()).empty());
 }
 
+TEST_F(RunsInFolder, PartsOfAResumedRunOfWandbAreOneEntry) {
+  const std::string wandb(":W&B\xe1\xbe\0", 7);
+  put("wandb/offline-run-20250101_000000-a/run-a.wandb", wandb);
+  put("wandb/offline-run-20250102_000000-b/run-b.wandb", wandb);
+  put("wandb/offline-run-20250103_000000-a/run-a.wandb", wandb);
+  EXPECT_EQ(names(), (std::vector<std::string>{"wandb/offline-run-20250103_000000-a/run-a.wandb: run of W&B",
+                                               "wandb/offline-run-20250102_000000-b/run-b.wandb: run of W&B"}));
+  EXPECT_EQ(runs_in_folder(folder_.string()).front().bytes, 14u);
+}
+
 }  // namespace
 }  // namespace moescope

@@ -1,0 +1,28 @@
+// Over which axis a run of W&B logged its keys: what define_metric() said.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace moescope {
+
+namespace wandb {
+class Metric;
+}  // namespace wandb
+
+class WandbAxes {
+ public:
+  void define(const wandb::Metric& metric);
+  // The axis of a key; empty: _step. An exact name counts before a pattern, the longest pattern before shorter ones.
+  std::string axis_of(std::string_view key) const;
+  bool is_axis(const std::string& key) const { return axes_.contains(key); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> by_name_, by_beginning_;
+  std::set<std::string> axes_;
+};
+
+}  // namespace moescope

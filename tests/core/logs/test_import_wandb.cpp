@@ -1,0 +1,148 @@
+// Files of W&B, written here as its datastore and protobuf messages define them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/files/file_kind.h"
+#include "core/files/import_wandb.h"
+#include "core/files/open_runs.h"
+#include "core/files/runs_in_folder.h"
+#include "core/telemetry/logs/log_settings.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/wandb_bytes.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WandbFiles : public testing::Test {
+ protected:
+  WandbFiles() : root_(fs::temp_directory_path() / ("moescope_wandb_" + std::to_string(::getpid()))) {}
+  ~WandbFiles() override { fs::remove_all(root_); }
+  std::string put(const std::string& name, const std::vector<std::string>& records) const {
+    write_bytes(root_ / name, wandb_file(records));
+    return (root_ / name).string();
+  }
+  std::shared_ptr<History> read(const std::vector<std::string>& records) const {
+    return import_wandb(put("run-a.wandb", records)).runs.at(0);
+  }
+  static float loss(const History& history, std::int64_t step) {
+    return history.values(Metric::ce_loss, kWholeRun, {step, step})[0];
+  }
+  static bool notes_say(const History& history, const std::string& words) {
+    for (const Marker& marker : history.markers())
+      if (marker.kind == "event" && marker.text.find(words) != std::string::npos) return true;
+    return false;
+  }
+  const fs::path root_;
+};
+
+TEST_F(WandbFiles, SettingsAreTheConfigAndNotTheSummary) {
+  const std::string config = pb_bytes(4, wandb_items(1, {{"lr", "0.003"}, {"top_k", "4"}, {"old", "1"}}));
+  const std::string summary = pb_bytes(5, wandb_items(1, {{"train/loss", "9.99"}, {"_runtime", "12"}}));
+  const auto run = read({wandb_run("a", "moe", config + summary), wandb_row(0, {{"train/loss", "3"}}),
+                         pb_bytes(5, wandb_items(1, {{"precision", "\"mxfp8\""}}) + pb_bytes(2, pb_bytes(1, "old")))});
+  EXPECT_EQ(log_settings(*run),
+            (std::map<std::string, std::string>{{"lr", "0.003"}, {"top_k", "4"}, {"precision", "mxfp8"}}));
+  EXPECT_EQ(loss(*run, 0), 3.0f);
+}
+
+TEST_F(WandbFiles, StepsAreThoseOfTheAxisThatTheRunDefines) {
+  std::vector<std::string> records = {wandb_run("a", "hf"), wandb_metric("train/global_step", "", ""),
+                                      wandb_metric("", "*", "train/global_step")};
+  std::int64_t row = 0;
+  for (const int step : {10, 20, 30}) {
+    const std::string axis = std::to_string(step);
+    records.push_back(wandb_row(row++, {{"train/loss", std::to_string(step / 10)}, {"train/global_step", axis}}));
+    if (step == 20) records.push_back(wandb_row(row++, {{"eval/loss", "2.5"}, {"train/global_step", axis}}));
+  }
+  const auto run = read(records);
+  EXPECT_EQ(run->steps(), (StepRange{10, 30}));
+  EXPECT_EQ(loss(*run, 30), 3.0f);
+  EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {20, 20})[0], 2.5f);
+  EXPECT_TRUE(notes_say(*run, "Steps are those of train/global_step"));
+}
+
+TEST_F(WandbFiles, TheAxisOfTheLossCountsAndOthersAreShownAtItsStep) {
+  const auto run =
+      read({wandb_run("a", "x"), wandb_metric("", "train/*", "train/step"), wandb_metric("eval/loss", "", "epoch"),
+            wandb_metric("", "*", "_step"), wandb_row(0, {{"train/loss", "3"}, {"train/step", "100"}}),
+            wandb_row(1, {{"eval/loss", "3.5"}, {"epoch", "1"}}),
+            wandb_row(2, {{"train/loss", "2"}, {"train/step", "200"}, {"epoch", "1"}})});
+  EXPECT_EQ(run->steps(), (StepRange{100, 200}));
+  EXPECT_EQ(run->values(Metric::val_loss, kWholeRun, {100, 100})[0], 3.5f) << "at the newest step of the training";
+}
+
+TEST_F(WandbFiles, AnAxisThatIsNotWholeIsNoAxis) {
+  const auto run = read({wandb_run("a", "x"), wandb_metric("", "*", "train/epoch"),
+                         wandb_row(0, {{"train/loss", "3"}, {"train/epoch", "0.1"}}),
+                         wandb_row(1, {{"train/loss", "2"}, {"train/epoch", "0.2"}})});
+  EXPECT_EQ(run->steps(), (StepRange{0, 1}));
+  EXPECT_TRUE(notes_say(*run, "train/epoch, which the run defines, is not a whole number"));
+}
+
+TEST_F(WandbFiles, AResumedRunContinuesWhereItWasRewoundTo) {
+  std::vector<std::string> records = {wandb_run("a", "x")};
+  for (int step = 0; step < 30; ++step) records.push_back(wandb_row(step, {{"loss", "5"}}));
+  records.push_back(wandb_run("a", "x", pb_bytes(23, pb_bytes(1, "a") + pb_double(2, 19) + pb_bytes(3, "_step"))));
+  EXPECT_EQ(read(records)->steps(), (StepRange{0, 19}));
+  records.pop_back();
+  for (int step = 20; step < 25; ++step) records.push_back(wandb_row(step, {{"loss", "4"}}));
+  const auto run = read(records);
+  EXPECT_EQ(run->steps(), (StepRange{0, 24}));
+  EXPECT_EQ(loss(*run, 19), 5.0f);
+  EXPECT_EQ(loss(*run, 20), 4.0f);
+  EXPECT_TRUE(notes_say(*run, "goes on from step 20"));
+}
+
+TEST_F(WandbFiles, PartsOfARunAreOneRun) {
+  const auto part = [&](const std::string& folder, const std::string& id, int first, int last, const char* value) {
+    std::vector<std::string> records = {wandb_run(id, "pretrain")};
+    for (int step = first; step <= last; ++step) records.push_back(wandb_row(step, {{"train/loss", value}}));
+    return put("wandb/" + folder + "/run-" + id + ".wandb", records);
+  };
+  const std::string later = part("offline-run-20250218_184624-f2yl", "f2yl", 20, 39, "4");
+  const std::string earlier = part("run-20250218_134501-f2yl", "f2yl", 0, 29, "5");
+  fs::create_directory_symlink(fs::path(later).parent_path(), root_ / "wandb/latest-run");
+  for (const std::string& path :
+       {later, earlier, fs::path(earlier).parent_path().string(), (root_ / "wandb").string()}) {
+    ASSERT_EQ(file_kind(path), FileKind::wandb_run) << path;
+    const OpenedRuns opened = open_runs({path}, {}, 4);
+    ASSERT_EQ(opened.histories.size(), 1u) << path;
+    const History& run = *opened.histories[0];
+    EXPECT_EQ(run.steps(), (StepRange{0, 39}));
+    EXPECT_EQ(loss(run, 10), 5.0f);
+    EXPECT_EQ(loss(run, 25), 4.0f);
+    EXPECT_TRUE(notes_say(run, "2 parts"));
+  }
+  part("offline-run-20250219_000000-b", "b", 0, 3, "1");
+  EXPECT_EQ(open_runs({(root_ / "wandb").string()}, {}, 4).histories.size(), 2u);
+  ImportOptions options;
+  options.most_runs = 1;
+  EXPECT_NE(problem_of([&] {
+              import_wandb((root_ / "wandb").string(), options);
+            }).find("--run NAME chooses one of: pretrain, pretrain (b)"),
+            std::string::npos);
+  options.only = {"pretrain (b)"};
+  EXPECT_EQ(import_wandb((root_ / "wandb").string(), options).runs.at(0)->steps(), (StepRange{0, 3}));
+  const auto runs = runs_in_folder(root_.string());
+  ASSERT_EQ(runs.size(), 2u) << "parts are one entry";
+}
+
+TEST_F(WandbFiles, LoadsKeepTheirDigits) {
+  const auto run = read({wandb_run("a", "x"), wandb_row(0, {{"tokens_per_expert", "[[16777217, 3], [4, 5]]"}})});
+  EXPECT_EQ(run->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{16777217, 3}));
+}
+
+TEST_F(WandbFiles, ASmallFileDoesNotFillTheMemory) {
+  std::vector<std::string> records = {wandb_run("a", "x")};
+  for (int step = 0; step < 3000; ++step)
+    records.push_back(wandb_row(step, {{"tokens_per_expert/layer_1/expert_65535", "1"}}));
+  EXPECT_NE(problem_of([&] { read(records); }).find("more than can be shown"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace moescope
