@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cassert>
 #include <limits>
+#include <map>
 #include <mutex>
 
 #include "core/telemetry/history/frame_archive.h"
@@ -42,8 +43,10 @@ struct History::State {
   ScalarColumns scalars;
   std::unique_ptr<LoadRows> load;
   FrameArchive frames;
-  std::vector<Marker> markers;
+  std::vector<Marker> markers;                   // a note that was removed has no text
+  std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
 
+  void append(Marker marker);
   void truncate(std::int64_t step);
   std::size_t array_bytes() const { return load->bytes() + frames.bytes(); }
   bool thin_largest();
@@ -61,6 +64,21 @@ void History::State::truncate(std::int64_t step) {
   load->truncate(step);
   frames.truncate(step);
   std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
+  notes_at.clear();
+  for (std::size_t i = 0; i < markers.size(); ++i)
+    if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
+}
+
+// A step has one note.
+void History::State::append(Marker marker) {
+  if (marker.kind == kNoteKind) {
+    const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
+    if (!is_new) {
+      markers[note->second] = std::move(marker);
+      return;
+    }
+  }
+  markers.push_back(std::move(marker));
 }
 
 // For the writer only: it rebuilds outside of the lock.
@@ -174,10 +192,7 @@ void History::append(std::shared_ptr<Packed> packed) {
 
 void History::append(Marker marker) {
   const std::lock_guard lock(state_->mutex);
-  const bool note = marker.kind == kNoteKind;
-  if (note)
-    std::erase_if(state_->markers, [&](const Marker& m) { return m.kind == kNoteKind && m.step == marker.step; });
-  if (!note || !marker.text.empty()) state_->markers.push_back(std::move(marker));
+  state_->append(std::move(marker));
   ++state_->sequence;
 }
 
@@ -225,7 +240,11 @@ StepRange History::last_steps(std::int64_t n, std::int64_t upto) const {
 
 std::vector<Marker> History::markers() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->markers;
+  std::vector<Marker> markers;
+  markers.reserve(state_->markers.size());
+  for (const Marker& marker : state_->markers)
+    if (marker.kind != kNoteKind || !marker.text.empty()) markers.push_back(marker);
+  return markers;
 }
 
 std::shared_ptr<const TelemetryFrame> History::frame_at(std::int64_t step) const {
