@@ -63,15 +63,22 @@ struct ExportOptions {
 void export_all_events(const ExportOptions& options) {
   ImportOptions import;
   const OpenedRuns opened = open_runs({options.in}, import, kMaxRuns);
+  std::vector<std::string> names;
+  for (const auto& history : opened.histories) names.push_back(history->info().name);
+  const std::vector<std::string> folders = event_folders(options.out, names, false);
+  for (const std::string& folder : folders)
+    if (holds_exported_events(folder) && !options.overwrite)
+      throw std::runtime_error("--out " + folder + ": holds an earlier export; give --overwrite to replace it");
   const auto written = fs::last_write_time(options.in).time_since_epoch();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto file_now = fs::file_time_type::clock::now().time_since_epoch();
   const double ended = std::chrono::duration<double>(now - (file_now - written)).count();
-  for (const auto& history : opened.histories) {
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    const History& history = *opened.histories[i];
     double seconds = 0;
-    for (const float ms : history->values_in(Metric::step_ms, kWholeRun, history->steps()))
+    for (const float ms : history.values_in(Metric::step_ms, kWholeRun, history.steps()))
       if (ms > 0) seconds += 1e-3 * static_cast<double>(ms);
-    std::printf("%s\n", printable(export_events(*history, options.out, ended - seconds)).c_str());
+    std::printf("%s\n", printable(export_events(history, folders[i], ended - seconds)).c_str());
   }
 }
 

@@ -114,14 +114,16 @@ void ExportActions::exportEvents() {
   if (folder.isEmpty()) return;
   if (Lab* lab = session_->lab()) lab->flush();
   const auto histories = session_->histories();
-  const std::string to = folder.toStdString();
+  std::vector<std::string> names;
+  for (const auto& history : histories) names.push_back(history->info().name);
+  const std::vector<std::string> folders = event_folders(folder.toStdString(), names, true);
   const double start = static_cast<double>(QDateTime::currentSecsSinceEpoch());
   const auto work = [=](const std::function<bool(double)>& progress) {
-    double done = 0;
-    for (const auto& history : histories) {
-      const auto part = [&](double share) { return progress((done + share) / static_cast<double>(histories.size())); };
-      if (export_events(*history, to, start, part).empty()) return false;
-      done += 1;
+    for (std::size_t i = 0; i < histories.size(); ++i) {
+      const auto part = [&](double share) {
+        return progress((static_cast<double>(i) + share) / static_cast<double>(histories.size()));
+      };
+      if (export_events(*histories[i], folders[i], start, part).empty()) return false;
     }
     return true;
   };

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/io/whole_file.h"
 #include "core/telemetry/history/history.h"
@@ -28,9 +29,15 @@ class EventWriter {
   WholeFile file_;
 };
 
-// Every scalar of every step into FOLDER/<run name>/events.out.tfevents.*, which TensorBoard shows as one run; returns
-// the file's path. Wall time is `start` (seconds since 1970) plus the time of the step. `progress` gets 0..1 and
-// returns false to cancel, which removes the file and returns an empty path.
+// A folder in `parent` for each run, by its name; no two are the same, nor differ in upper and lower case alone. With
+// `keep_earlier` none that holds an export already.
+std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
+                                       bool keep_earlier);
+bool holds_exported_events(const std::string& folder);
+
+// Every scalar of every step into FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the file's
+// path. Wall time is `start` (seconds since 1970) plus the time of the step. An earlier export in the folder is
+// removed. `progress` gets 0..1 and returns false to cancel, which removes the file and returns an empty path.
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress = {});
 

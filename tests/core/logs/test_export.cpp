@@ -105,7 +105,7 @@ TEST_F(Export, EventsHoldEveryScalarOfEveryStep) {
   if (!has_program("python3")) GTEST_SKIP() << "python3 is not installed";
   const auto run = history();
   const std::string file = export_events(*run, path("logs"), 1.7e9);
-  EXPECT_EQ(fs::path(file).parent_path().filename(), "first");
+  EXPECT_EQ(fs::path(file).parent_path(), path("logs"));
   EXPECT_TRUE(fs::path(file).filename().string().starts_with("events.out.tfevents.1700000000"));
   const Json tags = read_by_python("events", file);
   for (const char* tag : {"ce_loss", "grad_norm", "max_vio", "max_vio/layer_1", "quant_sqnr_db/layer_2"})
@@ -128,6 +128,36 @@ TEST_F(Export, EventsAreReplacedNotAddedTo) {
   EXPECT_EQ(files, 1);
   EXPECT_EQ(export_events(*run, path("cancelled"), 0, [](double) { return false; }), "");
   EXPECT_THROW(export_events(*run, "/dev/null/no", 0), std::runtime_error);
+}
+
+TEST_F(Export, RunsOfOneNameHaveAFolderEach) {
+  const std::string parent = path("folders");
+  const std::vector<std::string> names = {"run", "run", "Run", "a/b", "a_b"};
+  const auto in = [&](const char* name) { return (fs::path(parent) / name).string(); };
+  const std::vector<std::string> folders = {in("run"), in("run-2"), in("Run-3"), in("a_b"), in("a_b-2")};
+  EXPECT_EQ(event_folders(parent, names, true), folders);
+  export_events(*history(), folders[0], 1.7e9);
+  EXPECT_TRUE(holds_exported_events(folders[0]));
+  EXPECT_FALSE(holds_exported_events(folders[1]));
+  EXPECT_EQ(event_folders(parent, names, false), folders);
+  EXPECT_EQ(event_folders(parent, names, true)[0], in("run-2")) << "an earlier export stays";
+}
+
+// Steps that count tokens: a walk over their numbers would not end.
+TEST_F(Export, EventsOfStepsThatAreFarApart) {
+  RunInfo info;
+  info.name = "tokens";
+  History run(info);
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = i * 4'000'000;
+    frame->ce_loss = static_cast<float>(i);
+    run.append(frame);
+  }
+  export_events(run, path("far"), 1.7e9);
+  const OpenedRuns opened = open_runs({path("far")}, {}, 4);
+  EXPECT_EQ(opened.histories.at(0)->count(), 1000);
+  EXPECT_EQ(opened.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 3'996'000'000), 999.0f);
 }
 
 TEST_F(Export, EventsThatWereWrittenHereOpenHere) {
