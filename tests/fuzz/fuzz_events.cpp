@@ -1,56 +1,35 @@
-// libFuzzer over logs in other programs' own formats: TensorBoard's event files, W&B's offline files, Megatron-LM's
-// router traces, routed experts of inference engines, TransformerEngine's statistics. Any bytes are read to their end
-// or to the first damaged header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames
-// are put around them here, else no input would get past the checksum. How to run: tests/CMakeLists.txt.
-#include <zlib.h>
-
+// libFuzzer over logs in other programs' own formats: TensorBoard's event files, Megatron-LM's router traces, routed
+// experts of inference engines, TransformerEngine's statistics. Any bytes are read to their end or to the first damaged
+// header, records whose sums are wrong counted. The fuzzer writes records' bytes; their frames are put around them
+// here, else no input would get past the checksum. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
 #include "core/files/event_records.h"
 #include "core/files/import_events.h"
 #include "core/files/import_te_statistics.h"
-#include "core/files/import_wandb.h"
 #include "core/files/routing/import_routed_experts.h"
 #include "core/files/routing/import_trace.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;
 
-namespace {
-
-// A record of one piece (wandb_log.h); short enough for the first block.
-std::string wandb_record(std::string_view payload) {
-  std::string checked(1, 1);
-  checked += payload;
-  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
-  std::string header;
-  for (int byte = 0; byte < 4; ++byte) header += static_cast<char>(crc >> 8 * byte);
-  header += static_cast<char>(payload.size());
-  header += static_cast<char>(payload.size() >> 8);
-  return header + checked;
-}
-
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   BadLines bad;
   try {
     read_event_bytes(bytes, bad);
-    read_wandb_bytes(bytes, bad);
     read_trace_bytes(bytes, bad);
     read_routed_bytes(bytes, bad);
     read_te_statistics_bytes(bytes, bad);
-    std::string framed, wandb(":W&B\xe1\xbe\0", 7);
+    std::string framed;
     for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
       const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
       const std::size_t length = std::min(rest.size() - 2, wanted);
       framed += framed_record(rest.substr(2, length));
-      if (wandb.size() + 7 + length <= 32768) wandb += wandb_record(rest.substr(2, length));
       rest.remove_prefix(2 + length);
     }
     read_event_bytes(framed, bad);
-    read_wandb_bytes(wandb, bad);
   } catch (const std::runtime_error& error) {
     require(std::string(error.what()).find("more than can be shown") != std::string::npos, "only too much is refused");
   }

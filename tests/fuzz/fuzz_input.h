@@ -2,8 +2,10 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +18,22 @@ inline void require(bool holds, const char* what) {
   std::fprintf(stderr, "violated: %s\n", what);
   std::abort();
 }
+
+// What a reader may take for an input, which is small: seconds, and memory of the whole program since its start.
+class WithinLimits {
+ public:
+  ~WithinLimits() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    require(usage.ru_maxrss < kMostKilobytes, "less than 1.5 GB of memory");
+    require(std::chrono::steady_clock::now() - begin_ < kLongest, "less than 10 seconds");
+  }
+
+ private:
+  static constexpr long kMostKilobytes = 1'500'000;
+  static constexpr std::chrono::seconds kLongest{10};
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 // For readers that open a path, without touching a disk.
 inline const std::string& as_file(const std::uint8_t* data, std::size_t size) {

@@ -1,0 +1,32 @@
+// libFuzzer over W&B's offline files: as they are, and records without their frames, which are put around them here,
+// since no input would get past the checksums. How to run: tests/CMakeLists.txt.
+#include <stdexcept>
+#include <vector>
+
+#include "core/files/import_wandb.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/support/wandb_bytes.h"
+
+using namespace moescope;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  BadLines bad;
+  std::vector<std::string> records;
+  for (std::string_view rest = bytes; rest.size() >= 2;) {  // two bytes say how long the next record is
+    const std::size_t wanted = static_cast<unsigned char>(rest[0]) | static_cast<unsigned char>(rest[1]) << 8;
+    records.emplace_back(rest.substr(2, wanted));
+    rest.remove_prefix(2 + records.back().size());
+  }
+  for (const std::string& file : {std::string(bytes), wandb_file(records)}) {
+    try {
+      read_wandb_bytes(file, bad);
+    } catch (const std::runtime_error& error) {
+      require(std::string(error.what()).find("more than can be shown") != std::string::npos,
+              "only too much is refused");
+    }
+  }
+  for (const BadLine& line : bad.first()) require(!line.why.empty(), "what is bad has a reason");
+  return 0;
+}
