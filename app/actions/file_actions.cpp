@@ -5,6 +5,7 @@
 #include <QFileInfo>
 #include <QInputDialog>
 #include <QMenu>
+#include <QMessageBox>
 #include <QStandardPaths>
 #include <algorithm>
 
@@ -102,7 +103,7 @@ void FileActions::openOther(const QString& path) {
     case FileKind::config:
       return startConfig(path);
     default:
-      if (!offerRuns(path)) trainOn(path);
+      if (!offerRuns(path)) askTrainOn(path);
   }
 }
 
@@ -116,6 +117,23 @@ bool FileActions::offerRuns(const QString& path) {
   dialog->open();
   emit runsOffered(path);
   return true;
+}
+
+void FileActions::askTrainOn(const QString& path) {
+  const QString what = QFileInfo(path).isDir() ? "This folder holds no log" : "This is no log";
+  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
+                              QString("%1 that MoEScope knows. Train on it as text?\n\n%2").arg(what, path),
+                              QMessageBox::Cancel, messages_->window());
+  box->setObjectName("unknown_text");
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  box->addButton("Train on it", QMessageBox::AcceptRole)->setObjectName("train_on_text");
+  box->setDefaultButton(QMessageBox::Cancel);
+  connect(box, &QMessageBox::buttonClicked, this, [this, box, path](QAbstractButton* button) {
+    if (box->buttonRole(button) == QMessageBox::AcceptRole) messages_->warnOfErrors([&] { trainOn(path); });
+  });
+  box->open();
+  emit textUnknown(path);
 }
 
 void FileActions::trainOn(const QString& path) {
@@ -173,9 +191,10 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.json *.csv *tfevents* *.wandb mlflow.db "
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *tfevents* *.wandb mlflow.db "
       "*.safetensors *.npy *.pt *.pth *.toml *.queue *.txt);;"
-      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.json);;Tables of expert loads (*.csv);;"
+      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables of expert loads "
+      "(*.csv);;"
       "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
       "Tensors and routed experts (*.safetensors *.npy *.pt *.pth *.json *.jsonl);;"
       "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)"));

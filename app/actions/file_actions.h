@@ -27,8 +27,8 @@ class FileActions : public QObject {
   void addRecentFilesTo(QMenu* menu);
   void addSampleTo(QMenu* menu);
 
-  // By what they are (core/files/file_kind.h); several runs as A, B, ... A folder that holds runs is asked about. A
-  // set-up link alone is opened, too.
+  // By what they are (core/files/file_kind.h); several runs as A, B, ... A folder that holds runs is asked about, and
+  // so is what is not known: nothing is trained on unasked. A set-up link alone is opened, too.
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there
   // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
@@ -42,11 +42,13 @@ class FileActions : public QObject {
   void queueOpened(QString path);
   void formWanted();                 // on the screen: it was filled
   void runsOffered(QString folder);  // a person is asked which of them to open
+  void textUnknown(QString path);    // a person is asked whether to train on it
 
  private:
   void openOther(const QString& path);
-  bool offerRuns(const QString& path);  // false: it is no folder that holds runs
-  void trainOn(const QString& path);    // a file or folder of text
+  bool offerRuns(const QString& path);   // false: it is no folder that holds runs
+  void askTrainOn(const QString& path);  // a file or folder that may be text
+  void trainOn(const QString& path);
   void openTensors(const QString& path);
   void openSample();
   void startConfig(const QString& path);

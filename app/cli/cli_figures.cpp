@@ -1,6 +1,7 @@
 #include "app/cli/cli_figures.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -200,7 +201,7 @@ void add_figures_command(CLI::App& app) {
   Command command(app, "figures", "Prints what the window shows at a step, for scripts");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_routed_options(command, options->routed);
-  command.option("--at", options->at, "Step (default: the newest)");
+  command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
   command.option("--run", options->run, "Of several in the file, the run of this name (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
   command.option("--json", options->json, "Prints JSON, with the arrays by expert, rank and operand, too");

@@ -448,8 +448,8 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
   command.option("--routing", o.routing, kRoutingHelp).shows_default();
   command.option("--run", o.run, "With a recording: its run").shows_default();
-  command.option("--step", o.step, "With a recording: its step (default: the last)");
-  command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)");
+  command.option("--step", o.step, "With a recording: its step (default: the last)").range(std::int64_t{0}, INT64_MAX);
+  command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)").range(0, INT_MAX);
   command.option("--node-limited", o.node_limited, "With a recording: tokens stay within the model's limited groups");
   command.option("--placement", o.placement, "contiguous, random or balanced").shows_default();
   command.option("--slots", o.slots, "Expert slots a rank for balanced").range(1, 1024);

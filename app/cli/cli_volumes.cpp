@@ -1,6 +1,7 @@
 #include "app/cli/cli_volumes.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -347,9 +348,11 @@ void add_options(Command& command, VolumesOptions& o) {
       .excludes(routing)
       .excludes(topk);
   command.option("--run", o.run, "Run of the recording").shows_default();
-  command.option("--step", o.step, "Step of the recording (default: the last)");
-  command.option("--layer", o.layer,
-                 "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)");
+  command.option("--step", o.step, "Step of the recording (default: the last)").range(std::int64_t{0}, INT64_MAX);
+  command
+      .option("--layer", o.layer,
+              "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)")
+      .range(0, INT_MAX);
   command.option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
       .range(1, 256)
       .shows_default();

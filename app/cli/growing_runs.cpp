@@ -18,7 +18,7 @@ GrowingRuns::GrowingRuns(const std::string& path) {
   else if (holds_runs(kind))
     log_ = follow_file(path, 0, kMaxRuns);
   else
-    throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
+    throw std::runtime_error(no_runs_in(path, kind));
 }
 
 std::vector<HistoryPtr> GrowingRuns::read() {

@@ -9,6 +9,7 @@
 
 #include "app/session/settings.h"
 #include "core/config/setup_link.h"
+#include "core/files/file_kind.h"
 #include "core/io/output_guard.h"
 #include "core/lessons/lesson.h"
 #include "core/numerics/matrix_units.h"
@@ -51,10 +52,12 @@ QString description() {
 }
 
 void addOptions(QCommandLineParser& parser) {
-  parser.addPositionalArgument("FILE",
-                               "What to open: recordings, training logs (JSON lines); several are runs A, B, ... side "
-                               "by side. Also tensors, a config, a lesson, text to train on.",
-                               "[FILE...]");
+  parser.addPositionalArgument(
+      "FILE",
+      "What to open: recordings, training logs (JSON lines, stdout of TorchTitan and "
+      "Megatron-LM, trainer_state.json, TensorBoard, W&B, ...); several are runs A, B, ... side "
+      "by side. Also tensors, a config, a lesson.",
+      "[FILE...]");
   parser.addOption({"preset", "Train this preset: " + presetList() + ".", "NAME"});
   parser.addOption({"config", "Train with the settings of this TOML file.", "FILE.toml"});
   parser.addOption({"setup",
@@ -103,6 +106,15 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
 }
 
+// Of a folder the window looks for runs, and asks. What cannot be read it says, too.
+bool isUnknownText(const QString& file) {
+  try {
+    return !QFileInfo(file).isDir() && file_kind(file.toStdString()) == FileKind::text;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
 void readFiles(const QCommandLineParser& parser, Arguments& result) {
   result.files = parser.positionalArguments();
   if (result.files.size() == 1 && is_setup_link(result.files.front().toStdString())) {
@@ -112,7 +124,10 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
   for (QString& file : result.files)  // a desktop that opens addresses gives files as such, too
     if (file.startsWith("file://")) file = QUrl(file).toLocalFile();
   for (const QString& file : result.files)
-    if (!QFileInfo::exists(file)) result.problems << file + ": no such file";
+    if (!QFileInfo::exists(file))
+      result.problems << file + ": no such file";
+    else if (isUnknownText(file))
+      result.problems << QString::fromStdString(no_runs_in(file.toStdString(), FileKind::text));
   for (const char* option : {"preset", "config", "data", "after-steps"})
     if (parser.isSet(option))
       result.problems

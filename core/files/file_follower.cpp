@@ -133,7 +133,8 @@ std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::siz
     if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path);
   } catch (const std::runtime_error&) {  // not there yet, or unreadable, which the follower says
   }
-  if (kind == FileKind::training_log || !holds_runs(kind)) return std::make_unique<LogFollower>(path, run);
+  if (kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind))
+    return std::make_unique<LogFollower>(path, run);
   return std::make_unique<FileFollower>(path, run, most_runs);
 }
 

@@ -1,6 +1,9 @@
 #include "core/files/file_kind.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <stdexcept>
@@ -16,6 +19,8 @@
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
+#include "core/telemetry/logs/text_log.h"
+#include "core/telemetry/logs/trainer_state.h"
 
 namespace moescope {
 
@@ -24,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLookedAt = 4096;
+constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
 std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
@@ -59,18 +65,37 @@ bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
 }
 
+bool names_a_step(std::string_view json) {
+  constexpr std::array<std::string_view, 6> kNames = {"step\":",     "step\" :", "current_steps\"",
+                                                      "iteration\"", "iter\"",   "global_step\""};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
+}
+
 // A first line that is an object of its own, or is too long to end here and begins like one that a training log has.
 bool begins_with_json_line(const std::string& bytes) {
   if (bytes.empty() || bytes.front() != '{') return false;
   const std::size_t end = bytes.find('\n');
   const std::string line = bytes.substr(0, end);
-  if (end == std::string::npos && bytes.size() == kLookedAt) return line.find("\"step\"") != std::string::npos;
+  if (end == std::string::npos && bytes.size() == kLookedAt) return names_a_step(line);
   try {
     JsonLines().parse(line);
   } catch (const Unreadable&) {
     return false;
   }
-  return bytes.find("\"step\"") != std::string::npos;
+  return names_a_step(bytes);
+}
+
+// A program may print much before its first step, and after its last.
+bool holds_text_log(const std::string& path) {
+  InputFile file(path);
+  std::string bytes(kTextLookedAt, '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  if (text_log_kind(bytes)) return true;
+  if (file.size() <= kTextLookedAt) return false;
+  bytes.resize(kTextLookedAt);
+  const auto from = static_cast<off_t>(file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt));
+  const ssize_t got = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
+  return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
 }
 
 // "layer" and "expert" among the names of the first line, or, in a .csv, only numbers in it.
@@ -118,6 +143,10 @@ const char* file_kind_name(FileKind kind) {
       return "routed experts";
     case FileKind::router_trace:
       return "router trace";
+    case FileKind::text_log:
+      return "text log of a training";
+    case FileKind::trainer_state:
+      return "log history of Hugging Face's Trainer";
     case FileKind::tensors:
       return "tensors";
     case FileKind::config:
@@ -127,7 +156,7 @@ const char* file_kind_name(FileKind kind) {
     case FileKind::queue:
       return "queue of candidates";
     case FileKind::text:
-      return "text to train on";
+      return "no log that MoEScope knows";
   }
   return "";
 }
@@ -151,6 +180,7 @@ FileKind file_kind(const std::string& path) {
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
+  if (begins_like_trainer_state(bytes)) return FileKind::trainer_state;
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
   if (suffix == ".pt" || suffix == ".pth") return FileKind::tensors;  // of which only what PyTorch writes today opens
@@ -164,7 +194,12 @@ FileKind file_kind(const std::string& path) {
   if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
   if (begins_with_load_table(bytes, suffix == ".csv")) return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;
-  return FileKind::text;
+  return holds_text_log(path) ? FileKind::text_log : FileKind::text;
+}
+
+std::string no_runs_in(const std::string& path, FileKind kind) {
+  if (kind != FileKind::text) return path + ": is a " + file_kind_name(kind) + ", which holds no run";
+  return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
 }
 
 }  // namespace moescope

@@ -16,12 +16,14 @@ enum class FileKind {
   te_statistics,   // TransformerEngine's debug statistics: a file, or a folder that holds such files
   mlflow_run,      // the folder of a run of MLflow, or its mlflow.db
   routed_experts,  // of inference engines and verl: JSON of responses, or a tensor of integers
+  text_log,        // what a training printed: text_log.h
+  trainer_state,   // trainer_state.json of Hugging Face's Trainer
   router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder that holds such files
   tensors,         // .safetensors, .npy, .pt
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson
   queue,           // .queue: candidates that train in groups, beside their recordings
-  text,            // anything else, and folders: data to train on
+  text,            // anything else, and folders: to train on, if somebody says so
 };
 const char* file_kind_name(FileKind kind);
 constexpr bool holds_runs(FileKind kind) {
@@ -29,7 +31,10 @@ constexpr bool holds_runs(FileKind kind) {
 }
 
 // Throws std::runtime_error with the path: missing, unreadable, or compressed or not UTF-8 where it should be text.
-// Reads a few kB, of JSON that does not begin with a step 4 MiB.
+// Reads a few kB, of JSON that does not begin with a step 4 MiB, of other text the first and the last MiB.
 FileKind file_kind(const std::string& path);
+
+// Why a file that holds no runs is refused where runs are wanted: "PATH: is no log that MoEScope knows ...".
+std::string no_runs_in(const std::string& path, FileKind kind);
 
 }  // namespace moescope

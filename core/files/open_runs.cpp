@@ -13,6 +13,7 @@
 #include "core/files/routing/import_trace.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "core/telemetry/logs/import_table.h"
+#include "core/telemetry/logs/trainer_state.h"
 #include "core/telemetry/recording/recording.h"
 
 namespace moescope {
@@ -74,6 +75,7 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
     case FileKind::recording:
       return open_recording(path, options, most_runs, opened);
     case FileKind::training_log:
+    case FileKind::text_log:
       return import_jsonl(path, options);
     case FileKind::load_table:
       return import_table(path, options);
@@ -89,8 +91,10 @@ Imported import_file(const std::string& path, const ImportOptions& options, std:
       return import_routed_experts(path, options);
     case FileKind::router_trace:
       return import_trace(path, options);
+    case FileKind::trainer_state:
+      return import_trainer_state(path, options);
     default:
-      throw std::runtime_error(path + ": is a " + file_kind_name(kind) + ", which holds no run");
+      throw std::runtime_error(no_runs_in(path, kind));
   }
 }
 

@@ -7,6 +7,7 @@
 using namespace moescope;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
   LogReader reader("fuzzed.jsonl");
   LineSplitter lines;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -120,6 +120,27 @@ class OpeningTest : public QObject {
     QCOMPARE(QString::fromStdString(w.window.session()->config().data.path), folder);
   }
 
+  void anUnknownTextIsAskedAbout() {
+    OpenWindow w;
+    const QString path = home_.filePath("unknown.log");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    for (int i = 0; i < 2000; ++i) file.write("Once upon a time there was a text without a step.\n");
+    file.close();
+    QPointer<QMessageBox> box;
+    drop(&w.window, {path});
+    QTRY_VERIFY_WITH_TIMEOUT(box = w.window.findChild<QMessageBox*>("unknown_text"), kWaitMs);
+    QVERIFY2(box->text().contains("no log that MoEScope knows. Train on it as text?"), qPrintable(box->text()));
+    QTest::keyClick(box, Qt::Key_Return);  // Cancel is the default
+    QTRY_VERIFY(!box);
+    QVERIFY(!w.window.session()->isLive() || w.window.session()->config().data.path != path.toStdString());
+    w.window.files()->open({path});
+    QTRY_VERIFY_WITH_TIMEOUT(box = w.window.findChild<QMessageBox*>("unknown_text"), kWaitMs);
+    box->findChild<QPushButton*>("train_on_text")->click();
+    QTRY_VERIFY_WITH_TIMEOUT(
+        w.window.session()->isLive() && w.window.session()->config().data.path == path.toStdString(), kWaitMs);
+  }
+
   void aFileThatIsNoRecordingIsTold() {
     OpenWindow w;
     const QString path = home_.filePath("no.moescope");
@@ -220,7 +241,7 @@ class OpeningTest : public QObject {
              QString("Settings of the next run, not of what is open"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
     QTRY_VERIFY(w.complaint());
-    QVERIFY2(w.complaint()->text().contains("text to train on"), qPrintable(w.complaint()->text()));
+    QVERIFY2(w.complaint()->text().contains("no log that MoEScope knows"), qPrintable(w.complaint()->text()));
   }
 
   void aLogIsFollowedWhileItGrows() {
@@ -445,6 +466,10 @@ class OpeningTest : public QObject {
     OpenWindow w;
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     drop(&w.window, {"/usr/share/common-licenses"});
+    QPointer<QMessageBox> box;
+    QTRY_VERIFY_WITH_TIMEOUT(box = w.window.findChild<QMessageBox*>("unknown_text"), kWaitMs);
+    QVERIFY2(box->text().contains("This folder holds no log"), qPrintable(box->text()));
+    box->findChild<QPushButton*>("train_on_text")->click();
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.lab()->config(0).data.path, std::string("/usr/share/common-licenses"));
     w.window.session()->lab()->pause();

@@ -45,6 +45,7 @@ struct History::State {
   FrameArchive frames;
   std::vector<Marker> markers;                   // a note that was removed has no text
   std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
+  std::int64_t last_marker = INT64_MIN;          // the largest step that one has had
 
   void append(Marker marker);
   void truncate(std::int64_t step);
@@ -63,7 +64,9 @@ void History::State::truncate(std::int64_t step) {
   scalars.truncate(step);
   load->truncate(step);
   frames.truncate(step);
+  if (last_marker <= step) return;
   std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
+  last_marker = step;
   notes_at.clear();
   for (std::size_t i = 0; i < markers.size(); ++i)
     if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
@@ -71,6 +74,7 @@ void History::State::truncate(std::int64_t step) {
 
 // A step has one note.
 void History::State::append(Marker marker) {
+  last_marker = std::max(last_marker, marker.step);
   if (marker.kind == kNoteKind) {
     const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
     if (!is_new) {

@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kRecentFrames = 8;  // that a late value may join
+constexpr std::int64_t kMarkedRestarts = 1000;
 
 // Those of `more` that are there.
 template <class Value>
@@ -179,7 +180,7 @@ std::string ImportedRun::drop(const Restart& restart) {
   history_->forget_from(restart.step);
   const std::string text =
       restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
-  add(Marker{info().run, restart.step, "event", text});
+  if (++restarts_ <= kMarkedRestarts) add(Marker{info().run, restart.step, "event", text});
   return text;
 }
 

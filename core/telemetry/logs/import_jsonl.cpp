@@ -16,6 +16,7 @@
 #include "core/telemetry/frame/figures.h"
 #include "core/telemetry/logs/frame_json.h"
 #include "core/telemetry/logs/line_names.h"
+#include "core/telemetry/logs/text_log.h"
 
 namespace moescope {
 
@@ -87,6 +88,15 @@ std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
     counts.push_back(static_cast<std::uint32_t>(count));
   }
   return counts;
+}
+
+std::string list_of_unknown(const std::set<std::string>& names) {
+  constexpr std::size_t kListed = 8;
+  std::string list;
+  std::size_t listed = 0;
+  for (const std::string& name : names)
+    if (++listed <= kListed) list += (listed > 1 ? ", " : "") + name;
+  return names.size() > kListed ? list + ", ..." : list;
 }
 
 void require_layer(int layer, const RunInfo& info) {
@@ -204,7 +214,8 @@ struct LogReader::State {
   State(std::string source, const ImportOptions* options)
       : source(std::move(source)),
         options(options),
-        names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()) {}
+        names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()),
+        text(&names.tags()) {}
 
   ImportOptions own_options;
   std::string source;
@@ -217,7 +228,12 @@ struct LogReader::State {
   BadLines bad;
   JsonLines parser;
   LineNames names;
+  TextLogReader text;
+  enum class Form { unknown, json, text } form = Form::unknown;
   std::string_view line;  // that is being read
+
+  void read_json(std::string_view json);
+  void read_unknown(std::string_view read);
 
   void parse_line();
   void describe(Run& run, const JsonFields& json);
@@ -308,6 +324,8 @@ void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t fir
   const auto place = std::find(order.begin(), order.end(), number) - order.begin();
   info.run = options->run + static_cast<int>(place);
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
+  if (text.log())
+    run.imported->add(Marker{0, first_step, "event", std::string("Read as ") + text_log_name(*text.log())});
   // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const bool own = run.settings && run.settings->contains("source") && run.settings->contains("moe_layers");
   const bool with_config = run.settings && run.settings->contains("config") && (*run.settings)["config"].is_string();
@@ -422,7 +440,8 @@ void LogReader::State::take_markers(Run& run, const JsonFields& json) {
     if (marker.key.empty()) read_change_text(marker);
     const JsonValue* step = member(fields, {"step"});
     marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
-    run.imported->add(std::move(marker));
+    const bool taken_back = marker.kind == kNoteKind && marker.text.empty();
+    if (!taken_back) run.imported->add(std::move(marker));
   }
 }
 
@@ -552,15 +571,42 @@ LogReader::LogReader(std::string source) : state_(std::make_unique<State>(std::m
 LogReader::~LogReader() = default;
 LogReader::LogReader(LogReader&&) noexcept = default;
 
-void LogReader::read_line(std::string_view line) {
-  if (++state_->lines == 1) line = without_byte_order_mark(line);
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  state_->line = line;
+void LogReader::State::read_json(std::string_view json) {
+  line = json;
   try {
-    state_->parse_line();
+    parse_line();
   } catch (const Unreadable& unreadable) {
-    state_->bad.add(state_->lines, unreadable.what());
+    bad.add(lines, unreadable.what());
   }
+}
+
+// Until a step was read: lines of JSON, or what a program printed among its other output.
+void LogReader::State::read_unknown(std::string_view read) {
+  const std::int64_t bad_before = bad.count();
+  read_json(read);
+  if (bad.count() == bad_before) {
+    const bool has_step = std::ranges::any_of(
+        runs, [](const auto& run) { return run.second.imported || run.second.part || !run.second.held.empty(); });
+    if (has_step) form = Form::json;
+    return;
+  }
+  text.read(read, [&](std::string_view json) {
+    if (form != Form::text) bad = {};  // of lines that are no steps and need not be
+    form = Form::text;
+    read_json(json);
+  });
+}
+
+void LogReader::read_line(std::string_view line) {
+  State& state = *state_;
+  if (++state.lines == 1) line = without_byte_order_mark(line);
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (state.form == State::Form::unknown)
+    state.read_unknown(line);
+  else if (state.form == State::Form::json)
+    state.read_json(line);
+  else
+    state.text.read(line, [&](std::string_view json) { state.read_json(json); });
 }
 
 void LogReader::refuse_line(std::string why) {
@@ -596,7 +642,20 @@ std::int64_t LogReader::steps() const {
   return steps;
 }
 std::vector<std::string> LogReader::remarks() const {
-  return state_->remarks;
+  std::vector<std::string> remarks = state_->remarks;
+  const TextLogReader& text = state_->text;
+  if (state_->form == State::Form::text) {
+    remarks.push_back("read as " + std::string(text_log_name(*text.log())) + ": " + std::to_string(text.taken()) +
+                      " of " + std::to_string(state_->lines) + " lines have figures of a step");
+    if (text.of_other_ranks() > 0)
+      remarks.push_back(std::to_string(text.of_other_ranks()) + " lines of other ranks are left out");
+    if (text.is_numbered())
+      remarks.push_back(
+          "its lines have no step: they are numbered 1, 2, ... in their order (trainer_state.json has the steps)");
+  }
+  if (const std::string unknown = list_of_unknown(state_->names.unknown()); !unknown.empty())
+    remarks.push_back("not shown: " + unknown);
+  return remarks;
 }
 const BadLines& LogReader::bad() const {
   return state_->bad;

@@ -57,7 +57,8 @@ class LogReader {
   std::int64_t bad_lines() const { return bad().count(); }
   const std::vector<BadLine>& first_bad_lines() const { return bad().first(); }
   const BadLines& bad() const;
-  std::vector<std::string> remarks() const;  // restarts
+  // What the user should know: restarts, what the log was read as, names that are not shown.
+  std::vector<std::string> remarks() const;
 
  private:
   struct State;

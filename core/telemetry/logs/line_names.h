@@ -32,6 +32,7 @@ class LineNames {
   // Of several names of one meaning the table's first is taken, here and in the lines that follow.
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
+  const TagMap& tags() const { return tags_; }
   // Names of values that no one shows, the first kMostUnknown of them.
   const std::set<std::string>& unknown() const { return unknown_; }
 

@@ -1,0 +1,309 @@
+// What programs print, and trainer_state.json: recognised by their content and read.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/files/file_follower.h"
+#include "core/files/file_kind.h"
+#include "core/files/open_runs.h"
+#include "core/files/runs_in_folder.h"
+#include "core/telemetry/logs/import_jsonl.h"
+#include "core/telemetry/logs/python_dict.h"
+#include "core/telemetry/logs/text_log.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTexts = std::string(MOESCOPE_TEST_DATA) + "/data/text_logs/";
+
+// A file of these bytes, deleted with the test.
+class TextFile {
+ public:
+  TextFile(const std::string& name, const std::string& bytes)
+      : path_(fs::temp_directory_path() / ("moescope_text_" + std::to_string(::getpid()) + "_" + name)) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  ~TextFile() { fs::remove(path_); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+LogReader read_text(const std::string& text) {
+  LogReader reader("train.log");
+  LineSplitter lines;
+  lines.add(text, reader);
+  if (lines.holds_part()) lines.finish(reader);
+  reader.finish_step();
+  return reader;
+}
+
+std::vector<float> values(const History& history, Metric metric, std::initializer_list<std::int64_t> steps) {
+  std::vector<float> out;
+  for (const std::int64_t step : steps) out.push_back(history.values(metric, kWholeRun, {step, step}).front());
+  return out;
+}
+
+bool has_remark(const std::vector<std::string>& remarks, const std::string& part) {
+  return std::ranges::any_of(remarks, [&](const std::string& each) { return each.find(part) != std::string::npos; });
+}
+
+TEST(TextLog, TorchTitansStdoutOfTwoRanks) {
+  const std::string path = kTexts + "torchtitan.log";
+  EXPECT_EQ(file_kind(path), FileKind::text_log);
+  const OpenedRuns opened = open_runs({path}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  const History& run = *opened.histories[0];
+  EXPECT_EQ(run.steps(), (StepRange{1, 6}));
+  const auto loss = values(run, Metric::ce_loss, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(loss[0], 8.1f);
+  EXPECT_EQ(loss[5], 5.9f);
+  EXPECT_TRUE(std::isnan(loss[4]) && !is_missing(loss[4]));
+  EXPECT_EQ(values(run, Metric::tokens_per_s, {1, 6}), (std::vector<float>{72914, 72909}));
+  EXPECT_EQ(values(run, Metric::grad_norm, {2}), (std::vector<float>{3.7f}));
+  EXPECT_TRUE(opened.skipped.empty());
+  EXPECT_TRUE(has_remark(opened.remarks, "read as stdout of TorchTitan"));
+  EXPECT_TRUE(has_remark(opened.remarks, "6 lines of other ranks are left out"));
+  EXPECT_FALSE(has_remark(opened.remarks, "dropped"));
+  ASSERT_FALSE(run.markers().empty());
+  EXPECT_EQ(run.markers()[0].text, "Read as stdout of TorchTitan");
+}
+
+TEST(TextLog, TorchTitanInColoursWithValidationAndOlderNames) {
+  const LogReader reader = read_text(
+      "[titan] 2025-01-01 00:00:00,000 - root - INFO - Starting job: step by step\n"
+      "[titan] 2025-01-01 00:00:01,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.2683  "
+      "\x1b[38;2;180;60;0mgrad_norm: "
+      " 1.5  \x1b[36mmemory: 31.02GiB(39.2%)  \x1b[34mtps: 1,234,567  \x1b[35mmfu: 30.12%\x1b[39m\n"
+      "[titan] 2025-01-01 00:00:02,000 - root - INFO - \x1b[33mvalidate step:  1  \x1b[32mloss:  9.5000  "
+      "\x1b[36mmemory: "
+      "31.02GiB(39.2%)  \x1b[34mtps: 55\x1b[39m\n");
+  const auto run = reader.history();
+  ASSERT_TRUE(run);
+  EXPECT_EQ(values(*run, Metric::ce_loss, {1}), (std::vector<float>{12.2683f}));
+  EXPECT_EQ(values(*run, Metric::val_loss, {1}), (std::vector<float>{9.5f}));
+  EXPECT_EQ(values(*run, Metric::tokens_per_s, {1}), (std::vector<float>{1234567})) << "of the training";
+  EXPECT_EQ(reader.bad_lines(), 0);
+  const LogReader older =
+      read_text("2024-06-01 - INFO - step: 10  loss: 10.9  memory: 17.1GiB(18.0%)  wps: 1,111  mfu: 12.3%\n");
+  ASSERT_TRUE(older.history());
+  EXPECT_EQ(values(*older.history(), Metric::tokens_per_s, {10}), (std::vector<float>{1111}));
+}
+
+TEST(TextLog, MegatronsStdout) {
+  const std::string path = kTexts + "megatron.log";
+  EXPECT_EQ(file_kind(path), FileKind::text_log);
+  const OpenedRuns opened = open_runs({path}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  const History& run = *opened.histories[0];
+  EXPECT_EQ(run.steps(), (StepRange{100, 103}));
+  EXPECT_EQ(values(run, Metric::ce_loss, {100, 101, 102, 103}), (std::vector<float>{9.21f, 8.87f, 8.55f, 8.31f}));
+  EXPECT_EQ(values(run, Metric::aux_loss, {100}), (std::vector<float>{1.01f}));
+  EXPECT_EQ(values(run, Metric::lr, {103}), (std::vector<float>{1.365e-5f}));
+  EXPECT_TRUE(has_remark(opened.remarks, "Megatron-LM"));
+  EXPECT_TRUE(has_remark(opened.remarks, "consumed samples"));
+}
+
+TEST(TextLog, MegatronsValidationAndNaN) {
+  const LogReader reader = read_text(
+      "training ...\n[after dataloaders are built] datetime: 2024-01-01 00:00:00 \n"
+      "3:  iteration        1/     100 | consumed samples:          8 | elapsed time per iteration (ms): 12.0 | "
+      "learning "
+      "rate: 1.0E-05 | global batch size:     8 | lm loss: 9.1E+00 | loss scale: 1.0 | grad norm: 2.5 | number of "
+      "skipped "
+      "iterations:   0 | number of nan iterations:   0 |\n"
+      "3: -----------------------------------------------\n"
+      "3:  validation loss at iteration 1 on validation set | lm loss value: 8.5E+00 | lm loss PPL: 4.9E+03 | \n"
+      "3:  validation loss at iteration 1 on test set | lm loss value: 7.5E+00 | lm loss PPL: 4.9E+03 | \n"
+      "3:  iteration        2/     100 | consumed samples:         16 | elapsed time per iteration (ms): 12.0 | "
+      "learning "
+      "rate: 1.0E-05 | global batch size:     8 | loss scale: 1.0 | number of skipped iterations:   0 | number of nan "
+      "iterations:   1 |\n");
+  const auto run = reader.history();
+  ASSERT_TRUE(run);
+  EXPECT_EQ(values(*run, Metric::val_loss, {1}), (std::vector<float>{8.5f}));
+  EXPECT_EQ(values(*run, Metric::grad_norm, {1}), (std::vector<float>{2.5f}));
+  const float loss = values(*run, Metric::ce_loss, {2}).front();
+  EXPECT_TRUE(std::isnan(loss) && !is_missing(loss)) << "it prints no loss that is not above 0";
+}
+
+TEST(TextLog, DictsOfTheTrainerAmongProgressBars) {
+  const std::string text =
+      "Some weights were not initialized: {'classifier'}\n"
+      "{'lr': 0.1, 'epochs': 3}\n"
+      "\r  0%|          | 0/30 [00:00<?, ?it/s]\r 33%|###       | 10/30 [00:01<00:02]{'loss': 3.0, 'grad_norm': 1.5, "
+      "'learning_rate': 1e-05, 'epoch': 0.1}\n"
+      "{'loss': '2.0', 'grad_norm': nan, 'learning_rate': '9e-06', 'epoch': '0.2'}\r 66%|######    | 20/30\n"
+      "{'eval_loss': 2.1, 'eval_runtime': 1.3, 'epoch': 0.2}\n"
+      "{'loss': np.float64(1.5), 'grad_norm': tensor(1.3, device='cuda:0'), 'note': None, 'epoch': 0.3}\n"
+      "{'train_runtime': 12.0, 'train_loss': 2.1667, 'epoch': 0.3}\n";
+  EXPECT_EQ(text_log_kind(text), TextLog::trainer);
+  const LogReader reader = read_text(text);
+  const auto run = reader.history();
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->steps(), (StepRange{1, 3}));
+  EXPECT_EQ(values(*run, Metric::ce_loss, {1, 2, 3}), (std::vector<float>{3.0f, 2.0f, 1.5f}));
+  EXPECT_EQ(values(*run, Metric::val_loss, {2}), (std::vector<float>{2.1f}));
+  EXPECT_EQ(values(*run, Metric::grad_norm, {3}), (std::vector<float>{1.3f}));
+  EXPECT_TRUE(std::isnan(values(*run, Metric::grad_norm, {2}).front()));
+  EXPECT_EQ(values(*run, Metric::lr, {2}), (std::vector<float>{9e-6f}));
+  EXPECT_TRUE(has_remark(reader.remarks(), "have no step"));
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+}
+
+TEST(TextLog, ADictOfASmallerEpochGoesBack) {
+  std::string text;
+  for (const char* epoch : {"0.1", "0.2", "0.3", "0.4", "0.3", "0.4", "0.5"})
+    text += std::string("{'loss': ") + epoch + ", 'epoch': " + epoch + "}\n";
+  const LogReader reader = read_text(text);
+  EXPECT_EQ(reader.history()->steps(), (StepRange{1, 5}));
+  EXPECT_TRUE(has_remark(reader.remarks(), "goes on from step 3"));
+}
+
+TEST(TextLog, OtherPrograms) {
+  struct Case {
+    const char* line;
+    float loss, lr;
+  };
+  for (const Case& each : std::vector<Case>{
+           {"2025-08-01 10:00:00 | INFO | step 10 | epoch 0 | loss 2.3100 | grad_norm 1.25 | lr 1.00e-05 | mem 20.31 "
+            "GiB | "
+            "tps 1000.00(125.00/gpu) | num_label_tokens 1234",
+            2.31f, 1e-5f},
+           {"Training epoch 0, iteration 9/99 | lr: 1e-05 | global_batch_size: 512 | global_step: 10 | "
+            "reduced_train_loss: "
+            "2.31 | train_step_timing in s: 1.2",
+            2.31f, 1e-5f},
+           {"step   10/18865 | loss 2.310000 (+nanz)| norm 15.3 (+nanz)| lr 1.00e-05 | 262.1 ms | 55.0% bf16 MFU",
+            2.31f, 1e-5f},
+           {"step=10 loss=2.31 lr=1e-05", 2.31f, 1e-5f},
+           {"iter 10: loss 2.31, lr 1e-05, time 100.2ms, mfu 12.1%", 2.31f, 1e-5f},
+           {"[rank0]: {\"step\": 10, \"train/loss\": 2.31, \"lr\": 1e-05}", 2.31f, 1e-5f},
+           {"(TaskRunner pid=12, ip=1.2.3.4) step:10 - global_seqlen/min:3 - train/loss:2.31 - train/lr:1e-05", 2.31f,
+            1e-5f}}) {
+    const LogReader reader = read_text(std::string("hello\n") + each.line + "\n");
+    ASSERT_TRUE(reader.history()) << each.line;
+    EXPECT_EQ(values(*reader.history(), Metric::ce_loss, {10}).front(), each.loss) << each.line;
+    EXPECT_EQ(values(*reader.history(), Metric::lr, {10}).front(), each.lr) << each.line;
+  }
+}
+
+TEST(TextLog, OtherTextIsNone) {
+  for (const char* text :
+       {"Once upon a time, at step 3: he had a loss of words.\n", "step 1\nstep 2\n", "iteration 5 of the loop\n",
+        "{'a': 1}\n{'lr': 0.1}\n", "12:00 - pipeline step 7 failed: exit code 3\n", "", "step 1: loss 2.0 once only\n"})
+    EXPECT_FALSE(text_log_kind(text)) << text;
+}
+
+TEST(TextLog, StepsBehindALongPreambleAreFound) {
+  std::string text;
+  while (text.size() < (std::size_t{3} << 20)) text += "warning: this kernel is slow\n";
+  text += "step: 1  loss: 2.0  memory: 1.0GiB(1%)  tps: 10\n";
+  const TextFile file("late.log", text);
+  EXPECT_EQ(file_kind(file.path()), FileKind::text_log);
+  EXPECT_EQ(open_runs({file.path()}, {}, 4).histories.size(), 1u);
+}
+
+TEST(TextLog, AnUnknownTextIsRefusedWithTheOptionThatTrainsOnIt) {
+  const TextFile file("unknown.log", "Once upon a time\n");
+  EXPECT_EQ(file_kind(file.path()), FileKind::text);
+  try {
+    open_runs({file.path()}, {}, 4);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              file.path() + ": is no log that MoEScope knows. To train on it as text: moescope --data " + file.path());
+  }
+}
+
+TEST(TextLog, TrainerStateWithNaN) {
+  const std::string path = kTexts + "trainer_state.json";
+  EXPECT_EQ(file_kind(path), FileKind::trainer_state);
+  const OpenedRuns opened = open_runs({path}, {}, 4);
+  ASSERT_EQ(opened.histories.size(), 1u);
+  const History& run = *opened.histories[0];
+  EXPECT_EQ(values(run, Metric::ce_loss, {10, 20, 30}), (std::vector<float>{3.0f, 2.0f, 1.5f}));
+  EXPECT_EQ(values(run, Metric::val_loss, {20}), (std::vector<float>{2.1f}));
+  EXPECT_EQ(values(run, Metric::grad_norm, {10, 30}), (std::vector<float>{1.5f, 1.5f}));
+  const float norm = values(run, Metric::grad_norm, {20}).front();
+  EXPECT_TRUE(std::isnan(norm) && !is_missing(norm));
+  const TextFile list("history.json", R"([{"loss": 3.0, "step": 1}, {"loss": 2.0, "step": 2}])");
+  EXPECT_EQ(file_kind(list.path()), FileKind::trainer_state);
+  EXPECT_EQ(open_runs({list.path()}, {}, 4).histories[0]->steps(), (StepRange{1, 2}));
+  const TextFile cut("trainer_state.json", R"({"log_history": [{"loss": 3.0, "step": 1}, {"lo)");
+  EXPECT_THROW(open_runs({cut.path()}, {}, 4), std::runtime_error);
+}
+
+TEST(TextLog, LlamaFactorysTrainerLog) {
+  const TextFile file(
+      "trainer_log",
+      R"({"current_steps": 5, "total_steps": 10, "loss": 1.25, "lr": 1e-05, "epoch": 0.5, "percentage": 50.0, "elapsed_time": "0:00:10"}
+{"current_steps": 5, "total_steps": 10, "eval_loss": 1.5, "epoch": 0.5, "percentage": 50.0}
+{"current_steps": 10, "total_steps": 10, "loss": 1.0, "lr": 0.0, "epoch": 1.0, "percentage": 100.0}
+{"current_steps": 10, "total_steps": 10, "epoch": 1.0, "percentage": 100.0, "elapsed_time": "0:00:20"}
+)");
+  EXPECT_EQ(file_kind(file.path()), FileKind::training_log);
+  const OpenedRuns opened = open_runs({file.path()}, {}, 4);
+  EXPECT_EQ(values(*opened.histories[0], Metric::ce_loss, {5, 10}), (std::vector<float>{1.25f, 1.0f}));
+  EXPECT_EQ(values(*opened.histories[0], Metric::val_loss, {5}), (std::vector<float>{1.5f}));
+  EXPECT_EQ(values(*opened.histories[0], Metric::lr, {5, 10}), (std::vector<float>{1e-5f, 0}));
+}
+
+TEST(TextLog, AGrowingStdoutIsFollowed) {
+  const TextFile file("growing.log", "starting\n");
+  const auto follower = follow_file(file.path(), 0, 4);
+  std::ofstream(file.path(), std::ios::app) << "step: 1  loss: 2.0  memory: 1.0GiB(1%)  tps: 10\nstep: 2  los";
+  const auto newest = [&] {
+    const auto histories = follower->histories();
+    return histories.empty() ? -1 : histories[0]->steps().last;
+  };
+  for (int i = 0; i < 300 && newest() < 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(newest(), 1);
+  std::ofstream(file.path(), std::ios::app) << "s: 1.5  memory: 1.0GiB(1%)  tps: 10\n";
+  for (int i = 0; i < 300 && newest() < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(newest(), 2);
+}
+
+TEST(TextLog, FoldersOfLogsOfferThem) {
+  const fs::path folder = fs::temp_directory_path() / "moescope_text_folder";
+  fs::create_directories(folder / "checkpoint-30");
+  fs::copy_file(kTexts + "torchtitan.log", folder / "train.log", fs::copy_options::overwrite_existing);
+  fs::copy_file(kTexts + "trainer_state.json", folder / "checkpoint-30" / "trainer_state.json",
+                fs::copy_options::overwrite_existing);
+  std::ofstream(folder / "other.log") << "Once upon a time\n";
+  EXPECT_EQ(runs_in_folder(folder.string()).size(), 2u);
+  fs::remove_all(folder);
+}
+
+// A line of anything takes time in proportion to its length.
+TEST(TextLog, HostileLinesTakeNoTime) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* piece : {"{", "{'loss':", "step", "step:1 ", "step 1 |", ":", "=", "[", "(", "\x1b[", "{'a':[",
+                            "a=1 ", "\r", "step:1 loss:1,", "'", "1,"}) {
+    std::string line = "step: 1 ";
+    while (line.size() < (std::size_t{256} << 10)) line += piece;
+    const LogReader reader = read_text(line + "\n" + line.substr(0, 60000) + "\n");
+    EXPECT_LE(reader.bad_lines(), 2);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(PythonDict, ValuesOfEveryKind) {
+  const auto dict =
+      read_python_dict(R"({'a': 1, "b": (1, [2.5, -inf]), 'c': {'d': True, 'e': None}, 'f': 'x"\'', 'g': '1e3'} rest)");
+  ASSERT_TRUE(dict);
+  EXPECT_EQ(dict->json, R"({"a":1,"b":[1,[2.5,-Infinity]],"c":{"d":true,"e":null},"f":"x\"'","g":1000})");
+  for (const char* text : {"{", "{'a'", "{'a': }", "{a: 1}", "{'a': 1", "{1: 2}", "[1]", ""})
+    EXPECT_FALSE(read_python_dict(text)) << text;
+  EXPECT_FALSE(read_python_dict("{'a': " + std::string(100000, '[')));
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,46 @@
+// libFuzzer over text logs: what programs print (TorchTitan, Megatron-LM, Python's dicts of the Trainer, ...) and
+// trainer_state.json. Any bytes are read to their end, in little memory and time; what is no step is passed over, and
+// what was read has its steps in order. How to run: tests/CMakeLists.txt.
+#include <algorithm>
+
+#include "core/io/unreadable.h"
+#include "core/telemetry/logs/import_jsonl.h"
+#include "core/telemetry/logs/python_dict.h"
+#include "core/telemetry/logs/text_log.h"
+#include "core/telemetry/logs/trainer_state.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+namespace {
+
+void require_orderly(const std::vector<std::shared_ptr<History>>& runs) {
+  for (const auto& run : runs) {
+    const auto steps = run->steps_in(run->steps());
+    require(!steps.empty(), "a run has steps");
+    require(std::ranges::is_sorted(steps), "steps rise");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  text_log_kind(text);
+  LogReader reader("fuzzed.log");
+  LineSplitter lines;
+  lines.add(text.substr(0, size / 2), reader);  // as a growing file comes
+  lines.add(text.substr(size / 2), reader);
+  if (lines.holds_part()) lines.finish(reader);
+  reader.finish_step();
+  require_orderly(reader.histories());
+  for (const BadLine& bad : reader.first_bad_lines()) require(!bad.why.empty(), "what is bad has a reason");
+  if (const auto dict = read_python_dict(text)) require(dict->size <= size && dict->json.starts_with('{'), "a dict");
+  try {
+    require_orderly(read_trainer_state(text, "fuzzed.json").runs);
+  } catch (const Unreadable& refused) {
+    require(*refused.what() != 0, "says why it is refused");
+  }
+  return 0;
+}
