@@ -387,6 +387,12 @@ std::vector<float> History::utilisation(int layer, std::span<const std::int64_t>
   return summary == Summary::mean ? view.draw_mean() : view.draw_farthest();
 }
 
+std::vector<float> History::assignments(std::span<const std::int64_t> edges) const {
+  if (edges.empty()) return {};
+  const std::lock_guard lock(state_->mutex);
+  return state_->load->assignments(edges);
+}
+
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
   assert(bins > 0);
   return expert_utilisation(layer, expert, slice_edges(range, bins));

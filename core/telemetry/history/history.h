@@ -96,6 +96,9 @@ class History {
   // The same of one expert; min and max reach from the mean to the value farthest from 1.
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, StepRange range, int bins) const;
   std::vector<PyramidBin> expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const;
+  // Assignments to the experts of one layer, T K, of the newest step in the bin [edges[b], edges[b + 1]); kNoValue: no
+  // step in it has a load.
+  std::vector<float> assignments(std::span<const std::int64_t> edges) const;
   // expert_bias of one MoE layer: bins x E, the bin's newest kept frame; NaN where there is none.
   std::vector<float> expert_bias(int layer, StepRange range, int bins) const;
   std::vector<float> expert_bias(int layer, std::span<const std::int64_t> edges) const;

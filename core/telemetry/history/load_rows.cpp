@@ -213,6 +213,16 @@ class CountCodes {
   std::vector<std::int16_t> known_;  // [kKnown]; kAbsent: not yet
 };
 
+// Of the first layer that has some: all layers have as many, but for copies that were dropped.
+float assignments_of(std::span<const RouterFrame> routers) {
+  for (const RouterFrame& router : routers) {
+    const auto& counts = router.tokens_per_expert;
+    const auto sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    if (sum > 0) return static_cast<float>(sum);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::int16_t LoadRows::encode(double utilisation) {
@@ -283,7 +293,7 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, s
     if (of_router.size() != chunk.n_experts) continue;
     set_row(slot_of(router.layer), [&](std::int16_t* row) { std::ranges::copy(of_router, row); });
   }
-  rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1});
+  rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1, assignments_of(routers)});
 }
 
 void LoadRows::truncate(std::int64_t step) {
@@ -432,6 +442,17 @@ LoadRows::View LoadRows::view(int layer, std::span<const std::int64_t> edges) co
     if (end > view.edges.front() && chunks_[c].first_row < view.edges.back()) view.chunks.push_back(chunks_[c]);
   }
   return view;
+}
+
+std::vector<float> LoadRows::assignments(std::span<const std::int64_t> edges) const {
+  std::vector<float> of_bins;
+  auto row = std::ranges::lower_bound(rows_, edges.front(), {}, &Row::step);
+  for (const std::int64_t end : edges.subspan(1)) {
+    float newest = kNoValue;
+    for (; row != rows_.end() && row->step < end; ++row) newest = row->assignments;
+    of_bins.push_back(newest);
+  }
+  return of_bins;
 }
 
 template <class Visit>

@@ -81,6 +81,8 @@ class LoadRows {
   };
   // `edges`: bins + 1 rising steps; bin b holds the steps [edges[b], edges[b + 1]).
   View view(int layer, std::span<const std::int64_t> edges) const;
+  // History::assignments.
+  std::vector<float> assignments(std::span<const std::int64_t> edges) const;
 
  private:
   static constexpr std::size_t kChunkRows = 64;
@@ -88,6 +90,7 @@ class LoadRows {
     std::int64_t step;
     std::uint64_t ordinal;  // its place among all rows ever appended
     std::uint32_t merged;   // rows that it was made of
+    float assignments;      // of the first of these rows, in one layer
   };
   // Row `from_row` into row `to_row`: the first of `weight` steps, or one more beside those `before`.
   struct Merge {
