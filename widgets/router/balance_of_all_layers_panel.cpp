@@ -232,8 +232,9 @@ QString BalanceOfAllLayersPanel::explain() const {
             "the steps that share a column. <i>Within layers:</i> the distribution over the experts of each layer at "
             "one step.</p><p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E "
             "slots per expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
-            "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; about 0.22 to 0.4 with "
-            "64 slots per expert, depending on E. It applies to one layer: the worst of many layers is above it, the "
+            "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; with 64 slots per "
+            "expert about 0.17 for 8 experts (top 2), 0.3 for 64 (top 6), 0.4 for 512 (top 10). It applies to one "
+            "layer: the worst of many layers is above it, the "
             "median at it. For the window it is that of W batches.</p>") +
          metricCards({"max_vio", "max_vio_window", "max_vio_p50", "max_vio_p90", "max_vio_max", "utilisation"});
 }

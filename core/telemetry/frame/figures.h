@@ -151,7 +151,9 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "router.bias_update_rate, router.aux_coeff, telemetry.window", "arXiv:2408.15664 (MaxVio global)"}},
     {{Metric::cv, &RouterFrame::cv, "cv", "standard deviation over mean"},
      {"cv", "Coefficient of variation", "", "std_e(n_e) / n, population standard deviation",
-      "Near sqrt((1 - K/E) / n), which chance alone gives.", "Above 1: a few experts carry most of the load.",
+      "Near sqrt((1 - K/E) / n), which chance alone gives.",
+      "1 and more: the load is as uneven as if E / (1 + CV^2) experts shared it equally, half of them at 1, a fifth at "
+      "2, a tenth at 3.",
       "router.bias_update_rate, router.aux_coeff", "arXiv:1701.06538 (its square is the load loss)"}},
     {{Metric::entropy_norm, &RouterFrame::entropy_norm, "entropy_norm", "of the load, over ln E"},
      {"entropy_norm", "Load entropy", "", "H / ln E, H = -sum_e p_e ln p_e, p_e = n_e / sum n_e", "Near 1: even.",
@@ -214,7 +216,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "over the token's experts i in the MoE layer before, N_ij the tokens with both. Every second token is counted, "
       "the others are guessed",
       "High: an inference engine can fetch a layer's experts before its router has chosen. A guess at random is right "
-      "in K / E of cases, in more where the load is uneven.",
+      "in K / E of cases, whatever the load; one of the K fullest experts in more, where the load is uneven.",
       "Near K / E: the layers choose independently of each other.", "router.top_k, model.n_experts",
       "only of logs with every token's experts; what fetching experts ahead builds on, arXiv:2312.17238"}},
 }};

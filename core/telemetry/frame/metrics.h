@@ -115,8 +115,10 @@ inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
      "router.balance_rule, router.bias_update_rate, router.bias_centring, router.quantile_ema",
      "arXiv:2408.15664; TorchTitan; quantiles: TorchTitan QuantileBalancer, Megatron-LM qb_dual_update"},
     {"score_mass", "Score mass", "share", "mean over tokens of s_e / sum s_e", "1/E each, or a stable preference.",
-     "Far from the assignment load: the bias, not the router, decides which experts work.", "router.aux_coeff",
-     "P_e of the load-balance loss"},
+     "Grows for a few experts: the gate comes to prefer them. Loads spread wider than the mass even without a bias, "
+     "because the top K sharpens small differences of the scores: a load far from the mass does not show that the "
+     "bias decides.",
+     "router.aux_coeff", "P_e of the load-balance loss"},
     {"gate_mass", "Gate mass", "share", "sum of the mixing weights of expert e / sum of all mixing weights",
      "Follows the load.", "Much less than the load: the expert works but its result hardly counts.",
      "router.route_norm, router.bias_update_rate", "share of the combined output's weights"},
