@@ -18,6 +18,7 @@
 #include "app/cli/reading_options.h"
 #include "core/files/open_runs.h"
 #include "core/io/text_escape.h"
+#include "core/telemetry/findings/checks.h"
 #include "core/telemetry/findings/health.h"
 #include "core/training/lab/lock_step.h"
 
@@ -36,7 +37,7 @@ struct Word {
   const char* word;
   FindingKind kind;
 };
-constexpr std::array<Word, 21> kWords = {{
+constexpr std::array<Word, 25> kWords = {{
     {"nan", FindingKind::loss_not_finite},
     {"diverged", FindingKind::loss_stuck},
     {"spike", FindingKind::loss_spike},
@@ -44,8 +45,12 @@ constexpr std::array<Word, 21> kWords = {{
     {"collapsing", FindingKind::collapsing},
     {"dead", FindingKind::dead},
     {"starved", FindingKind::starved},
+    {"underused", FindingKind::underused},
     {"hot", FindingKind::hot},
     {"uneven", FindingKind::uneven},
+    {"uneven-ranks", FindingKind::uneven_ranks},
+    {"uneven-batches", FindingKind::uneven_batches},
+    {"swapped-layers", FindingKind::swapped_layers},
     {"no-recovery", FindingKind::no_recovery},
     {"load-shift", FindingKind::load_shift},
     {"oscillating", FindingKind::oscillating_bias},
@@ -110,6 +115,7 @@ struct CheckedRun {
   HistoryPtr history;
   std::vector<Finding> findings;
   Health health;
+  Checks checks;
 };
 
 // Keeps what it read of each run, so that a step of a run that grows costs the same at its end as at its beginning.
@@ -121,7 +127,9 @@ class Checker {
       auto& scan = scans_[history.get()];
       if (!scan) scan = std::make_unique<FindingsScan>(history);
       scan->advance(history->steps().last);
-      runs.push_back({history, scan->findings(), judge_health(*scan)});
+      std::vector<Finding> findings = scan->findings();
+      Checks checks = checks_of(*history, findings);
+      runs.push_back({history, std::move(findings), judge_health(*scan), std::move(checks)});
     }
     return runs;
   }
@@ -202,7 +210,9 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
                             {"verdict", health_verdict_name(run.health.verdict)},
                             {"sentence", run.health.sentence},
                             {"help", run.health.help},
-                            {"findings", findings}});
+                            {"findings", findings},
+                            {"passed", run.checks.passed},
+                            {"not_checked", run.checks.not_checked}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
@@ -219,6 +229,7 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
               severity_name(finding.severity) + (finding.ongoing ? "" : ", over") + ", steps " +
               std::to_string(finding.steps.first) + " to " + std::to_string(finding.steps.last) + ": " + finding.title +
               "\n";
+    for (const std::string& line : run.checks.not_checked) text += "Not checked: " + line + "\n";
   }
   return text;
 }
@@ -262,7 +273,8 @@ void add_check_command(CLI::App& app) {
       "\"sentence\",\n"
       "\"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", \"steps\", \"layers\", \"experts\", "
       "\"title\",\n"
-      "\"saw\", \"why\", \"settings\", \"operand\"}]}]}. Keys may be added; the number rises when one changes.\n"
+      "\"saw\", \"why\", \"settings\", \"operand\"}], \"passed\": [...], \"not_checked\": [...]}]}. Keys may be "
+      "added; the number rises when one changes.\n"
       "Examples:\n"
       "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
       "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json");

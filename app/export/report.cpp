@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/workspaces/picture.h"
+#include "core/telemetry/findings/checks.h"
 #include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/findings/health.h"
@@ -103,6 +104,7 @@ class Report {
   void figuresTable();
   QString units() const;
   void settings();
+  void list(const char* title, const std::vector<std::string>& lines);
   void findings();
   void finding(const Finding& finding);
   void pictures();
@@ -272,6 +274,13 @@ void Report::finding(const Finding& finding) {
   out_ += "</div>\n";
 }
 
+void Report::list(const char* title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  out_ += QString("<p>%1</p><ul>").arg(title);
+  for (const std::string& line : lines) out_ += "<li>" + html(line) + "</li>";
+  out_ += "</ul>\n";
+}
+
 void Report::findings() {
   out_ += "<h2>Findings</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
@@ -284,10 +293,10 @@ void Report::findings() {
     sort_findings(found);
     for (const Finding& each : found) finding(each);
     if (!found.empty()) continue;
-    out_ += "<p>Nothing found in this run. What was checked:</p><ul>";
-    out_ += "<li>Read: " + html(steps_read(*histories_[i])) + ".</li>";
-    for (const std::string& checked : findings_checked(*histories_[i])) out_ += "<li>" + html(checked) + "</li>";
-    out_ += "</ul>\n";
+    out_ += "<p>Nothing found in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
+    const Checks checks = checks_of(*histories_[i], found);
+    list("Checks that passed:", checks.passed);
+    list("Not checked:", checks.not_checked);
   }
 }
 

@@ -33,6 +33,8 @@ TEST_F(CliCheck, FailsByTheFindingsThatWereNamed) {
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_NE(result.out.find("Unhealthy: 3 of 8 MoE layers have collapsed"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("FAIL  collapsed, severe"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("Not checked: bias against gate: needs expert_bias and gate_mass."), std::string::npos)
+      << result.out;
   EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,collapsed"}).status, 1);
   EXPECT_EQ(run({"check", collapsed, "--fail-on", "nan,diverged,underflow"}).status, 0);
   EXPECT_EQ(run({"check", sample("domain_shift")}).status, 0) << "it has a warning only";
@@ -53,6 +55,9 @@ TEST_F(CliCheck, JsonHasEveryFindingAndWhetherItFails) {
   const Json& checked = json["runs"][0];
   EXPECT_EQ(checked["steps"], Json({0, 1380}));
   EXPECT_EQ(checked["verdict"], "Unhealthy");
+  EXPECT_FALSE(checked["not_checked"].empty());
+  ASSERT_FALSE(checked["passed"].empty());
+  for (const std::string line : checked["passed"]) EXPECT_EQ(line.find("collapse"), std::string::npos) << line;
   int collapsed = 0;
   for (const Json& finding : checked["findings"]) {
     EXPECT_EQ(finding["fails"], finding["kind"] == "collapsed");

@@ -253,10 +253,9 @@ void FindingsPanel::showHealthy() {
     text = tr("Reading the run...");
   } else {
     const int muted = watch_->mutedCount();
-    text = QStringLiteral("<p><b>%1</b></p><ul style='margin-left:-24px'>")
-               .arg(muted > 0 ? tr("Nothing else found; %1 muted").arg(muted) : tr("Nothing found"));
-    for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
-    text += QStringLiteral("</ul>");
+    text = QStringLiteral("<p><b>%1</b></p>")
+               .arg(muted > 0 ? tr("Nothing else found; %1 muted").arg(muted) : tr("Nothing found")) +
+           watch_->checksHtml();
   }
   if (healthy_->text() != text) healthy_->setText(text);
 }
@@ -384,22 +383,23 @@ QString FindingsPanel::csv() const {
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
                 .arg(csvField(tr("Nothing found")),
-                     csvField(tr("Read: %1. ").arg(watch_->read()) + watch_->checked().join(QLatin1Char(' '))));
+                     csvField(tr("Read: %1. Passed: %2 Not checked: %3")
+                                  .arg(watch_->read(), watch_->passed().join(QLatin1Char(' ')),
+                                       watch_->notChecked().join(QLatin1Char(' ')))));
   }
   return text;
 }
 
 QString FindingsPanel::explain() const {
-  QString text =
+  const QString text =
       tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
          "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
          "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the list "
          "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router settles, "
          "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
-         "finding.</p><p>Read: %1. Checks:</p><ul>")
+         "finding.</p><p>Read: %1.</p>")
           .arg(watch_->read().toHtmlEscaped());
-  for (const QString& line : watch_->checked()) text += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
-  return text + QStringLiteral("</ul>") +
+  return text + watch_->checksHtml() +
          metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",
                       "aux_loss", "mutual_information"});
 }

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/telemetry/findings/checks.h"
+
 namespace moescope {
 
 struct FindingsWatch::Scans {
@@ -57,15 +59,17 @@ void FindingsWatch::look() {
       scan.advance(INT64_MAX, stop);
       std::vector<Finding> found = scan.findings();
       result.healths.push_back(judge_health(scan));
+      const Checks checks = checks_of(*history, found);
       std::ranges::move(found, std::back_inserter(result.findings));
       result.read << QString::fromStdString(steps_read(*history));
-      for (const std::string& line : findings_checked(*history)) result.checked << QString::fromStdString(line);
+      for (const std::string& line : checks.passed) result.passed << QString::fromStdString(line);
+      for (const std::string& line : checks.not_checked) result.not_checked << QString::fromStdString(line);
     }
     for (const PairedRun& other : judged)
       for (Finding& finding : compare_findings(histories.front(), other, twins))
         result.findings.push_back(std::move(finding));
     sort_findings(result.findings);
-    for (QStringList* lines : {&result.read, &result.checked}) lines->removeDuplicates();
+    for (QStringList* lines : {&result.read, &result.passed, &result.not_checked}) lines->removeDuplicates();
     QMetaObject::invokeMethod(
         this, [this, result = std::move(result), histories] { deliver(result, histories); }, Qt::QueuedConnection);
   });
@@ -79,7 +83,8 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
   healths_ = result.healths;
   judged_ = of;
   read_ = result.read;
-  checked_ = result.checked;
+  passed_ = result.passed;
+  not_checked_ = result.not_checked;
   ready_ = true;
   emit changed();
 }
@@ -98,6 +103,17 @@ const Health* FindingsWatch::health(int place) const {
   const auto& open = selection_->histories();
   if (place < 0 || at >= open.size() || at >= judged_.size() || judged_[at] != open[at]) return nullptr;
   return &healths_[at];
+}
+
+QString FindingsWatch::checksHtml() const {
+  const auto list = [](const QString& title, const QString& mark, const QStringList& lines) {
+    if (lines.isEmpty()) return QString();
+    QString html = QStringLiteral("<p>%1</p><ul style='margin-left:-24px'>").arg(title);
+    for (const QString& line : lines) html += QStringLiteral("<li>%1%2</li>").arg(mark, line.toHtmlEscaped());
+    return html + QStringLiteral("</ul>");
+  };
+  return list(tr("Checks that passed:"), QStringLiteral("\u2713 "), passed_) +
+         list(tr("Not checked:"), QString(), not_checked_);
 }
 
 int FindingsWatch::placeOf(const Finding& finding) const {

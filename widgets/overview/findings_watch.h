@@ -29,7 +29,9 @@ class FindingsWatch : public QObject {
   const std::vector<Finding>& findings() const { return findings_; }  // including muted ones
   const Health* health(int place) const;                              // of an open run; nullptr: not judged yet
   QString read() const { return read_.join(QStringLiteral("; ")); }   // which steps; of runs of different lengths each
-  const QStringList& checked() const { return checked_; }             // what was looked for, a line each
+  const QStringList& passed() const { return passed_; }               // checks, a sentence each
+  const QStringList& notChecked() const { return not_checked_; }      // and what they need
+  QString checksHtml() const;                                         // both lists
   bool ready() const { return ready_; }                               // the open runs were scanned at least once
   int placeOf(const Finding& finding) const;  // position of its run among the open ones; -1: no longer open
 
@@ -48,7 +50,7 @@ class FindingsWatch : public QObject {
   struct Result {
     std::vector<Finding> findings;
     std::vector<Health> healths;  // of each run
-    QStringList read, checked;
+    QStringList read, passed, not_checked;
   };
   void onData();
   void look();
@@ -59,7 +61,7 @@ class FindingsWatch : public QObject {
   std::vector<Finding> findings_;
   std::vector<Health> healths_;
   std::vector<HistoryPtr> judged_;  // whose healths these are
-  QStringList read_, checked_;
+  QStringList read_, passed_, not_checked_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;
   QElapsedTimer since_look_;

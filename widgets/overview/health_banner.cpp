@@ -232,19 +232,17 @@ void HealthBanner::changeEvent(QEvent* event) {
 }
 
 QString HealthBanner::explanation() const {
-  QString html =
-      tr("<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> with a "
-         "severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the first "
-         "%1 steps every router settles, so that only severe findings count. While an expert is far too full "
-         "or gets no token, a router is not called healthy, although that is a finding only once it has lasted. The "
-         "worst layer is the one with the highest MaxVio of the window among those that the severest findings speak "
-         "of. Muted findings count as "
-         "well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step since "
-         "which it has been so, and opens the finding.</p>")
-          .arg(kSettlingSteps) +
-      allSettings() + tr("<p>Read: %1. Checked:</p><ul>").arg(watch_->read().toHtmlEscaped());
-  for (const QString& line : watch_->checked()) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
-  return html + QStringLiteral("</ul>");
+  return tr("<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> with "
+            "a "
+            "severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
+            "first %1 steps every router settles, so that only severe findings count. While a layer is uneven, or an "
+            "expert gets no token, a router is not called healthy, although that is a finding only once it has lasted. "
+            "The worst layer is the one with the highest MaxVio over its newest 50 steps together, among those that "
+            "the severest findings speak of; all figures beside the verdict are of these steps. Muted findings count "
+            "as well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step "
+            "since which it has been so, and opens the finding.</p>")
+             .arg(kSettlingSteps) +
+         allSettings() + tr("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
 }
 
 QString HealthBanner::allSettings() const {

@@ -4,7 +4,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 
+#include "core/telemetry/findings/checks.h"
 #include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/gate_watch.h"
 #include "core/telemetry/findings/interventions.h"
@@ -14,6 +16,7 @@
 #include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/findings/shift_watch.h"
 #include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/findings/swap_watch.h"
 #include "core/telemetry/frame/words.h"
 
 namespace moescope {
@@ -21,20 +24,26 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
+constexpr int kLookedAt = 11;                                     // frames of a window, to find one that has a bias
+constexpr std::int64_t kSuccessive = 2;                           // steps between two biases, to tell what a step is
 
 struct KindName {
   FindingKind kind;
   const char* name;
 };
-constexpr std::array<KindName, 22> kKindNames = {{
+constexpr std::array<KindName, 26> kKindNames = {{
     {FindingKind::loss_not_finite, "loss NaN or infinite"},
     {FindingKind::collapsed, "collapsed"},
     {FindingKind::collapsing, "collapsing"},
     {FindingKind::dead, "dead experts"},
     {FindingKind::no_recovery, "no recovery"},
     {FindingKind::starved, "starved experts"},
+    {FindingKind::underused, "underused experts"},
     {FindingKind::hot, "hot experts"},
     {FindingKind::uneven, "uneven load"},
+    {FindingKind::uneven_ranks, "uneven ranks"},
+    {FindingKind::uneven_batches, "uneven batches"},
+    {FindingKind::swapped_layers, "swapped layers"},
     {FindingKind::oscillating_bias, "oscillating bias"},
     {FindingKind::saturated, "saturated router"},
     {FindingKind::uninformative, "uninformative scores"},
@@ -100,7 +109,10 @@ struct Watches {
   };
 
   Watches(const RunInfo& info, const StepAxis& axis)
-      : shifts(info.moe_layers, info.run, axis), losses(info.run, !info.config_toml.empty(), axis), quants(info.run) {
+      : shifts(info, axis),
+        swaps(info.moe_layers, info.run, axis),
+        losses(info.run, !info.config_toml.empty(), axis),
+        quants(info.run) {
     for (const int layer : info.moe_layers) {
       if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info)});
     }
@@ -108,6 +120,7 @@ struct Watches {
 
   std::vector<Layer> layers;
   ShiftWatch shifts;
+  SwapWatch swaps;
   LossWatch losses;
   QuantWatch quants;
 };
@@ -143,33 +156,61 @@ class Reading {
     const auto from = static_cast<std::size_t>(b * kBlock) * width;
     return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
   }
+  // Routers of a window's first step; on logs that have biases on some steps only, of the first that has them, and the
+  // next ones.
+  struct WindowFrames {
+    FramePtr now, next;
+    std::int64_t steps_between = 1;
+  };
   void read_frames(QuantWatch& quants);
+  WindowFrames frames_of(StepRange window) const;
   void read_layer(Watches::Layer& layer);
+  void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
   void read_losses(LossWatch& losses) const;
+  void read_whole(Watches& watches) const;
 
   const History& history_;
   const Interventions& settings_;
   const StepAxis& axis_;
-  StepRange range_;                          // positions, as all that the watches get
-  std::vector<std::int64_t> steps_, edges_;  // there, and a bin for each
-  std::int64_t phase_;                       // blocks before the range
-  // By block that completes a window: routers of the window's first step, on which logs have gates and biases if on
-  // any, and of the next.
-  std::vector<std::pair<FramePtr, FramePtr>> frames_;
-  std::vector<std::vector<float>> max_vio_;  // by layer and step
+  StepRange range_;                           // positions, as all that the watches get
+  std::vector<std::int64_t> steps_, edges_;   // there, and a bin for each
+  std::int64_t phase_;                        // blocks before the range
+  std::vector<WindowFrames> frames_;          // by block that completes a window
+  std::vector<float> assignments_;            // by step
+  std::vector<std::vector<float>> max_vio_;   // by layer and step
+  std::map<std::int64_t, LayerMeans> means_;  // by block that completes a window of loads
 };
+
+bool has_bias(const TelemetryFrame& frame) {
+  return std::ranges::any_of(frame.routers, [](const RouterFrame& router) { return !router.expert_bias.empty(); });
+}
+
+Reading::WindowFrames Reading::frames_of(StepRange window) const {
+  WindowFrames found;
+  std::int64_t at = window.first;
+  bool with_bias = false;
+  int looked_at = 0;
+  for (std::int64_t position = window.first; position <= window.last && looked_at < kLookedAt; ++position) {
+    const FramePtr frame = history_.frame_at(axis_.step(position));
+    if (!frame || frame->step != axis_.step(position)) continue;
+    ++looked_at;
+    const bool has = has_bias(*frame);
+    if (with_bias && has) {
+      if (position - at <= kSuccessive) found.next = frame, found.steps_between = position - at;
+      break;
+    }
+    if (!found.now || has) found.now = frame, at = position;
+    with_bias = has;
+  }
+  return found;
+}
 
 void Reading::read_frames(QuantWatch& quants) {
   frames_.resize(static_cast<std::size_t>(blocks()));
   for (std::int64_t b = 0; b < blocks(); ++b) {
     if (!completes_window(b)) continue;
     const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
-    auto& [now, next] = frames_[static_cast<std::size_t>(b)];
-    const auto frame_at = [&](std::int64_t position) {
-      const FramePtr frame = history_.frame_at(axis_.step(position));
-      return frame && frame->step == axis_.step(position) ? frame : nullptr;
-    };
-    now = frame_at(begin), next = frame_at(begin + 1);
+    frames_[static_cast<std::size_t>(b)] = frames_of({begin, block(b).last});
     const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
     if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
   }
@@ -180,17 +221,30 @@ void Reading::read_layer(Watches::Layer& watch) {
   max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
   const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
   const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
-  for (std::int64_t b = 0; b < blocks(); ++b) {
-    const std::int64_t first = block(b).first, step = axis_.step(first);
-    const auto& [now, next] = frames_[static_cast<std::size_t>(b)];
-    if (const RouterFrame* router = find_router(now.get(), layer))
-      watch.gate.router(axis_.position(now->step), *router, find_router(next.get(), layer), settings_.softmax(step));
-    watch.gate.pass(block(b).last);
-    const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
-    LoadSettings settings{killed, settings_.nothing_balances(step)};
-    if (!watch.gate.says_nothing()) settings.bias_step = {watch.gate.bias_step(), watch.gate.margin()};
-    watch.load.block(first, of_block(rows, b, width), of_block(max_vio_.back(), b), settings);
-  }
+  for (std::int64_t b = 0; b < blocks(); ++b)
+    read_block(watch, b,
+               {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b)});
+}
+
+void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
+  const int layer = watch.load.layer();
+  const std::int64_t step = axis_.step(load.first);
+  const WindowFrames& frames = frames_[static_cast<std::size_t>(b)];
+  if (const RouterFrame* router = find_router(frames.now.get(), layer))
+    watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
+                       frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
+                       settings_.sign_rule(step)});
+  watch.gate.pass(block(b).last);
+  const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
+  LoadSettings settings{killed, settings_.nothing_balances(step)};
+  settings.bias_step = watch.gate.says_nothing() ? BiasStep{true} : watch.gate.bias_step();
+  watch.load.block(load, settings);
+  const RecentLoad& read = watch.load.load();
+  if (!read.completes_window()) return;
+  LayerMeans& means = means_[b];
+  means.steps = {read.first_step(), read.last_step()};
+  means.shares.resize(max_vio_.size());
+  means.shares.back().assign(read.mean().begin(), read.mean().end());
 }
 
 void Reading::read_losses(LossWatch& losses) const {
@@ -209,23 +263,30 @@ void Reading::read_losses(LossWatch& losses) const {
   }
 }
 
-// When asked to stop, the caller discards everything: layers have been read differently far.
-void Reading::into(Watches& watches, const std::stop_token& stop) {
-  read_frames(watches.quants);
-  for (Watches::Layer& layer : watches.layers) {
-    if (stop.stop_requested()) return;
-    read_layer(layer);
-  }
+// What concerns all layers together.
+void Reading::read_whole(Watches& watches) const {
   const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
-  read_losses(watches.losses);
   for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
     std::vector<std::vector<float>> by_layer;
     for (const auto& values : max_vio_) {
       const auto part = of_block(values, b);
       by_layer.emplace_back(part.begin(), part.end());
     }
-    watches.shifts.block(block(b).first, of_block(whole, b), by_layer);
+    watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
   }
+  for (const auto& [b, means] : means_) watches.swaps.window(means);
+}
+
+// When asked to stop, the caller discards everything: layers have been read differently far.
+void Reading::into(Watches& watches, const std::stop_token& stop) {
+  read_frames(watches.quants);
+  assignments_ = history_.assignments(edges_);
+  for (Watches::Layer& layer : watches.layers) {
+    if (stop.stop_requested()) return;
+    read_layer(layer);
+  }
+  read_losses(watches.losses);
+  read_whole(watches);
 }
 
 }  // namespace
@@ -295,6 +356,7 @@ std::vector<Finding> FindingsScan::findings() const {
   const StepRange seen = this->seen();
   watches.losses.findings(out, s.settings.even_aux(seen.last));
   watches.shifts.findings(out);
+  watches.swaps.findings(out);
   for (const Watches::Layer& layer : watches.layers) {
     layer.load.findings(out);
     layer.gate.findings(out);
@@ -323,6 +385,20 @@ std::vector<Finding> FindingsScan::not_yet() const {
     layer.load.not_yet(out);
   for (Finding& finding : out) finding.steps = state_->axis.steps(finding.steps);
   return out;
+}
+
+std::vector<LayerLoad> FindingsScan::loads() const {
+  std::vector<LayerLoad> loads;
+  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers) {
+    const RecentLoad& load = layer.load.load();
+    if (load.no_load()) continue;
+    LayerLoad& each = loads.emplace_back();
+    each.layer = load.layer();
+    each.batches = load.batches_text(load.loads_in_window());
+    for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));
+    each.settles = layer.load.still_settles();
+  }
+  return loads;
 }
 
 StepRange FindingsScan::seen() const {
@@ -392,51 +468,9 @@ void sort_findings(std::vector<Finding>& findings) {
   });
 }
 
-namespace {
-
-bool has_loss(const History& history) {
-  const StepRange steps = history.steps();
-  if (steps.empty()) return !history.info().config_toml.empty();
-  const PyramidBin all = history.series(Metric::ce_loss, kWholeRun, steps, 1).front();
-  return all.finite > 0 || all.non_finite > 0;
-}
-
-}  // namespace
-
 std::string steps_read(const History& history) {
   const StepRange steps = history.steps();
   return steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
-}
-
-std::vector<std::string> findings_checked(const History& history) {
-  std::vector<std::string> lines;
-  const RunInfo& info = history.info();
-  lines.push_back(has_loss(history)
-                      ? "Loss: NaN at any step, spikes, a loss that does not fall, auxiliary losses that outweigh it."
-                      : "Not checked: loss, which is not in this log.");
-  const auto frame = history.frame_at(INT64_MAX);
-  if (info.n_experts == 0 || info.moe_layers.empty()) {
-    lines.push_back("Not checked: load of the experts, which is not in this log.");
-  } else {
-    lines.push_back("Load of " + counted(std::ssize(info.moe_layers), "MoE layer", "MoE layers") + " with " +
-                    counted(info.n_experts, "expert", "experts") + " each: dead (" + grouped(kDeadBatches) +
-                    " batches without a token), starved (under " + percent(kStarvedShare) + " of the fair share for " +
-                    grouped(kStarvedSteps) +
-                    " steps), hot, uneven for long, collapsed or collapsing, oscillating, recovery from jumps.");
-    const bool gates = frame && !frame->routers.empty() && !frame->routers[0].gate_mass.empty() &&
-                       !frame->routers[0].expert_bias.empty();
-    lines.push_back(gates ? "Bias against gate mass."
-                          : "Not checked: bias against gate mass, which is not in this log.");
-    const bool scores = frame && !frame->routers.empty() && !is_missing(frame->routers[0].mutual_information);
-    lines.push_back(scores ? "Scores: saturated, or the same for every token."
-                           : "Not checked: scores of the router, which are not in this log.");
-    if (info.config_toml.empty()) lines.push_back("Not known: what was set or changed by hand.");
-  }
-  lines.push_back(history.quant_frame_at(INT64_MAX)
-                      ? "Number formats: underflow, clipping, SQNR of every quantized operand."
-                  : info.config_toml.empty() ? "Not checked: number formats, which are not in this log."
-                                             : "Not checked: number formats; nothing is quantized here.");
-  return lines;
 }
 
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories) {
@@ -459,7 +493,9 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
     for (const HistoryPtr& history : histories) {
       if (histories.size() > 1) text += history->info().name + "\n";
       text += "  Read: " + steps_read(*history) + ".\n";
-      for (const std::string& line : findings_checked(*history)) text += "  " + line + "\n";
+      const Checks checks = checks_of(*history, {});
+      for (const std::string& line : checks.passed) text += "  Passed: " + line + "\n";
+      for (const std::string& line : checks.not_checked) text += "  Not checked: " + line + "\n";
     }
   }
   return text;

@@ -4,8 +4,8 @@
 // A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
 // at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
 // when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
-// (load_watch.h, expert_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, loss_watch.h, quant_watch.h), each
-// with its reason. A healthy run has no findings, in its first steps either.
+// (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, swap_watch.h,
+// loss_watch.h, quant_watch.h), each with its reason. A healthy run has no findings, in its first steps either.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,12 @@ enum class FindingKind {
   dead,                 // no token for a long time
   no_recovery,          // the load jumped in many layers; this one did not come back
   starved,              // hardly any tokens for a long time
+  underused,            // far less than their share for a long time, and a part of the capacity that counts
   hot,                  // several times its share for a long time
   uneven,               // the fullest expert has at least twice its share for a long time
+  uneven_ranks,         // neighbouring experts, which share a rank of expert parallelism, have far more than theirs
+  uneven_batches,       // an expert is far too full in every batch, but not the same one
+  swapped_layers,       // two layers have exchanged their loads
   oscillating_bias,     // load and bias oscillate about the even load
   saturated,            // the scores are at the ends of their range
   uninformative,        // ... or are the same for every token
@@ -61,6 +65,7 @@ struct Finding {
   bool ongoing = true;
   std::optional<OperandPlace> tensor;  // that a finding on number formats speaks of, in the worst layer
   std::string title;                   // "Layer 1 has collapsed"
+  std::string brief;                   // for a sentence that names layer and step: "experts 3 and 7 get no token"
   std::string saw, why;                // sentences
   std::vector<std::string> knobs;      // config keys
   std::optional<FigureKey> metric;     // that shows it
@@ -68,6 +73,14 @@ struct Finding {
 
 // Identifies a finding for muting, whatever its present numbers.
 std::string finding_id(const Finding& finding);
+
+// The load of a MoE layer over its newest 50 steps together (recent_load.h).
+struct LayerLoad {
+  int layer = -1;
+  std::string batches;        // that it is of: "50 steps", "5 logged batches"
+  std::vector<float> shares;  // [E] times the even load of the experts that can be chosen
+  bool settles = false;       // uneven since the first steps, and less so than it was
+};
 
 class FindingsScan {
  public:
@@ -82,7 +95,8 @@ class FindingsScan {
   std::vector<Finding> findings() const;  // in the order of sort_findings
   // What goes on with the load of experts and has not lasted long enough for a finding (expert_watch.h): no words.
   std::vector<Finding> not_yet() const;
-  StepRange seen() const;  // what was read
+  std::vector<LayerLoad> loads() const;  // of the layers that have one
+  StepRange seen() const;                // what was read
   const HistoryPtr& history() const;
 
  private:
@@ -97,8 +111,6 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
 
 void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
 std::string steps_read(const History& history);      // by a scan: "steps 0 to 1,234", or "nothing yet"
-// What a scan of this history looked for, and what it could not check for lack of data: sentences for a healthy run.
-std::vector<std::string> findings_checked(const History& history);
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
 
 }  // namespace moescope

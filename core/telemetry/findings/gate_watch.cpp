@@ -37,24 +37,30 @@ void GateWatch::Lasting::follow(std::int64_t step, bool holds, double now) {
   value = now;
 }
 
-void GateWatch::router(std::int64_t step, const RouterFrame& router, const RouterFrame* next,
-                       std::optional<bool> softmax) {
-  note_bias_step(router, next);
-  judge_scores(step, router, softmax);
-  judge_gates(step, router);
+void GateWatch::router(const GateReading& reading) {
+  margin_ = static_cast<double>(reading.router->margin);
+  note_bias_step(reading);
+  judge_scores(reading.step, *reading.router, reading.softmax);
+  judge_gates(reading.step, *reading.router);
 }
 
-void GateWatch::note_bias_step(const RouterFrame& now, const RouterFrame* next) {
-  bias_step_ = 0;
-  margin_ = static_cast<double>(now.margin);
+// By its rate where that is known; or else by how far it moved, as if each of several steps went either way.
+void GateWatch::note_bias_step(const GateReading& reading) {
+  bias_step_ = {};
   const auto n = static_cast<std::size_t>(n_experts_);
-  if (now.expert_bias.size() != n || n == 0 || !next || next->expert_bias.size() != n) return;
-  double moved = 0;
-  for (std::size_t e = 0; e < n; ++e) {
-    moved += std::fabs(static_cast<double>(next->expert_bias[e]) - static_cast<double>(now.expert_bias[e]));
+  const RouterFrame& now = *reading.router;
+  double step = 0, margin = static_cast<double>(now.margin);
+  if (reading.bias_rate) {
+    step = *reading.bias_rate;
+  } else if (reading.next && reading.next->expert_bias.size() == n && now.expert_bias.size() == n) {
+    for (std::size_t e = 0; e < n; ++e)
+      step += std::fabs(static_cast<double>(reading.next->expert_bias[e]) - static_cast<double>(now.expert_bias[e]));
+    step /= n_experts_ * std::sqrt(static_cast<double>(reading.steps_to_next));
+    if (reading.next->margin > 0) margin = static_cast<double>(reading.next->margin);
+  } else {
+    return;
   }
-  const auto margin = static_cast<double>(next->margin);
-  bias_step_ = margin > 0 ? moved / n_experts_ / margin : 0;
+  if (margin > 0) bias_step_ = {true, step / margin, margin, reading.sign_rule};
 }
 
 void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
+#include "core/telemetry/findings/oscillation_watch.h"
 
 namespace moescope {
 
@@ -23,19 +24,27 @@ inline constexpr double kScoresAtEnds = 0.7, kSingleExpert = 0.1;
 inline constexpr double kUninformative = 1e-5;
 inline constexpr int kGateWindows = 3;  // that each of these must last: 150 steps
 
+// The router of a layer at a step, and what is known beside it.
+struct GateReading {
+  std::int64_t step = 0;
+  const RouterFrame* router = nullptr;
+  const RouterFrame* next = nullptr;  // that has a bias, some steps later; nullptr: none
+  std::int64_t steps_to_next = 1;
+  std::optional<bool> softmax;      // scores are by softmax, or else by sigmoid; nullopt: not known, or neither
+  std::optional<double> bias_rate;  // by which the bias moves in each step; nullopt: not known
+  bool sign_rule = true;            // moves it; false: another rule
+};
+
 class GateWatch {
  public:
   GateWatch(int layer, const RunInfo& info);
 
-  // Adds the router of the layer at `step`, the first of 50, and one step later (nullptr: it has no bias then).
-  // `softmax`: whether scores are by softmax or else by sigmoid; nullopt: not known, or neither.
-  void router(std::int64_t step, const RouterFrame& router, const RouterFrame* next, std::optional<bool> softmax);
+  // Once for each window.
+  void router(const GateReading& reading);
   void pass(std::int64_t step) { last_step_ = step; }  // has been read up to here
   void findings(std::vector<Finding>& out) const;
 
-  // Mean |change of the bias in a step| over the score margin; 0: not known.
-  double bias_step() const { return bias_step_; }
-  double margin() const { return margin_; }
+  const BiasStep& bias_step() const { return bias_step_; }
   // The scores carry so little information that any bias outweighs them: its rate is not the cause.
   bool says_nothing() const { return saturated_.windows > 0 || uninformative_.windows > 0; }
 
@@ -51,7 +60,7 @@ class GateWatch {
     double value = 0;
     void follow(std::int64_t step, bool holds, double now);
   };
-  void note_bias_step(const RouterFrame& now, const RouterFrame* next);
+  void note_bias_step(const GateReading& reading);
   void judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax);
   void judge_gates(std::int64_t step, const RouterFrame& router);
   Finding make(FindingKind kind, std::int64_t since) const;
@@ -61,7 +70,8 @@ class GateWatch {
 
   int layer_, run_, n_experts_;
   std::int64_t last_step_ = -1;
-  double bias_step_ = 0, margin_ = 0;
+  BiasStep bias_step_;
+  double margin_ = 0;
   bool softmax_ = false;
   Lasting saturated_, uninformative_;
   std::vector<Gate> gates_;  // [E]

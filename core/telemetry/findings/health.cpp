@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -9,8 +10,8 @@
 #include <utility>
 
 #include "core/telemetry/findings/expert_watch.h"
+#include "core/telemetry/findings/imbalance_watch.h"
 #include "core/telemetry/findings/interventions.h"
-#include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/history/worst_layer.h"
@@ -19,19 +20,25 @@ namespace moescope {
 
 namespace {
 
+// "Layer 3 ...", "5 of 58 MoE layers ..."; nullptr: the finding's title says it.
 struct RouterFault {
   FindingKind kind;
-  const char *of_one, *of_many;  // "Layer 3 ...", "5 of 58 MoE layers ..."
+  const char *of_one, *of_many;
 };
-constexpr std::array<RouterFault, 11> kRouterFaults = {{
+constexpr std::array<RouterFault, 15> kRouterFaults = {{
     {FindingKind::collapsed, "has collapsed", "have collapsed"},
     {FindingKind::collapsing, "is collapsing", "are collapsing"},
     {FindingKind::dead, "has dead experts", "have dead experts"},
     {FindingKind::no_recovery, "does not recover from a jump of the load", "do not recover from a jump of the load"},
     {FindingKind::starved, "has starved experts", "have starved experts"},
+    {FindingKind::underused, "has underused experts", "have underused experts"},
     {FindingKind::hot, "has experts that are far too full", "have experts that are far too full"},
     {FindingKind::uneven, "stays uneven", "stay uneven"},
-    {FindingKind::oscillating_bias, "oscillates with its bias", "oscillate with their bias"},
+    {FindingKind::uneven_ranks, "has neighbouring experts that are too full together",
+     "have neighbouring experts that are too full together"},
+    {FindingKind::uneven_batches, "is uneven in every batch", "are uneven in every batch"},
+    {FindingKind::swapped_layers, nullptr, nullptr},
+    {FindingKind::oscillating_bias, "has a load that oscillates", "have loads that oscillate"},
     {FindingKind::saturated, "has a saturated router", "have saturated routers"},
     {FindingKind::uninformative, "gives every token the same scores", "give every token the same scores"},
     {FindingKind::bias_against_gate, "has a bias that contradicts its gate", "have a bias that contradicts their gate"},
@@ -49,21 +56,6 @@ bool lacks_tokens(FindingKind kind) {
   return kind == FindingKind::dead || kind == FindingKind::starved;
 }
 
-// Mean u_e of the newest steps [E]; of the newest load where these have none; empty: there is none.
-std::vector<float> recent_utilisation(const History& history, int layer) {
-  std::vector<float> mean = history.utilisation(layer, newest_steps(history, kMeanSteps), 1, Summary::mean);
-  if (!mean.empty() && !std::isnan(mean.front())) return mean;
-  const auto frame = history.frame_at(INT64_MAX);
-  const RouterFrame* router = find_router(frame.get(), layer);
-  if (!router) return {};
-  const auto& counts = router->tokens_per_expert;
-  const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
-  if (sum == 0) return {};
-  mean.clear();
-  for (const auto count : counts) mean.push_back(static_cast<float>(count * static_cast<double>(counts.size()) / sum));
-  return mean;
-}
-
 // How many of these descending utilisations make up a share of all assignments, and which share that is.
 std::pair<std::size_t, double> that_take(double share, std::span<const float> load) {
   double sum = 0;
@@ -72,21 +64,33 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
   return {n, sum / static_cast<double>(load.size())};
 }
 
+// Figures that are of the window's loads; others have a span of their own.
+bool is_of_window(FindingKind kind) {
+  using enum FindingKind;
+  return kind == hot || kind == uneven || kind == underused || kind == uneven_ranks || kind == uneven_batches;
+}
+
 class Judge {
  public:
   explicit Judge(const FindingsScan& scan)
-      : history_(*scan.history()), settings_(history_), findings_(scan.findings()), not_yet_(scan.not_yet()) {}
+      : history_(*scan.history()),
+        settings_(history_),
+        findings_(scan.findings()),
+        not_yet_(scan.not_yet()),
+        loads_(scan.loads()) {}
   Health health();
 
  private:
-  float max_vio(int layer) const;
-  std::string max_vio_text(int layer) const;  // "MaxVio 8.9 (window)"; empty: it has none
+  const LayerLoad* load_of(int layer) const;
+  float max_vio(int layer) const;  // of the window's loads together; where there are none, as the history has it
   const Finding* lead() const;
   void describe(const Finding& lead, Health& health) const;
-  std::string who(const Finding& lead, Health& health) const;
-  std::string fullest(int layer, Health& health) const;
+  std::string detail(const Finding& lead, Health& health) const;
+  std::string fullest(const LayerLoad& load, Health& health) const;
+  std::string figures(const LayerLoad& load, Health& health) const;
   std::string beside(const Finding& lead) const;
-  std::string worst_now(Health& health) const;
+  int least_even() const;
+  std::string least_even_now(const char* is, Health& health) const;
   const Finding* begun() const;
   void describe_begun(const Finding& begun, Health& health) const;
   std::string help(const Finding& lead) const;
@@ -96,18 +100,18 @@ class Judge {
   const History& history_;
   Interventions settings_;
   std::vector<Finding> findings_, not_yet_;
+  std::vector<LayerLoad> loads_;
 };
 
-float Judge::max_vio(int layer) const {
-  const float of_window = history_.value_at(Metric::max_vio_window, layer, INT64_MAX);
-  return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
+const LayerLoad* Judge::load_of(int layer) const {
+  const auto found = std::ranges::find(loads_, layer, &LayerLoad::layer);
+  return found == loads_.end() ? nullptr : &*found;
 }
 
-std::string Judge::max_vio_text(int layer) const {
-  const float value = max_vio(layer);
-  if (std::isnan(value)) return {};
-  const bool of_window = !std::isnan(history_.value_at(Metric::max_vio_window, layer, INT64_MAX));
-  return "MaxVio " + decimal(static_cast<double>(value)) + (of_window ? " (window)" : " (batch)");
+float Judge::max_vio(int layer) const {
+  if (const LayerLoad* load = load_of(layer)) return *std::ranges::max_element(load->shares) - 1;
+  const float of_window = history_.value_at(Metric::max_vio_window, layer, INT64_MAX);
+  return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
 }
 
 // Of the severest ongoing findings that on the least even layer; a loss that is lost goes first.
@@ -130,9 +134,8 @@ std::string Judge::layers_text(std::size_t n) const {
 }
 
 // The experts that take most of the tokens, or the fullest one.
-std::string Judge::fullest(int layer, Health& health) const {
-  std::vector<float> load = recent_utilisation(history_, layer);
-  if (load.empty()) return {};
+std::string Judge::fullest(const LayerLoad& of, Health& health) const {
+  std::vector<float> load = of.shares;
   std::vector<int> order(load.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[static_cast<std::size_t>(e)]; });
@@ -150,23 +153,30 @@ std::string Judge::fullest(int layer, Health& health) const {
          " times its fair share";
 }
 
-std::string Judge::who(const Finding& lead, Health& health) const {
-  if (!lacks_tokens(lead.kind)) return fullest(lead.layers.front(), health) + beside(lead);
+// All of the same steps.
+std::string Judge::figures(const LayerLoad& load, Health& health) const {
+  return "over the newest " + load.batches + " together MaxVio is " +
+         decimal(static_cast<double>(max_vio(load.layer))) + ", " + fullest(load, health);
+}
+
+std::string Judge::detail(const Finding& lead, Health& health) const {
+  const LayerLoad* load = load_of(lead.layers.front());
   health.experts = lead.experts;
-  const bool one = lead.experts.size() == 1, dead = lead.kind == FindingKind::dead;
-  return (one ? "expert " : "experts ") + listed(lead.experts) +
-         (dead  ? std::string(one ? " gets" : " get") + " no token"
-          : one ? " gets hardly any"
-                : " get hardly any");
+  if (!lead.brief.empty())
+    return (is_of_window(lead.kind) && load ? "over the newest " + load->batches + " " : std::string()) + lead.brief +
+           beside(lead);
+  const bool collapse = lead.kind == FindingKind::collapsed || lead.kind == FindingKind::collapsing;
+  return collapse && load ? figures(*load, health) + beside(lead) : std::string();
 }
 
 // Experts of the same layer that are left without tokens.
 std::string Judge::beside(const Finding& lead) const {
   std::string text;
+  if (lacks_tokens(lead.kind)) return text;
   for (const Finding& finding : findings_) {
     if (!finding.ongoing || !lacks_tokens(finding.kind) || finding.layers != lead.layers) continue;
     text += ", " + std::to_string(finding.experts.size()) +
-            (finding.kind == FindingKind::dead ? " get none" : " hardly any");
+            (finding.kind == FindingKind::dead ? " get none" : " get hardly any");
   }
   return text;
 }
@@ -174,11 +184,12 @@ std::string Judge::beside(const Finding& lead) const {
 void Judge::describe(const Finding& lead, Health& health) const {
   health.since = lead.steps.first;
   health.finding = finding_id(lead);
-  const std::string since = " since step " + grouped(lead.steps.first);
+  health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
+  const std::string since = ", since step " + grouped(lead.steps.first);
   const RouterFault* fault = fault_of(lead.kind);
-  if (!fault || lead.layers.empty()) {
-    health.layer = least_even_layer(history_, INT64_MAX).layer;
-    health.sentence = lead.title + "," + since + ".";
+  if (!fault || !fault->of_one || lead.layers.empty()) {
+    health.experts = lead.experts;
+    health.sentence = lead.title + since + ".";
     return;
   }
   std::vector<int> layers;
@@ -187,30 +198,36 @@ void Judge::describe(const Finding& lead, Health& health) const {
       layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
   std::ranges::sort(layers);
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  health.layer = lead.layers.front();
   const std::string worst = std::to_string(health.layer);
   health.sentence = layers.size() == 1 ? "Layer " + worst + " " + fault->of_one + since
                                        : layers_text(layers.size()) + " " + fault->of_many + " (" + listed(layers) +
-                                             "). The worst, layer " + worst + "," + since;
-  if (const std::string vio = max_vio_text(health.layer); !vio.empty()) health.sentence += ": " + vio;
-  if (const std::string experts = who(lead, health); !experts.empty()) health.sentence += "; " + experts;
+                                             "). The worst is layer " + worst + since;
+  if (const std::string detail = this->detail(lead, health); !detail.empty()) health.sentence += ": " + detail;
   health.sentence += ".";
 }
 
-std::string Judge::worst_now(Health& health) const {
-  const LayerValue worst = least_even_layer(history_, INT64_MAX);
-  health.layer = worst.layer;
-  if (worst.layer < 0) return {};
-  std::string text = "layer " + std::to_string(worst.layer) + ", " + max_vio_text(worst.layer);
-  if (const std::string experts = fullest(worst.layer, health); !experts.empty()) text += "; " + experts;
-  return text + ".";
+// By the loads that the scan has read; of a log without loads by its MaxVio.
+int Judge::least_even() const {
+  const LayerLoad* worst = nullptr;
+  for (const LayerLoad& load : loads_)
+    if (!worst || max_vio(load.layer) > max_vio(worst->layer)) worst = &load;
+  return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
 }
 
-// The watches wait until it has lasted (expert_watch.h): until then a router may still balance itself, but what they
-// will find is not healthy meanwhile. The layer with most experts without a token; without such layers the least even.
+std::string Judge::least_even_now(const char* is, Health& health) const {
+  health.layer = least_even();
+  if (health.layer < 0) return {};
+  const std::string text = std::string("The least even layer") + is + std::to_string(health.layer);
+  if (const LayerLoad* load = load_of(health.layer)) return text + ": " + figures(*load, health) + ".";
+  return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
+}
+
+// The watches wait until it has lasted (expert_watch.h, imbalance_watch.h): until then a router may still balance
+// itself, but what they will find is not healthy meanwhile. The layer with most experts without a token; without such
+// layers the least even.
 const Finding* Judge::begun() const {
   const auto is_worse = [this](const Finding& a, const Finding& b) {
-    if (a.kind != b.kind) return a.kind == FindingKind::dead;
+    if (a.kind != b.kind) return a.kind < b.kind;  // dead, hot, uneven
     if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
     return max_vio(a.layers.front()) > max_vio(b.layers.front());
   };
@@ -224,16 +241,35 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
   health.layer = begun.layers.front();
   health.since = begun.steps.first;
-  health.verdict = silent || counted_steps(history_) >= kHotSteps ? HealthVerdict::attention : HealthVerdict::too_young;
-  health.sentence = "layer " + std::to_string(health.layer) + " has had " +
-                    (silent ? one ? "an expert without a token" : "experts without a token"
-                     : one  ? "an expert that is far too full"
-                            : "experts that are far too full") +
-                    " since step " + grouped(health.since) + ", and no finding yet: that takes " +
-                    (silent ? grouped(kDeadBatches) + " such batches. " : grouped(kHotSteps) + " such steps. ");
-  if (const std::string vio = max_vio_text(health.layer); !vio.empty()) health.sentence += vio + "; ";
-  const std::string experts = silent ? who(begun, health) : fullest(health.layer, health);
-  health.sentence += experts + "." + elsewhere();
+  const LayerLoad* load = load_of(health.layer);
+  const bool settles = load && load->settles && !silent;
+  // What lasts 400 steps is a finding for an expert that is far too full; an uneven load may still get even.
+  const bool hot = begun.kind == FindingKind::hot;
+  const bool is_late = silent || (hot && counted_steps(history_) >= kHotSteps && !settles);
+  health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
+  const std::string since = " since step " + grouped(health.since) + ", and no finding yet: ";
+  const std::string layer = "layer " + std::to_string(health.layer);
+  if (settles)
+    health.sentence = layer + " is still settling, since step " + grouped(health.since) + ".";
+  else if (silent)
+    health.sentence = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since +
+                      "that takes " + grouped(kDeadSteps) + " such steps.";
+  else if (hot)
+    health.sentence = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") +
+                      since + "that takes " + grouped(kHotSteps) + " such steps.";
+  else
+    health.sentence = layer + " has been uneven" + since + "that takes " + grouped(kUnevenSteps) +
+                      " such steps, fewer the fuller an expert is.";
+  std::string figures = load ? this->figures(*load, health) : std::string();
+  if (silent) {
+    health.experts = begun.experts;
+    figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
+  }
+  if (!figures.empty()) {
+    figures.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(figures.front())));
+    health.sentence += " " + figures + ".";
+  }
+  health.sentence += elsewhere();
 }
 
 std::string Judge::help(const Finding& lead) const {
@@ -280,21 +316,20 @@ Health Judge::health() {
     health.help = help(*worst);
     return health;
   }
-  const std::string now = worst_now(health);
   if (history_.info().all_layers_dense()) {
     health.sentence = "all layers of this run are dense, it has no router.";
     return health;
   }
-  if (health.experts.empty()) {
+  if (loads_.empty()) {
     health.sentence = "the load of the experts (tokens_per_expert) is not in this run.";
-    if (health.layer >= 0) health.sentence += " The least even layer: " + now;
+    if (const std::string least = least_even_now(" is ", health); !least.empty()) health.sentence += " " + least;
     return health;
   }
   health.help = settings_.balancing(steps.last);
   if (read < kSettlingSteps) {
     health.verdict = HealthVerdict::too_young;
     health.sentence = counted(read, "step", "steps") + " of the " + std::to_string(kSettlingSteps) +
-                      " in which every router settles. The least even so far: " + now;
+                      " in which every router settles. " + least_even_now(" so far is ", health);
     return health;
   }
   if (const Finding* finding = begun()) {
@@ -302,8 +337,8 @@ Health Judge::health() {
     return health;
   }
   health.verdict = HealthVerdict::healthy;
-  health.sentence =
-      "no expert is dead, starved or far too full, no layer collapses. The least even: " + now + elsewhere();
+  health.sentence = "no expert is dead, starved or far too full, and no layer collapses. " +
+                    least_even_now(" is ", health) + elsewhere();
   return health;
 }
 

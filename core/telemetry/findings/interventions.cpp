@@ -61,8 +61,11 @@ bool of_load(FindingKind kind) {
     case FindingKind::dead:
     case FindingKind::no_recovery:
     case FindingKind::starved:
+    case FindingKind::underused:
     case FindingKind::hot:
     case FindingKind::uneven:
+    case FindingKind::uneven_ranks:
+    case FindingKind::uneven_batches:
     case FindingKind::oscillating_bias:
     case FindingKind::bias_against_gate:
     case FindingKind::saturated:
@@ -146,6 +149,16 @@ std::optional<bool> Interventions::softmax(std::int64_t step) const {
 
 bool Interventions::quantiles_balance(std::int64_t step) const {
   return value("router.balance_rule", step).starts_with("quantile");
+}
+
+bool Interventions::sign_rule(std::int64_t step) const {
+  return !quantiles_balance(step) && other_balancing_.empty();
+}
+
+std::optional<double> Interventions::bias_rate(std::int64_t step) const {
+  const double rate = number("router.bias_update_rate", step);
+  if (std::isnan(rate) || !sign_rule(step)) return std::nullopt;
+  return holds("router.frozen", step) ? 0 : rate;
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {

@@ -24,8 +24,10 @@ class Interventions {
 
   // Whether scores are by softmax, or else by sigmoid; nullopt: not known, or neither.
   std::optional<bool> softmax(std::int64_t step) const;
-  bool quantiles_balance(std::int64_t step) const;  // and not the sign rule
-  bool nothing_balances(std::int64_t step) const;   // known to have neither a bias rate nor an auxiliary loss
+  bool quantiles_balance(std::int64_t step) const;           // and not the sign rule
+  bool sign_rule(std::int64_t step) const;                   // no other rule is known to move the bias
+  std::optional<double> bias_rate(std::int64_t step) const;  // of the sign rule; nullopt: another rule, or not known
+  bool nothing_balances(std::int64_t step) const;            // known to have neither a bias rate nor an auxiliary loss
   // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
   // empty: not known.
   std::string balancing(std::int64_t step) const;

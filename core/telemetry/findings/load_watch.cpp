@@ -12,34 +12,25 @@ namespace {
 constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported when they are over
 constexpr double kLeastToTell = 2;  // experts beyond top_k that chance shows in use, for use to mean something
 
-void push_value(std::deque<float>& kept, double value) {
-  kept.push_back(static_cast<float>(value));
+template <class T>
+void push_value(std::deque<T>& kept, T value) {
+  kept.push_back(value);
   if (kept.size() > kCollapsingBlocks + 1) kept.pop_front();
 }
 
 }  // namespace
 
 LoadWatch::LoadWatch(int layer, const RunInfo& info, const StepAxis& axis)
-    : load_(layer, info, axis), experts_(info.n_experts) {}
+    : load_(layer, info, axis), experts_(info.n_experts), imbalance_(info.ranks) {}
 
-void LoadWatch::block(std::int64_t first, std::span<const float> utilisation, std::span<const float> max_vio,
-                      const LoadSettings& settings) {
+void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
   nothing_balances_ = settings.nothing_balances;
-  load_.add(first, utilisation, max_vio, settings.killed);
-  for (const LoadEpisode& silence : experts_.block(first, utilisation, load_)) past_.push_back(silence);
-  if (load_.no_load()) return;
-  judge_unevenness();
+  load_.add(block, settings.killed);
+  if (!load_.is_new()) return;
+  for (const LoadEpisode& silence : experts_.block(block, load_)) past_.push_back(silence);
+  if (load_.is_full()) imbalance_.block(load_);
   judge_use();
-  if (!load_.completes_window()) return;
-  if (const auto over = oscillation_.window(load_, settings.bias_step)) past_.push_back(*over);
-}
-
-void LoadWatch::judge_unevenness() {
-  if (load_.blocks() < kMeanBlocks) return;
-  const double max_vio = load_.fullest_share() - 1;
-  const double most = static_cast<double>(load_.living()) / load_.top_k() - 1;
-  const double uneven = std::max(std::min(kUnevenVio, most / 2), 2 * load_.chance().max_vio);
-  load_.follow(most > 0 && max_vio >= uneven, max_vio < kCooled * uneven, uneven_since_);
+  if (const auto over = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*over);
 }
 
 double LoadWatch::use_before(int blocks_ago) const {
@@ -57,9 +48,10 @@ void LoadWatch::judge_use() {
   const int top_k = load_.top_k();
   const double room = load_.chance().effective - top_k;
   const double use = room >= kLeastToTell ? (effective_ - top_k) / room : std::nan("");
-  push_value(use_, use);
-  push_value(effectives_, effective_);
-  if (load_.blocks() >= kMeanBlocks && !std::isnan(use)) judge_collapse(use);
+  push_value(use_, static_cast<float>(use));
+  push_value(effectives_, static_cast<float>(effective_));
+  push_value(ends_, load_.last_step());
+  if (load_.is_full() && !std::isnan(use)) judge_collapse(use);
 }
 
 void LoadWatch::judge_collapse(double use) {
@@ -73,14 +65,14 @@ void LoadWatch::judge_collapse(double use) {
     collapsed_since_ = load_.first_step();
     return;
   }
-  if (load_.blocks() < kEarlyBlocks) return;
+  if (load_.steps_read() < kEarlySteps) return;
   const double half = use_before(kCollapsingBlocks / 2), before = use_before(kCollapsingBlocks);
   const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
   falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
   if (!falls) {
     collapsing_since_ = -1;  // it stopped by itself
   } else if (collapsing_since_ < 0) {
-    collapsing_since_ = last - FindingsScan::kBlock * kCollapsingBlocks;
+    collapsing_since_ = ends_.front();
     effective_before_ = static_cast<double>(effectives_.front());
   }
 }
@@ -89,7 +81,7 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
   if (load_.no_load()) return;
   add_collapse(out);
   experts_.findings(load_, has_collapsed(), out);
-  add_uneven(out);
+  if (!has_collapsed() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
   oscillation_.findings(load_, out);
   add_past(out);
 }
@@ -104,38 +96,26 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
   finding.saw = "Its load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(load_.living()) +
-                " experts did all the work (entropy of the load of 50 steps together)";
+                " experts did all the work (entropy of the load of " + load_.batches_text(load_.loads_in_window()) +
+                " together)";
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
     finding.saw += "; chance alone would show " + decimal(by_chance, 3) + " with as few tokens";
   if (!collapsed)
     finding.saw += "; it was " + decimal(effective_before_, 3) + " at step " + load_.axis().name(collapsing_since_) +
                    " and still falls";
-  finding.saw += ". MaxVio is " + decimal(load_.mean_max_vio(), 2) + "; the fullest, expert " +
-                 std::to_string(fullest) + ", has " + decimal(load_.mean_of(fullest), 2) + " times its share.";
+  finding.saw += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
+                 std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its share.";
   finding.why =
       "Experts without tokens get no gradient and learn nothing, while those that have them get better and may take "
       "more. The loss need not show it; with expert parallelism the full ranks make all others wait.";
   out.push_back(std::move(finding));
 }
 
-void LoadWatch::add_uneven(std::vector<Finding>& out) const {
-  if (has_collapsed() || !experts_.hot_experts(load_).empty()) return;  // these cover it
-  if (!load_.lasts(uneven_since_, nothing_balances_ ? kUnevenStepsAlone : kUnevenSteps)) return;
-  Finding finding = load_.finding(FindingKind::uneven, Severity::warning, {uneven_since_, load_.last_step()}, true);
-  const int fullest = load_.fullest();
-  finding.experts = {fullest};
-  finding.metric = Metric::max_vio_window;
-  finding.title += " stays uneven";
-  const double share = load_.mean_of(fullest);
-  finding.saw = "The MaxVio of 50 steps together is " + decimal(share * load_.living() / load_.n_experts() - 1, 2) +
-                " and has been high for " + grouped(load_.last_step() - uneven_since_ + 1) +
-                " steps; the fullest just now, expert " + std::to_string(fullest) + ", has " + decimal(share, 2) +
-                " times its fair share.";
-  finding.why =
-      "This is not noise of single batches, which averages out over 50. With expert parallelism the rank that holds "
-      "the fullest expert makes all others wait.";
-  out.push_back(std::move(finding));
+void LoadWatch::not_yet(std::vector<Finding>& out) const {
+  if (load_.no_load()) return;
+  experts_.not_yet(load_, out);
+  if (!has_collapsed()) imbalance_.not_yet(load_, out);
 }
 
 void LoadWatch::add_past(std::vector<Finding>& out) const {

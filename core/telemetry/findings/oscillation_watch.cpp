@@ -5,58 +5,93 @@
 #include <cmath>
 
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/finite_mean.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kLeastRows = 40;      // of 50 steps, to judge an oscillation by
+constexpr std::size_t kJudgedLoads = 50;
 constexpr int kLastingWindows = 2;  // an oscillation is one when it shows twice, and over when it is gone twice
 
-struct Anticorrelation {
-  int lag = 0;
-  double correlation = 0;
-};
+}  // namespace
 
-// The deepest autocorrelation of the deviations of the window's 50 loads from their means; 0: too few rows.
-Anticorrelation strongest_anticorrelation(const RecentLoad& load) {
-  const std::span<const float> mean = load.mean();
-  std::array<double, kLags + 1> products{};
-  std::array<int, kLags + 1> pairs{};
-  for (std::int64_t s = 0; s < kMeanSteps; ++s) {
-    const std::span<const float> now = load.row(s);
-    if (std::isnan(now[0])) continue;
-    for (std::int64_t lag = 0; lag <= std::min<std::int64_t>(kLags, s); ++lag) {
-      const std::span<const float> then = load.row(s - lag);
-      if (std::isnan(then[0])) continue;
-      float sum = 0;
-      for (std::size_t e = 0; e < mean.size(); ++e) sum += (now[e] - mean[e]) * (then[e] - mean[e]);
-      products[static_cast<std::size_t>(lag)] += static_cast<double>(sum);
-      ++pairs[static_cast<std::size_t>(lag)];
-    }
+std::optional<LoadEpisode> OscillationWatch::block(const LoadBlock& block, const RecentLoad& load,
+                                                   const BiasStep& bias_step) {
+  keep(block);
+  if (steps_.size() < kJudgedLoads) return std::nullopt;
+  const std::optional<LoadEpisode> over = judge(load, bias_step);
+  rows_.clear(), max_vios_.clear(), steps_.clear();
+  return over;
+}
+
+void OscillationWatch::keep(const LoadBlock& block) {
+  const std::size_t n = block.utilisation.size() / block.max_vio.size();
+  for (std::size_t s = 0; s < block.max_vio.size() && steps_.size() < kJudgedLoads; ++s) {
+    const std::span<const float> row = block.utilisation.subspan(s * n, n);
+    if (std::isnan(row[0])) continue;
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    max_vios_.push_back(block.max_vio[s]);
+    steps_.push_back(block.first + static_cast<std::int64_t>(s));
   }
-  if (pairs[0] < kLeastRows || products[0] <= 0) return {};
+}
+
+// The deepest autocorrelation of the loads' deviations from their means.
+OscillationWatch::Anticorrelation OscillationWatch::strongest_anticorrelation() const {
+  const std::size_t n = mean_.size();
+  std::array<double, kLags + 1> products{};
+  const auto product = [&](std::size_t s, std::size_t t) {
+    float sum = 0;
+    for (std::size_t e = 0; e < n; ++e) sum += (rows_[s * n + e] - mean_[e]) * (rows_[t * n + e] - mean_[e]);
+    return static_cast<double>(sum);
+  };
+  for (std::size_t lag = 0; lag <= kLags; ++lag) {
+    for (std::size_t s = lag; s < kJudgedLoads; ++s) products[lag] += product(s, s - lag);
+    products[lag] /= static_cast<double>(kJudgedLoads - lag);
+  }
   Anticorrelation deepest;
-  for (int lag = 1; lag <= kLags; ++lag) {
-    const auto i = static_cast<std::size_t>(lag);
-    if (pairs[i] == 0) continue;
-    const double correlation = products[i] / pairs[i] / (products[0] / pairs[0]);
-    if (correlation < deepest.correlation) deepest = {lag, correlation};
+  for (std::size_t lag = 1; lag <= kLags && products[0] > 0; ++lag) {
+    const double correlation = products[lag] / products[0];
+    if (correlation < deepest.correlation) deepest = {static_cast<int>(lag), correlation};
   }
   return deepest;
 }
 
-}  // namespace
+OscillationWatch::Swing OscillationWatch::swing(const RecentLoad& load, const BiasStep& bias_step) {
+  const auto n = static_cast<std::size_t>(load.n_experts());
+  mean_.assign(n, 0.0f);
+  for (std::size_t i = 0; i < rows_.size(); ++i) mean_[i % n] += rows_[i] / static_cast<float>(kJudgedLoads);
+  Swing swing;
+  swing.max_vio = mean_of_finite(max_vios_);
+  swing.together_max_vio = static_cast<double>(*std::ranges::max_element(mean_)) - 1;
+  swing.stride =
+      std::max<std::int64_t>(1, (steps_.back() - steps_.front()) / static_cast<std::int64_t>(kJudgedLoads - 1));
+  swing.bias_step = bias_step;
+  return swing;
+}
 
-std::optional<LoadEpisode> OscillationWatch::window(const RecentLoad& load, const BiasStep& bias_step) {
-  const double max_vio = load.mean_max_vio(), window_max_vio = load.mean_of(load.fullest()) - 1;
+bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
   const bool uneven_by_turns =
-      bias_step.of_margin > kLargeBiasStep && max_vio > kOscillatingMaxVio && window_max_vio < max_vio / 2;
-  const Anticorrelation found = uneven_by_turns ? strongest_anticorrelation(load) : Anticorrelation{};
-  if (found.correlation < kAnticorrelated) {
-    if (windows_++ == 0) since_ = load.first_step();
+      swing.max_vio - load.chance().batch_max_vio > kOscillatingMaxVio && swing.together_max_vio < swing.max_vio / 2;
+  const bool small_step = swing.bias_step.is_known && swing.bias_step.of_margin <= kLargeBiasStep;
+  if (!uneven_by_turns || small_step) return false;
+  swing.deepest = strongest_anticorrelation();
+  if (!swing.bias_step.is_known) {
+    const bool far = swing.max_vio - load.chance().batch_max_vio > kFarOscillating &&
+                     swing.together_max_vio < kEvenTogether * swing.max_vio;
+    return swing.deepest.correlation < (far ? kFarAnticorrelated : kStronglyAnticorrelated);
+  }
+  const bool tells_little = swing.stride > 1 && swing.bias_step.of_sign_rule;
+  return tells_little || swing.deepest.correlation < kAnticorrelated;
+}
+
+std::optional<LoadEpisode> OscillationWatch::judge(const RecentLoad& load, const BiasStep& bias_step) {
+  Swing now = swing(load, bias_step);
+  if (oscillates(load, now)) {
+    if (windows_++ == 0) since_ = steps_.front();
     quiet_windows_ = 0;
-    newest_ = {found.lag, found.correlation, max_vio, window_max_vio, bias_step};
+    last_shown_ = steps_.back();
+    newest_ = now;
     return std::nullopt;
   }
   ++quiet_windows_;
@@ -64,8 +99,7 @@ std::optional<LoadEpisode> OscillationWatch::window(const RecentLoad& load, cons
   if (lasted && quiet_windows_ < kLastingWindows) return std::nullopt;
   windows_ = 0;
   if (!lasted) return std::nullopt;
-  return LoadEpisode{
-      FindingKind::oscillating_bias, {since_, load.last_step() - kMeanSteps * quiet_windows_}, -1, newest_.max_vio};
+  return LoadEpisode{FindingKind::oscillating_bias, {since_, last_shown_}, -1, newest_.max_vio};
 }
 
 void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& out) const {
@@ -73,15 +107,31 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   Finding finding = load.finding(FindingKind::oscillating_bias, Severity::warning, {since_, load.last_step()}, true);
   finding.metric = Metric::max_vio_window;
   finding.knobs = {"router.bias_update_rate"};
-  finding.title += ": the bias makes the load oscillate";
-  finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio, 2) + ", of 50 steps together only " +
-                decimal(newest_.window_max_vio, 2) + ": an expert that is too full now is too empty " +
-                counted(newest_.lag, "step", "steps") + " later (correlation " + decimal(newest_.correlation, 2) +
-                "). A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
-                " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
-  finding.why =
-      "The bias overshoots: its step is large compared with the differences of the scores, so that each step reverses "
-      "the imbalance instead of reducing it. Batches stay uneven, and where a token goes depends on the step.";
+  const Anticorrelation& deepest = newest_.deepest;
+  const bool by_bias = newest_.bias_step.is_known;
+  finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
+  finding.brief = "the fullest expert of a batch has " + decimal(newest_.max_vio + 1) +
+                  " times its fair share (mean of 50 batches), of these batches together only " +
+                  decimal(newest_.together_max_vio + 1);
+  finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio) +
+                " (mean of 50 batches), of these batches together "
+                "only " +
+                decimal(newest_.together_max_vio) + ".";
+  if (newest_.stride == 1 || !by_bias)
+    finding.saw += " An expert that is too full now is too empty " +
+                   counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +
+                   decimal(deepest.correlation, 2) + ").";
+  if (by_bias)
+    finding.saw += " A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
+                   " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
+  else
+    finding.saw += " What makes it swing is not known: the log does not have the bias of successive steps.";
+  finding.why = by_bias ? "The bias overshoots: its step is large compared with the differences of the scores, so that "
+                          "each step reverses the imbalance instead of reducing it. Batches stay uneven, and where a "
+                          "token goes depends on the step."
+                        : "A bias whose step is large compared with the differences of the scores does this, and so "
+                          "do batches whose kinds of text alternate. Batches stay uneven, and where a token goes "
+                          "depends on the step.";
   out.push_back(std::move(finding));
 }
 

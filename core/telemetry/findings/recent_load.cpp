@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
+#include <utility>
 
 #include "core/telemetry/frame/router_stats.h"
+#include "core/telemetry/frame/words.h"
 #include "core/telemetry/history/finite_mean.h"
 
 namespace moescope {
@@ -27,64 +27,72 @@ RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
       run_(info.run),
       n_experts_(info.n_experts),
       top_k_(std::max(1, info.top_k)),
-      tokens_per_step_(info.tokens_per_step),
       living_(info.n_experts),
-      rows_(static_cast<std::size_t>(n_experts_ * kMeanSteps), std::nanf("")),
-      sums_(static_cast<std::size_t>(n_experts_) * kMeanBlocks),
       mean_(static_cast<std::size_t>(n_experts_), 1.0f) {}
 
-void RecentLoad::add(std::int64_t first, std::span<const float> utilisation, std::span<const float> max_vio,
-                     std::span<const std::uint8_t> killed) {
-  if (first_read_ < 0) first_read_ = first;
-  last_step_ = first + std::ssize(max_vio) - 1;
+void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
+  if (first_read_ < 0) first_read_ = block.first;
+  last_step_ = block.first + std::ssize(block.max_vio) - 1;
   killed_.assign(killed.begin(), killed.end());
   living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
-  max_vio_.push_back(static_cast<float>(mean_of_finite(max_vio)));
-  if (max_vio_.size() > kMeanBlocks) max_vio_.pop_front();
-  const std::vector<float> recent(max_vio_.begin(), max_vio_.end());
-  mean_max_vio_ = mean_of_finite(recent);
-  add_to_mean(utilisation);
+  const auto n = static_cast<std::size_t>(n_experts_);
+  Kept& kept = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
+  Kept fresh{block.first, 0, 0, static_cast<float>(mean_of_finite(block.max_vio)), std::vector<float>(n)};
+  for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
+    const std::span<const float> row = block.utilisation.subspan(s * n, n);
+    if (std::isnan(row[0])) continue;
+    ++fresh.loads;
+    fresh.inverse_slots += 1 / std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
+    for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
+  }
+  is_new_ = fresh.loads > 0;
+  completes_window_ = false;
+  if (!is_new_) return;
+  loads_ += fresh.loads;
+  kept = std::move(fresh);
   ++blocks_;
-  completes_window_ = std::ssize(max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
-  if (!no_load_) update_chance();
+  completes_window_ = std::ssize(block.max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
+  update_means();
+  update_chance();
 }
 
-void RecentLoad::add_to_mean(std::span<const float> utilisation) {
-  constexpr auto kBlock = static_cast<std::size_t>(FindingsScan::kBlock);
-  const auto n = static_cast<std::size_t>(n_experts_);
-  const auto slot = static_cast<std::size_t>(blocks_ % kMeanBlocks);
-  float* sums = sums_.data() + slot * n;
-  std::fill_n(sums, n, 0.0f);
-  counts_[slot] = 0;
-  inverse_slots_[slot] = 0;
-  const auto kept = rows_.begin() + static_cast<std::ptrdiff_t>(slot * kBlock * n);
-  std::fill_n(std::ranges::copy(utilisation, kept).out, kBlock * n - utilisation.size(), std::nanf(""));
-  for (std::size_t s = 0; s < utilisation.size() / n; ++s) {
-    const std::span<const float> row = utilisation.subspan(s * n, n);
-    if (std::isnan(row[0])) continue;
-    ++counts_[slot];
-    inverse_slots_[slot] += 1 / slots(row);
-    for (std::size_t e = 0; e < n; ++e) sums[e] += row[e];
+void RecentLoad::update_means() {
+  const auto blocks = std::span(ring_).first(static_cast<std::size_t>(kept()));
+  std::ranges::fill(mean_, 0.0f);
+  std::vector<float> max_vios;
+  for (const Kept& block : blocks) {
+    for (std::size_t e = 0; e < mean_.size(); ++e) mean_[e] += block.sums[e];
+    max_vios.push_back(block.max_vio);
   }
-  const int rows = std::accumulate(counts_.begin(), counts_.end(), 0);
-  if (rows == 0) return;
-  no_load_ = false;
-  for (std::size_t e = 0; e < n; ++e) {
-    float sum = 0;
-    for (std::size_t b = 0; b < kMeanBlocks; ++b) sum += sums_[b * n + e];
-    mean_[e] = sum / static_cast<float>(rows);
-  }
+  const auto loads = static_cast<float>(loads_in_window());
+  for (float& mean : mean_) mean /= loads;
+  mean_max_vio_ = (mean_of_finite(max_vios) + 1) * living_ / n_experts_ - 1;
 }
 
 void RecentLoad::update_chance() {
-  const std::int64_t tokens = rounded_down(this->tokens());
-  if (chance_.tokens == tokens && chance_.experts == living_) return;
-  chance_ = {tokens, living_, std::exp(load_entropy_by_chance(tokens, top_k_, living_)),
-             static_cast<double>(max_vio_noise_floor(tokens, top_k_, living_))};
+  const auto loads = static_cast<double>(loads_in_window());
+  const std::int64_t tokens = rounded_down(this->tokens()), batch = rounded_down(this->tokens() / loads);
+  if (chance_.tokens == tokens && chance_.batch_tokens == batch && chance_.experts == living_) return;
+  const auto floor = [&](std::int64_t of) {
+    const float value = max_vio_noise_floor(of, top_k_, living_);
+    return is_missing(value) ? 0.0 : static_cast<double>(value);
+  };
+  chance_ = {tokens,        batch,       living_, std::exp(load_entropy_by_chance(tokens, top_k_, living_)),
+             floor(tokens), floor(batch)};
+}
+
+int RecentLoad::loads_in_window() const {
+  int loads = 0;
+  for (int b = 0; b < kept(); ++b) loads += ring_[static_cast<std::size_t>(b)].loads;
+  return loads;
 }
 
 std::int64_t RecentLoad::first_step() const {
-  return std::max(first_read_, last_step_ - kMeanSteps + 1);
+  return ring_[blocks_ <= kMeanBlocks ? 0 : static_cast<std::size_t>(blocks_ % kMeanBlocks)].first;
+}
+
+std::string RecentLoad::batches_text(std::int64_t n) const {
+  return every_step() ? counted(n, "step", "steps") : counted(n, "logged batch", "logged batches");
 }
 
 int RecentLoad::fullest() const {
@@ -100,30 +108,24 @@ double RecentLoad::fullest_share() const {
   return share(static_cast<std::size_t>(fullest()));
 }
 
-std::span<const float> RecentLoad::row(std::int64_t s) const {
-  const auto n = static_cast<std::size_t>(n_experts_);
-  const std::int64_t oldest = blocks_ % kMeanBlocks * FindingsScan::kBlock;
-  return std::span(rows_).subspan(static_cast<std::size_t>((oldest + s) % kMeanSteps) * n, n);
-}
-
-// Where T is not known, the least number that can give these shares, which is exact if some expert got a single token.
-double RecentLoad::slots(std::span<const float> row) const {
-  if (tokens_per_step_ > 0) return static_cast<double>(tokens_per_step_) * top_k_;
-  float least = std::numeric_limits<float>::infinity();
-  for (const float u : row)
-    if (u > 0) least = std::min(least, u);
-  return std::max<double>(top_k_, static_cast<double>(row.size()) / static_cast<double>(least));
+double RecentLoad::most() const {
+  return static_cast<double>(living_) / top_k_ - 1;
 }
 
 double RecentLoad::tokens() const {
-  const int rows = std::accumulate(counts_.begin(), counts_.end(), 0);
-  const double inverse = std::accumulate(inverse_slots_.begin(), inverse_slots_.end(), 0.0);
-  return inverse > 0 ? static_cast<double>(rows) * rows / inverse / top_k_ : 0;
+  double inverse = 0;
+  for (int b = 0; b < kept(); ++b) inverse += ring_[static_cast<std::size_t>(b)].inverse_slots;
+  const double loads = loads_in_window();
+  return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }
 
-void RecentLoad::follow(bool begins, bool ends, std::int64_t& since) const {
-  if (since < 0 && begins) since = first_step();
-  if (since >= 0 && ends) since = -1;
+void RecentLoad::follow(bool begins, bool ends, Since& since) const {
+  if (!since.goes_on() && begins) since = {first_step(), loads_ - loads_in_window()};
+  if (since.goes_on() && ends) since = {};
+}
+
+bool RecentLoad::lasts(const Since& since, std::int64_t steps) const {
+  return since.goes_on() && steps_since(since) >= steps && loads_ - since.loads >= kLeastLoads;
 }
 
 Finding RecentLoad::finding(FindingKind kind, Severity severity, StepRange steps, bool ongoing) const {

@@ -288,9 +288,9 @@ TEST(Found, ALayerThatStaysUnevenBelowFourTimes) {
   MadeUp::Shares uneven = MadeUp::even();
   uneven[3] = 3;  // of a sum of 18: 2.7 times its share
   MadeUp run;
-  run.steps(700, uneven, MadeUp::even());
+  run.steps(600, uneven, MadeUp::even());
   EXPECT_TRUE(find_all(run.history()).empty()) << all_text(find_all(run.history()));  // a bias may still be at it
-  run.steps(150, uneven, MadeUp::even());
+  run.steps(60, uneven, MadeUp::even());
   const auto findings = find_all(run.history());
   ASSERT_EQ(findings.size(), 1u) << all_text(findings);
   EXPECT_EQ(findings[0].kind, FindingKind::uneven);

@@ -26,7 +26,7 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
   EXPECT_EQ(health.layer, least_even_layer(*history, INT64_MAX).layer);
   EXPECT_TRUE(says(health.sentence, "3 of 8 MoE layers have collapsed (1, 2 and 3)")) << health.sentence;
-  EXPECT_TRUE(says(health.sentence, "worst, layer " + std::to_string(health.layer))) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "The worst is layer " + std::to_string(health.layer))) << health.sentence;
   EXPECT_GT(health.since, 300);
   EXPECT_LT(health.since, 600);
   EXPECT_TRUE(says(health.help, "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.")) << health.help;
@@ -43,8 +43,9 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
 
 TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   const HistoryPtr history = sample_log("domain_shift");
-  const Health before = judge_health(FindingsScan(history));
-  EXPECT_EQ(before.verdict, HealthVerdict::healthy);
+  const Health before = judge(history, 699);  // its first layer has just got to twice the share, again
+  EXPECT_EQ(before.verdict, HealthVerdict::too_young) << before.sentence;
+  EXPECT_TRUE(says(before.sentence, "layer 1 has been uneven since step 480, and no finding yet")) << before.sentence;
   const Health health = judge(history);
   EXPECT_EQ(health.verdict, HealthVerdict::attention);
   EXPECT_EQ(health.layer, 1);
@@ -66,6 +67,43 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // all of them would say nothing
   EXPECT_GT(healthy.layer, 0);
   EXPECT_EQ(healthy.help, "Balancing: bias_update_rate = 0.001, aux_mode = none.");
+}
+
+double number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + words.size()));
+}
+
+// Figures beside the verdict are of the same steps, and agree with it.
+TEST(Health, FiguresAgreeWithEachOtherAndWithTheVerdict) {
+  for (const double share : {1.2, 1.7, 3.0, 6.0}) {
+    MadeUp run;
+    MadeUp::Shares shares = MadeUp::even();
+    shares[3] = share;
+    run.steps(300, MadeUp::even(), MadeUp::even());
+    run.steps(120, shares, MadeUp::even());
+    const Health health = judge(run.history());
+    EXPECT_EQ(health.verdict == HealthVerdict::healthy, share < 2) << health.sentence;
+    EXPECT_EQ(health.layer, 1);
+    EXPECT_TRUE(says(health.sentence + " ", "the newest 50 steps together MaxVio is ")) << health.sentence;
+    EXPECT_FALSE(says(health.sentence, "(window)") || says(health.sentence, "(batch)")) << health.sentence;
+    const double max_vio = number_after(health.sentence, "MaxVio is ");
+    EXPECT_NEAR(max_vio + 1, number_after(health.sentence, "expert 3 has "), 0.02) << health.sentence;
+    EXPECT_EQ(max_vio >= 1, share > 2) << health.sentence;
+  }
+}
+
+TEST(Health, AnUnevenLoadThatGetsEvenIsStillSettling) {
+  MadeUp run;
+  for (int step = 0; step < 420; ++step) {
+    MadeUp::Shares shares = MadeUp::even();
+    shares[3] = 1 + 6 * std::exp(-step / 300.0);
+    run.next().routers = {run.router(1, shares), run.router(2, MadeUp::even())};
+    run.push();
+  }
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "layer 1 is still settling")) << health.sentence;
 }
 
 TEST(Health, SaysThatCopiesAreDropped) {
@@ -105,7 +143,7 @@ TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
   EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
   EXPECT_TRUE(says(health.sentence, "layer 2 has had experts without a token since step 200, and no finding yet"))
       << health.sentence;
-  EXPECT_TRUE(says(health.sentence, "experts 3 and 7 get no token")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Experts 3 and 7 get no token")) << health.sentence;
 }
 
 TEST(Health, QuantilesBalanceWithoutARate) {
