@@ -12,6 +12,7 @@
 #include "app/actions/run_control.h"
 #include "app/look/messages.h"
 #include "app/session/folder_runs_dialog.h"
+#include "app/session/routed_shape_dialog.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
@@ -39,6 +40,7 @@ FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* fo
   connect(form_, &SetupForm::openConfigRequested, this, &FileActions::askOpenConfig);
   connect(form_, &SetupForm::presetRequested, form_,
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
+  connect(session_, &RunSession::routedShapeWanted, this, &FileActions::askRoutedShape);
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
     for (const QString& path : session_->paths()) rememberRecentFile(path);
@@ -134,6 +136,12 @@ void FileActions::askTrainOn(const QString& path) {
   });
   box->open();
   emit textUnknown(path);
+}
+
+void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
+  auto* dialog = new RoutedShapeDialog(why, {}, messages_->window());
+  connect(dialog, &QDialog::accepted, this, [this, dialog, paths] { session_->open(paths, dialog->stated()); });
+  dialog->open();
 }
 
 void FileActions::trainOn(const QString& path) {

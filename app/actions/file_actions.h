@@ -46,6 +46,7 @@ class FileActions : public QObject {
 
  private:
   void openOther(const QString& path);
+  void askRoutedShape(const QStringList& paths, const QString& why);
   bool offerRuns(const QString& path);   // false: it is no folder that holds runs
   void askTrainOn(const QString& path);  // a file or folder that may be text
   void trainOn(const QString& path);

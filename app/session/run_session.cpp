@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 
 #include "core/files/file_follower.h"
@@ -33,7 +34,7 @@ struct RunSession::Opened {
   QStringList paths;
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
-  bool glanced = false;
+  bool glanced = false, ambiguous = false;  // ambiguous: open() with a RoutedShape may succeed
   QString path, attached_to, error;
 };
 
@@ -86,6 +87,11 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
   opener_ = std::thread([this, result = std::move(result), work = std::move(work)] {
     try {
       work(*result);
+    } catch (const AmbiguousRouting& e) {
+      result->ambiguous = true;
+      result->error = QString::fromUtf8(e.what());
+    } catch (const std::bad_alloc&) {
+      result->error = "There is not enough memory for this.";
     } catch (const std::exception& e) {
       result->error = QString::fromUtf8(e.what());
     }
@@ -119,15 +125,16 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   });
 }
 
-void RunSession::open(const QStringList& paths) {
+void RunSession::open(const QStringList& paths, const RoutedShape& routed) {
   if (paths.isEmpty()) return;
   QStringList names;
   for (const QString& path : paths) names << QFileInfo(path).fileName();
   auto result = std::make_shared<Opened>();
   result->path = paths.front();
   result->paths = paths;
-  launch("Reading " + names.join(", "), result, [this](Opened& opened) {
+  launch("Reading " + names.join(", "), result, [this, routed](Opened& opened) {
     ImportOptions options;
+    options.routed = routed;
     options.progress = [&](double share) {
       emit openingProgress(share);
       return !cancelled_.load();
@@ -334,7 +341,9 @@ void RunSession::adopt(Opened& result) {
   opener_.join();
   if (newest_request_) return std::exchange(newest_request_, {})();
   if (!result.error.isEmpty() || cancelled_) {
-    emit failed(cancelled_ ? QString() : result.error);
+    const bool asks = result.ambiguous && !cancelled_;
+    emit failed(cancelled_ || asks ? QString() : result.error);
+    if (asks) emit routedShapeWanted(result.paths, result.error);
     return;
   }
   const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));

@@ -35,7 +35,8 @@ class RunSession : public QObject {
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Files that hold runs (core/files/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
-  void open(const QStringList& paths);
+  // `routed`: what a file of routed experts does not say.
+  void open(const QStringList& paths, const RoutedShape& routed = {});
   // Follows logs that other programs are writing; waits for files that do not exist yet. Replaces what is open.
   void follow(const QStringList& paths);
   // Attaches to a training elsewhere that serves its frames (train --serve), from its first step on.
@@ -81,6 +82,8 @@ class RunSession : public QObject {
   void openingProgress(double share);
   void opened();
   void failed(QString message);  // opening failed; what was open stays
+  // Opening failed: a file of routed experts fits several shapes, and a person is asked which it has.
+  void routedShapeWanted(QStringList paths, QString why);
   void configChanged();
   void runsChanged();              // one was added or removed
   void grew();                     // a recording being written, or an attached training, has new steps

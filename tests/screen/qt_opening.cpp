@@ -10,6 +10,7 @@
 #include <QProgressDialog>
 #include <QPushButton>
 #include <QSignalSpy>
+#include <QSpinBox>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
@@ -139,6 +140,32 @@ class OpeningTest : public QObject {
     box->findChild<QPushButton*>("train_on_text")->click();
     QTRY_VERIFY_WITH_TIMEOUT(
         w.window.session()->isLive() && w.window.session()->config().data.path == path.toStdString(), kWaitMs);
+  }
+
+  // One response of a flat array fits many shapes.
+  void aRoutingOfUnknownShapeIsAskedAbout() {
+    OpenWindow w;
+    const QString path = home_.filePath("responses.jsonl");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QByteArray ids;
+    for (int token = 0; token < 6; ++token)
+      for (const int expert : {token % 4, 4 + token % 2, token % 3, 7})
+        ids.append(QByteArray(1, char(expert)) + QByteArray(3, 0));
+    file.write(R"({"meta_info":{"routed_experts":")" + ids.toBase64() +
+               R"(","prompt_tokens":3,"completion_tokens":4}})" + "\n");
+    file.close();
+    drop(&w.window, {path});
+    QPointer<QDialog> dialog;
+    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QDialog*>("routed_shape_dialog"), kWaitMs);
+    dialog->findChild<QSpinBox*>("routed_layers")->setValue(2);
+    dialog->findChild<QSpinBox*>("routed_top_k")->setValue(2);
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->paths(), QStringList{path}, kWaitMs);
+    const RunInfo& info = w.window.session()->histories().front()->info();
+    QCOMPARE(info.moe_layers, (std::vector<int>{0, 1}));
+    QCOMPARE(info.n_experts, 8);
+    QTRY_VERIFY(!dialog);
   }
 
   void aFileThatIsNoRecordingIsTold() {
