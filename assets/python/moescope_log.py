@@ -114,7 +114,7 @@ class MoeLog:
         self.scores_kind = scores
         self._ranks = _Ranks(group)
         self._said, self._notes = set(), []
-        self._mask, self._given_mask = None, None
+        self._mask, self._masks, self._given_mask = None, {}, None
         self._trainable = None
         self._rows = None  # of all ranks, once they are known
         self._handles, self._file, self._closed = [], None, False
@@ -165,13 +165,21 @@ class MoeLog:
 
     # What hooks ask.
 
-    def padding_mask(self):
+    def padding_mask(self, device=None):
+        """Of the pass that runs; where DataParallel runs several at once, of the one on that device."""
         if self._count_padding:
             return None
-        return self._given_mask if self._mask is None else self._mask
+        mask = self._masks.get(device) if len(self._masks) > 1 else self._mask
+        return self._given_mask if mask is None else mask
 
     def saw_mask(self, mask):
         self._mask = mask
+        if _is_compiling():
+            return
+        if mask is None:
+            self._masks.clear()
+        else:
+            self._masks[mask.device] = mask
 
     def trainable(self):
         """Whether the model has a parameter to train; asked once a step, since it may be many parameters."""
@@ -201,7 +209,7 @@ class MoeLog:
         first = self._rows is None
         if first:
             self._rows = self._ranks.rows(self._own_rows())
-            _number(self._rows, self._routers, self._first_layer)
+            _number(self._rows, self._routers)
         totals = self._ranks.total(step, self._rows, own)
         self._want_scores(step + 1)
         if first:
@@ -222,7 +230,8 @@ class MoeLog:
             layer.want_scores = self._scores_every > 0 and step % self._scores_every == 0
 
     def _own_rows(self):
-        return [_Row(layer.name, layer.number, layer.experts or 0, layer.top_k or 0) for layer in self._layers]
+        return [_Row(layer.name, layer.number, self._first_layer, layer.experts or 0, layer.top_k or 0)
+                for layer in self._layers]
 
     def _own_totals(self, step):
         """By the layers' names: a _Total's values, or None; all in one copy from each device."""
@@ -231,10 +240,11 @@ class MoeLog:
         lists = iter(_on_host([tensor for _, tensors in taken for tensor in tensors]))
         own = {}
         for layer, (host, tensors) in zip(self._layers, taken):
-            own[layer.name] = None if host is None else layer.total(host, list(itertools.islice(lists, len(tensors))))
+            key = _Row.key_of(layer.name, layer.number, self._first_layer)
+            own[key] = None if host is None else layer.total(host, list(itertools.islice(lists, len(tensors))))
             fingerprint = layer.take_fingerprint()
             if self.comparing():
-                own["fingerprint of " + layer.name] = fingerprint
+                own["fingerprint", key] = fingerprint
         return own
 
     def _add_routers(self, line, totals, first):
@@ -279,7 +289,7 @@ class MoeLog:
         rows = self._rows
         if rows is None:
             rows = self._own_rows()
-            _number(rows, self._routers, self._first_layer)
+            _number(rows, self._routers)
         model = self._model()
         line = {"framework": "PyTorch " + torch.__version__}
         if model is not None:
@@ -375,20 +385,24 @@ def _configs(owners):
             yield config
 
 
-def _number(rows, pattern, first_layer):
+def _number(rows, pattern):
     """Gives each row its layer's index. Rows whose names differ in numbers alone are one kind of layer, as those of an
     encoder; the next kind, as those of a decoder, is numbered behind it."""
     kinds = {}
     for row in rows:
         kinds.setdefault(re.sub(r"\d+", "#", row.name), []).append(row)
-    start = first_layer
+    taken = set()
     for kind in sorted(kinds.values(), key=lambda kind: "att" in kind[0].name):  # experts of attention: last
-        indices = _indices_of(kind, pattern)
-        taken = {row.index for row in rows if row.index is not None}
-        offset = start if taken.intersection(index + first_layer for index in indices) else first_layer
-        for row, index in zip(kind, indices):
-            row.index = index + offset
-        start = max([start] + [row.index + 1 for row in kind])
+        indices = {}
+        for first in sorted({row.first_layer for row in kind}):
+            part = [row for row in kind if row.first_layer == first]
+            indices.update((row.key(), first + index) for row, index in zip(part, _indices_of(part, pattern)))
+        if len(set(indices.values())) < len(kind):
+            indices = {row.key(): place for place, row in enumerate(kind)}
+        offset = max(taken) + 1 if taken.intersection(indices.values()) else 0
+        for row in kind:
+            row.index = offset + indices[row.key()]
+        taken.update(row.index for row in kind)
     rows.sort(key=lambda row: row.index)
 
 
@@ -410,10 +424,19 @@ def _indices_of(rows, pattern):
 
 
 class _Row:
-    """A layer as all ranks know it."""
+    """A layer as all ranks know it. Stages of a pipeline may number their own layers from 0: then `number` or
+    `first_layer` tells them apart."""
 
-    def __init__(self, name, number, experts, top_k):
-        self.name, self.number, self.experts, self.top_k, self.index = name, number, experts, top_k, None
+    def __init__(self, name, number, first_layer, experts, top_k):
+        self.name, self.number, self.first_layer, self.index = name, number, first_layer, None
+        self.experts, self.top_k = experts, top_k
+
+    @staticmethod
+    def key_of(name, number, first_layer):
+        return name, number, first_layer
+
+    def key(self):
+        return _Row.key_of(self.name, self.number, self.first_layer)
 
 
 class _Total:
@@ -653,6 +676,8 @@ class _RouterLayer(_Layer):
         if any(_local(v) is None for v in values):
             raise ValueError("what it returns is spread over ranks")
         values = [_local(v) for v in values]
+        if not any(v.numel() for v in values if v.dim() > 1):
+            return  # a pass without tokens
         form = tuple((v.dtype, v.dim(), v.shape[-1] if v.dim() else 0) for v in values)
         if form not in self._readings:
             if _is_captured(values):
@@ -720,8 +745,9 @@ class _RouterLayer(_Layer):
     def _are_numbers(self, values):
         """Whether these integers [..., K] are experts' numbers, not a map of ones and zeros."""
         width = values.shape[-1]
-        if not bool(((values >= 0) & (values < self.experts)).any()):
-            return False
+        beyond = float((values >= self.experts).float().mean())
+        if beyond > 0.75 or not bool(((values >= 0) & (values < self.experts)).any()):
+            return False  # numbers of tokens, for instance, where experts choose tokens
         if width < self.experts:
             return True
         return width == self.experts == self.top_k and bool((values > 1).any() | (values.sum(-1) != width).any())
@@ -905,7 +931,7 @@ def _see_eagerly(layer, when, inputs, output):
         return
     try:
         values = layer.values(output)
-        mask = layer.log.padding_mask()
+        mask = layer.log.padding_mask(values[0].device if values else None)
     except Exception as error:
         layer.failures += 1
         layer.log.warn(type(error), "%s is not logged: %s" % (layer.name, _words(error)))
@@ -1007,7 +1033,7 @@ class _Ranks:
     def __init__(self, group):
         self._group = group
         self._counts, self._classes, self._steps, self._news = True, None, 0, None
-        self._experts_known, self._broken = False, False
+        self._experts_known, self._broken, self._with_routers = False, False, []
 
     def alone(self):
         distributed = torch.distributed
@@ -1032,10 +1058,12 @@ class _Ranks:
             return own
         everywhere = [None] * self._size()
         torch.distributed.all_gather_object(everywhere, [vars(row) for row in own], group=self._process_group())
+        self._with_routers = [bool(of_rank) for of_rank in everywhere]
         rows = {}
         for of_rank in everywhere:
             for each in of_rank:
-                row = rows.setdefault(each["name"], _Row(each["name"], each["number"], 0, 0))
+                row = _Row(each["name"], each["number"], each["first_layer"], 0, 0)
+                row = rows.setdefault(row.key(), row)
                 row.experts, row.top_k = max(row.experts, each["experts"]), max(row.top_k, each["top_k"])
         return list(rows.values())
 
@@ -1044,7 +1072,7 @@ class _Ranks:
         if self._broken:
             return None
         if self.alone():
-            return [self._total_of(row, own.get(row.name)) for row in rows]
+            return [self._total_of(row, own.get(row.key())) for row in rows]
         try:
             return self._total_of_all(step, rows, own)
         except Exception:
@@ -1066,7 +1094,7 @@ class _Ranks:
             self._compare(rows, own)
         parts = [1.0, step, float(step) ** 2]
         for row in rows:
-            values = own.get(row.name)
+            values = own.get(row.key())
             zeros = [0.0] * (_Total.HEAD + 3 * row.experts)
             if values is not None and len(values) != len(zeros):
                 values = [0.0, 1.0] + zeros[2:]  # another number of experts than before: a failure
@@ -1087,7 +1115,7 @@ class _Ranks:
     def _agree_on_experts(self, rows, own):
         if self._experts_known:
             return
-        here = [max(row.experts, (len(own.get(row.name) or [0.0] * _Total.HEAD) - _Total.HEAD) // 3) for row in rows]
+        here = [max(row.experts, (len(own.get(row.key()) or [0.0] * _Total.HEAD) - _Total.HEAD) // 3) for row in rows]
         experts = torch.tensor(here or [1], device=self._device())
         torch.distributed.all_reduce(experts, op=torch.distributed.ReduceOp.MAX, group=self._process_group())
         for row, count in zip(rows, experts.tolist()):
@@ -1096,7 +1124,7 @@ class _Ranks:
 
     def _compare(self, rows, own):
         """Finds the ranks that saw the same tokens: of those, the first counts."""
-        mine = torch.tensor([own.get("fingerprint of " + row.name, 0.0) for row in rows] or [0.0], dtype=torch.float64,
+        mine = torch.tensor([own.get(("fingerprint", row.key()), 0.0) for row in rows] or [0.0], dtype=torch.float64,
                             device=self._device())
         everywhere = [torch.zeros_like(mine) for _ in range(self._size())]
         torch.distributed.all_gather(everywhere, mine, group=self._process_group())
@@ -1106,7 +1134,7 @@ class _Ranks:
         if self._classes is not None and first != self._classes:
             first, self._steps = list(range(len(first))), _SETTLING_STEPS  # alike by chance
         self._counts = first[rank] == rank
-        if not all(any(each) for each in prints):
+        if not all(any(each) or not has for each, has in zip(prints, self._with_routers)):
             return  # a rank without a pass: which tokens it sees shows later
         if self._classes is None and len(set(first)) < len(first):
             self._news = "%d of %d ranks saw the same tokens as another rank and are left out" % (

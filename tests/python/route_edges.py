@@ -482,6 +482,28 @@ def unreadable(folder):
             log.step(0)
 
 
+def of_this_rank(folder):
+    """Expert parallelism that returns this rank's experts alone: a warning, and no row. Experts that choose tokens: too."""
+
+    def local(logits, weights, indices):
+        elsewhere = indices >= EXPERTS // 2
+        return logits, weights.masked_fill(elsewhere, 0), indices.masked_fill(elsewhere, EXPERTS // 2)
+
+    def expert_choice(logits, weights, _):
+        return weights, logits.t().topk(4, dim=-1).indices
+
+    for returned, word in ((local, "expert parallelism"), (expert_choice, "not understood")):
+        net = Net(lambda: Block(Router(returned)))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with MoeLog(os.path.join(folder, "of_this_rank.jsonl"), net) as log:
+                net(torch.randn(TOKENS, DIM)).sum().backward()
+                log.step(0, loss=1.0)
+        assert len(caught) == 1 and word in str(caught[0].message), [str(w.message) for w in caught]
+        with open(os.path.join(folder, "of_this_rank.jsonl")) as file:
+            assert "routers" not in json.loads(file.read().split("\n")[1])
+
+
 def unseen(folder):
     """No pass at all in the first step: said once."""
     net = Net(lambda: Block(Router()))
@@ -544,7 +566,8 @@ def interrupted(folder):
 # Ranks.
 
 
-RANK_MODES = ("two_ranks", "without_a_batch", "stages", "same_tokens")
+RANK_MODES = ("two_ranks", "without_a_batch", "stages", "same_tokens", "numbered_stages", "first_layers", "dense_stage")
+STAGES = ("stages", "numbered_stages", "first_layers")
 
 
 def rank_work(rank, folder):
@@ -563,7 +586,12 @@ def work_in_mode(rank, folder, mode, dist):
     if mode == "stages":  # the second holds layers 3 and 4 and no dense one
         net.layers = nn.ModuleDict({str(3 + i): layer for i, layer in enumerate(list(net.layers)[1:])}) if rank else net.layers
     loads = []
-    log = MoeLog(os.path.join(folder, mode + ".jsonl"), net)
+    if mode == "numbered_stages":  # Megatron's: names begin at 0 on each stage, layer_number counts all from 1
+        for place, block in enumerate(net.blocks()):
+            block.layer_number = 2 + place + 2 * rank
+    if mode == "dense_stage" and rank == 1:
+        net.layers = nn.ModuleList([nn.ModuleDict({"mlp": nn.Linear(DIM, DIM)})])
+    log = MoeLog(os.path.join(folder, mode + ".jsonl"), net, first_layer=2 * rank if mode == "first_layers" else 0)
     for step in range(STEPS):
         torch.manual_seed(step if mode == "same_tokens" else 10 * rank + step)
         modules = list(net.layers.values() if isinstance(net.layers, nn.ModuleDict) else net.layers)
@@ -581,13 +609,13 @@ def work_in_mode(rank, folder, mode, dist):
     dist.all_gather_object(everywhere, loads)
     if rank == 0:
         first, second = everywhere
-        if mode == "stages":
+        if mode in STAGES:
             together = [a + b for a, b in zip(first, second)]
-        elif mode == "same_tokens":
+        elif mode in ("same_tokens", "dense_stage"):
             together = first
         else:
             together = [[[p + q for p, q in zip(a, b)] for a, b in zip(left, right)] for left, right in zip(first, second)]
-        keep(folder, mode, [1, 2, 3, 4] if mode == "stages" else [1, 2], together)
+        keep(folder, mode, [1, 2, 3, 4] if mode in STAGES else [1, 2], together)
 
 
 def ranks(folder):
@@ -600,7 +628,7 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
                  probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, padded, copies,
-                 unreadable, unseen, full_disk, interrupted, ranks):
+                 unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
         case(sys.argv[1])
     with open(os.path.join(sys.argv[1], "names.json"), "w") as file:
         json.dump(NAMES, file)

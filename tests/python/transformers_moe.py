@@ -60,6 +60,7 @@ OF_TYPE = {
     "dbrx": {"attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 1e4}},
     "glm4v_moe_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5,
                                            "mrope_section": [2, 1, 1]}},
+    "mistral4": {"head_dim": 16},
     "zaya": {"num_experts_per_tok": 1},
     "qwen3_omni_moe": {"enable_audio_output": False},
     "ernie4_5_vl_moe_text": {"moe_intermediate_size": [32, 32], "rope_parameters": {
