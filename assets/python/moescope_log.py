@@ -345,7 +345,7 @@ def _find_layers(log, model, routers, top_k):
 
 
 def _holds_only(module):
-    return isinstance(module, (torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.ParameterList, torch.nn.ParameterDict))
+    return isinstance(module, (torch.nn.ModuleList, torch.nn.ModuleDict))
 
 
 def _above(modules, name):
@@ -392,7 +392,8 @@ def _number(rows, pattern):
     for row in rows:
         kinds.setdefault(re.sub(r"\d+", "#", row.name), []).append(row)
     taken = set()
-    for kind in sorted(kinds.values(), key=lambda kind: "att" in kind[0].name):  # experts of attention: last
+    # Experts of an attention come last.
+    for kind in sorted(kinds.values(), key=lambda kind: re.search("att(n|ention)", kind[0].name) is not None):
         indices = {}
         for first in sorted({row.first_layer for row in kind}):
             part = [row for row in kind if row.first_layer == first]
@@ -489,14 +490,13 @@ class _Layer:
         self.token = torch.tensor([next(_KEYS)])
         _COMPILED[int(self.token)] = self
         self.fingerprint = None
-        self._given_top_k = top_k
         self._sums = {}         # by device; they only grow, which takes fewer calls than to zero them
         self._before_step = {}  # their values at the last step, on this side
+        self._went_forward, self._repeats_count = False, None
         self._forgot()
 
     def _forgot(self):
-        self.passes, self.failures, self.tokens, self.unmasked = 0, 0, 0, 0
-        self._went_forward = False
+        self.passes, self.failures, self.tokens, self.unmasked, self._left_out = 0, 0, 0, 0, 0
 
     def owners(self):
         return [self.module] + self.above[:1]
@@ -529,8 +529,11 @@ class _Layer:
         if not recording or not self.log.trainable():
             return False
         if _is_repeated():
-            # The first pass counted, unless it recorded nothing: then its repetition does.
-            return not self._went_forward
+            # The first pass counted, unless it recorded nothing, as in reentrant checkpointing: then the second does.
+            if self._repeats_count is None:
+                self._repeats_count = not self._went_forward
+            self._left_out += not self._repeats_count
+            return self._repeats_count
         if when == "after":
             self._went_forward = True
         return True
@@ -554,6 +557,8 @@ class _Layer:
     def take(self, with_bias):
         """Of what there was since the last time: values known here, and tensors on their devices; None: nothing."""
         host = [self.passes, self.failures, self.tokens, self.unmasked]
+        if self._left_out and not self.passes:
+            self._repeats_count = True  # checkpointing began, or changed its kind, in this step
         self._forgot()
         if not any(host):
             return None, []
@@ -568,9 +573,12 @@ class _Layer:
         bias = lists[-1] if len(lists) > len(self._sums) else None
         sums = []
         for device, now in zip(self._sums, lists):
-            before = self._before_step.get(device, [0.0] * len(now))
-            self._before_step[device] = now
+            before = self._before_step.pop(device, [0.0] * len(now))
             sums.append([n - b for n, b in zip(now, before)])
+            if math.isfinite(sum(now)):
+                self._before_step[device] = now
+            else:
+                self._sums[device].zero_()  # not a number once would be so for ever
         sums = [sum(column) for column in zip(*sums)]
         return (host + [sums[0] + sums[experts + 1]] + sums[experts + 2: experts + 8] + [0.0 if bias is None else 1.0] +
                 sums[1: experts + 1] + sums[experts + 8:] + (bias or [0.0] * experts))
@@ -646,7 +654,7 @@ class _RouterLayer(_Layer):
         self.top_k = top_k or next((k for k in (_whole(o, _TOP_K_NAMES) for o in self.owners()) if k), None)
         if self.top_k is None:
             self.top_k = next((k for _, k in in_config if k), None)
-        self._readings = {}
+        self._readings, self._judges = {}, True
         self._found = log.scores_kind
         self._route = self._route_function()
         self.needs_inputs = self._route is not None
@@ -682,23 +690,36 @@ class _RouterLayer(_Layer):
         if form not in self._readings:
             if _is_captured(values):
                 return  # deciding waits for the device, which a CUDA graph cannot
-            self._readings[form] = self._read(values)
+            try:
+                self._readings[form] = self._read(values)
+            except ValueError as error:
+                self._readings[form] = error
         reading = self._readings[form]
+        if isinstance(reading, ValueError):
+            raise reading
         indices, weights = self._chosen(reading, values, inputs)
         scores = None if reading.scores is None else values[reading.scores].reshape(-1, self.experts)
         tokens, places = self._add_counts(reading, values, indices, weights, mask)
-        if self.want_scores:
-            if indices is not None:
-                indices = indices.reshape(-1, indices.shape[-1])
-            if scores is not None:
-                self._judge(scores.float(), indices, weights, tokens)
-            if weights is not None:
-                self._weigh(weights.reshape(places.shape).float(), places)
-            elif reading.gates is not None:
-                self._add_gates(values[reading.gates].reshape(-1, self.experts).float(), tokens)
+        self.passes += 1
         if self.log.comparing():
             self._remember(values)
-        self.passes += 1
+        if self.want_scores and self._judges:
+            gates = None if reading.gates is None else values[reading.gates].reshape(-1, self.experts).float()
+            try:
+                self._look_at_scores(scores, indices, weights, gates, tokens, places)
+            except Exception as error:
+                self._judges = False  # the counts are right all the same
+                self.log.warn(("scores", type(error)), "scores of %s are not judged: %s" % (self.name, _words(error)))
+
+    def _look_at_scores(self, scores, indices, weights, gates, tokens, places):
+        if indices is not None:
+            indices = indices.reshape(-1, indices.shape[-1])
+        if scores is not None:
+            self._judge(scores.float(), indices, weights, tokens)
+        if weights is not None:
+            self._weigh(weights.reshape(places.shape).float(), places)
+        elif gates is not None:
+            self._add_gates(gates, tokens)
 
     def _read(self, values):
         reading, wide = _Reading(), [i for i, v in enumerate(values) if v.dim() > 1]
@@ -726,7 +747,18 @@ class _RouterLayer(_Layer):
             reading.skips = reading.weights is not None and any(
                 values[i].shape[-1] == self.experts + 1 for i in floats)
             self._refuse_local_numbers(values, reading)
+        if self.top_k is None and reading.indices is not None:
+            self.top_k = values[reading.indices].shape[-1]
+        elif self.top_k is None and (reading.map is not None or reading.gates is not None):
+            chosen = values[reading.map if reading.map is not None else reading.gates]
+            self.top_k = int((self._by_token(chosen)).sum(-1).max()) or None
         return reading
+
+    def _by_token(self, chosen):
+        """[T, E] whether a map or weights name the expert."""
+        if chosen.dim() == 3 and chosen.shape[-1] != self.experts:
+            chosen = chosen.any(-1)
+        return chosen.reshape(-1, self.experts) != 0
 
     def _is_sparse(self, values):
         """Whether these [..., E] are weights that are zero where an expert was not chosen."""
@@ -787,10 +819,7 @@ class _RouterLayer(_Layer):
         for padding."""
         experts = self.experts
         if indices is None:
-            chosen = values[reading.map if reading.map is not None else reading.gates]
-            if chosen.dim() == 3 and chosen.shape[-1] != experts:
-                chosen = chosen.any(-1)
-            chosen = chosen.reshape(-1, experts) != 0
+            chosen = self._by_token(values[reading.map if reading.map is not None else reading.gates])
             sums = self.sums(chosen.device)
             tokens = self.mask_of(chosen.shape[0], mask, sums)
             sums[1: experts + 1] += (chosen if tokens is None else chosen & tokens.unsqueeze(-1)).sum(0)
@@ -893,7 +922,7 @@ def _agreeing_kind(scores, indices, weights):
             if bool((weights - weights[0]).abs().max() < 1e-3):
                 return None  # normalised: each weight is 1
         spread = (ratio.amax(-1) - ratio.amin(-1)) / ratio.mean(-1).abs().clamp_min(1e-20)
-        errors.append((float(spread.max()), kind))
+        errors.append((float(spread.mean()), kind))  # not the largest: returned logits may be rounded
     (best, kind), (second, _) = sorted(errors)[:2]
     return kind if best < 0.05 and second > 3 * best else None
 
@@ -930,13 +959,13 @@ def _see_eagerly(layer, when, inputs, output):
     if torch.jit.is_tracing():
         return
     try:
-        values = layer.values(output)
+        values = [value.detach() for value in layer.values(output)]
         mask = layer.log.padding_mask(values[0].device if values else None)
     except Exception as error:
         layer.failures += 1
         layer.log.warn(type(error), "%s is not logged: %s" % (layer.name, _words(error)))
         return
-    layer.see(when, [v.detach() for v in values], inputs, mask, torch.is_grad_enabled())
+    layer.see(when, values, inputs, mask, torch.is_grad_enabled())
 
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
@@ -986,6 +1015,15 @@ class _MaskHook:
     def __call__(self, module, inputs, kwargs=None):
         if kwargs is None:  # before PyTorch 2.0 hooks are not told the named arguments
             kwargs = sys._getframe(1).f_locals.get("kwargs") or {}
+        if _is_compiling():
+            self._look(inputs, kwargs)
+            return
+        try:
+            self._look(inputs, kwargs)
+        except Exception as error:
+            self.log.warn("mask", "the attention mask is not read: " + _words(error))
+
+    def _look(self, inputs, kwargs):
         mask = kwargs.get("attention_mask")
         if mask is None and self.place is not None and self.place < len(inputs):
             mask = inputs[self.place]

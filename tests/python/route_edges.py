@@ -407,6 +407,40 @@ def recomputed(folder):
                   block, x.requires_grad_() if x.is_leaf else x, use_reentrant=r)))
 
 
+def between(folder):
+    """step() before the backward pass, and a pass without gradients of the same model before it, as preference losses
+    have it: repetitions still do not count."""
+    net = Net(lambda: Block(Router()), wrap=lambda block, x: checkpoint(
+        block, x.requires_grad_() if x.is_leaf else x, use_reentrant=False))
+    loads = []
+    with MoeLog(os.path.join(folder, "between.jsonl"), net) as log:
+        for step in range(STEPS):
+            loss = net(torch.randn(TOKENS, DIM)).square().mean()
+            loads.append([load_of(block.router().seen.indices) for block in net.blocks()])
+            with torch.no_grad():
+                net(torch.randn(TOKENS, DIM))
+            log.step(step, loss=loss)
+            loss.backward()
+    keep(folder, "between", [1, 2], loads)
+
+
+def not_a_number(folder):
+    """Scores that are not numbers in one step are so in that step alone."""
+    net = Net(lambda: Block(Router(lambda logits, weights, indices: (logits * net.factor, weights * net.factor, indices))))
+    loads, rows = [], []
+    with MoeLog(os.path.join(folder, "not_a_number.jsonl"), net, scores_every=1) as log:
+        for step in range(STEPS):
+            net.factor = float("nan") if step == 1 else 1.0
+            net(torch.randn(TOKENS, DIM))
+            loads.append([load_of(block.router().seen.indices) for block in net.blocks()])
+            log.step(step)
+    keep(folder, "not_a_number", [1, 2], loads)
+    with open(os.path.join(folder, "not_a_number.jsonl")) as file:
+        rows = [json.loads(line)["routers"][0] for line in list(file)[1:]]
+    assert rows[1]["score_entropy"] != rows[1]["score_entropy"] and "gate_mass" not in rows[1], rows[1]
+    assert 0 < rows[2]["score_entropy"] < 3 and abs(sum(rows[2]["gate_mass"]) - 1) < 1e-4, rows[2]
+
+
 def padded(folder):
     net = Net(lambda: Block(Router()))
     for name in ("padding", "padding_told", "padding_counted"):
@@ -627,7 +661,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(1)
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
-                 probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, padded, copies,
+                 probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, between,
+                 not_a_number, padded, copies,
                  unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
         case(sys.argv[1])
     with open(os.path.join(sys.argv[1], "names.json"), "w") as file:
