@@ -496,7 +496,8 @@ class _Layer:
         self._forgot()
 
     def _forgot(self):
-        self.passes, self.failures, self.tokens, self.unmasked, self._left_out = 0, 0, 0, 0, 0
+        self.passes, self.failures, self.tokens, self.unmasked = 0, 0, 0, 0
+        self._forwards, self._repeats = 0, 0
 
     def owners(self):
         return [self.module] + self.above[:1]
@@ -532,10 +533,11 @@ class _Layer:
             # The first pass counted, unless it recorded nothing, as in reentrant checkpointing: then the second does.
             if self._repeats_count is None:
                 self._repeats_count = not self._went_forward
-            self._left_out += not self._repeats_count
+            self._repeats += when == "after"
             return self._repeats_count
         if when == "after":
             self._went_forward = True
+            self._forwards += 1
         return True
 
     def sums(self, device):
@@ -556,14 +558,23 @@ class _Layer:
 
     def take(self, with_bias):
         """Of what there was since the last time: values known here, and tensors on their devices; None: nothing."""
+        self._follow_change_of_checkpointing()
         host = [self.passes, self.failures, self.tokens, self.unmasked]
-        if self._left_out and not self.passes:
-            self._repeats_count = True  # checkpointing began, or changed its kind, in this step
         self._forgot()
         if not any(host):
             return None, []
         bias = self.bias() if with_bias and self._sums else None
         return host, list(self._sums.values()) + ([] if bias is None else [bias])
+
+    def _follow_change_of_checkpointing(self):
+        """To or from the reentrant kind, within a run: the step in which that shows has no row."""
+        if not self._repeats:
+            return
+        if not self._forwards and not self._repeats_count:
+            self._repeats_count = True
+        elif self._forwards and self._repeats_count:
+            self._repeats_count = False
+            self.failures += 1
 
     def total(self, host, lists):
         """A _Total's values, from take() with its tensors as lists."""
@@ -691,7 +702,7 @@ class _RouterLayer(_Layer):
             if _is_captured(values):
                 return  # deciding waits for the device, which a CUDA graph cannot
             try:
-                self._readings[form] = self._read(values)
+                self._readings[form] = self._read(values, inputs)
             except ValueError as error:
                 self._readings[form] = error
         reading = self._readings[form]
@@ -721,7 +732,7 @@ class _RouterLayer(_Layer):
         elif gates is not None:
             self._add_gates(gates, tokens)
 
-    def _read(self, values):
+    def _read(self, values, inputs):
         reading, wide = _Reading(), [i for i, v in enumerate(values) if v.dim() > 1]
         floats = [i for i in wide if values[i].is_floating_point()]
         if self.experts is None:
@@ -735,7 +746,7 @@ class _RouterLayer(_Layer):
         reading.map = next((i for i in wide if values[i].dtype == torch.bool and self._is_map(values[i])), None)
         integers = [i for i in wide if values[i].dtype in _INTEGERS]
         if reading.map is None:
-            reading.indices = next((i for i in integers if self._are_numbers(values[i])), None)
+            reading.indices = next((i for i in integers if self._are_numbers(values[i], inputs)), None)
         if reading.map is None and reading.indices is None and reading.gates is None:
             reading.map = next((i for i in integers if self._is_map(values[i])), None)
         if reading.map is None and reading.indices is None and reading.gates is None and reading.scores is None:
@@ -774,9 +785,12 @@ class _RouterLayer(_Layer):
             return False
         return values.dtype == torch.bool or bool(((values == 0) | (values == 1)).all())
 
-    def _are_numbers(self, values):
+    def _are_numbers(self, values, inputs):
         """Whether these integers [..., K] are experts' numbers, not a map of ones and zeros."""
         width = values.shape[-1]
+        given = next((x for x in inputs if isinstance(x, torch.Tensor) and x.dim() > 1), None)
+        if width == 0 or given is not None and given.numel() * width != values.numel() * given.shape[-1]:
+            return False  # not a row for each token
         beyond = float((values >= self.experts).float().mean())
         if beyond > 0.75 or not bool(((values >= 0) & (values < self.experts)).any()):
             return False  # numbers of tokens, for instance, where experts choose tokens

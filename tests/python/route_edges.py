@@ -407,6 +407,25 @@ def recomputed(folder):
                   block, x.requires_grad_() if x.is_leaf else x, use_reentrant=r)))
 
 
+def changed(folder):
+    """Checkpointing of another kind within a run: a step without a row, never a wrong one."""
+    net = Net(lambda: Block(Router()))
+    kinds, given = [None, False, False, True, True, False, False, None], []
+    path = os.path.join(folder, "changed.jsonl")
+    with MoeLog(path, net) as log:
+        for step, reentrant in enumerate(kinds):
+            net.wrap = None if reentrant is None else lambda block, x: checkpoint(
+                block, x.requires_grad_() if x.is_leaf else x, use_reentrant=reentrant)
+            net(torch.randn(TOKENS, DIM)).square().mean().backward()
+            given.append([load_of(block.router().seen.indices) for block in net.blocks()])
+            log.step(step)
+    with open(path) as file:
+        rows = [json.loads(line).get("routers", []) for line in list(file)[1:]]
+    logged = [[row["tokens_per_expert"] for row in step] for step in rows]
+    assert [step for step in range(len(kinds)) if not logged[step]] == [3, 5], logged
+    assert all(not a or a == b for a, b in zip(logged, given)), (logged, given)
+
+
 def between(folder):
     """step() before the backward pass, and a pass without gradients of the same model before it, as preference losses
     have it: repetitions still do not count."""
@@ -661,7 +680,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(1)
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
-                 probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, between,
+                 probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, changed, between,
                  not_a_number, padded, copies,
                  unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
         case(sys.argv[1])

@@ -1,6 +1,7 @@
 """Runs moescope_log.py over every mixture-of-experts model type of the transformers that is installed, with tiny models
 and random weights, and compares each logged row with what the experts were given: usage transformers_moe.py [TYPE...].
-Prints a table; the last result is kept in transformers_moe.txt beside this file. To renew it, where transformers is:
+Prints a table; the last result is kept in transformers_moe.txt beside this file. To renew it, where transformers is
+installed:
 
     python3 tests/python/transformers_moe.py > tests/python/transformers_moe.txt
 
@@ -246,10 +247,35 @@ def compare(kind, config_class, folder):
                 torch.nn.init.normal_(parameter, std=0.5)
     spy = Spy(model)
     spy.watch_llama4(model)
-    path = os.path.join(folder, kind + ".jsonl")
-    log = moescope_log.MoeLog(path, model, scores_every=1)
-    truth, done, failed = [], [], []
-    for name, prepare, masked in passes(model):
+    outcomes, kinds, done = [], set(), []
+    every = list(passes(model))
+    for part in ([p for p in every if p[0] != "reentrant"], [p for p in every if p[0] == "reentrant"]):
+        if part:  # a log sees one kind of checkpointing
+            path = os.path.join(folder, kind + ".jsonl")
+            with moescope_log.MoeLog(path, model, scores_every=1) as log:
+                truth, failed = logged_passes(log, model, spy, part)
+            check_that_others_fail_too(failed, model, spy)
+            kinds.update(layer._found for layer in log._layers if getattr(layer, "_found", None))
+            done += [name for name, _ in truth]
+            outcomes.append(judged(path, truth))
+    outcome = "equal" if all(o[0] == "equal" for o in outcomes if o[2] or o is outcomes[0]) else "not equal"
+    return (outcome, outcomes[0][1], sum(o[2] for o in outcomes), sum((o[3] for o in outcomes), [])[:1],
+            ",".join(done), ",".join(sorted(kinds)))
+
+
+def check_that_others_fail_too(failed, model, spy):
+    for name, prepare, inputs in failed:
+        try:
+            trained(model, prepare, inputs, spy)
+        except Exception:
+            continue
+        raise RuntimeError("the pass %r fails with the logger and not without" % name)
+
+
+def logged_passes(log, model, spy, part):
+    """([(name, loads by block)] of the passes that ran, those that failed)."""
+    truth, failed = [], []
+    for name, prepare, masked in part:
         inputs = inputs_of(model, masked)
         try:
             loss = trained(model, prepare, inputs, spy)
@@ -265,17 +291,8 @@ def compare(kind, config_class, folder):
         with torch.no_grad():
             model(**inputs)
         truth.append((name, expected(spy, masked, inputs.get("attention_mask"))))
-        done.append(name)
-        log.step(len(done) - 1, loss=loss.float().mean())
-    log.close()
-    for name, prepare, inputs in failed:
-        try:
-            trained(model, prepare, inputs, spy)
-        except Exception:
-            continue
-        raise RuntimeError("the pass %r fails with the logger and not without" % name)
-    kinds = sorted({layer._found for layer in log._layers if getattr(layer, "_found", None)})
-    return judged(path, truth) + (",".join(done), ",".join(kinds))
+        log.step(len(truth) - 1, loss=loss.float().mean())
+    return truth, failed
 
 
 def judged(path, truth):
