@@ -227,8 +227,9 @@ inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
       "Grows without limit or is not finite: the layer is diverging.", "optimizer.lr", "largest absolute value"}},
     {{std::nullopt, &QuantFrame::sqnr_db, "sqnr_db", "9e999 when exact"},
      {"sqnr_db", "SQNR", "dB", "10 log10(sum x^2 / sum (x - q)^2)",
-      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8; NVFP4 20.4 dB; "
-      "MXFP4 18.8 dB. Stochastic rounding costs 3 dB.",
+      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8 (31.8 and 25.8 "
+      "dB with an FP32 scale for each 1 x 128); NVFP4 20.4 dB; MXFP4 18.8 dB. Stochastic rounding costs 3 dB, in NVFP4 "
+      "3.2 dB.",
       "Several dB below: clipped block maxima or a few values that dominate their block. Read it with underflow: SQNR "
       "hides small values that vanish.",
       "precision.experts", "as torchao's compute_error"}},

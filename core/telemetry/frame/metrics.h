@@ -51,8 +51,10 @@ inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
     {Metric::quant_sqnr_db,
      {"quant_sqnr_db", "SQNR, mean of operands", "dB",
       "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
-      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8; NVFP4 20.4 dB; "
-      "MXFP4 18.8 dB; BF16 55.6 dB. Stochastic rounding costs 3 dB. Where experts are in one format and all else is in "
+      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8 (31.8 and 25.8 "
+      "dB with an FP32 scale for each 1 x 128); NVFP4 20.4 dB; MXFP4 18.8 dB; BF16 55.6 dB. Stochastic rounding costs "
+      "3 "
+      "dB, in NVFP4 3.2 dB. Where experts are in one format and all else is in "
       "BF16, the mean lies in between.",
       "Falls while training: some tensor's values spread beyond what a scale covers; see which operand.",
       "precision.experts", "as torchao's compute_error, averaged in dB"}},

@@ -20,9 +20,10 @@ struct Element {
   int mantissa_bits;              // to which EVEN rounds amax
   std::array<double, 4> sqnr_db;  // of bell-shaped data in MX, in the order of kRules
   double underflow;               // in MX by RCEIL
+  double by_128 = 0;              // dB that FP8 gains by an FP32 scale for each 1 x 128
 };
-constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0},
-                                 {"e5m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0},
+constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0, 0.28},
+                                 {"e5m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0, 0.2},
                                  {"e2m3", 1.875, 3, {30.9, 30.9, 31.0, 28.8}, 0.023},
                                  {"e3m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0.003},
                                  {"e2m1", 1.5, 1, {18.8, 18.8, 19.0, 16.8}, 0.107}};
@@ -32,7 +33,9 @@ constexpr double kNvfp4Sqnr[2][2] = {{20.4, 21.15}, {19.07, 19.07}};
 constexpr double kNvfp4Underflow[2][2] = {{0.068, 0.079}, {0.100, 0.101}};
 // dB: the squared error of rounding doubles; that of clipping does not, so that FLOOR in E4M3 loses 2.5.
 constexpr double kStochasticCosts = 3.0;
-constexpr double kFourOverSixMisses = 0.6;  // it chooses by the errors of rounding to nearest
+// In NVFP4 with 16 values to a scale: their largest is rounded, too, as the scale is no power of two.
+constexpr double kStochasticCostsNvfp4 = 3.2;
+constexpr double kFourOverSixMisses = 0.4;  // it chooses by the errors of rounding to nearest
 
 const Element* find_element(std::string_view name) {
   const auto found = std::ranges::find(kElements, name, &Element::name);
@@ -58,13 +61,16 @@ double nvfp4_figure(const double (&figures)[2][2], const QuantFormat& format) {
 }
 
 double sqnr_by(const QuantFormat& format, std::size_t rule) {
-  const double lost = format.stochastic ? kStochasticCosts : 0;
+  double lost = format.stochastic ? kStochasticCosts : 0;
   if (format.scale == QuantScale::e4m3) {
-    const bool misses = format.stochastic && format.rule == "4over6" && format.block == 16;
-    return nvfp4_figure(kNvfp4Sqnr, format) - lost - (misses ? kFourOverSixMisses : 0);
+    if (format.stochastic && format.block == 16)
+      lost = kStochasticCostsNvfp4 + (format.rule == "4over6" ? kFourOverSixMisses : 0);
+    return nvfp4_figure(kNvfp4Sqnr, format) - lost;
   }
   const Element* element = find_element(format.element);
-  return element ? element->sqnr_db[rule] - lost : kUnknown;
+  if (!element) return kUnknown;
+  const bool by_128 = format.scale == QuantScale::fp32 && format.block == 128;
+  return element->sqnr_db[rule] + (by_128 ? element->by_128 : 0) - lost;
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(QuantFormat, NamesOfNvfp4SayItsArithmeticAndItsFigures) {
         EXPECT_NEAR(bell_sqnr_db(read), sums.sqnr_db(), 0.15);
         EXPECT_NEAR(bell_underflow(read), sums.underflow_share(), 0.006);
         EXPECT_TRUE(quant_format(format_name(drawn(format))).stochastic);
-        EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(), 0.5);
+        EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(), 0.1);
       }
   EXPECT_TRUE(names.contains("nvfp4") && names.contains("nvfp4_te_16x16_4over6_mae_256"));
 }
@@ -139,7 +139,10 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
     if (format.rule == ScaleRule::rceil) {
       EXPECT_NEAR(bell_underflow(named), sums.underflow_share(), 0.001) << format_name(format);
     }
-    EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(), 0.5)
+    // FLOOR clips, too, and the error of that does not double.
+    const double drawn_tolerance = std::max(tolerance, format.rule == ScaleRule::floor ? 0.5 : 0.22);
+    EXPECT_NEAR(bell_sqnr_db(quant_format(format_name(drawn(format)))), sums_of(drawn(format)).sqnr_db(),
+                drawn_tolerance)
         << format_name(format);
   };
   for (const ElementFormat element : kElements)
@@ -148,7 +151,8 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
   for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e5m2})
     for (int granularity = 0; granularity < 4; ++granularity)
       for (const bool power_of_two : {false, true})
-        expect_figures(fp8(element, static_cast<ScaleGranularity>(granularity), power_of_two), 0.3);
+        expect_figures(fp8(element, static_cast<ScaleGranularity>(granularity), power_of_two),
+                       power_of_two ? 0.3 : 0.07);  // the name does not say that a scale is a power of two
 }
 
 // One block after the other with amax anywhere in a factor of two, the others of a row small beside it.
@@ -191,7 +195,19 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
     EXPECT_TRUE(says(card(key), "E5M2 " + digits(e5m2.sqnr_db(), 1) + " dB")) << card(key);
     EXPECT_TRUE(says(card(key), "NVFP4 " + digits(nvfp4.sqnr_db(), 1) + " dB")) << card(key);
     EXPECT_TRUE(says(card(key), "MXFP4 " + digits(mxfp4.sqnr_db(), 1) + " dB")) << card(key);
-    EXPECT_TRUE(says(card(key), "Stochastic rounding costs 3 dB")) << card(key);
+    const auto of_rows = [](ElementFormat element) {
+      const OperandFormat rows = fp8(element, ScaleGranularity::block_1x128, false);
+      EXPECT_EQ(format_name(rows).substr(9), "1x128");
+      return digits(sums_of(rows).sqnr_db(), 1);
+    };
+    EXPECT_TRUE(says(card(key), "(" + of_rows(ElementFormat::e4m3) + " and " + of_rows(ElementFormat::e5m2) +
+                                    " dB with an FP32 scale for each 1 x 128)"))
+        << card(key);
+    const double costs = e4m3.sqnr_db() - sums_of(drawn(mx(ElementFormat::e4m3))).sqnr_db();
+    const double nvfp4_costs = nvfp4.sqnr_db() - sums_of(drawn(kNvfp4)).sqnr_db();
+    EXPECT_TRUE(says(
+        card(key), "Stochastic rounding costs " + digits(costs, 0) + " dB, in NVFP4 " + digits(nvfp4_costs, 1) + " dB"))
+        << card(key);
   }
   const std::string of_bf16 = "BF16 " + digits(sums_of(kBf16Format).sqnr_db(), 1) + " dB";
   EXPECT_TRUE(says(card("quant_sqnr_db"), of_bf16)) << of_bf16;
