@@ -276,7 +276,7 @@ std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
   const std::string balancing = settings_.balancing(now);
   std::string moves;
-  for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob.substr(knob.find('.') + 1);
+  for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob;
   const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, "router.balance_rule") != lead.knobs.end();
   if (!of_bias) return moves.empty() ? std::string() : "Settings that move it: " + moves + ".";
