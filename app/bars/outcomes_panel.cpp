@@ -34,6 +34,8 @@ enum OutcomeColumn {
   kGradientColumn,
   kFlipsColumn,
   kUnderflowColumn,
+  kWorstSqnrColumn,
+  kMeanSqnrColumn,
   kLossColumn,
   kOutcomeColumns
 };
@@ -47,12 +49,17 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
     {"group", "It trains in, beside run A"},
     {"steps", "Taken so far"},
     {"gap to A, nats/token",
-     "Mean of its loss minus run A's on the same batches, over the last half of the steps; measured"},
-    {"+-", "Half of the 95 % interval of the gap, nats/token, by the noise twins; computed from measured losses"},
+     "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss where "
+     "it is measured from the start, else of the training loss; measured"},
+    {"+-",
+     "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; computed "
+     "from measured losses"},
     {"verdict", "Whether the gap is more than chance, and matters"},
     {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured"},
     {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured"},
     {"underflow", "Largest share of an operand's values that became zero; as last measured"},
+    {"SQNR, worst, dB", kSqnrNote},
+    {"SQNR, mean, dB", kSqnrNote},
     {"loss, nats/token", "Mean over the last 100 steps; measured"},
 };
 
@@ -70,6 +77,10 @@ float figureOf(const Outcome& o, int column) {
       return o.costs.flips;
     case kUnderflowColumn:
       return o.costs.flushed;
+    case kWorstSqnrColumn:
+      return o.sqnr.worst_db;
+    case kMeanSqnrColumn:
+      return o.sqnr.mean_db;
     case kLossColumn:
       return o.figures.mean_loss;
     default:
@@ -167,6 +178,11 @@ class OutcomesModel : public QAbstractTableModel {
         return nats(value);
       case kLossColumn:
         return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 4);
+      case kWorstSqnrColumn:
+      case kMeanSqnrColumn:
+        return is_missing(value)   ? QString()
+               : std::isinf(value) ? QStringLiteral("exact")
+                                   : QString::number(static_cast<double>(value), 'f', 1);
       default:
         return is_missing(value) ? QString() : formatPercent(static_cast<double>(value));
     }
@@ -183,6 +199,7 @@ class OutcomesModel : public QAbstractTableModel {
   QString tip(const Outcome& o, int column) const {
     if (column == kVerdictColumn && !o.conclusion.text.empty()) return QString::fromStdString(o.conclusion.text);
     if (column == kUnderflowColumn && !is_missing(o.costs.flushed)) return QString::fromStdString(underflow_place(o));
+    if (column == kWorstSqnrColumn || column == kMeanSqnrColumn) return QString::fromStdString(to_text(o.sqnr));
     return text(o, column);
   }
 
@@ -249,7 +266,7 @@ void OutcomesPanel::showOutcomes(std::vector<Outcome> outcomes, int training) {
   const std::string name = now.isValid() ? outcomeAt(now).name : std::string();
   outcomes_ = outcomes;
   model_->setRows(std::move(outcomes), training);
-  for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn})
+  for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
     view_->setColumnHidden(column, !isMeasured(column));
   update();  // the header's words, too
   const int row = name.empty() ? -1 : model_->rowOf(name);
@@ -344,19 +361,25 @@ QString OutcomesPanel::explain() const {
             "bit; so candidates of different groups compare as if all had trained together. If they differ the "
             "comparison ends and says at which step.</p>"
             "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
-            "steps, in nats/token; <b>\u00b1</b> half of its 95 % interval by the noise twins among the candidates "
-            "(without one, by the run's own fluctuations alone, and there is no verdict). <b>Worse</b> and "
+            "steps, in nats/token: of the validation loss where it is measured from the start "
+            "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by the "
+            "noise twins among the candidates (without one, by the run's own fluctuations alone, and there is no "
+            "verdict). It is wider the more candidates there are, since each is a chance to be called different: about "
+            "1 in 20 comparisons between equal runs calls any of them different. <b>Twin too near</b>: the twins have "
+            "not drifted apart from run A as the candidate has, so that they do not show yet how far chance goes; the "
+            "tool tip says how many more steps it takes. <b>Worse</b> and "
             "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
             "run A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
             "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
             "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
-            "set by telemetry.gradient_every, flips_every and quant_every.</p>"
+            "set by telemetry.gradient_every, flips_every and quant_every.</p><p><b>%2</b></p>"
             "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is open "
             "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
             "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains the "
             "others. After a restart of the program Take up does: it reads which groups are in their recordings and "
             "trains the rest, if the recordings are still of these settings.</p>")
-      .arg(100 * kMatters);
+      .arg(100 * kMatters)
+      .arg(QString::fromUtf8(kSqnrNote));
 }
 
 }  // namespace moescope

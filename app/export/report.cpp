@@ -10,6 +10,7 @@
 #include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/findings/health.h"
+#include "core/telemetry/findings/operand_sqnr.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
@@ -96,6 +97,7 @@ class Report {
   }
   bool noiseTwin(std::size_t i) const { return compared(i).noise_twin; }
   PairedRun paired(std::size_t i) const { return {histories_[i], compared(i).same_start}; }
+  Judging judging() const { return source_.compared->judging(*source_.selection); }
   QString twinWords(std::size_t i) const;
 
   void head();
@@ -168,7 +170,7 @@ void Report::outcome() {
       out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
     else
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
-                  .arg(html(conclude(histories_.front(), paired(i), twins_).text), differs);
+                  .arg(html(conclude(histories_.front(), paired(i), twins_, judging()).text), differs);
   }
   if (compares())
     out_ +=
@@ -177,9 +179,10 @@ void Report::outcome() {
                   "<p class=\"muted\">No run differs from A by chance alone, so it is not known how much of a "
                   "difference is chance.</p>\n")
             : QString(
-                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch) over the last "
-                  "half of the steps, with its 95 % interval from the batch means of runs that differ by chance "
-                  "alone: in their seed, or in nothing that their settings say. %1 % of A's loss counts as a "
+                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the validation "
+                  "loss where it is measured from the start) over the last half of the steps, with its 95 % interval "
+                  "from the batch means of runs that differ by chance alone: in their seed, or in nothing that their "
+                  "settings say. %1 % of A's loss counts as a "
                   "difference that matters (the relative error that DeepSeek-V3, arXiv:2412.19437, calls within "
                   "training randomness).</p>\n")
                   .arg(100 * kMatters);
@@ -214,20 +217,20 @@ void Report::figuresTable() {
               .arg(window.last)
               .arg(window.size())
               .arg(compares() ? " that all runs took" : "");
-  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, dB",
+  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, worst, dB", "SQNR, mean, dB",
                     "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
                    "th");
+  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, window.last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunFigures f = run_figures(*histories_[i], window);
     out_ += tableRow({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
-                      figureText(f.tokens_per_s, 0), figureText(f.sqnr_db, 1), figureText(f.flip_rate, 2, 100),
+                      figureText(f.tokens_per_s, 0), figureText(sqnr[i].worst_db, 1), figureText(sqnr[i].mean_db, 1), figureText(f.flip_rate, 2, 100),
                       figureText(f.rounding_flip_rate, 2, 100), figureText(f.gradient_cosine, 5)});
   }
   out_ +=
       "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "
-      "layers. SQNR: signal to quantization noise, mean over quantized operands. A dash: the run has no such "
-      "figure." +
-      units() + "</p>\n";
+      "layers. " +
+      html(kSqnrNote) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
 
 // Of logs, what their first lines say.
@@ -287,7 +290,7 @@ void Report::findings() {
     out_ += "<h3>" + name(i) + "</h3>\n";
     std::vector<Finding> found = found_[i];
     if (i > 0 && !noiseTwin(i)) {
-      const auto against = compare_findings(histories_.front(), paired(i), twins_);
+      const auto against = compare_findings(histories_.front(), paired(i), twins_, judging());
       found.insert(found.end(), against.begin(), against.end());
     }
     sort_findings(found);

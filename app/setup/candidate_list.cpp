@@ -41,7 +41,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
       QString("Of every run, from step 0; the schedule of the learning rate has %1. Comparisons of fewer "
               "than %2 steps get no verdict.")
           .arg(first.optimizer.total_steps)
-          .arg(kLeastSteps));
+          .arg(least_steps(first.telemetry.validation_every)));
 
   auto* head = new QHBoxLayout;
   head->addWidget(title_, 1);

@@ -112,6 +112,8 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   std::vector<PairedRun> twins;
   for (const ReplayRun& run : runs)
     if (run.twin) twins.push_back({run.twin, run.same_start});
+  const auto candidates = std::ranges::count_if(runs.subspan(1), [](const ReplayRun& run) { return !run.twin; });
+  const Judging judging{kMatters, static_cast<int>(candidates)};
   ReplayJson verdicts = ReplayJson::array();
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const PairedRun run{runs[i].history, runs[i].same_start};
@@ -120,12 +122,12 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
       verdict["sentence"] =
           printable(runs[i].history->info().name + " is a noise twin of " + runs.front().history->info().name) +
           ": they differ by chance alone.";
-    } else if (const auto found = compare_findings(runs.front().history, run, twins); !found.empty()) {
+    } else if (const auto found = compare_findings(runs.front().history, run, twins, judging); !found.empty()) {
       verdict["sentence"] = printable(found.front().saw);
       verdict["severity"] = severity_name(found.front().severity);
       verdict["why"] = printable(found.front().why);
     } else {
-      verdict["sentence"] = printable(conclude(runs.front().history, run, twins).text) + ".";
+      verdict["sentence"] = printable(conclude(runs.front().history, run, twins, judging).text) + ".";
     }
     verdicts.push_back(std::move(verdict));
   }

@@ -220,6 +220,17 @@ TEST_F(Cli, TrainsCandidatesInGroupsAndContinues) {
   EXPECT_EQ(table[0].at("verdict"), "run A");
   for (std::size_t i = 2; i < table.size(); ++i)
     EXPECT_LE(table[i - 1].value("loss_gap_nats", -1e9), table[i].at("loss_gap_nats").get<double>()) << "sorted";
+  for (const auto& row : table) {
+    if (row.at("candidate") != "n+mxfp4") continue;
+    EXPECT_EQ(row.at("verdict"), "twin too near") << row;  // a perturbed run in FP32 is still run A
+    EXPECT_TRUE(row.at("interval_half_width_nats").is_null()) << row;
+    EXPECT_GT(row.at("more_steps_for_a_verdict").get<int>(), 0) << row;
+    EXPECT_NE(row.at("conclusion").get<std::string>().find("have not drifted apart yet"), std::string::npos) << row;
+    EXPECT_EQ(row.at("judged_loss"), "training loss");
+    EXPECT_LE(row.at("sqnr_worst_db").get<double>(), row.at("sqnr_mean_db").get<double>());
+    EXPECT_NEAR(row.at("sqnr_mean_db").get<double>(), 18.5, 2.5) << "of operands in MXFP4 alone";
+  }
+  EXPECT_NE(whole.out.find("SQNR dB, worst"), std::string::npos) << whole.out;
 
   // A candidate of the second group equals the direct twin, to the bit.
   ASSERT_EQ(run(train({"--steps", "60", "--compare", "optimizer.lr=1e-3", "--out", path("direct.moescope")})).status,

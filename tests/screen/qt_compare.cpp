@@ -34,6 +34,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/telemetry/findings/operand_sqnr.h"
 #include "core/telemetry/frame/operand_costs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/controls.h"
@@ -59,6 +60,7 @@ RunConfig nano() {
   RunConfig config = load_preset("nano").config;
   config.telemetry.flips_every = 2;
   config.telemetry.gradient_every = 5;
+  config.telemetry.validation_every = 0;  // by the training loss there is a verdict after 50 steps
   return config;
 }
 
@@ -285,6 +287,14 @@ class CompareTest : public QObject {
     const RunFigures figures = run_figures(*h[1], last_common_steps(h, RunsPanel::kWindow));
     const QString table = w.panel<RunsPanel>()->csv();
     QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
+    const OperandSqnr sqnr = operand_sqnr(h, 59)[1];
+    QCOMPARE(sqnr.choice, OperandChoice::differing);
+    QVERIFY2(table.contains("\"SQNR, worst of the operands that differ [dB]\",\"\",\"" +
+                            QString::number(sqnr.worst_db, 'g', 9) + '"'),
+             qPrintable(table));
+    QVERIFY2(table.contains("\"SQNR, mean of the operands that differ [dB]\",\"\",\"" +
+                            QString::number(sqnr.mean_db, 'g', 9) + '"'),
+             qPrintable(table));
     QVERIFY2(table.contains("\"precision.experts\",") && table.contains("mxfp8_floor"), qPrintable(table));
 
     const auto flips = h[1]->flip_frame_at(59);
@@ -364,10 +374,40 @@ class CompareTest : public QObject {
     QTRY_VERIFY(!add->isVisible());  // four runs are open
   }
 
+  // A perturbed run in FP32 stays beside run A for hundreds of steps, where one in MXFP4 drifts at once.
+  void noIntervalIsShownBeforeTheTwinsHaveDriftedApart() {
+    OpenWindow w;
+    w.addFormat("mxfp4");
+    w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("the noise twins have not drifted apart yet"),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+    QVERIFY2(w.conclusion<LossGapPanel>().contains("more steps"), qPrintable(w.conclusion<LossGapPanel>()));
+    QVERIFY2(!w.conclusion<LossGapPanel>().contains(QChar(0xb1)), qPrintable(w.conclusion<LossGapPanel>()));
+  }
+
+  // The settings choose the loss, so that nobody sees both results before.
+  void theValidationLossDecidesWhereItIsMeasured() {
+    RunConfig config = nano();
+    config.telemetry.validation_every = 5;
+    OpenWindow w(config);
+    w.addFormat("mxfp4");
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
+    w.trainTo(60);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("validation loss gap") &&
+                     w.conclusion<LossGapPanel>().contains("; training loss "),
+                 qPrintable(w.conclusion<LossGapPanel>()));
+    QVERIFY(w.panel<LossGapPanel>()->csv().contains("mean validation loss of the judged steps"));
+  }
+
   // What a gap that matters is, the person may set.
   void aLargerGapThatMattersIsSoonExcluded() {
-    OpenWindow w;
-    w.addFormat("bf16");
+    RunConfig config = nano();
+    config.precision.experts = Recipe::mxfp8_rceil;  // so that its twin drifts from it at once
+    OpenWindow w(config);
+    w.addFormat("mxfp8_floor");
     w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));

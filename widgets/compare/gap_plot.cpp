@@ -218,7 +218,7 @@ void GapPlot::paintGapLegend(QPainter& painter) const {
     gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.left(1), signedText(newestAt(curves_[i].smooth, step))),
                     seriesColor(series_[i].color, dark()), false});
   if (!is_missing(chance_))
-    chance.push_back({tr("\u00b1%1: means in there cannot be told from chance").arg(chance_, 0, 'g', 2),
+    chance.push_back({tr("\u00b1%1: means of the training loss in there cannot be told from chance").arg(chance_, 0, 'g', 2),
                       chanceColor(palette()), true});
   const QRect plot = plotRect();
   QRect row(plot.left(), legendTop(), plot.width(), legendRow());

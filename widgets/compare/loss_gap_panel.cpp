@@ -94,8 +94,9 @@ void LossGapPanel::refill() {
     plot_->setNotice(notInLogNotice(lossless->info(), metricName(Metric::ce_loss)));
   } else {
     plot_->setNotice({});
-    gaps_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
-    validation_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), matters());
+    const Judging judging = runs_->judging(*selection_, matters());
+    gaps_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), judging);
+    validation_.set(histories.front(), runs_->others(*selection_), runs_->twins(*selection_), judging);
     std::vector<GapSeries> series;
     for (int run = 1; run < static_cast<int>(histories.size()); ++run)
       series.push_back(
@@ -123,7 +124,7 @@ void LossGapPanel::offerTwin() {
   QString text;
   for (int run = 1; room_for_twin_ && run < static_cast<int>(selection_->histories().size()); ++run) {
     if (runs_->isNoiseTwin(run) || run > gaps_.runs()) continue;
-    const Conclusion& found = sharper(run);
+    const Conclusion& found = deciding(run);
     if (found.verdict == Verdict::no_twin) text = tr("Add a perturbed twin: it shows what chance does");
     if (found.verdict == Verdict::unclear && !is_missing(found.half_with_another))
       text = tr("Add a perturbed twin: gaps above some %1 could be told from chance, now %2 nats/token")
@@ -151,9 +152,12 @@ QString LossGapPanel::twinsText(Words wanted) const {
   return twins.isEmpty() ? QString() : twins.join(QStringLiteral("; ")) + tr(": what chance does");
 }
 
-const Conclusion& LossGapPanel::sharper(int run) const {
-  const Conclusion &steps = gaps_.conclusion(run), &validation = validation_.conclusion(run);
-  return validation.twins > 0 && validation.half < steps.half ? validation : steps;
+// A run that is lost shows in its training loss first.
+const Conclusion& LossGapPanel::deciding(int run) const {
+  const auto& histories = selection_->histories();
+  const Conclusion& training = gaps_.conclusion(run);
+  const bool validates = deciding_loss(*histories[0], *histories[run]) == Metric::val_loss;
+  return validates && training.verdict != Verdict::lost ? validation_.conclusion(run) : training;
 }
 
 // ", about 40 s at the present speed"; empty: it is not known.
@@ -166,7 +170,7 @@ QString LossGapPanel::timeUntil(std::int64_t steps) const {
 // "mxfp4: worse: loss gap ...; gradient 24 % off, ...".
 QString LossGapPanel::verdictOf(int run, Words wanted) const {
   const auto& histories = selection_->histories();
-  const Conclusion& found = sharper(run);
+  const Conclusion& found = deciding(run);
   // Drops "nano+mxfp8_rceil against nano: ", which the letter says as well.
   QString text = inPrint(QString::fromStdString(found.text));
   const QString who = QString::fromStdString(histories[run]->info().name + " against " + histories[0]->info().name);
@@ -177,13 +181,11 @@ QString LossGapPanel::verdictOf(int run, Words wanted) const {
     text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
   const QString named = runLabel(*selection_, run).mid(2).toHtmlEscaped() + QStringLiteral(": ");
   if (wanted == Words::verdicts) return named + text;
-  const bool by_validation = &found == &validation_.conclusion(run);
-  const Conclusion& other = by_validation ? gaps_.conclusion(run) : validation_.conclusion(run);
-  if (other.twins > 0)
-    text += (by_validation ? tr("; training losses %1%2 \u00b1%3") : tr("; validation loss %1%2 \u00b1%3"))
-                .arg(other.gap > 0 ? QStringLiteral("+") : QString())
-                .arg(withMinus(QString::number(other.gap, 'g', 2)))
-                .arg(other.half, 0, 'g', 2);
+  const Conclusion& training = gaps_.conclusion(run);
+  if (&found != &training && !is_missing(training.gap))
+    text += tr("; training loss %1%2").arg(training.gap > 0 ? QStringLiteral("+") : QString(),
+                                           withMinus(QString::number(training.gap, 'g', 2))) +
+            (is_missing(training.half) ? QString() : tr(" \u00b1%1").arg(training.half, 0, 'g', 2));
   if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
   if (const auto first = gaps_.first_difference(run, epsilon()))
@@ -233,9 +235,10 @@ QString LossGapPanel::csv() const {
   std::vector<Conclusion> conclusions;
   for (const PairedRun& other : runs_->others(*selection_)) {
     if (steps == 0) break;
-    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_), matters()));
+    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_), runs_->judging(*selection_, matters())));
     const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
-    text += QLatin1Char(',') + csvField(tr("%1 minus A, mean of the judged steps [nats/token]").arg(name)) +
+    text += QLatin1Char(',') + csvField(tr("%1 minus A, mean %2 of the judged steps [nats/token]")
+                                             .arg(name, QLatin1String(loss_words(conclusions.back().loss)))) +
             QLatin1Char(',') + csvField(tr("%1, half width of its 95 % interval [nats/token]").arg(name));
   }
   text += QLatin1Char('\n');
@@ -264,19 +267,28 @@ QString LossGapPanel::explain() const {
             "the last place grows into other weights. <i>Noise twins</i> of run A show by how much; their means over "
             "four batches of steps give the interval (losses of neighbouring steps are correlated, so that steps "
             "cannot be counted as independent; batches that still agree with their neighbours count for fewer). Inside "
-            "the grey, means cannot be told from chance. About 1 in 20 equal runs is called different.</p>"
+            "the grey, means cannot be told from chance. About 1 in 20 comparisons between equal runs calls one "
+            "different; where several runs are compared with run A, their intervals are wider, so that this holds for "
+            "all of them together.</p>"
             "<p><b>worse</b>, <b>better</b>: the interval does not hold 0. <b>good enough</b>: all of it is smaller "
             "than what matters, 0.25 % of run A's loss unless you choose another (the relative error of FP8 against "
             "BF16 that DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: it "
             "holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
-            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement, so "
-            "that its gaps swing less; of the two the one with the narrower interval gives the verdict.</p>"
+            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement. Where "
+            "it is measured from the start, it alone gives the verdict, and the training loss stands beside it: to "
+            "choose the narrower of two intervals would call equal runs different twice as often. It takes a "
+            "measurement in each quarter of the judged steps.</p>"
+            "<p><b>The twins have not drifted apart yet.</b> Perturbed twins of a run in FP32 stay beside it for "
+            "hundreds of steps, until a token goes to another expert; a run in fewer bits drifts at once. Until %2 % "
+            "of the twins' tokens go elsewhere it is not known how far chance would take such a run, and there is no "
+            "interval.</p>"
             "<p><b>Twins.</b> A twin with run A's start, its weights moved by a unit in the last place, shows chaos "
             "alone: with it a verdict is about this start. One with another seed shows the luck of the start as well, "
             "which lasts and takes several twins to know.</p>"
             "<p>Then what the formats do at the cursor's step, whatever the loss says: the length of the gradient's "
             "error, tokens that rounding sends to other experts, and the operand that loses most to underflow.</p>")
-             .arg(std::lround(1 / (1 - kGapFactor))) +
+             .arg(std::lround(1 / (1 - kGapFactor)))
+             .arg(std::lround(100 * kLeastDrift)) +
          metricCards({"ce_loss", "val_loss"});
 }
 

@@ -41,7 +41,7 @@ class LossGapPanel : public Panel {
   enum class Words { all, verdicts };
   QString conclude(Words wanted) const;
   bool leavesNoPlot(const QString& words) const;
-  const Conclusion& sharper(int run) const;  // by all steps or by the validation loss
+  const Conclusion& deciding(int run) const;  // by the validation loss, if it is measured, or the training loss
   QString verdictOf(int run, Words wanted) const;
   QString timeUntil(std::int64_t steps) const;
   QString twinsText(Words wanted) const;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/telemetry/findings/operand_sqnr.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
@@ -87,8 +88,19 @@ std::vector<RunsPanel::Line> RunsPanel::lines(bool for_screen) const {
     return (gap > 0 ? QStringLiteral("+") : QString()) + withMinus(QString::number(gap, 'f', 4));
   });
   add(tr("MaxVio, batch"), Metric::max_vio, [&](const RunFigures& f) { return number(f.max_vio, 3); });
-  add(for_screen ? tr("SQNR, mean [dB]") : tr("SQNR, mean of operands [dB]"), Metric::quant_sqnr_db,
-      [&](const RunFigures& f) { return number(f.sqnr_db, 3); });
+  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
+  const auto add_sqnr = [&](const QString& name, float OperandSqnr::*figure) {
+    Line line{name, {}, QString::fromUtf8(kSqnrNote), {}};
+    for (const OperandSqnr& of : sqnr) {
+      line.cells.push_back(number(of.*figure, 3));
+      line.cell_tips.push_back(of.operands > 0 ? QString::fromStdString(to_text(of)) : tr("Nothing is quantized"));
+    }
+    lines.push_back(std::move(line));
+  };
+  add_sqnr(for_screen ? tr("SQNR, worst [dB]") : tr("SQNR, worst of the operands that differ [dB]"),
+           &OperandSqnr::worst_db);
+  add_sqnr(for_screen ? tr("SQNR, mean [dB]") : tr("SQNR, mean of the operands that differ [dB]"),
+           &OperandSqnr::mean_db);
   add(for_screen ? tr("Flips by rounding") : tr("Routing flips against FP32 on the same weights [share]"),
       Metric::rounding_flip_rate, [&](const RunFigures& f) { return number(f.rounding_flip_rate, 3, true); });
   add(for_screen ? tr("Flips against A") : tr("Routing flips against run A [share]"), Metric::flip_rate,
@@ -217,11 +229,11 @@ QString RunsPanel::csv() const {
 QString RunsPanel::explain() const {
   return tr("<p><b>The runs in numbers.</b> Means (losses in nats/token) are over the last %1 steps that all runs "
             "took, on the same batches. Below the figures: every setting in which a run differs from run A. A click on "
-            "a column's header makes that run active. A difference of loss means little without the seed-noise band of "
-            "\"Loss gap\".</p>")
-             .arg(kWindow) +
-         metricCards({"ce_loss", "max_vio", "quant_sqnr_db", "rounding_flip_rate", "flip_rate", "gradient_cosine",
-                      "tokens_per_s"});
+            "a column's header makes that run active. A difference of loss means little without the noise twins of "
+            "\"Loss gap\".</p><p><b>%2</b> A cell's tool tip names the worst operand.</p>")
+             .arg(kWindow)
+             .arg(QString::fromUtf8(kSqnrNote)) +
+         metricCards({"ce_loss", "max_vio", "rounding_flip_rate", "flip_rate", "gradient_cosine", "tokens_per_s"});
 }
 
 }  // namespace moescope

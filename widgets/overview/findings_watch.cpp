@@ -51,7 +51,7 @@ void FindingsWatch::look() {
   for (int place = 1; place <= std::ssize(others); ++place)
     if (!runs_->isNoiseTwin(place)) judged.push_back(others[static_cast<std::size_t>(place - 1)]);
   worker_.start([this, scans = scans_, histories = std::move(histories), judged = std::move(judged),
-                 twins = std::move(twins)](std::stop_token stop) {
+                 twins = std::move(twins), judging = runs_->judging(*selection_)](std::stop_token stop) {
     Result result;
     scans->forgetAllBut(histories);
     for (const HistoryPtr& history : histories) {
@@ -66,7 +66,7 @@ void FindingsWatch::look() {
       for (const std::string& line : checks.not_checked) result.not_checked << QString::fromStdString(line);
     }
     for (const PairedRun& other : judged)
-      for (Finding& finding : compare_findings(histories.front(), other, twins))
+      for (Finding& finding : compare_findings(histories.front(), other, twins, judging))
         result.findings.push_back(std::move(finding));
     sort_findings(result.findings);
     for (QStringList* lines : {&result.read, &result.passed, &result.not_checked}) lines->removeDuplicates();

@@ -36,6 +36,12 @@ std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
   return twins;
 }
 
+Judging ComparedRuns::judging(const Selection& selection, double matters) const {
+  int candidates = 0;
+  for (int run = 1; run < std::ssize(selection.histories()); ++run) candidates += !isNoiseTwin(run);
+  return {matters, candidates};
+}
+
 QString runLetter(int place) {
   return QString(QChar(u'A' + place));
 }

@@ -35,6 +35,7 @@ class ComparedRuns : public QObject {
   QString noiseTwins() const;                                       // their letters: "C, D"; empty: there is none
   std::vector<PairedRun> others(const Selection& selection) const;  // all but run A
   std::vector<PairedRun> twins(const Selection& selection) const;   // those that show what chance does
+  Judging judging(const Selection& selection, double matters = kMatters) const;
 
  signals:
   void changed();

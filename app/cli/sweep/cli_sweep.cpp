@@ -237,7 +237,7 @@ void add_sweep_command(CLI::App& app) {
   command.footer(
       "Every run trains alone and is recorded on its own: open up to four side by side, or reproduce one. Where there\n"
       "are threads for it, up to four train at the same time; results do not depend on that. Points of the grid are\n"
-      "compared with the first by pairs of equal seed.\n"
+      "compared with the first by pairs of equal seed, with intervals that allow for the number of points.\n"
       "Ctrl-C ends after the step in flight; runs that have ended stay.\n"
       "mpirun -n 4 or srun -n 4 before the command trains the runs in four processes; the last to end writes the "
       "table.\n"

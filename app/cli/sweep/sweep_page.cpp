@@ -118,7 +118,8 @@ std::string with_interval(const SeedMean& of, const char* mean, const char* half
 std::string table(const SweepResult& result) {
   std::string html = "<table>\n<tr>";
   for (const SweepAxis& axis : result.axes) html += "<th>" + escaped(axis.field->key) + "</th>";
-  for (const char* title : {"loss", "gap to the first", "validation loss", "MaxVio", "tokens/s", "seeds"})
+  for (const char* title : {"loss", "gap to the first", "validation loss", "SQNR dB, worst", "SQNR dB, mean", "MaxVio",
+                            "tokens/s", "seeds"})
     html += std::string("<th class=\"figure\">") + title + "</th>";
   html += "</tr>\n";
   for (const SweepPoint& point : result.points) {
@@ -128,7 +129,9 @@ std::string table(const SweepResult& result) {
         std::to_string(point.ended) + (point.lost > 0 ? ", " + std::to_string(point.lost) + " lost" : "");
     for (const std::string& cell :
          {with_interval(point.loss, "%.4f", "%.4f"), with_interval(point.gap, "%+.4f", "%.4f"),
-          with_interval(point.val_loss, "%.4f", "%.4f"), with_interval({point.max_vio.mean, kNoValue}, "%.3f", ""),
+          with_interval(point.val_loss, "%.4f", "%.4f"), with_interval({point.worst_sqnr.mean, kNoValue}, "%.1f", ""),
+          with_interval({point.mean_sqnr.mean, kNoValue}, "%.1f", ""),
+          with_interval({point.max_vio.mean, kNoValue}, "%.3f", ""),
           with_interval({point.tokens_per_s.mean, kNoValue}, "%.0f", ""), seeds})
       html += "<td class=\"figure\">" + cell + "</td>";
     html += "</tr>\n";

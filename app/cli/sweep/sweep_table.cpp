@@ -19,6 +19,23 @@ std::string text(double value, const char* format) {
   return figure_text(static_cast<float>(value), format);
 }
 
+bool by_validation(const SweepResult& result) {
+  return std::ranges::any_of(result.points, &SweepPoint::by_validation);
+}
+
+bool has_sqnr(const SweepResult& result) {
+  return std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); });
+}
+
+// What the gaps' intervals are widened by.
+std::string allowance(const SweepResult& result) {
+  const auto compared = std::ssize(result.points) - 1;
+  if (compared < 2) return {};
+  return " These intervals are wider than that of a single comparison, as " + std::to_string(compared) +
+         " settings are compared with one (Bonferroni): of 20 sweeps in which nothing differs about one names a "
+         "difference.";
+}
+
 }  // namespace
 
 std::string sweep_notes(const SweepResult& result) {
@@ -27,12 +44,17 @@ std::string sweep_notes(const SweepResult& result) {
                       " steps, then over seeds; MaxVio and tokens/s likewise, the validation loss as last measured.";
   if (result.seeds > 1)
     notes +=
-        " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is by pairs of equal seed: "
-        "what start and batches add to both is gone from it. A setting differs from the first by more than chance "
-        "where "
-        "this interval does not hold 0.";
+        std::string(" +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is of the ") +
+        (by_validation(result) ? "validation" : "training") +
+        " loss, by pairs of equal seed: what start and batches add to both is gone from it. A setting differs from the "
+        "first by more than chance where the gap's interval does not hold 0." +
+        allowance(result);
   else
     notes += " One seed each: what of a difference is chance is not known; --seeds 3 or more shows it.";
+  if (has_sqnr(result))
+    notes +=
+        " SQNR: signal to quantization noise of the operands whose format is another one than in the first row, the "
+        "worst and the mean, as last measured.";
   const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
   if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost, and in no mean.";
   return notes;
@@ -41,14 +63,15 @@ std::string sweep_notes(const SweepResult& result) {
 std::string sweep_report(const SweepResult& result) {
   std::vector<TextRow> rows(1);
   for (const SweepAxis& axis : result.axes) rows[0].push_back(axis.field->key);
-  for (const char* title :
-       {"loss", "+-", "gap to the first", "+-", "validation loss", "+-", "MaxVio", "tokens/s", "lost", "seeds"})
+  for (const char* title : {"loss", "+-", "gap to the first", "+-", "validation loss", "+-", "SQNR dB, worst", "mean",
+                            "MaxVio", "tokens/s", "lost", "seeds"})
     rows[0].emplace_back(title);
   for (const SweepPoint& point : result.points) {
     TextRow row = point.values;
     row.insert(row.end(),
                {text(point.loss.mean, "%.4f"), text(point.loss.half, "%.4f"), text(point.gap.mean, "%+.4f"),
                 text(point.gap.half, "%.4f"), text(point.val_loss.mean, "%.4f"), text(point.val_loss.half, "%.4f"),
+                text(point.worst_sqnr.mean, "%.1f"), text(point.mean_sqnr.mean, "%.1f"),
                 text(point.max_vio.mean, "%.3f"), text(point.tokens_per_s.mean, "%.0f"),
                 point.lost > 0 ? std::to_string(point.lost) : "-", std::to_string(point.ended)});
     rows.push_back(std::move(row));
@@ -62,14 +85,15 @@ std::string sweep_csv(const SweepResult& result) {
   for (const SweepAxis& axis : result.axes) csv += axis.field->key + ',';
   csv +=
       "seeds,lost,loss_nats,loss_interval,gap_to_first_nats,gap_interval,validation_loss_nats,validation_loss_interval,"
-      "max_vio,tokens_per_s";
+      "sqnr_worst_db,sqnr_mean_db,max_vio,tokens_per_s";
   for (int seed = 1; seed <= result.seeds; ++seed) csv += ",loss_nats_of_seed_" + std::to_string(seed);
   csv += '\n';
   for (const SweepPoint& point : result.points) {
     for (const std::string& value : point.values) csv += '"' + value + "\",";  // no value of a grid has a quote
     csv += std::to_string(point.ended) + ',' + std::to_string(point.lost);
-    for (const double value : {point.loss.mean, point.loss.half, point.gap.mean, point.gap.half, point.val_loss.mean,
-                               point.val_loss.half, point.max_vio.mean, point.tokens_per_s.mean})
+    for (const double value :
+         {point.loss.mean, point.loss.half, point.gap.mean, point.gap.half, point.val_loss.mean, point.val_loss.half,
+          point.worst_sqnr.mean, point.mean_sqnr.mean, point.max_vio.mean, point.tokens_per_s.mean})
       csv += ',' + cell(value);
     for (const double loss : point.losses) csv += ',' + cell(loss);
     csv += '\n';

@@ -7,6 +7,7 @@
 
 #include "core/config/run_config.h"
 #include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/findings/operand_sqnr.h"
 
 namespace moescope {
 

@@ -17,13 +17,15 @@ namespace {
 
 std::vector<TextRow> table_of(std::span<const Outcome> outcomes) {
   std::vector<TextRow> rows = {{"candidate", "loss", "mean loss", "gap to A", "+-", "verdict", "gradient error %",
-                                "flips %", "by rounding %", "underflow %", "MaxVio", "tokens/s", "group",
+                                "flips %", "by rounding %", "underflow %", "SQNR dB, worst", "mean", "MaxVio",
+                                "tokens/s", "group",
                                 "differs in"}};
   for (const Outcome& o : outcomes)
     rows.push_back({o.name, figure_text(o.figures.final_loss, "%.4f"), figure_text(o.figures.mean_loss, "%.4f"),
                     figure_text(o.conclusion.gap, "%+.4f"), figure_text(o.conclusion.half, "%.4f"), verdict_words(o),
                     figure_text(o.costs.gradient_error, "%.2f", 100), figure_text(o.figures.flip_rate, "%.2f", 100),
                     figure_text(o.costs.flips, "%.2f", 100), figure_text(o.costs.flushed, "%.2f", 100),
+                    figure_text(o.sqnr.worst_db, "%.1f"), figure_text(o.sqnr.mean_db, "%.1f"),
                     figure_text(o.figures.max_vio, "%.3f"), figure_text(o.figures.tokens_per_s, "%.0f"),
                     o.differs.empty() ? "all" : std::to_string(o.group), o.differs});
   drop_empty_columns(rows);
@@ -37,15 +39,19 @@ std::string outcomes_report(std::span<const Outcome> outcomes) {
   std::string text = "Outcomes, losses in nats/token; loss, flips and speed over the last " +
                      std::to_string(kOutcomeSteps) + " steps, the rest as last measured\n" +
                      aligned(table_of(outcomes));
-  bool has_twin = false;
+  bool has_twin = false, has_sqnr = false, validates = false;
   for (const Outcome& outcome : outcomes) {
     has_twin |= outcome.noise_twin;
+    has_sqnr |= outcome.sqnr.operands > 0;
+    validates |= outcome.conclusion.loss == Metric::val_loss;
     if (!outcome.noise_twin && !outcome.conclusion.text.empty()) text += outcome.conclusion.text + '\n';
   }
   text +=
       "All groups read the same batches and trained run A to the same bits, so that candidates of different groups "
-      "compare.\n"
-      "Gaps are means of paired losses over the last half of the steps";
+      "compare.\n";
+  if (has_sqnr) text += std::string(kSqnrNote) + '\n';
+  text += std::string("Gaps are means of paired ") + (validates ? "validation" : "training") +
+          " losses over the last half of the steps";
   if (!has_twin) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
   return text + ", with 95 % intervals by the noise twins; " + to_string(ConfigValue(100 * kMatters)) +
          " % of run A's loss counts as a difference that matters.\n";
@@ -61,6 +67,8 @@ std::string outcomes_json(std::span<const Outcome> outcomes) {
     for (const OutcomeFigure& column : outcome_figures())
       row[column.key] = number_or_null(static_cast<double>(column.value(o)));
     row["underflow_at"] = underflow_place(o);
+    row["sqnr_worst_at"] = sqnr_place(o);
+    row["judged_loss"] = judged_loss(o);
     row["conclusion"] = o.conclusion.text;
     rows.push_back(std::move(row));
   }

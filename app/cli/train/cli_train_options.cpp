@@ -86,9 +86,11 @@ void add_train_options(Command& sub, TrainOptions& o) {
   sub.option("--epsilon", o.epsilon,
              "A comparison reports the first step with a larger loss difference than this (default: 0.05)")
       .range(0.0, 100.0);
-  sub.option("--table", o.table,
-             "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and "
-             "verdict, gradient error, flips, underflow, MaxVio, tokens/s");
+  sub.option(
+      "--table", o.table,
+      "With --compare: table of outcomes to write, .csv or .json: loss, gap to run A with its interval and "
+      "verdict, gradient error, flips, underflow, worst and mean SQNR of the operands that differ in dB, MaxVio, "
+      "tokens/s");
   const Option overwrite = sub.option("--overwrite", o.overwrite, "Replace existing files");
   sub.option("--continue", o.continues,
              "With more than three twins: keep the groups whose recordings an earlier start of this command "

@@ -104,7 +104,6 @@ RunFigures run_figures(const History& history, StepRange window) {
   row.mean_loss = mean_of(history, Metric::ce_loss, window);
   row.max_vio = mean_of(history, Metric::max_vio, window);
   row.tokens_per_s = mean_of(history, Metric::tokens_per_s, window);
-  row.sqnr_db = mean_of(history, Metric::quant_sqnr_db, window);
   row.flip_rate = mean_of(history, Metric::flip_rate, window);
   row.rounding_flip_rate = mean_of(history, Metric::rounding_flip_rate, window);
   row.gradient_cosine = mean_of(history, Metric::gradient_cosine, window);
@@ -181,7 +180,7 @@ std::string to_text(const FormatCosts& costs) {
 }
 
 void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
-                  double matters) {
+                  const Judging& judging) {
   const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
     std::vector<PairedTrack> tracks;
     bool same = old.size() == runs.size();  // and in the same order
@@ -195,8 +194,8 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, con
     return same;
   };
   const bool same_runs = taken_over(runs_, others), same_twins = taken_over(twins_, twins);
-  if (!same_runs || !same_twins || matters != matters_) conclusions_.clear();
-  matters_ = matters;
+  if (!same_runs || !same_twins || judging != judging_) conclusions_.clear();
+  judging_ = judging;
   update();
 }
 
@@ -206,7 +205,7 @@ void RunGaps::update() {
     for (PairedTrack& each : *tracks) news |= each.track.update();
   if (!news) return;
   conclusions_.clear();
-  for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, matters_));
+  for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
 }
 
 std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {

@@ -1,4 +1,5 @@
-// Comparison of runs: gaps and final figures. Whether a gap is more than chance: verdict.h.
+// Comparison of runs: gaps and final figures. Whether a gap is more than chance: verdict.h. What their number formats
+// lose: operand_sqnr.h.
 //
 // A gap is b - a at equal steps; steps that only one run took have none. Smoothed means an exponential moving average
 // over every step from the first that both took (gap_track.h).
@@ -45,7 +46,6 @@ struct RunFigures {
   float mean_loss = kNoValue;           // ce_loss
   float max_vio = kNoValue;             // of the batch, mean over layers
   float tokens_per_s = kNoValue;        // of this run alone
-  float sqnr_db = kNoValue;             // mean over quantized operands; kNoValue: nothing is quantized
   float flip_rate = kNoValue;           // against run 0
   float rounding_flip_rate = kNoValue;  // against FP32 on the same weights
   float gradient_cosine = kNoValue;
@@ -81,10 +81,9 @@ std::string to_text(const RoutingOverlap& routing);
 class RunGaps {
  public:
   explicit RunGaps(Metric loss = Metric::ce_loss) : loss_(loss) {}
-  // The others are compared with `a` and judged by the twins, `matters` as in verdict.h. Results of pairs that stay are
-  // kept.
+  // The others are compared with `a` and judged by the twins. Results of pairs that stay are kept.
   void set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
-           double matters = kMatters);
+           const Judging& judging = {});
   void update();                                               // adds the new steps
   int runs() const { return static_cast<int>(runs_.size()); }  // beside run A
 
@@ -99,7 +98,7 @@ class RunGaps {
 
   Metric loss_;
   std::vector<PairedTrack> runs_, twins_;
-  double matters_ = kMatters;
+  Judging judging_;
   std::vector<Conclusion> conclusions_;
 };
 

@@ -415,18 +415,20 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
   return scan.findings();
 }
 
-std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins) {
-  const Conclusion conclusion = conclude(a, b, twins);
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
+                                      const Judging& judging) {
+  const Conclusion conclusion = conclude(a, b, twins, judging);
   Finding finding;
   finding.kind = FindingKind::comparison;
   finding.run = b.run->info().run;
   finding.steps = conclusion.steps;
-  finding.metric = Metric::ce_loss;
+  finding.metric = conclusion.loss;
   finding.saw = conclusion.text + ".";
   const std::string names = b.run->info().name + " against " + a->info().name;
   switch (conclusion.verdict) {
     case Verdict::too_short:
     case Verdict::no_twin:
+    case Verdict::twins_near:
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
@@ -448,7 +450,7 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
       finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
       finding.why =
           "They differ by more than chance makes of equal runs, most likely because of the settings in which they "
-          "differ. About 1 in 20 equal runs is reported like this.";
+          "differ. About 1 in 20 comparisons between equal runs reports this.";
       break;
     case Verdict::lost:
       finding.title = names + ": one loss is NaN or infinite";

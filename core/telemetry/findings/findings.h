@@ -107,7 +107,8 @@ class FindingsScan {
 // Findings of a whole history up to a step.
 std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
 // Compares run `b` with `a` (verdict.h); empty if there is no verdict.
-std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins);
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
+                                      const Judging& judging = {});
 
 void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
 std::string steps_read(const History& history);      // by a scan: "steps 0 to 1,234", or "nothing yet"

@@ -30,6 +30,7 @@ void GapTrack::forget() {
   raw_ = smooth_ = {};
   average_ = {};
   identical_ = true;
+  measured_ = false;
   lost_ = first_lost_ = beyond_ = std::nullopt;
   looked_ = 0;
 }
@@ -65,6 +66,8 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(gap);
   smooth_.append(average_.get());
+  if (is_missing(of_a) && is_missing(of_b)) return;  // as between two measurements of the validation loss
+  measured_ = true;
   identical_ &= gap == 0;
   if (std::isfinite(of_a) == std::isfinite(of_b)) {
     lost_.reset();

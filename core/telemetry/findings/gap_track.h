@@ -39,7 +39,7 @@ class GapTrack {
   const Pyramid& raw() const { return raw_; }                     // kNoValue where one of them has no finite value
   const Pyramid& smooth() const { return smooth_; }               // of the gap; kNoValue before the first
 
-  bool identical() const { return identical_; }               // every gap is 0
+  bool identical() const { return measured_ && identical_; }  // every gap is 0
   std::optional<std::int64_t> lost() const { return lost_; }  // from here on only one of them is finite
   // The first step with |gap| > epsilon, or at which only one of them is NaN or infinite. A repeated call only reads
   // new steps.
@@ -65,7 +65,7 @@ class GapTrack {
   StepRows steps_;                            // that both have
   Pyramid raw_, smooth_;
   Average average_;
-  bool identical_ = true;
+  bool measured_ = false, identical_ = true;
   std::optional<std::int64_t> lost_, first_lost_;
   mutable std::optional<std::int64_t> beyond_;
   mutable double epsilon_ = -1;     // that beyond_ is for

@@ -4,8 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <numbers>
-#include <optional>
+
+#include "core/telemetry/frame/words.h"
+#include "core/telemetry/recording/run_settings.h"
 
 namespace moescope {
 namespace {
@@ -107,30 +110,66 @@ std::string against_what_matters(const Conclusion& c) {
 
 // How much further chance moves a run than its twins, which have drifted less.
 double wider_by_drift(const Conclusion& c) {
-  constexpr float kLeast = 0.01f;               // of twins that are still beside run A
   if (!(c.drift > c.drift_of_twins)) return 1;  // also where one is not known
-  return std::pow(static_cast<double>(c.drift) / static_cast<double>(std::max(c.drift_of_twins, kLeast)), 3);
+  return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
 }
 
-// ", wider because ...", where that changed much.
+constexpr double kHardlyWider = 1.2;
+
+// Whether the run's drift needs a factor that was not measured.
+bool twins_are_near(const Conclusion& c) {
+  return c.drift_of_twins < kLeastDrift && wider_by_drift(c) > kHardlyWider;
+}
+
+// "4.2 % of the tokens"
+std::string of_tokens(float share) {
+  return percent(share) + " of the tokens";
+}
+
+// "; allowing for ...", where that changed much.
 std::string drift_text(const Conclusion& c) {
-  if (c.twins == 0 || wider_by_drift(c) < 1.2) return {};
-  const auto percent = [](float share) { return std::to_string(std::lround(share * 100)) + " %"; };
-  return "; allowing for the noise twins' routing, which has drifted from run A's by " + percent(c.drift_of_twins) +
-         " of the tokens only, this run's by " + percent(c.drift);
+  if (c.drift_unknown)
+    return "; whether its noise twins have drifted from run A as far as this run is not known, no routing flips were "
+           "counted";
+  if (c.twins == 0 || wider_by_drift(c) < kHardlyWider) return {};
+  return "; allowing for the noise twins' routing, which differs from run A's for " + of_tokens(c.drift_of_twins) +
+         " only, this run's for " + percent(c.drift);
+}
+
+std::string candidates_text(const Conclusion& c) {
+  if (c.candidates < 2) return {};
+  return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
+}
+
+// "the twins have not drifted apart yet: ..."
+std::string near_text(const Conclusion& c) {
+  const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
+                           of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
+                           ", and an interval takes " + percent(kLeastDrift) + " of the twins; ";
+  const std::string steps = std::to_string(c.lacking) + " more steps";
+  if (c.lacking == 0) return seen + "their drift does not grow any more, a twin of another seed would tell";
+  if (is_missing(c.growth)) return seen + steps + ", as many again, since there is no growth to estimate it from";
+  return seen + "about " + steps + ", if it grows as it did over the judged steps";
+}
+
+std::string too_short_text(const Conclusion& c, std::int64_t taken) {
+  const std::string more = "; " + std::to_string(c.lacking) + " more";
+  if (taken < kLeastSteps) return steps_so_far(taken) + " that a verdict takes" + more;
+  return std::string("too few values of the ") + loss_words(c.loss) +
+         " were measured to judge, each quarter of the last half of the steps needs one" +
+         (c.lacking > 0 ? more + " steps" : "");
 }
 
 std::string in_words(const GapTrack& run, const Conclusion& c) {
   const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
-  const std::string loss = run.metric() == Metric::val_loss ? "validation loss gap " : "loss gap ";
-  const std::string gap =
-      loss + signed_gap(c.gap, c.half) + " +-" + two_digits(c.half) + " nats/token over " + steps_text(c.steps);
-  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + drift_text(c);
+  const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
+  const std::string alone = loss + signed_gap(c.gap, c.half), over = " nats/token over " + steps_text(c.steps);
+  const std::string gap = alone + " +-" + two_digits(c.half) + over;
+  const std::string allowing = drift_text(c) + candidates_text(c);
+  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
   switch (c.verdict) {
     case Verdict::too_short:
-      if (c.lacking == 0) return who + "too few losses were measured to judge";
-      return who + steps_so_far(kLeastSteps - c.lacking) + " that a verdict takes; " + std::to_string(c.lacking) +
-             " more";
+      return who + too_short_text(c, run.count());
     case Verdict::lost:
       return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
     case Verdict::identical:
@@ -140,8 +179,10 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
         return who + gap + "; its noise twin has taken " + steps_so_far(kLeastSteps - c.lacking) +
                " that a verdict takes; " + std::to_string(c.lacking) + " more";
       return who + gap + "; without a noise twin it is not known whether that is more than chance";
+    case Verdict::twins_near:
+      return who + alone + over + "; " + near_text(c);
     case Verdict::equal:
-      return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter";
+      return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
     case Verdict::unclear:
       return who + "not told apart: " + gap + "; " + seen + ", and " + two_digits(c.matters) + " matter";
     case Verdict::worse:
@@ -177,6 +218,7 @@ StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& 
 
 Verdict verdict_of(const Conclusion& c) {
   if (c.twins == 0) return Verdict::no_twin;
+  if (is_missing(c.half)) return Verdict::twins_near;
   if (c.gap - c.half > 0) return Verdict::worse;
   if (c.gap + c.half < 0) return Verdict::better;
   return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
@@ -190,6 +232,29 @@ float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
     for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
       if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
   return known ? static_cast<float>(sum / known) : kNoValue;
+}
+
+// From the first half of the steps to the second; kNoValue: no token is routed elsewhere yet.
+float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  constexpr float kMost = 100;
+  const std::int64_t middle = slice_begin(steps, 2, 1);
+  const float early = drift_of(runs, {steps.first, middle - 1}), late = drift_of(runs, {middle, steps.last});
+  if (!(late > 0)) return kNoValue;
+  return early > 0 ? std::min(late / early, kMost) : kMost;
+}
+
+// Until the drift, averaged over the last half of the steps, is kLeastDrift. The mean of a half is about the value in
+// its middle, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of two.
+std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float late_drift) {
+  constexpr float kStillGrows = 1.1f;
+  const std::int64_t taken = run.count({run.steps().first, c.steps.last});
+  if (is_missing(c.growth)) return taken;
+  if (c.growth < kStillGrows) return 0;
+  const auto judged = static_cast<double>(run.count(c.steps));
+  const double lacks = std::max(0.0, std::log(static_cast<double>(kLeastDrift / late_drift)));
+  const double reached =
+      static_cast<double>(taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
+  return std::clamp(static_cast<std::int64_t>(reached / 0.75) - taken, std::int64_t{1}, 10 * taken);
 }
 
 // Fills in gap, half and what follows from them; false: a batch without losses.
@@ -209,10 +274,14 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   c.half = static_cast<float>(own_half(*gap));
   c.twins = static_cast<int>(equal.size()) - 1;
   if (c.twins == 0) return true;
+  if (same_start && twins_are_near(c)) {
+    c.half = kNoValue;
+    return true;
+  }
   const Chance chance = chance_of(equal);
   const double deviation = chance.deviation * (same_start ? wider_by_drift(c) : 1);
   const auto half_of = [&](double runs) {
-    return static_cast<float>(student_95(chance.batches * (runs - 1)) * deviation *
+    return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * deviation *
                               std::sqrt(variances(runs, same_start)));
   };
   const float own = c.half;
@@ -228,7 +297,23 @@ std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const P
   return fitting;
 }
 
-void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double matters, Conclusion& c) {
+// 0: never, or the run is the log of another program.
+std::int64_t validation_every(const History& history) {
+  const auto every = setting_at_start(history, "telemetry.validation_every");
+  return every ? std::atoll(every->c_str()) : 0;
+}
+
+// Until each batch of the judged steps has a value: as often as the settings say, or as they were measured so far.
+std::int64_t lacking_losses(const GapTrack& run) {
+  const std::int64_t taken = run.count(), set = validation_every(*run.a());
+  if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - taken);
+  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(taken));
+  if (all.finite == 0) return 0;
+  const std::int64_t every = (taken + all.finite - 1) / all.finite;
+  return std::max<std::int64_t>(1, least_steps(every) - taken);
+}
+
+void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   bool same_start = run.same_start;
   auto fitting = twins_for(run, twins, same_start);
   // Twins of another start differ by more than chaos: better than none.
@@ -236,32 +321,95 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, double ma
   const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
   c.steps = judged_steps(run.track, fitting);
   const GapTrack* const itself[] = {&run.track};
-  if (same_start) c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
-  if (!measure(run.track, same_start, fitting, c)) return;
+  if (same_start) {
+    c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
+    c.drift_unknown = !fitting.empty() && (is_missing(c.drift) || is_missing(c.drift_of_twins));
+    c.growth = growth_of(fitting, c.steps);
+  }
+  c.candidates = judging.candidates;
+  if (!measure(run.track, same_start, fitting, c)) {
+    c.lacking = lacking_losses(run.track);
+    return;
+  }
   const HistoryPtr& a = run.track.a();
-  c.matters = static_cast<float>(matters) * a->series(run.track.metric(), kWholeRun, c.steps, 1)[0].mean();
+  c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
   c.verdict = verdict_of(c);
   if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
+  if (c.verdict == Verdict::twins_near)
+    c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
+}
+
+// Whether the run measures its validation loss from the start, and routes there as it does in training. A log of another
+// program does if it holds such losses; so does a text of which something is held out.
+bool validates(const History& history) {
+  const bool has_settings = !history.info().config_toml.empty();
+  if (has_settings && (validation_every(history) <= 0 || setting_at_start(history, "router.replay") == "true"))
+    return false;
+  const StepRange steps = history.steps();
+  if (steps.empty()) return has_settings;
+  const PyramidBin all = history.series(Metric::val_loss, kWholeRun, steps, 1)[0];
+  return all.finite + all.non_finite > 0;
 }
 
 }  // namespace
 
+Metric deciding_loss(const History& a, const History& run) {
+  return validates(a) && validates(run) ? Metric::val_loss : Metric::ce_loss;
+}
+
+const char* loss_words(Metric loss) {
+  return loss == Metric::val_loss ? "validation loss" : "training loss";
+}
+
 // With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is added up by the midpoint rule.
-double student_95(double degrees) {
+double student_quantile(double degrees, double inside) {
   constexpr int kParts = 1000;
   const double part = std::numbers::pi / 2 / kParts;
   std::array<double, kParts + 1> area{};
   for (std::size_t i = 0; i < kParts; ++i)
     area[i + 1] = area[i] + std::pow(std::cos((static_cast<double>(i) + 0.5) * part), degrees - 1);
-  const double wanted = 0.95 * area.back();
+  const double wanted = inside * area.back();
   const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted) - area.begin());
   const double x = static_cast<double>(above) - (area[above] - wanted) / (area[above] - area[above - 1]);
   return std::sqrt(degrees) * std::tan(x * part);
 }
 
-Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, double matters) {
+double student_95(double degrees) {
+  return student_quantile(degrees, 0.95);
+}
+
+// The mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), added up over log u.
+double largest_student_95(double degrees, int count) {
+  if (count <= 1) return student_95(degrees);
+  constexpr int kParts = 400;
+  constexpr double kLow = -9, kHigh = 2;      // of log u
+  const double n = std::min(degrees, 400.0);  // beyond it the quantile hardly changes
+  std::array<double, kParts> scale{}, weight{};
+  double all = 0;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const double log_u = kLow + (kHigh - kLow) * (static_cast<double>(i) + 0.5) / kParts;
+    scale[i] = std::exp(log_u);
+    weight[i] = std::exp(n * (log_u - (scale[i] * scale[i] - 1) / 2));
+    all += weight[i];
+  }
+  const auto inside = [&](double c) {
+    double sum = 0;
+    for (std::size_t i = 0; i < kParts; ++i)
+      sum += weight[i] * std::pow(std::erf(c * scale[i] / std::numbers::sqrt2), count);
+    return sum / all;
+  };
+  double low = student_95(n), high = low * count;
+  for (int halving = 0; halving < 30; ++halving) {
+    const double middle = (low + high) / 2;
+    (inside(middle) < 0.95 ? low : high) = middle;
+  }
+  return high;
+}
+
+Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& judging) {
   const GapTrack& run = paired.track;
   Conclusion c;
+  c.loss = run.metric();
   c.steps = run.steps();
   if (const auto lost = run.lost()) {
     c.verdict = Verdict::lost;
@@ -270,23 +418,31 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;
   } else if (run.count() >= kLeastSteps) {
-    judge(paired, twins, matters, c);
+    judge(paired, twins, judging, c);
+  } else {
+    c.lacking = kLeastSteps - run.count();
   }
-  if (c.verdict == Verdict::too_short) c.lacking = std::max<std::int64_t>(0, kLeastSteps - run.count());
   c.text = in_words(run, c);
   return c;
 }
 
-Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, double matters,
-                    Metric loss) {
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, const Judging& judging,
+                    std::optional<Metric> loss) {
+  Metric judged = loss.value_or(deciding_loss(*a, *run.run));
   const auto track_of = [&](const PairedRun& other) {
-    PairedTrack paired{GapTrack(a, other.run, loss), other.same_start};
+    PairedTrack paired{GapTrack(a, other.run, judged), other.same_start};
     paired.track.update();
     return paired;
   };
+  // A run that is lost shows in its training loss first.
+  if (!loss && judged != Metric::ce_loss) {
+    GapTrack training(a, run.run);
+    training.update();
+    if (training.lost()) judged = Metric::ce_loss;
+  }
   std::vector<PairedTrack> tracks;
   for (const PairedRun& twin : twins) tracks.push_back(track_of(twin));
-  return conclude(track_of(run), tracks, matters);
+  return conclude(track_of(run), tracks, judging);
 }
 
 }  // namespace moescope

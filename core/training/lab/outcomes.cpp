@@ -6,7 +6,8 @@
 namespace moescope {
 namespace {
 
-Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const PairedRun> twins, double matters) {
+Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const PairedRun> twins,
+                   const Judging& judging) {
   Outcome outcome;
   outcome.name = run.config.name;
   outcome.differs = differing_settings(a.config, run.config);
@@ -20,8 +21,22 @@ Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const Pai
   if (window.empty()) return outcome;
   outcome.costs = format_costs(*run.history, window.last);
   if (&run != &a)
-    outcome.conclusion = conclude(a.history, {run.history, same_start(a.config, run.config)}, twins, matters);
+    outcome.conclusion = conclude(a.history, {run.history, same_start(a.config, run.config)}, twins, judging);
   return outcome;
+}
+
+// Of the runs that do not wait.
+void add_sqnr(std::span<const JudgedRun> runs, std::vector<Outcome>& outcomes) {
+  std::vector<HistoryPtr> histories;
+  for (const JudgedRun& run : runs)
+    if (run.history) histories.push_back(run.history);
+  if (histories.empty() || histories.front() != runs.front().history) return;
+  const StepRange last = last_common_steps(histories, 1);
+  if (last.empty()) return;
+  const std::vector<OperandSqnr> found = operand_sqnr(histories, last.last);
+  auto next = found.begin();
+  for (Outcome& outcome : outcomes)
+    if (!outcome.waits) outcome.sqnr = *next++;
 }
 
 }  // namespace
@@ -41,7 +56,11 @@ std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters) {
   for (const JudgedRun& run : runs.subspan(1))
     if (run.history && is_noise_twin(a.config, run.config))
       twins.push_back({run.history, same_start(a.config, run.config)});
-  for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, matters));
+  const auto of_chance =
+      std::ranges::count_if(runs, [&](const JudgedRun& run) { return is_noise_twin(a.config, run.config); });
+  const Judging judging{matters, static_cast<int>(std::ssize(runs) - 1 - of_chance)};
+  for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, judging));
+  add_sqnr(runs, found);
   std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {
     const float gap = one.conclusion.gap, next = other.conclusion.gap;
     if (is_missing(gap) || is_missing(next)) return !is_missing(gap) && is_missing(next);
@@ -63,6 +82,8 @@ std::string verdict_words(const Outcome& outcome) {
       return "identical";
     case Verdict::no_twin:
       return "no twin";
+    case Verdict::twins_near:
+      return "twin too near";
     case Verdict::equal:
       return "equal";
     case Verdict::unclear:

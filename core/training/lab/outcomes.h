@@ -7,6 +7,7 @@
 
 #include "core/config/run_config.h"
 #include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/findings/operand_sqnr.h"
 
 namespace moescope {
 
@@ -25,6 +26,7 @@ struct Outcome {
   RunFigures figures;       // over the last kOutcomeSteps that it and run A took
   Conclusion conclusion;    // against run A; of run A: too_short, without a gap
   FormatCosts costs;        // at the last of these steps
+  OperandSqnr sqnr;         // likewise
 };
 inline constexpr std::int64_t kOutcomeSteps = 100;
 
@@ -33,7 +35,7 @@ inline constexpr std::int64_t kOutcomeSteps = 100;
 std::vector<Outcome> outcomes(std::span<const JudgedRun> runs, double matters = kMatters);
 
 // In one or two words: "worse", "better", "equal", "unclear", "lost", "identical", "no twin" (nothing tells how far
-// chance goes), "too short"; "run A", "noise twin", "waiting".
+// chance goes), "twin too near" (nor do the twins yet), "too short"; "run A", "noise twin", "waiting".
 std::string verdict_words(const Outcome& outcome);
 
 // "router.top_k = 4, seed = 2": what of `config` differs from `first`.

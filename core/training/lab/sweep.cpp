@@ -13,6 +13,7 @@
 
 #include "core/numerics/parallel.h"
 #include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/findings/operand_sqnr.h"
 #include "core/telemetry/findings/verdict.h"
 #include "core/telemetry/recording/frame_sink.h"
 #include "core/training/lab/candidate_groups.h"
@@ -142,7 +143,8 @@ class Sweep {
   std::exception_ptr error_;
 };
 
-SeedMean mean_of(std::vector<double> values) {
+// `inside`: of the interval.
+SeedMean mean_of(std::vector<double> values, double inside = 0.95) {
   SeedMean found;
   std::erase_if(values, [](double value) { return std::isnan(value); });
   const auto n = static_cast<double>(values.size());
@@ -151,13 +153,14 @@ SeedMean mean_of(std::vector<double> values) {
   if (values.size() < 2) return found;
   double squares = 0;
   for (const double value : values) squares += (value - found.mean) * (value - found.mean);
-  found.half = student_95(n - 1) * std::sqrt(squares / (n - 1) / n);
+  found.half = student_quantile(n - 1, inside) * std::sqrt(squares / (n - 1) / n);
   return found;
 }
 
 // What is compared of one run; NaN: not known.
 struct Measured {
   double loss = kNoValue, val_loss = kNoValue, max_vio = kNoValue, tokens_per_s = kNoValue;
+  double worst_sqnr = kNoValue, mean_sqnr = kNoValue;
 };
 
 Measured measured(const SweepRun& run, std::int64_t steps) {
@@ -167,6 +170,26 @@ Measured measured(const SweepRun& run, std::int64_t steps) {
   return {static_cast<double>(figures.mean_loss),
           static_cast<double>(run.history->value_at(Metric::val_loss, kWholeRun, last.last)),
           static_cast<double>(figures.max_vio), static_cast<double>(figures.tokens_per_s)};
+}
+
+// Of the runs of one seed, the first of them `first`, beside each other: `points` of them.
+void add_sqnr(std::span<const SweepRun> runs, std::int64_t steps, std::span<Measured> found) {
+  std::vector<HistoryPtr> histories;
+  std::vector<Measured*> of;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].history) histories.push_back(runs[i].history), of.push_back(&found[i]);
+  if (histories.empty() || !runs.front().history) return;
+  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, steps - 1);
+  for (std::size_t i = 0; i < of.size(); ++i)
+    of[i]->worst_sqnr = static_cast<double>(sqnr[i].worst_db), of[i]->mean_sqnr = static_cast<double>(sqnr[i].mean_db);
+}
+
+// Decided by the settings of all runs, so that every gap is of the same loss.
+bool all_validate(std::span<const SweepRun> runs, std::int64_t steps) {
+  return std::ranges::all_of(runs, [=](const SweepRun& run) {
+    const int every = run.config.telemetry.validation_every;
+    return every > 0 && every < steps;
+  });
 }
 
 }  // namespace
@@ -230,6 +253,11 @@ std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<c
   const std::size_t n = grid_size(axes);
   std::vector<Measured> of_runs;
   for (const SweepRun& run : runs) of_runs.push_back(measured(run, steps));
+  for (std::size_t seed = 0; seed + n <= runs.size(); seed += n)
+    add_sqnr(runs.subspan(seed, n), steps, std::span(of_runs).subspan(seed, n));
+  const bool by_validation = all_validate(runs, steps);
+  double Measured::*const compared = by_validation ? &Measured::val_loss : &Measured::loss;
+  const double inside = 1 - 0.05 / static_cast<double>(std::max<std::size_t>(1, n - 1));
   std::vector<SweepPoint> points(n);
   for (std::size_t point = 0; point < n; ++point) {
     SweepPoint& found = points[point];
@@ -240,7 +268,7 @@ std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<c
       found.ended += runs[i].history != nullptr;
       found.lost += runs[i].history && has_lost_its_loss(*runs[i].history);
       found.losses.push_back(of_runs[i].loss);
-      if (point > 0) gaps.push_back(of_runs[i].loss - of_runs[i - point].loss);
+      if (point > 0) gaps.push_back(of_runs[i].*compared - of_runs[i - point].*compared);
     }
     const auto over_seeds = [&](double Measured::*figure) {
       std::vector<double> values;
@@ -251,7 +279,10 @@ std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<c
     found.val_loss = over_seeds(&Measured::val_loss);
     found.max_vio = over_seeds(&Measured::max_vio);
     found.tokens_per_s = over_seeds(&Measured::tokens_per_s);
-    found.gap = mean_of(std::move(gaps));
+    found.worst_sqnr = over_seeds(&Measured::worst_sqnr);
+    found.mean_sqnr = over_seeds(&Measured::mean_sqnr);
+    found.gap = mean_of(std::move(gaps), inside);
+    found.by_validation = by_validation;
   }
   return points;
 }

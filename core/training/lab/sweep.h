@@ -62,7 +62,11 @@ struct SweepPoint {
   int ended = 0, lost = 0;          // runs; lost: by a loss that is NaN or infinite, which no mean has
   // Of each run over its last kOutcomeSteps steps (outcomes.h); the validation loss as last measured.
   SeedMean loss, val_loss, max_vio, tokens_per_s;
-  SeedMean gap;                // nats/token: loss minus that of the first point, by pairs of equal seed
+  SeedMean worst_sqnr, mean_sqnr;  // dB, of the operands that differ (operand_sqnr.h)
+  // nats/token: loss minus that of the first point, by pairs of equal seed. Its interval allows for all points, by
+  // Bonferroni: about 1 in 20 sweeps in which nothing differs has an interval without 0.
+  SeedMean gap;
+  bool by_validation = false;  // the gap's loss is the validation loss (deciding_loss)
   std::vector<double> losses;  // of each seed; kNoValue: it has none
 };
 std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<const SweepAxis> axes,

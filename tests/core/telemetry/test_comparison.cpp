@@ -107,7 +107,6 @@ TEST(Figures, AreMeansOverTheWindow) {
   EXPECT_EQ(row.steps, 15);
   EXPECT_FLOAT_EQ(row.final_loss, 14);
   EXPECT_FLOAT_EQ(row.mean_loss, 12.5f);
-  EXPECT_TRUE(is_missing(row.sqnr_db));
   EXPECT_EQ(last_common_steps(both, 100), (StepRange{0, 14}));
   const HistoryPtr with_new[] = {a, std::make_shared<History>(RunInfo{})};
   EXPECT_TRUE(last_common_steps(with_new, 4).empty());

@@ -1,7 +1,8 @@
-// Verdicts on losses of real GPU runs whose outcome is known (tests/data/gpu_losses), and on made-up ones whose noise
-// is.
+// Verdicts on losses of real GPU runs whose outcome is known (tests/data/gpu_losses), on runs of nano that are equal
+// (tests/data/equal_runs.csv), and on made-up ones whose noise is known.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -97,6 +98,97 @@ TEST(Mxfp8OnAGpu, IsJudgedByTwinsOfItsOwnStart) {
       Verdict::no_twin);
   const Conclusion by_seeds = conclude(runs.at("bf16"), {runs.at("mxfp8")}, other_start);
   EXPECT_EQ(by_seeds.twins, 1) << "better than none";
+}
+
+bool says_different(const Conclusion& c) {
+  return c.verdict == Verdict::worse || c.verdict == Verdict::better;
+}
+
+// What two histories of 300 steps need so that their means over the batches of steps 150 to 299 are those given.
+struct BatchesOfLosses {
+  double drift = 0;
+  std::array<double, 4> training{}, validation{};
+};
+
+HistoryPtr with_batches(const char* name, const BatchesOfLosses& of, bool validates) {
+  RunInfo info;
+  info.name = name;
+  if (validates) info.config_toml = "[telemetry]\nvalidation_every = 20\n";
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = 0; step < 300; ++step) {
+    std::size_t batch = 0;
+    for (std::size_t b = 1; b < 4; ++b)
+      if (step >= slice_begin({150, 299}, 4, static_cast<int>(b))) batch = b;
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(2 + of.training[batch]);
+    if (step % 10 == 0) frame->val_loss = static_cast<float>(2 + of.validation[batch]);
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = static_cast<float>(of.drift)}};
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+struct EqualRuns {
+  HistoryPtr a, run, twin;
+};
+
+std::vector<EqualRuns> equal_runs(bool validate) {
+  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/equal_runs.csv");
+  std::vector<EqualRuns> all;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('#') || line.starts_with("seed")) continue;
+    std::istringstream cells(line);
+    std::vector<double> values;
+    for (std::string cell; std::getline(cells, cell, ',');) values.push_back(std::stod(cell));
+    const auto batches = [&](std::size_t at) {
+      BatchesOfLosses of{values.at(at)};
+      for (std::size_t b = 0; b < 4; ++b)
+        of.training[b] = values.at(at + 1 + b), of.validation[b] = values.at(at + 5 + b);
+      return of;
+    };
+    all.push_back({with_batches("A", {}, validate), with_batches("B", batches(1), validate),
+                   with_batches("N", batches(10), validate)});
+  }
+  return all;
+}
+
+// Of 80 real pairs that differ by chance alone 1 in 20 may be called different, not 1 in 9 as by the narrower interval.
+TEST(EqualRunsOfNano, AreCalledDifferentOnceInTwenty) {
+  int different = 0, by_narrower = 0, judged = 0;
+  for (const EqualRuns& runs : equal_runs(true)) {
+    const PairedRun twins[] = {{runs.twin}};
+    const Conclusion decided = conclude(runs.a, {runs.run}, twins);
+    const Conclusion training = conclude(runs.a, {runs.run}, twins, {}, Metric::ce_loss);
+    const Conclusion validation = conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss);
+    EXPECT_EQ(decided.text, validation.text);
+    ++judged;
+    different += says_different(decided);
+    by_narrower += says_different(validation.half < training.half ? validation : training);
+  }
+  EXPECT_EQ(judged, 80);
+  EXPECT_LE(different, 4);
+  EXPECT_GE(by_narrower, 9) << "what this data would show of the old rule";
+}
+
+TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
+  const std::vector<EqualRuns> validating = equal_runs(true), silent = equal_runs(false);
+  EXPECT_EQ(deciding_loss(*validating[0].a, *validating[0].run), Metric::val_loss);
+  // Logs of other programs have no such setting: there it is decided by whether they hold a validation loss.
+  EXPECT_EQ(deciding_loss(*silent[0].a, *silent[0].run), Metric::val_loss);
+  EXPECT_EQ(deciding_loss(*with_losses("A", {1, 2}), *silent[0].run), Metric::ce_loss);
+  RunInfo never;
+  never.config_toml = "[telemetry]\nvalidation_every = 0\n";
+  EXPECT_EQ(deciding_loss(*validating[0].a, History(never)), Metric::ce_loss);
+  RunInfo replaying;
+  replaying.config_toml = "[telemetry]\nvalidation_every = 20\n[router]\nreplay = true\n";
+  EXPECT_EQ(deciding_loss(*validating[0].a, History(replaying)), Metric::ce_loss) << "it replays in training alone";
+  for (const EqualRuns& runs : validating) {
+    const PairedRun twins[] = {{runs.twin}};
+    const Conclusion c = conclude(runs.a, {runs.run}, twins);
+    EXPECT_EQ(c.loss, Metric::val_loss);
+    EXPECT_NE(c.text.find("validation loss gap"), std::string::npos) << c.text;
+  }
 }
 
 // Losses of a run: a fall that all share, and deviations of its own.
@@ -195,7 +287,11 @@ TEST(Verdict, KnowsARunsOwnSwings) {
 }
 
 // The losses of a run whose routing differs from run A's by a share of the tokens at every tenth step.
-HistoryPtr drifted(const char* name, float share, const Deviation& deviation) {
+using Share = std::function<float(std::int64_t)>;
+Share always(float share) {
+  return [=](std::int64_t) { return share; };
+}
+HistoryPtr drifted(const char* name, const Share& share, const Deviation& deviation) {
   RunInfo info;
   info.name = name;
   auto made = std::make_shared<History>(info);
@@ -203,7 +299,7 @@ HistoryPtr drifted(const char* name, float share, const Deviation& deviation) {
     auto frame = std::make_shared<TelemetryFrame>();
     frame->step = step;
     frame->ce_loss = static_cast<float>(2 + deviation(static_cast<std::size_t>(step)));
-    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = share}};
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = share(step)}};
     made->append(std::move(frame));
   }
   return made;
@@ -211,19 +307,104 @@ HistoryPtr drifted(const char* name, float share, const Deviation& deviation) {
 
 // A gap that stands out beside twins which have drifted as far does not beside twins that are still near run A.
 TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
-  const auto a = drifted("A", 0, noise(1, 0.002));
+  const auto a = drifted("A", always(0), noise(1, 0.002));
   const auto judged = [&](float twins_share) {
-    const PairedRun twins[] = {{drifted("N", twins_share, noise(2, 0.002))},
-                               {drifted("M", twins_share, noise(4, 0.002))}};
-    return conclude(a, {drifted("B", 0.9f, noise(3, 0.002, 0, -0.002))}, twins);
+    const PairedRun twins[] = {{drifted("N", always(twins_share), noise(2, 0.002))},
+                               {drifted("M", always(twins_share), noise(4, 0.002))}};
+    return conclude(a, {drifted("B", always(0.9f), noise(3, 0.002, 0, -0.001))}, twins);
   };
   const Conclusion as_far = judged(0.9f), near = judged(0.4f);
   EXPECT_EQ(as_far.verdict, Verdict::better) << as_far.text;
   EXPECT_EQ(as_far.text.find("drifted"), std::string::npos) << as_far.text;
-  EXPECT_EQ(near.verdict, Verdict::unclear) << near.text;
+  EXPECT_EQ(near.verdict, Verdict::equal) << near.text;
+  EXPECT_NEAR(near.half / judged(0.6f).half, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
   EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
-  EXPECT_NE(near.text.find("by 40 % of the tokens only, this run's by 90 %"), std::string::npos) << near.text;
-  EXPECT_EQ(judged(0).verdict, Verdict::unclear);
+  EXPECT_NE(near.text.find("differs from run A's for 40 % of the tokens only, this run's for 90 %"), std::string::npos)
+      << near.text;
+}
+
+// How much further chance moves a run was measured where the twins' routing differs for a tenth of the tokens and more.
+TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
+  const auto a = drifted("A", always(0.0f), noise(1, 0.002));
+  const auto run = drifted("B", always(0.9f), noise(3, 0.002, 0, -0.01));
+  const auto judged = [&](const Share& of_twin) {
+    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+    return conclude(a, {run}, twins);
+  };
+  for (const float share : {0.0f, 0.01f, 0.09f}) {
+    const Conclusion c = judged(always(share));
+    EXPECT_EQ(c.verdict, Verdict::twins_near) << c.text;
+    EXPECT_TRUE(is_missing(c.half)) << c.text;
+    EXPECT_TRUE(is_missing(c.half_with_another));
+    EXPECT_FALSE(is_missing(c.gap));
+    EXPECT_NE(c.text.find("have not drifted apart yet"), std::string::npos) << c.text;
+    EXPECT_EQ(c.text.find("+-"), std::string::npos) << c.text;
+  }
+  EXPECT_EQ(judged(always(0.11f)).verdict, Verdict::unclear);
+  // Twins that have drifted as little as the run itself do tell.
+  const PairedRun beside[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
+  const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, beside);
+  EXPECT_EQ(c.verdict, Verdict::better) << c.text;
+}
+
+TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
+  const auto a = drifted("A", always(0.0f), noise(1, 0.002));
+  const auto run = drifted("B", always(0.9f), noise(3, 0.002));
+  const auto judged = [&](const Share& of_twin) {
+    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+    return conclude(a, {run}, twins);
+  };
+  // It doubles every 50 steps from 0.01 at step 300: 0.1 at step 466, which is three quarters of 621.
+  const Conclusion grows =
+      judged([](std::int64_t step) { return 0.01f * std::exp2(static_cast<float>(step - 300) / 50); });
+  EXPECT_NEAR(grows.lacking, 621 - 400, 40) << grows.text;
+  EXPECT_NE(grows.text.find("about " + std::to_string(grows.lacking) + " more steps, if it grows as it did"),
+            std::string::npos)
+      << grows.text;
+  const Conclusion none = judged(always(0.0f));
+  EXPECT_EQ(none.lacking, 400);
+  EXPECT_NE(none.text.find("400 more steps, as many again"), std::string::npos) << none.text;
+  const Conclusion still = judged(always(0.05f));
+  EXPECT_EQ(still.lacking, 0);
+  EXPECT_NE(still.text.find("does not grow any more, a twin of another seed would tell"), std::string::npos)
+      << still.text;
+}
+
+TEST(Verdict, SaysThatTheDriftIsNotKnown) {
+  const auto a = made_up("A", 400, noise(1, 0.002));
+  const PairedRun twins[] = {{made_up("N", 400, noise(2, 0.002))}};
+  const Conclusion c = conclude(a, {made_up("B", 400, noise(3, 0.002, 0, 0.1))}, twins);
+  EXPECT_EQ(c.verdict, Verdict::worse);
+  EXPECT_NE(c.text.find("is not known, no routing flips were counted"), std::string::npos) << c.text;
+  const PairedRun of_seeds[] = {{made_up("N", 400, noise(2, 0.002)), false}};
+  EXPECT_EQ(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds).text.find("flips"), std::string::npos);
+}
+
+// Each candidate is a chance to be called different: of comparisons of 15 equal runs with one, 1 in 20 names any.
+TEST(Verdict, AllowsForSeveralCandidates) {
+  constexpr int kTrials = 60, kCandidates = 15;
+  int named = 0, named_alone = 0;
+  for (unsigned trial = 0; trial < kTrials; ++trial) {
+    const auto run = [&](unsigned place) { return made_up("run", 200, noise(100 * trial + place, 0.05, 20)); };
+    const HistoryPtr a = run(0);
+    const std::vector<PairedRun> twins{{run(1)}, {run(2)}};
+    bool any = false, any_alone = false;
+    for (unsigned place = 3; place < 3 + kCandidates; ++place) {
+      const PairedRun candidate{run(place)};
+      any |= says_different(conclude(a, candidate, twins, {kMatters, kCandidates}));
+      any_alone |= says_different(conclude(a, candidate, twins));
+    }
+    named += any, named_alone += any_alone;
+  }
+  EXPECT_LE(named, kTrials / 10);
+  EXPECT_GE(named_alone, kTrials / 6) << "what a 95 % interval for each would do";
+  const auto a = made_up("A", 200, noise(1, 0.05));
+  const PairedRun twins[] = {{made_up("N", 200, noise(2, 0.05))}};
+  const Conclusion three = conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins, {kMatters, 3});
+  EXPECT_NE(three.text.find("the interval allows for the 3 candidates that are compared with one run"),
+            std::string::npos)
+      << three.text;
+  EXPECT_GT(three.half, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half);
 }
 
 // Known at some steps only.
@@ -243,12 +424,65 @@ TEST(Verdict, JudgesValidationLossesToo) {
   };
   const auto a = run("A", 0);
   const PairedRun twins[] = {{run("N", 1e-4)}, {run("M", -2e-4)}};
-  const Conclusion c = conclude(a, {run("B", 0.05)}, twins, kMatters, Metric::val_loss);
+  const Conclusion c = conclude(a, {run("B", 0.05)}, twins);
   EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
   EXPECT_NEAR(c.gap, 0.05, 0.002) << c.text;
   EXPECT_NE(c.text.find("B against A: worse: validation loss gap +0.05"), std::string::npos) << c.text;
   const auto never = made_up("A", 400, noise(1, 0.05));
-  EXPECT_TRUE(is_missing(conclude(never, {made_up("B", 400, noise(2, 0.05))}, {}, kMatters, Metric::val_loss).gap));
+  EXPECT_TRUE(is_missing(conclude(never, {made_up("B", 400, noise(2, 0.05))}, {}, {}, Metric::val_loss).gap));
+}
+
+TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
+  const auto run = [](const char* name, std::int64_t steps, double gap) {
+    RunInfo info;
+    info.name = name;
+    info.config_toml = "[telemetry]\nvalidation_every = 50\n";
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = static_cast<float>(2 + gap);
+      if (step % 50 == 0) frame->val_loss = static_cast<float>(2 + gap * (1 + 0.001 * static_cast<double>(step)));
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const auto of = [&](std::int64_t steps) {
+    const PairedRun twins[] = {{run("N", steps, 1e-4)}};
+    return conclude(run("A", steps, 0), {run("B", steps, 0.05)}, twins);
+  };
+  const Conclusion few = of(160);
+  EXPECT_EQ(few.verdict, Verdict::too_short);
+  EXPECT_EQ(few.lacking, 240);
+  EXPECT_NE(
+      few.text.find("too few values of the validation loss were measured to judge, each quarter of the last half of "
+                    "the steps needs one; 240 more steps"),
+      std::string::npos)
+      << few.text;
+  EXPECT_EQ(of(400).verdict, Verdict::worse) << of(400).text;
+  const auto a = run("A", 400, 0);
+  EXPECT_EQ(conclude(a, {a}, {}).verdict, Verdict::identical);
+}
+
+// Between two measurements of the validation loss the training loss tells.
+TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
+  const auto run = [](const char* name, bool lost) {
+    RunInfo info;
+    info.name = name;
+    info.config_toml = "[telemetry]\nvalidation_every = 50\n";
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < 430; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = lost && step >= 410 ? std::nanf("") : 2.0f;
+      if (step % 50 == 0) frame->val_loss = 2;
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const Conclusion c = conclude(run("A", false), {run("B", true)}, {});
+  EXPECT_EQ(c.verdict, Verdict::lost) << c.text;
+  EXPECT_EQ(c.steps.first, 410);
 }
 
 TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
@@ -309,6 +543,19 @@ TEST(Student, IsThatOfTheTables) {
   EXPECT_NEAR(student_95(10), 2.228, 1e-3);
   EXPECT_NEAR(student_95(60), 2.000, 1e-3);
   EXPECT_NEAR(student_95(1e4), 1.960, 1e-2);
+}
+
+// By adaptive quadrature (SciPy); 2.958 is that of the printed tables, too (Stoline and Ury, Technometrics 21, 1979).
+TEST(Student, LargestOfSeveralThatShareADeviation) {
+  EXPECT_DOUBLE_EQ(largest_student_95(4, 1), student_95(4));
+  EXPECT_NEAR(largest_student_95(1, 2), 17.98, 0.05);
+  EXPECT_NEAR(largest_student_95(1, 15), 32.70, 0.1);
+  EXPECT_NEAR(largest_student_95(1.5, 3), 9.305, 0.02);
+  EXPECT_NEAR(largest_student_95(4, 3), 3.745, 0.005);
+  EXPECT_NEAR(largest_student_95(8, 3), 2.958, 0.005);
+  EXPECT_NEAR(largest_student_95(16, 15), 3.377, 0.005);
+  EXPECT_NEAR(largest_student_95(1e4, 3), 2.388, 0.01);
+  EXPECT_NEAR(student_quantile(2, 1 - 0.05 / 3), 7.649, 0.02);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <span>
 #include <stdexcept>
 
 #include "core/numerics/parallel.h"
@@ -124,6 +125,48 @@ TEST(Sweep, GapsArePairedBySeed) {
   EXPECT_TRUE(std::isnan(points[0].gap.mean));
   EXPECT_NEAR(points[1].gap.mean, 0.5, 1e-12);  // 0.5, 0.75, 0.25
   EXPECT_NEAR(points[1].gap.half, 4.302653 * 0.25 / std::sqrt(3.0), 1e-5);
+}
+
+// Each further setting is a chance to differ from the first: the interval of its gap is wider.
+TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
+  const auto axes = axes_of({"router.top_k=1,2,3,4"});
+  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 3, "");
+  const float gaps[] = {0.5f, 0.75f, 0.25f};  // of each seed
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    TelemetryFrame frame;
+    frame.ce_loss = i % 4 == 0 ? 2.0f : 2.0f + gaps[i / 4];
+    history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
+    runs[i].history = history;
+  }
+  for (const SweepPoint& point : std::span(sweep_points(runs, axes, 1)).subspan(1)) {
+    EXPECT_NEAR(point.gap.mean, 0.5, 1e-12);
+    EXPECT_NEAR(point.gap.half, 7.6488 * 0.25 / std::sqrt(3.0), 1e-3) << "t of 2 degrees at 1 - 0.05 / 3";
+  }
+}
+
+// By the settings of all runs, not by which of the two shows more.
+TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
+  const auto axes = axes_of({"router.top_k=1,2"});
+  for (const int every : {0, 1}) {
+    RunConfig base = small_run();
+    base.telemetry.validation_every = every;
+    std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "");
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+      for (std::int64_t step = 0; step < 2; ++step) {
+        TelemetryFrame frame;
+        frame.step = step;
+        frame.ce_loss = i % 2 == 0 ? 2.0f : 2.5f;
+        frame.val_loss = i % 2 == 0 ? 2.0f : 1.75f;
+        history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
+      }
+      runs[i].history = history;
+    }
+    const SweepPoint point = sweep_points(runs, axes, 2)[1];
+    EXPECT_EQ(point.by_validation, every == 1);
+    EXPECT_NEAR(point.gap.mean, every == 1 ? -0.25 : 0.5, 1e-12);
+  }
 }
 
 TEST(Sweep, ARunThatLosesItsLossIsInNoMean) {

@@ -1,0 +1,134 @@
+// How often equal runs are called different: bench_verdicts [preset] [--set KEY=VALUE ...] [--steps N] [--seeds N]
+//                                                            [--twins N] [--first SEED]
+//
+// For each seed run A, its twins and one run more train in lock-step; all of them start from the same weights but for a
+// unit in the last place, so that nothing but chance tells the run from A. It is judged by the loss that the settings
+// choose, and besides by each of the two and by the narrower of their intervals. 300 steps of nano take 7 seconds a
+// seed.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/numerics/kernels.h"
+#include "core/telemetry/findings/verdict.h"
+#include "core/training/lab/lock_step.h"
+
+namespace moescope {
+namespace {
+
+struct Asked {
+  RunConfig config;
+  int seeds = 20, twins = 1;
+};
+
+// Run A, the run that is judged, the twins.
+std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
+  std::vector<Trainer> trainers;
+  std::vector<std::shared_ptr<History>> histories;
+  for (int run = 0; run < twins + 2; ++run) {
+    RunConfig equal = config;
+    equal.perturbation = run;
+    equal.name += "-" + std::to_string(run);
+    histories.push_back(std::make_shared<History>(run_info(equal, run)));
+    trainers.emplace_back(equal);
+  }
+  LockStep runs(std::move(trainers));
+  while (runs.next_step() < config.optimizer.total_steps)
+    runs.step([&](TelemetryFrame frame) {
+      const auto run = static_cast<std::size_t>(frame.run);
+      histories[run]->append(std::make_shared<const TelemetryFrame>(std::move(frame)));
+      return true;
+    });
+  return {histories.begin(), histories.end()};
+}
+
+struct Count {
+  const char* of;
+  int different = 0, judged = 0;
+  void add(const Conclusion& found) {
+    if (found.verdict < Verdict::equal) return;
+    ++judged;
+    different += found.verdict == Verdict::worse || found.verdict == Verdict::better;
+  }
+};
+
+// With the share's 95 % interval by Wilson.
+void print(const Count& count) {
+  if (count.judged == 0) return std::printf("%-24s no verdict\n", count.of), void();
+  const double n = count.judged, share = count.different / n, z2 = 1.96 * 1.96;
+  const double centre = (share + z2 / (2 * n)) / (1 + z2 / n);
+  const double half = std::sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n);
+  std::printf("%-24s %3d of %3d called different: %4.1f %% (%.1f to %.1f)\n", count.of, count.different, count.judged,
+              100 * share, 100 * std::max(0.0, centre - half), 100 * (centre + half));
+}
+
+void bench(const Asked& asked) {
+  Count decided{"as the settings say"}, training{"training loss"}, validation{"validation loss"},
+      narrower{"the narrower"};
+  for (int seed = 0; seed < asked.seeds; ++seed) {
+    RunConfig config = asked.config;
+    config.seed += seed;
+    const std::vector<HistoryPtr> runs = train(config, asked.twins);
+    std::vector<PairedRun> twins;
+    for (std::size_t run = 2; run < runs.size(); ++run) twins.push_back({runs[run]});
+    const auto by = [&](std::optional<Metric> loss) { return conclude(runs[0], {runs[1]}, twins, {}, loss); };
+    const Conclusion of_training = by(Metric::ce_loss), of_validation = by(Metric::val_loss);
+    decided.add(by({}));
+    training.add(of_training);
+    validation.add(of_validation);
+    narrower.add(of_validation.half < of_training.half ? of_validation : of_training);
+    std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), by({}).text.c_str());
+    std::fflush(stdout);
+  }
+  for (const Count* count : {&decided, &training, &validation, &narrower}) print(*count);
+}
+
+int refuse(const std::string& problem) {
+  std::fprintf(stderr, "bench_verdicts: %s\n", problem.c_str());
+  return 2;
+}
+
+}  // namespace
+}  // namespace moescope
+
+int main(int argc, char** argv) {
+  using namespace moescope;
+  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  Asked asked;
+  std::string preset = "nano";
+  std::vector<std::string> set;
+  std::int64_t steps = 300, first = 1;
+  for (int i = 1; i < argc; ++i) {
+    const auto is = [&](const char* option) { return !std::strcmp(argv[i], option) && i + 1 < argc; };
+    if (is("--set"))
+      set.emplace_back(argv[++i]);
+    else if (is("--steps"))
+      steps = std::atoll(argv[++i]);
+    else if (is("--seeds"))
+      asked.seeds = std::atoi(argv[++i]);
+    else if (is("--twins"))
+      asked.twins = std::clamp(std::atoi(argv[++i]), 1, kMaxRuns - 2);
+    else if (is("--first"))
+      first = std::atoll(argv[++i]);
+    else
+      preset = argv[i];
+  }
+  const ParsedConfig parsed = load_preset(preset);
+  if (!parsed.problems.empty()) return refuse("no preset \"" + preset + "\"");
+  asked.config = parsed.config;
+  for (const std::string& each : set) {
+    const std::size_t equals = std::min(each.find('='), each.size());
+    const ConfigField* field = find_field(each.substr(0, equals));
+    if (!field || equals == each.size())
+      return refuse(each + ": expected KEY=VALUE, such as precision.experts=mxfp8_rceil");
+    field->set(asked.config, parse_value(*field, each.substr(equals + 1)));
+  }
+  asked.config.seed = first;
+  asked.config.optimizer.total_steps = steps;
+  asked.config.telemetry.quant_every = 1000;
+  bench(asked);
+}
