@@ -75,6 +75,7 @@ TEST_P(SmallModel, Mxfp8StaysWithinTheChaosOfBf16AndMxfp4DoesNot) {
     small.perturbation = run.perturbation;
     small.optimizer.total_steps = kSteps;
     small.telemetry.flips_every = 0;
+    small.telemetry.validation_every = 0;
     small.telemetry.gradient_every = 100;
     configs.push_back(small);
   }
