@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numbers>
+#include <string_view>
 
 #include "core/telemetry/frame/words.h"
 #include "core/telemetry/recording/run_settings.h"
@@ -82,13 +83,14 @@ std::string two_digits(float value) {
   return text;
 }
 
-// With as many digits after the point as two digits of `half` need: "+0.0028".
+// With as many digits after the point as two digits of `half` need: "+0.0028"; what rounds to 0 has no sign.
 std::string signed_gap(float gap, float half) {
   const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
   char text[64];
   std::snprintf(text, sizeof text, "%+.*f", digits, static_cast<double>(gap));
-  return text;
+  const std::string_view number = text;
+  return std::string(number.find_first_of("123456789") == number.npos ? number.substr(1) : number);
 }
 
 std::string steps_text(StepRange range) {
@@ -145,10 +147,10 @@ std::string candidates_text(const Conclusion& c) {
 std::string near_text(const Conclusion& c) {
   const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
                            of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
-                           ", and an interval takes " + percent(kLeastDrift) + " of the twins; ";
+                           ", and an interval needs " + percent(kLeastDrift) + " for the twins; ";
   const std::string steps = std::to_string(c.lacking) + " more steps";
   if (c.lacking == 0) return seen + "their drift does not grow any more, a twin of another seed would tell";
-  if (is_missing(c.growth)) return seen + steps + ", as many again, since there is no growth to estimate it from";
+  if (is_missing(c.growth)) return seen + steps + ", as many again, since there is no growth yet to estimate it from";
   return seen + "about " + steps + ", if it grows as it did over the judged steps";
 }
 

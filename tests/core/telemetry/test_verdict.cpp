@@ -240,6 +240,16 @@ TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
   EXPECT_EQ(better.verdict, Verdict::better) << better.text;
 }
 
+TEST(Verdict, SaysNoSignOfAGapThatRoundsToZero) {
+  const auto a = made_up("A", 600, noise(1, 0.01));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.01)), false}};
+  for (const double gap : {-1e-6, 1e-6}) {
+    const auto run = made_up("B", 600, [=, own = noise(1, 0.01)](std::size_t step) { return gap + own(step); });
+    const Conclusion c = conclude(a, {run, false}, twins);
+    EXPECT_NE(c.text.find("loss gap 0.000"), std::string::npos) << c.text;
+  }
+}
+
 TEST(Verdict, SaysWhetherAGapThatIsThereMatters) {
   const auto a = made_up("A", 600, noise(1, 0.001));
   const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.001))}};

@@ -139,7 +139,8 @@ TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
     history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
     runs[i].history = history;
   }
-  for (const SweepPoint& point : std::span(sweep_points(runs, axes, 1)).subspan(1)) {
+  const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
+  for (const SweepPoint& point : std::span(points).subspan(1)) {
     EXPECT_NEAR(point.gap.mean, 0.5, 1e-12);
     EXPECT_NEAR(point.gap.half, 7.6488 * 0.25 / std::sqrt(3.0), 1e-3) << "t of 2 degrees at 1 - 0.05 / 3";
   }
