@@ -5,7 +5,7 @@ cmake_policy(VERSION 3.25)
 # inside it are rooms of their own unless they are joined with +.
 set(CORE_FLOORS
     core/io
-    core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/findings core/telemetry/logs
+    core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/findings core/telemetry/logs+core/telemetry/logs/table
     core/telemetry/explain
     core/numerics+core/numerics/kernels
     "core/files+core/files/tensors+core/files/routing core/parallel"
@@ -117,4 +117,5 @@ only_in("core;app;widgets" "[jJ]son::(parse|accept|sax_parse)\\(" "JSON is parse
         json_text.cpp safetensors.cpp)
 only_in("core;app;widgets" "simdjson::(dom|ondemand)::parser" "lines of JSON are parsed by JsonLines" json_line.h)
 only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_text.cpp)
+only_in("core;app;widgets" "include <csv\\.h>" "CSV is parsed by CsvRows" csv_rows.cpp)
 only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_dataset.cpp)

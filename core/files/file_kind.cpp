@@ -19,6 +19,7 @@
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
+#include "core/telemetry/logs/table/table_form.h"
 #include "core/telemetry/logs/text_log.h"
 #include "core/telemetry/logs/trainer_state.h"
 
@@ -30,6 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLookedAt = 4096;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
+constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // of a table
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 
 std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
@@ -98,17 +100,6 @@ bool holds_text_log(const std::string& path) {
   return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
 }
 
-// "layer" and "expert" among the names of the first line, or, in a .csv, only numbers in it.
-bool begins_with_load_table(const std::string& bytes, bool named_csv) {
-  std::string line = bytes.substr(0, bytes.find_first_of("\r\n"));
-  std::transform(line.begin(), line.end(), line.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
-  if (std::count(line.begin(), line.end(), ',') == 0) return false;
-  if (named_csv && line.find_first_not_of("0123456789,") == std::string::npos) return true;
-  const std::string columns = "," + line + ",";
-  return columns.find(",layer,") != std::string::npos && columns.find(",expert,") != std::string::npos;
-}
-
 // A lesson has steps and a title of its own; a config has neither.
 bool is_lesson(const std::string& path) {
   InputFile file(path);
@@ -132,7 +123,7 @@ const char* file_kind_name(FileKind kind) {
     case FileKind::event_file:
       return "TensorBoard events";
     case FileKind::load_table:
-      return "table of expert loads";
+      return "table of a run";
     case FileKind::wandb_run:
       return "run of W&B";
     case FileKind::te_statistics:
@@ -192,7 +183,8 @@ FileKind file_kind(const std::string& path) {
   if (suffix == ".queue") return FileKind::queue;
   if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
   if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
-  if (begins_with_load_table(bytes, suffix == ".csv")) return FileKind::load_table;
+  if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path)))
+    return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;
   return holds_text_log(path) ? FileKind::text_log : FileKind::text;
 }

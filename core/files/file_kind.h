@@ -11,7 +11,7 @@ enum class FileKind {
   recording,       // .moescope: SQLite
   training_log,    // JSON lines, one step or one layer of a step per line
   event_file,      // TensorBoard: a file of events, or a folder that holds such files
-  load_table,      // CSV of step,layer,expert,count, or llama.cpp's moe-trace
+  load_table,      // CSV: loads of experts, llama.cpp's moe-trace, or figures by step
   wandb_run,       // W&B's offline file, its folder, or the folder of several
   te_statistics,   // TransformerEngine's debug statistics: a file, or a folder that holds such files
   mlflow_run,      // the folder of a run of MLflow, or its mlflow.db

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 constexpr int kFolderDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
 
 bool named_like_run(const fs::path& path) {
-  constexpr std::array<std::string_view, 7> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
-                                                         ".csv",      ".log",   ".out"};
+  constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
+                                                         ".csv",      ".tsv",   ".log",    ".out"};
   if (path.filename() == "trainer_state.json") return true;
   return std::ranges::find(kSuffixes, path.extension().string()) != kSuffixes.end();
 }

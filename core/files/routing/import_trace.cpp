@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
-constexpr int kMaxLayer = static_cast<int>(kMaxImportedLayers);
+constexpr int kMaxLayer = kLastImportedLayer;
 constexpr int kMaxTopK = 1024;
 class Trace {
  public:

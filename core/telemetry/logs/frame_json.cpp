@@ -56,7 +56,7 @@ void get_rows(const JsonFields& json, const char* key, std::vector<Row>& rows, L
 int layer_of(const JsonFields& json, int lowest) {
   const JsonValue* found = json.find("layer");
   if (!found) throw Unreadable("no layer");
-  return found->is_null() ? -1 : to_index(*found, "layer", lowest, kMaxLayers);
+  return found->is_null() ? -1 : to_index(*found, "layer", lowest, kLastImportedLayer);
 }
 
 std::string text_of(const JsonFields& json, const char* key) {
@@ -356,7 +356,7 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* layers = member(json, {"moe_layers"})) {
     const JsonList list = list_of(*layers, "moe_layers", 0, "");
     if (list.size() > kMaxImportedLayers) throw Unreadable("moe_layers: too many");
-    for (const JsonValue layer : list) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kMaxLayers));
+    for (const JsonValue layer : list) info.moe_layers.push_back(to_index(layer, "moe_layers", 0, kLastImportedLayer));
   }
   const int most_experts = static_cast<int>(kMaxImportedExperts);
   info.n_experts =

@@ -23,6 +23,7 @@ namespace moescope {
 inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction where the file names no window
 // Sizes beyond these mean a damaged file: nothing is allocated for them. The same limits as for recordings.
 inline constexpr std::size_t kMaxImportedExperts = 65536, kMaxImportedLayers = 4096, kMaxImportedLoads = 1 << 20;
+inline constexpr int kLastImportedLayer = static_cast<int>(kMaxImportedLayers) - 1;  // the first is 0
 inline constexpr std::size_t kLongestImportedName = 4096;  // bytes, as in recordings
 
 struct BadLine {

@@ -288,7 +288,7 @@ RunInfo LogReader::State::info_from_first_step(const Run& run, const NamedLine& 
     for (const JsonValue each : routers) {
       const JsonFields router = fields_of(each, "routers", "no layer");
       if (!router.find("layer")) throw Unreadable("routers: no layer");
-      const int layer = to_index(*router.find("layer"), "layer", 0, static_cast<int>(kMaxImportedLayers));
+      const int layer = to_index(*router.find("layer"), "layer", 0, kLastImportedLayer);
       if (run.stated.moe_layers.empty()) info.moe_layers.push_back(layer);
       const JsonValue* load = member(router, {"tokens_per_expert"});
       if (load && load->is_array()) info.n_experts = listed_experts(load);
@@ -383,7 +383,7 @@ void LogReader::State::read_domains(const JsonFields& json, const RunInfo& info,
   SpecialisationFrame special;
   const JsonValue* layer = member(json, {"domain_expert_layer"});
   if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
-  special.layer = to_index(*layer, "domain_expert_layer", 0, static_cast<int>(kMaxImportedLayers));
+  special.layer = to_index(*layer, "domain_expert_layer", 0, kLastImportedLayer);
   special.experts = info.n_experts;
   const auto n_experts = static_cast<std::size_t>(info.n_experts);
   for (const std::string& domain : info.domains) {
@@ -453,7 +453,7 @@ void LogReader::State::go_back(Run& run, int number, const NamedLine& named, std
   };
   const JsonValue* layer = named.fields.find("layer");
   if (layer && layer->is_number()) {
-    take_key("layer " + std::to_string(to_index(*layer, "layer", 0, static_cast<int>(kMaxImportedLayers))));
+    take_key("layer " + std::to_string(to_index(*layer, "layer", 0, kLastImportedLayer)));
   } else {
     for (const auto& figure : kFrameFigures)
       if (member(named.fields, {figure.column})) take_key(figure.column);

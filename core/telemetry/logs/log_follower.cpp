@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kFollowedBytes = std::size_t{256} << 10;
+constexpr std::size_t kRecognisedBytes = 4096;
 
 // Identifies a file behind a path, to notice that another one has replaced it.
 struct FileId {
@@ -44,7 +46,9 @@ struct LogFollower::State {
   int file = -1;
   FileId id;
   off_t position = 0;
-  std::string first_bytes;  // by which a file that was rewritten in place is recognised even if it is longer by now
+  // The first and the last of the bytes that were read, by which a file that was rewritten in place is recognised even
+  // if it is longer by now: many begin with the same line.
+  std::string first_bytes, last_bytes;
   std::chrono::steady_clock::time_point last_line{};
   bool settled = true;
   std::thread thread;
@@ -62,6 +66,8 @@ struct LogFollower::State {
   void restart();
   bool open_file();
   bool is_another_file() const;
+  bool holds(const std::string& bytes, off_t at) const;
+  void remember(std::string_view bytes);
   void read_on();
   void check_file();
   void run();
@@ -72,6 +78,7 @@ void LogFollower::State::restart() {
   file = -1;
   position = 0;
   first_bytes.clear();
+  last_bytes.clear();
   splitter = {};
   const std::lock_guard lock(mutex);
   if (reader->lines() > 0) {
@@ -101,8 +108,18 @@ bool LogFollower::State::is_another_file() const {
   struct stat status {};
   if (::fstat(file, &status) != 0 || status.st_size < position) return true;
   if (::stat(path.c_str(), &status) == 0 && !(id == FileId{status.st_dev, status.st_ino})) return true;
-  std::string now(first_bytes.size(), '\0');
-  return ::pread(file, now.data(), now.size(), 0) != static_cast<ssize_t>(now.size()) || now != first_bytes;
+  return !holds(first_bytes, 0) || !holds(last_bytes, position - static_cast<off_t>(last_bytes.size()));
+}
+
+bool LogFollower::State::holds(const std::string& bytes, off_t at) const {
+  std::string now(bytes.size(), '\0');
+  return ::pread(file, now.data(), now.size(), at) == static_cast<ssize_t>(now.size()) && now == bytes;
+}
+
+void LogFollower::State::remember(std::string_view bytes) {
+  if (first_bytes.size() < kRecognisedBytes) first_bytes += bytes.substr(0, kRecognisedBytes - first_bytes.size());
+  last_bytes += bytes.substr(bytes.size() - std::min(bytes.size(), kRecognisedBytes));
+  if (last_bytes.size() > kRecognisedBytes) last_bytes.erase(0, last_bytes.size() - kRecognisedBytes);
 }
 
 void LogFollower::State::read_on() {
@@ -117,7 +134,7 @@ void LogFollower::State::read_on() {
       problem = encoding_problem(bytes);
       if (!problem.empty()) return;
     }
-    if (first_bytes.size() < 64) first_bytes += bytes.substr(0, 64 - first_bytes.size());
+    remember(bytes);
     position += got;
     const std::lock_guard lock(mutex);
     splitter.add(bytes, *reader);
@@ -145,14 +162,21 @@ void LogFollower::State::run() {
   }
 }
 
-LogFollower::LogFollower(std::string path, int run) : state_(std::make_unique<State>()) {
+LogFollower::LogFollower(std::string path, ByHand) : state_(std::make_unique<State>()) {
   state_->path = std::move(path);
-  state_->options.run = run;
   state_->reader = std::make_unique<LogReader>(state_->path, state_->options);
+}
+
+LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand()) {
+  state_->options.run = run;
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
 LogFollower::~LogFollower() = default;
+
+void LogFollower::look() {
+  state_->check_file();
+}
 
 const std::string& LogFollower::path() const {
   return state_->path;

@@ -20,6 +20,11 @@ class LogFollower : public Follower {
   explicit LogFollower(std::string path, int run = 0);
   ~LogFollower() override;
 
+  // One that looks at the file when look() is called, and not by itself.
+  struct ByHand {};
+  LogFollower(std::string path, ByHand);
+  void look();
+
   const std::string& path() const override;
   // The histories grow by themselves. When the file starts again (truncated or replaced) new ones take their place, and
   // the earlier ones keep what was read. None before the first step.

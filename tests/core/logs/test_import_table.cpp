@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/telemetry/frame/change_marker.h"
 #include "core/telemetry/logs/import_table.h"
@@ -63,6 +68,221 @@ TEST(ImportTable, TracesOfLlamaCpp) {
     EXPECT_EQ(history.frame_at(0)->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{3, 1, 1, 0, 0, 1}));
     EXPECT_EQ(history.frame_at(2)->routers[1].tokens_per_expert, (std::vector<std::uint32_t>{1, 1, 0, 0, 0, 0}));
   }
+}
+
+std::vector<std::uint32_t> loads(const Imported& table, std::int64_t step, std::size_t layer = 0) {
+  const auto frame = table.runs.at(0)->frame_at(step);
+  return frame && frame->step == step ? frame->routers.at(layer).tokens_per_expert : std::vector<std::uint32_t>();
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    read(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// Rows of two layers of two experts, ten steps; `sorted`: which of step, layer and expert changes slowest, and so on.
+std::string rows_by(const std::string& sorted, bool newest_first = false) {
+  struct Row {
+    std::array<int, 3> at;  // step, layer, expert
+  };
+  std::vector<Row> rows;
+  for (int step = 0; step < 10; ++step)
+    for (int layer = 0; layer < 2; ++layer)
+      for (int expert = 0; expert < 2; ++expert) rows.push_back({{step, layer, expert}});
+  std::ranges::stable_sort(rows, [&](const Row& a, const Row& b) {
+    for (const char by : sorted) {
+      const std::size_t key = by == 's' ? 0 : by == 'l' ? 1 : 2;
+      if (a.at[key] != b.at[key]) return (a.at[key] < b.at[key]) != (newest_first && key == 0);
+    }
+    return false;
+  });
+  std::string text = "step,layer,expert,count\n";
+  for (const auto& [at] : rows)
+    text += std::to_string(at[0]) + ',' + std::to_string(at[1]) + ',' + std::to_string(at[2]) + ',' +
+            std::to_string(100 * at[0] + 10 * at[1] + at[2]) + '\n';
+  return text;
+}
+
+TEST(ImportTable, RowsInAnyOrderWithoutALoss) {
+  for (const char* sorted : {"sle", "lse", "les", "els", "esl"}) {
+    for (const bool newest_first : {false, true}) {
+      const Imported table = read(rows_by(sorted, newest_first));
+      ASSERT_EQ(table.runs[0]->count(), 10) << sorted << newest_first;
+      for (std::uint32_t step = 0; step < 10; ++step)
+        for (std::uint32_t layer = 0; layer < 2; ++layer)
+          EXPECT_EQ(loads(table, step, layer),
+                    (std::vector<std::uint32_t>{100 * step + 10 * layer, 100 * step + 10 * layer + 1}))
+              << sorted << newest_first << step;
+    }
+  }
+}
+
+TEST(ImportTable, ARestartDropsWhatCameAfterAndSaysSo) {
+  std::string text = "step,layer,expert,count\n";
+  const auto write = [&](int from, int to, int count) {
+    for (int step = from; step <= to; ++step)
+      for (int layer = 0; layer < 2; ++layer)
+        text += std::to_string(step) + ',' + std::to_string(layer) + ",0," + std::to_string(count) + '\n';
+  };
+  write(0, 20, 1);
+  write(10, 15, 2);
+  const Imported table = read(text);
+  EXPECT_EQ(table.runs[0]->steps(), (StepRange{0, 15}));
+  EXPECT_EQ(loads(table, 9), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(loads(table, 10), std::vector<std::uint32_t>{2});
+  EXPECT_EQ(loads(table, 15, 1), std::vector<std::uint32_t>{2});
+  ASSERT_EQ(table.remarks.size(), 1u);
+  EXPECT_NE(table.remarks[0].find("goes on from step 10"), std::string::npos) << table.remarks[0];
+  EXPECT_NE(table.remarks[0].find("(11 logged steps)"), std::string::npos) << table.remarks[0];
+  write(0, 0, 3);
+  const Imported again = read(text);
+  EXPECT_EQ(again.runs[0]->count(), 1);
+  ASSERT_EQ(again.remarks.size(), 2u);
+  EXPECT_NE(again.remarks[1].find("(16 logged steps)"), std::string::npos) << again.remarks[1];
+  ASSERT_FALSE(again.runs[0]->markers().empty());
+}
+
+TEST(ImportTable, AnOrderThatLeavesADoubtIsRefused) {
+  std::string text = "step,layer,expert,count\n";
+  for (int layer = 0; layer < 2; ++layer)
+    for (const int step : {0, 1, 2, 3, 4, 5, 3, 4, 5, 6})
+      text += std::to_string(step) + ',' + std::to_string(layer) + ",0,1\n";
+  EXPECT_NE(refusal(text).find("line 8: goes back to step 3 of the same layer and expert"), std::string::npos)
+      << refusal(text);
+  EXPECT_NE(refusal("step,layer,expert,count\n0,0,0,5\n1,0,0,5\n1,0,0,6\n0,1,0,5\n1,1,0,5\n")
+                .find("line 4: the same step, layer and expert"),
+            std::string::npos);
+}
+
+TEST(ImportTable, PartsOfRanksAreAddedUp) {
+  const Imported by_step = read("step,rank,layer,expert,count\n0,0,1,0,5\n0,1,1,0,7\n1,0,1,0,1\n1,1,1,0,2\n");
+  EXPECT_EQ(loads(by_step, 0), std::vector<std::uint32_t>{12});
+  const Imported by_rank = read("rank,step,layer,expert,count\na,0,1,0,5\na,1,1,0,7\nb,0,1,0,1\nb,1,1,0,2\n");
+  EXPECT_EQ(loads(by_rank, 0), std::vector<std::uint32_t>{6});
+  EXPECT_EQ(loads(by_rank, 1), std::vector<std::uint32_t>{9});
+  const Imported twice = read("step,layer,expert,count\n0,1,0,5\n0,1,0,7\n");
+  EXPECT_EQ(loads(twice, 0), std::vector<std::uint32_t>{7}) << "nothing says that they are parts";
+  ASSERT_EQ(twice.remarks.size(), 1u);
+  EXPECT_NE(twice.remarks[0].find("line 3"), std::string::npos);
+  EXPECT_NE(refusal("step,rank,layer,expert,count\n0,0,1,0,4294967295\n0,1,1,0,1\n").find("more than 4294967295"),
+            std::string::npos);
+}
+
+TEST(ImportTable, EveryDelimiterQuoteAndLineEnd) {
+  const std::vector<std::uint32_t> expected = {5, 7};
+  for (const std::string text :
+       {"step,layer,expert,count\n4,1,0,5\n4,1,1,7\n", "step;layer;expert;count\n4;1;0;5\n4;1;1;7\n",
+        "step\tlayer\texpert\tcount\n4\t1\t0\t5\n4\t1\t1\t7\n", "step|layer|expert|count\n4|1|0|5\n4|1|1|7\n",
+        "\nstep,layer,expert,count\n\n4,1,0,5\n \n4,1,1,7\n",
+        "\xEF\xBB\xBFstep,layer,expert,count\r\n4,1,0,5\r\n4,1,1,7\r\n", "step,layer,expert,count\r4,1,0,5\r4,1,1,7",
+        "\"step\",\"layer\",\"expert\",\"count\"\n\"4\",1,\"0\",5\n4,1,1,\"7\"\n",
+        "step,note,layer,expert,count\n4,\"two\nlines, \"\"quoted\"\"\",1,0,5\n4,text,1,1,7\n",
+        "step,layer,expert,count\n4,1,0,5.0\n4,1,1,7e0\n", "# a remark\nstep,layer,expert,count\n4,1,0,5\n4,1,1,7\n",
+        "sep=;\nstep;layer;expert;count\n4;1;0;5\n4;1;1;7\n", "4;1;0;5\n4;1;1;7\n",
+        "Step,Layer_ID,expert id,Tokens\n 4 , 1,0 ,5\n4,1,1,7\n",
+        "step,layer,expert,count\n4,1,0,5\nstep,layer,expert,count\n4,1,1,7\n"}) {
+    const Imported table = read(text);
+    EXPECT_EQ(table.bad.count(), 0) << text << table.bad.text();
+    EXPECT_EQ(loads(table, 4), expected) << text;
+  }
+}
+
+TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
+  const Imported table = read(
+      "step,layer,expert,count\n4,1,0,\"1,234\"\n4,1,1,4294967296\n4,1,1,2.5\n4,1,1,-3\n4,1,1,many\n4,1,1,\n4,1,-1,7\n"
+      "4,1,\"a\nb\",7\n4,1\n4,1,1,nan\n4,1,1,9\n");
+  EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{0, 9}));
+  ASSERT_EQ(table.bad.count(), 10);
+  const auto& bad = table.bad.first();
+  EXPECT_EQ(bad[0].why, "count: \"1,234\": digits that are grouped may mean two things; expected a plain number");
+  EXPECT_EQ(bad[1].why, "count: \"4294967296\", expected a whole number from 0 to 4294967295");
+  EXPECT_EQ(bad[2].why, "count: \"2.5\" is not whole");
+  EXPECT_EQ(bad[6].why, "expert: -1 stands for no expert");
+  EXPECT_EQ(bad[7].number, 9);
+  EXPECT_EQ(bad[8].number, 11) << "a cell has two lines";
+  EXPECT_EQ(bad[8].why, "has too few columns");
+  EXPECT_EQ(table.lines, 13);
+}
+
+TEST(ImportTable, AQuoteThatDoesNotEndIsRefused) {
+  std::string text = "step,layer,expert,count\n4,1,0,5\n4,1,1,\"7\n";
+  for (int i = 0; i < 200000; ++i) text += "5,1,0,5\n";
+  EXPECT_NE(refusal(text).find("line 3: a cell of more than 1 MiB: is there a quotation mark"), std::string::npos)
+      << refusal(text).substr(0, 300);
+}
+
+// A single wrong number in a small file must not make it take the memory and the time of a large one.
+TEST(ImportTable, OneLargeNumberInASmallFile) {
+  std::string text = "step,layer,expert,count\n0,15,65535,1\n";
+  for (int layer = 0; layer < 16; ++layer) text += "0," + std::to_string(layer) + ",0,1\n";
+  EXPECT_EQ(read(text).runs[0]->info().n_experts, 65536) << "may be";
+  for (int step = 1; step < 2000; ++step) text += std::to_string(step) + ",0,0,1\n";
+  EXPECT_NE(refusal(text).find("is a number wrong? Line 2 has expert 65535, line 2 layer 15"), std::string::npos)
+      << refusal(text);
+}
+
+// pytorch-lightning 2.6's CSVLogger: a row for what was logged together, the validation before or after the training.
+TEST(ImportTable, FiguresOfLightning) {
+  const Imported table = read(
+      "epoch,step,train_loss,val_loss\n0,0,5.5,\n0,1,5.25,\n0,2,,5.125\n0,2,5,\n1,3,4.75,\n1,4,4.5,\n1,4,,4.625\n1,5,x,"
+      "\n");
+  ASSERT_EQ(table.runs.size(), 1u);
+  const History& history = *table.runs[0];
+  EXPECT_EQ(history.steps(), (StepRange{0, 4}));
+  EXPECT_EQ(history.values_in(Metric::ce_loss, kWholeRun, history.steps()),
+            (std::vector<float>{5.5f, 5.25f, 5, 4.75f, 4.5f}));
+  EXPECT_EQ(history.value_at(Metric::val_loss, kWholeRun, 2), 5.125f);
+  EXPECT_EQ(history.value_at(Metric::val_loss, kWholeRun, 4), 4.625f);
+  EXPECT_EQ(table.bad.count(), 1);
+  EXPECT_EQ(table.bad.first()[0].number, 9);
+}
+
+TEST(ImportTable, FiguresNewestFirstAndListsInCells) {
+  const Imported table = read(
+      "step;loss;tokens_per_expert\n2;3.5;\"[[1, 2], [3, 0]]\"\n1;NaN;\"[[2, 1], [0, 3]]\"\n0;5;\"[[3, 0], [1, "
+      "2]]\"\n");
+  const History& history = *table.runs.at(0);
+  EXPECT_EQ(history.steps(), (StepRange{0, 2}));
+  EXPECT_EQ(history.frame_at(2)->routers.at(1).tokens_per_expert, (std::vector<std::uint32_t>{3, 0}));
+  EXPECT_TRUE(std::isnan(history.value_at(Metric::ce_loss, kWholeRun, 1)));
+}
+
+// A table that another program goes on writing is read once, to the end that it has then.
+TEST(ImportTable, AFileThatGrowsWhileItIsRead) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope_growing_table.csv";
+  std::ofstream(path) << "step,layer,expert,count\n0,0,0,1\n";
+  std::atomic<bool> stop = false;
+  std::jthread writer([&] {
+    std::ofstream file(path, std::ios::app);
+    for (int step = 1; !stop; ++step) {
+      const int layers = 1 + step % 50;
+      for (int layer = 0; layer < layers; ++layer) {
+        file << step << ',' << layer << ',' << step % 300 << ",1";
+        file.flush();
+        file << '\n';
+      }
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    ImportOptions options;
+    options.growing = i % 2 == 0;
+    const Imported table = import_table(path.string(), options);
+    ASSERT_EQ(table.runs.size(), 1u);
+    EXPECT_EQ(table.bad.count(), 0) << table.bad.text();
+  }
+  stop = true;
+}
+
+TEST(ImportTable, TheLastLineOfAGrowingFileIsLeftForTheNextReading) {
+  ImportOptions growing;
+  growing.growing = true;
+  const std::string text = "step,layer,expert,count\n0,0,0,12\n1,0,0,12";
+  EXPECT_EQ(read(text, growing).runs[0]->count(), 1) << "it may become 1234";
+  EXPECT_EQ(read(text).runs[0]->count(), 2);
 }
 
 TEST(ImportTable, StopsWhenAsked) {

@@ -55,6 +55,21 @@ TEST_F(Follower, WaitsForTheFileAndForTheEndOfALine) {
   EXPECT_EQ(follower.restarts(), 0);
 }
 
+// Two runs of one script begin with the same settings.
+TEST_F(Follower, BeginsAnewWithAFileThatBeginsAsTheOneBeforeIt) {
+  const std::string settings = R"({"run":"one","note":")" + std::string(6000, 'x') + "\"}\n";
+  append(settings + line(0, 1) + line(1, 1) + line(2, 1));
+  const LogFollower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 2; }));
+  const auto before = follower.histories()[0];
+  std::ofstream(path_, std::ios::binary | std::ios::trunc)
+      << settings << line(0, 4) << line(1, 4) << line(2, 4) << line(3, 4) << std::flush;
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 3; }));
+  EXPECT_EQ(follower.restarts(), 1);
+  EXPECT_EQ(before->steps().last, 2);
+  EXPECT_FLOAT_EQ(follower.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 4.0f) << "of the newer run";
+}
+
 TEST_F(Follower, BeginsAnewWithAFileThatWasCutReplacedOrWrittenAnew) {
   append(line(0, 1) + line(1, 1));
   const LogFollower follower(path_.string());

@@ -42,7 +42,7 @@ TEST_F(RunsInFolder, TheNewestFirstAndNothingElse) {
   put("notes.txt", step_);                   // not named like a run
   put("prices.csv", "apples,pears\n1,2\n");  // not one by its content
   put("packed.jsonl", "\x1f\x8b\x08");
-  EXPECT_EQ(names(), (std::vector<std::string>{"new.jsonl: training log", "below/loads.csv: table of expert loads",
+  EXPECT_EQ(names(), (std::vector<std::string>{"new.jsonl: training log", "below/loads.csv: table of a run",
                                                "old.jsonl: training log"}));
   const std::vector<RunFile> runs = runs_in_folder(folder_.string());
   EXPECT_EQ(runs.front().bytes, step_.size());

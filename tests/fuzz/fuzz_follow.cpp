@@ -1,0 +1,70 @@
+// libFuzzer over the following of a log: the input says how another program writes a file, by appending, cutting,
+// writing over it and writing it anew; after each of these the follower looks. It then knows what reading the file from
+// its beginning gives. How to run: tests/CMakeLists.txt.
+//
+// An act is 3 bytes and its text: what to do (0 to 3), and the length of the text (low byte first).
+#include <algorithm>
+#include <string>
+
+#include "core/telemetry/logs/import_jsonl.h"
+#include "core/telemetry/logs/log_follower.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+
+namespace {
+
+constexpr std::size_t kRecognised = 4096;  // of which every byte is compared (log_follower.cpp)
+
+void act(int what, std::string_view text, std::string& file) {
+  switch (what) {
+    case 0:
+      file += text;
+      return;
+    case 1:
+      return file.resize(std::min(file.size(), text.size()));
+    case 2:  // over what is there, which stays behind it
+      file.replace(0, text.size(), text);
+      return;
+    default:
+      file = text;
+  }
+}
+
+void require_same(const LogFollower& follower, const std::string& file) {
+  LogReader reader("followed");
+  LineSplitter lines;
+  lines.add(file, reader);
+  require(follower.lines() == reader.lines(), "the lines of the file as it is now");
+  require(follower.bad().count() == reader.bad_lines(), "its bad lines");
+  const auto followed = follower.histories(), read = reader.histories();
+  require(followed.size() == read.size(), "its runs");
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    require(followed[i]->steps() == read[i]->steps(), "their steps");
+    const auto of = [&](const History& run) { return run.values_in(Metric::ce_loss, kWholeRun, run.steps()); };
+    const auto same = [](float a, float b) { return a == b || (a != a && b != b); };
+    require(std::ranges::equal(of(*followed[i]), of(*read[i]), same), "their losses");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  std::string file;
+  const std::string path = as_file(data, 0);
+  LogFollower follower(path, LogFollower::ByHand());
+  while (rest.size() >= 3 && file.size() < kRecognised) {
+    const int what = rest[0] & 3;
+    const std::size_t length = static_cast<std::uint8_t>(rest[1]) + 256u * (static_cast<std::uint8_t>(rest[2]) % 8u);
+    rest.remove_prefix(3);
+    const std::string_view text = rest.substr(0, length);
+    rest.remove_prefix(text.size());
+    act(what, text, file);
+    as_file(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+    follower.look();
+    if (file.size() < kRecognised && follower.problem().empty()) require_same(follower, file);
+  }
+  return 0;
+}
