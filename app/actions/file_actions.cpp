@@ -200,10 +200,9 @@ void FileActions::attach(const QString& address, QString token) {
 void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *tfevents* *.wandb mlflow.db "
+      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *.tsv *tfevents* *.wandb mlflow.db "
       "*.safetensors *.npy *.pt *.pth *.toml *.queue *.txt);;"
-      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables of expert loads "
-      "(*.csv);;"
+      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;"
       "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
       "Tensors and routed experts (*.safetensors *.npy *.pt *.pth *.json *.jsonl);;"
       "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)"));

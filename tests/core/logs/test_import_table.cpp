@@ -158,6 +158,12 @@ TEST(ImportTable, AnOrderThatLeavesADoubtIsRefused) {
             std::string::npos);
 }
 
+TEST(ImportTable, OneLayerNeedsNoColumn) {
+  const Imported table = read("step,expert,count\n0,0,5\n0,2,7\n1,1,12\n");
+  EXPECT_EQ(table.runs[0]->info().moe_layers, std::vector<int>{0});
+  EXPECT_EQ(loads(table, 0), (std::vector<std::uint32_t>{5, 0, 7}));
+}
+
 TEST(ImportTable, PartsOfRanksAreAddedUp) {
   const Imported by_step = read("step,rank,layer,expert,count\n0,0,1,0,5\n0,1,1,0,7\n1,0,1,0,1\n1,1,1,0,2\n");
   EXPECT_EQ(loads(by_step, 0), std::vector<std::uint32_t>{12});

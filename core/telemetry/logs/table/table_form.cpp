@@ -54,8 +54,9 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
   form.step = step_column(spelled);
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
-  if (form.layer >= 0 && form.expert >= 0) {
-    form.count = column_of(spelled, kCountNames);
+  form.count = column_of(spelled, kCountNames);
+  const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
+  if ((form.layer >= 0 && form.expert >= 0) || of_one_layer) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
     for (std::size_t i = 0; i < spelled.size(); ++i)
       if (is_part_name(spelled[i])) form.parts.push_back(static_cast<int>(i));

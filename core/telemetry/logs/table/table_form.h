@@ -19,7 +19,7 @@ struct TableForm {
   char delimiter = ',';
   bool has_header = false;
   std::vector<std::string> names;                      // of the columns, where a header gives them
-  int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: there is none
+  int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: there is none, of `layer`: it is 0
   std::vector<int> parts;                              // columns that tell parts of one count: rank, microbatch, ...
 };
 

@@ -53,7 +53,8 @@ std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std:
 }
 
 void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line) {
-  const std::int64_t layer = whole_number(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
+  const std::int64_t layer =
+      form_.layer < 0 ? 0 : whole_number(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
   const std::int64_t expert = expert_at(cell_at(cells, form_.expert));
   const std::int64_t count = form_.count < 0 ? 1 : whole_number(cell_at(cells, form_.count), kMostCount, "count");
   const std::uint64_t group = group_of(cells, layer);
