@@ -22,6 +22,7 @@
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
@@ -120,6 +121,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams();
   const std::string blas = ensure_fast_openblas(argv);
   scheduleAsBatch();              // before there are threads
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write

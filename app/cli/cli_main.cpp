@@ -30,6 +30,7 @@
 #include "app/cli/launcher.h"
 #include "app/cli/sweep/cli_sweep.h"
 #include "app/cli/train/cli_train.h"
+#include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 
@@ -84,6 +85,7 @@ int check_stdout(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  moescope::keep_standard_streams();
   moescope::ensure_fast_openblas(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   CLI::App app{

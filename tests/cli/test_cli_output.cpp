@@ -145,6 +145,20 @@ TEST_F(CliOutput, NothingIsWrittenThroughALink) {
   EXPECT_FALSE(fs::exists(path("nowhere")));
 }
 
+// A file that is opened must not take the place of a stream that is closed: it would get every message.
+TEST_F(CliOutput, AClosedStreamIsNotReplacedByAFile) {
+  const std::string log = "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
+  put("log.jsonl", log);
+  for (const std::string closed : {"<&-", ">&-", "2>&-"}) {
+    const Ended imported = cli("import log.jsonl --overwrite -o r.moescope " + closed + " ; echo \"status $?\"");
+    expect_said(imported.output, closed == ">&-" ? "status 1" : "status 0");
+    EXPECT_EQ(get("log.jsonl"), log) << closed;
+    EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->count(), 1) << closed;
+  }
+  expect_said(cli("check log.jsonl <&- >&- 2>&- ; echo \"status $?\"").output, "status 1");
+  EXPECT_EQ(get("log.jsonl"), log);
+}
+
 TEST_F(CliOutput, JsonLinesGoToAPipeByWayOfALink) {
   const Ended ended = run("bash -c \"'" MOESCOPE_CLI "' train --preset nano --steps 1 --jsonl >(wc -l >'" +
                           path("lines") + "') && sleep 0.5\"");
