@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -50,15 +52,37 @@ void stop_at(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
+constexpr const char* kPart = ".part-";  // and the number of the process that writes it
+
+void remove_part(const std::string& part) {
+  std::error_code ignored;
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(part + suffix, ignored);
+}
+
+// What an import into the same file left that was killed.
+void remove_abandoned_parts(const fs::path& out) {
+  const std::string begins = out.filename().string() + kPart;
+  std::error_code error;
+  std::vector<fs::path> abandoned;
+  for (fs::directory_iterator entry(out.has_parent_path() ? out.parent_path() : ".", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begins)) continue;
+    const pid_t process = std::atoi(name.c_str() + begins.size());
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) abandoned.push_back(entry->path());
+  }
+  for (const fs::path& part : abandoned) fs::remove(part, error);
+}
+
 // Written beside the final name and renamed at the end: a recording of that name is whole, or there is none.
 class RecordingInWork {
  public:
-  explicit RecordingInWork(std::string out)
-      : out_(std::move(out)), work_(out_ + ".part-" + std::to_string(::getpid())) {}
+  explicit RecordingInWork(std::string out) : out_(std::move(out)), work_(out_ + kPart + std::to_string(::getpid())) {
+    remove_abandoned_parts(out_);
+  }
   ~RecordingInWork() {
     writer_.reset();
-    std::error_code ignored;
-    for (const char* suffix : {"", "-journal"}) fs::remove(work_ + suffix, ignored);
+    remove_part(work_);
   }
   void begin() {
     record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });
@@ -204,8 +228,8 @@ void add_import_command(CLI::App& app) {
              "Training logs (JSON lines), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
              "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
              "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
-             "of expert loads (CSV: step,layer,expert,count; "
-             "llama.cpp's moe-trace); several become runs A, B, ...")
+             "(CSV: step,layer,expert,count; step and figures, as Lightning's metrics.csv; llama.cpp's moe-trace); "
+             "several become runs A, B, ...")
       .required()
       .up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write").required();

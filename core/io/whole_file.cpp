@@ -67,21 +67,41 @@ std::string output_problem(const std::string& path) {
 WholeFile::WholeFile(const std::string& path) : path_(path) {
   if (const std::string problem = output_problem(path); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
-  for (int i = 0; i < kTries && file_ < 0; ++i) {
-    temporary_ = temporary_path(path);
-    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (file_ < 0 && errno != EEXIST) break;
-  }
-  if (file_ < 0) fail();
+  open();
   struct stat replaced {};
   if (::lstat(path.c_str(), &replaced) == 0) ::fchmod(file_, replaced.st_mode & 0777);
   buffer_.reserve(kBuffer);
 }
 
+void WholeFile::open() {
+  const std::string folder = fs::path(path_).parent_path().string();
+  file_ = ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  for (int i = 0; i < kTries && file_ < 0; ++i) {
+    temporary_ = temporary_path(path_);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) break;
+  }
+  if (file_ < 0) fail();
+}
+
+// A name of its own first: only renaming replaces a file that is there.
+void WholeFile::give_name() {
+  const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
+  for (int i = 0; i < kTries; ++i) {
+    const std::string name = temporary_path(path_);
+    if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = name;
+      return;
+    }
+    if (errno != EEXIST) break;
+  }
+  fail();
+}
+
 WholeFile::~WholeFile() {
   if (finished_) return;
   if (file_ >= 0) ::close(file_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void WholeFile::flush() {
@@ -100,6 +120,7 @@ void WholeFile::write(std::string_view bytes) {
 void WholeFile::finish() {
   flush();
   if (::fsync(file_) != 0) fail();
+  if (temporary_.empty()) give_name();
   if (::close(std::exchange(file_, -1)) != 0) fail();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
   finished_ = true;

@@ -1,6 +1,7 @@
 // How this program writes a file in one go: afterwards it is complete and on the disk, or not there at all.
 //
-// The bytes go to a new file with an unpredictable name in the same folder, created exclusively, so that no file or
+// The bytes go to a new file in the same folder that has no name, so that a program that is killed leaves none behind;
+// where the file system has no such files, to one with an unpredictable name, created exclusively, so that no file or
 // link that somebody placed there is written through. At the end it is synced and renamed over the file of that name,
 // whose permissions it keeps.
 //
@@ -29,9 +30,11 @@ class WholeFile {
   void finish();  // may fail as write() does: a full disk may only be noticed now
 
  private:
+  void open();
   void flush();
+  void give_name();  // to a file that has none
   [[noreturn]] void fail() const;
-  std::string path_, temporary_;
+  std::string path_, temporary_;  // empty: it has no name
   std::string buffer_;
   int file_ = -1;
   bool finished_ = false;

@@ -82,6 +82,32 @@ TEST_F(CliImport, BadLinesAreToldWithTheirNumbers) {
   EXPECT_NE(read("err").find("No such file"), std::string::npos) << read("err");
 }
 
+TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ::waitpid(gone, nullptr, 0);
+  const std::string left = path("r.moescope.part-" + std::to_string(gone));
+  const std::string of_another = path("r.moescope.part-" + std::to_string(::getpid()));
+  for (const std::string& file : {left, left + "-journal", of_another}) std::ofstream(file) << "half";
+  std::ofstream(path("log.jsonl")) << "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
+  ASSERT_EQ(import(path("log.jsonl") + " -o " + path("r.moescope")), 0) << read("err");
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_FALSE(fs::exists(left + "-journal"));
+  EXPECT_TRUE(fs::exists(of_another)) << "is being written";
+}
+
+// The last layer that may be imported is one that recordings have.
+TEST_F(CliImport, TheHighestLayerOfALogIsReadBack) {
+  const auto imports = [&](int layer) {
+    std::ofstream(path("log.jsonl")) << "{\"step\":0,\"layer\":" << layer << ",\"tokens_per_expert\":[1,2]}\n";
+    return import(path("log.jsonl") + " --overwrite -o " + path("r.moescope"));
+  };
+  ASSERT_EQ(imports(4095), 0) << read("err");
+  EXPECT_EQ(RecordingReader(path("r.moescope")).load(0)->info().moe_layers, std::vector<int>{4095});
+  EXPECT_EQ(imports(4096), 2);
+  EXPECT_NE(read("err").find("line 1: layer"), std::string::npos) << read("err");
+}
+
 TEST_F(CliImport, InterruptedItLeavesNothing) {
   {
     std::ofstream big(path("big.jsonl"));
