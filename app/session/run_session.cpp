@@ -105,8 +105,8 @@ void RunSession::start(std::vector<RunConfig> configs, const QString& recording_
   auto result = std::make_shared<Opened>();
   result->configs = std::move(configs);
   result->path = recording_path;
-  launch("Building the model", result, [](Opened& opened) {
-    opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString());
+  launch("Building the model", result, [this](Opened& opened) {
+    opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString(), [this] { return !cancelled_; });
     for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
   });
 }
@@ -115,12 +115,12 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   if (lab_) lab_->pause();
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
-  launch("Reading the checkpoint", result, [checkpoints, step](Opened& opened) {
+  launch("Reading the checkpoint", result, [this, checkpoints, step](Opened& opened) {
     std::vector<Trainer> trainers;
     for (const std::string& file : newest_checkpoint(checkpoints.toStdString(), step))
       trainers.push_back(Trainer::resume(file));
     for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
-    opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString());
+    opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString(), [this] { return !cancelled_; });
     for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
   });
 }

@@ -106,9 +106,9 @@ Mixture Dataset::mixture(const std::string& text) const {
   return weights.empty() ? Mixture{} : Mixture(weights, seed_);
 }
 
-std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed) {
+std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on) {
   std::unique_ptr<Dataset> data =
-      config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed);
+      config.path.empty() ? std::make_unique<GeneratedDataset>(config, seed) : open_text_dataset(config, seed, goes_on);
   try {
     data->mixture_ = data->mixture(config.mixture);
   } catch (const std::invalid_argument& error) {

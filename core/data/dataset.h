@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct Batch {
 
 inline constexpr int kHeldOutBatches = 4;
 
+using GoesOn = std::function<bool()>;  // false: whoever waits for the data does not want it any more; empty: true
+
 class Dataset {
  public:
   explicit Dataset(std::int64_t seed) : seed_(seed) {}
@@ -41,7 +44,7 @@ class Dataset {
   Mixture mixture(const std::string& text) const;
 
  private:
-  friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
+  friend std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
   std::int64_t seed_;
   Mixture mixture_;
 };
@@ -51,7 +54,7 @@ Batch empty_batch(int sequences, int length);  // all zero
 void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
 
 // Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), or with
-// what is wrong with the mixture.
-std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed);
+// what is wrong with the mixture, or because it was not to go on.
+std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on = {});
 
 }  // namespace moescope

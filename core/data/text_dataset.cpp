@@ -21,12 +21,17 @@ struct TextDomain {
 
 struct Collection {
   std::string path;  // as the user gave it
+  GoesOn goes_on;
   std::vector<TextDomain> domains;
   std::int64_t bytes = 0;
   int files = 0, binary = 0, unreadable = 0, short_domains = 0;
   std::string unreadable_reason;  // of the first
 
+  void require_going_on() const {
+    if (goes_on && !goes_on()) throw std::runtime_error(path + ": reading it was cancelled");
+  }
   void add_bytes(std::int64_t more) {
+    require_going_on();
     bytes += more;
     if (bytes > kMaxTextBytes)
       throw std::runtime_error(path + ": holds more than " + std::to_string(kMaxTextBytes >> 20) +
@@ -34,13 +39,20 @@ struct Collection {
   }
 };
 
+bool is_binary(std::string_view bytes) {
+  return bytes.find('\0') != std::string_view::npos;
+}
+
+// Of a binary file the beginning, which shows it.
 bool read_file(Collection& all, const fs::path& path, std::string& text) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   char chunk[1 << 16];
   while (file.read(chunk, sizeof chunk) || file.gcount() > 0) {
     all.add_bytes(file.gcount());
-    text.append(chunk, static_cast<std::size_t>(file.gcount()));
+    const std::string_view read(chunk, static_cast<std::size_t>(file.gcount()));
+    text += read;
+    if (is_binary(read)) return true;
   }
   if (file.eof()) return true;
   if (all.unreadable++ == 0) all.unreadable_reason = path.string() + ": " + std::strerror(errno != 0 ? errno : EIO);
@@ -52,7 +64,7 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   std::string text;
   const std::int64_t before = all.bytes;
   if (!read_file(all, path, text)) return;
-  if (text.find('\0') != std::string::npos) {
+  if (is_binary(text)) {
     ++all.binary;
     all.bytes = before;
     return;
@@ -67,8 +79,10 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
 std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    all.require_going_on();
     entries.push_back(it->path());
+  }
   if (error && all.unreadable++ == 0) all.unreadable_reason = folder.string() + ": " + error.message();
   std::sort(entries.begin(), entries.end());
   return entries;
@@ -85,9 +99,10 @@ void add_entry(Collection& all, const fs::path& path, std::string& domain_text) 
   }
 }
 
-Collection collect(const std::string& path) {
+Collection collect(const std::string& path, const GoesOn& goes_on) {
   Collection all;
   all.path = path;
+  all.goes_on = goes_on;
   std::error_code error;
   const auto status = fs::status(path, error);
   if (!fs::exists(status))
@@ -215,8 +230,9 @@ class TextDataset : public Dataset {
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed) {
-  Collection all = collect(config.path);
+std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on) {
+  Collection all = collect(config.path, goes_on);
+  all.goes_on = {};  // what it asks may be gone later
   drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1);
   return std::make_unique<TextDataset>(config, seed, std::move(all));
 }

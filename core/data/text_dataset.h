@@ -13,6 +13,6 @@ namespace moescope {
 inline constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
 
 // As open_dataset, for a config with a path.
-std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed);
+std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
 
 }  // namespace moescope

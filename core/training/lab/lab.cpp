@@ -120,11 +120,11 @@ void accept_change(LabState& lab, LiveChange change, const ConfigField& field, L
 
 }  // namespace
 
-Lab::Lab(std::vector<RunConfig> configs, std::string recording_path)
-    : Lab(make_trainers(std::move(configs)), std::move(recording_path)) {}
+Lab::Lab(std::vector<RunConfig> configs, std::string recording_path, const GoesOn& goes_on)
+    : Lab(make_trainers(std::move(configs)), std::move(recording_path), goes_on) {}
 
-Lab::Lab(std::vector<Trainer> trainers, std::string recording_path) {
-  LockStep lock_step(std::move(trainers));  // may throw, and the state creates a file
+Lab::Lab(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on) {
+  LockStep lock_step(std::move(trainers), goes_on);  // may throw, and the state creates a file
   state_ = std::make_unique<LabState>(lock_step, recording_path);
   thread_ = std::make_unique<TrainingThread>(std::move(lock_step), *state_);
 }

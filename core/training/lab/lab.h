@@ -29,10 +29,11 @@ class TrainingThread;
 class Lab {
  public:
   // 1 to kMaxRuns configs that passed validate(), with equal [data] sections; duplicate names get a number. Starts
-  // paused. Throws std::runtime_error (data, recording).
-  Lab(std::vector<RunConfig> configs, std::string recording_path);  // empty path: no recording
+  // paused. Throws std::runtime_error (data, recording; that the data was not to be read on).
+  Lab(std::vector<RunConfig> configs, std::string recording_path,  // empty path: no recording
+      const GoesOn& goes_on = {});
   // Continues with trainers that have all taken the same number of steps, as runs 0, 1, ...
-  Lab(std::vector<Trainer> trainers, std::string recording_path);
+  Lab(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
   ~Lab();  // stops after the step in flight and joins the thread
 
   // Adds a run that begins with step 0 and returns its number. While the lab runs (to catch up only:

@@ -53,10 +53,10 @@ std::string lock_step_problem(const RunConfig& first, const RunConfig& other) {
   return replay_problem(first, other);
 }
 
-LockStep::LockStep(std::vector<Trainer> trainers) {
+LockStep::LockStep(std::vector<Trainer> trainers, const GoesOn& goes_on) {
   check_fit(trainers);
   const RunConfig& first = trainers.front().config();
-  data_ = open_dataset(first.data, first.seed);
+  data_ = open_dataset(first.data, first.seed, goes_on);
   mixtures_[0] = data_->mixture(first.data.mixture);
   for (Trainer& trainer : trainers) runs_.push_back({static_cast<int>(runs_.size()), std::move(trainer)});
 }

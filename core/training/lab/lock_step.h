@@ -42,7 +42,7 @@ class LockStep {
 
   // 1 to kMaxRuns trainers that have taken the same number of steps; their numbers are 0, 1, ... Throws
   // std::runtime_error: configs that do not fit together, data that cannot be read.
-  explicit LockStep(std::vector<Trainer> trainers);
+  explicit LockStep(std::vector<Trainer> trainers, const GoesOn& goes_on = {});
 
   // `trainer` must fit the first by lock_step_problem() and have taken no more steps than it. Throws
   // std::runtime_error where it would replay a routing of steps that the first has behind it.

@@ -381,6 +381,14 @@ TEST_F(TextFiles, LinksThatLeadBackAndPipesDoNotHang) {
   EXPECT_EQ(open("d")->domains(), (std::vector<std::string>{"a.txt", "link.txt"}));
 }
 
+TEST_F(TextFiles, ReadingThemCanBeGivenUp) {
+  for (int i = 0; i < 20; ++i) write("many/" + std::to_string(i) + ".txt", std::string(100, 'a'));
+  int asked = 0;
+  const DataConfig config{.path = (root_ / "many").string(), .batch = 8, .seq = 16};
+  EXPECT_THROW(open_dataset(config, 1, [&] { return ++asked < 5; }), std::runtime_error);
+  EXPECT_EQ(asked, 5);
+}
+
 TEST_F(TextFiles, UnreadableOnesAreCounted) {
   write("d/a.txt", std::string(100, 'a'));
   write("d/secret", std::string(100, 's'));
