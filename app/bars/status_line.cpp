@@ -128,11 +128,11 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 }
 
 void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {
-  const StepRange steps = history.steps();
+  const std::int64_t steps = history.count();
   QString text = !attached_to.isEmpty() ? "not recorded by this window"
                  : path.isEmpty()       ? "not recorded: in memory only"
                                         : fileText(QFileInfo(path));
-  text += steps.size() == 1 ? QString(", 1 step") : QString(", %1 steps").arg(grouped(steps.size()));
+  text += steps == 1 ? QString(", 1 step") : QString(", %1 steps").arg(grouped(steps));
   if (history.kept_every() > 1) text += QString(", older arrays 1 of %1 in memory").arg(history.kept_every());
   holdings_->setText(text);
   holdings_->setToolTip(QString("%1<br>%2 of arrays and %3 of figures in memory")

@@ -11,6 +11,7 @@
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/findings/health.h"
 #include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
@@ -154,7 +155,7 @@ void Report::outcome() {
     out_ +=
         QString("<p><b>%1</b>: %2 steps, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
             .arg(name(i))
-            .arg(steps.empty() ? 0 : steps.last + 1)
+            .arg(steps.empty() ? 0 : steps_taken(*histories_[i], steps.last))
             .arg(info.n_layers)
             .arg(info.moe_layers.size())
             .arg(info.n_experts)
@@ -179,7 +180,8 @@ void Report::outcome() {
                   "<p class=\"muted\">No run differs from A by chance alone, so it is not known how much of a "
                   "difference is chance.</p>\n")
             : QString(
-                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the validation "
+                  "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
+                  "validation "
                   "loss where it is measured from the start) over the last half of the steps, with its 95 % interval "
                   "from the batch means of runs that differ by chance alone: in their seed, or in nothing that their "
                   "settings say. %1 % of A's loss counts as a "
@@ -215,17 +217,18 @@ void Report::figuresTable() {
   if (window.empty()) return;
   out_ += QString("<h2>Figures</h2>\n<p class=\"muted\">At step %1; means over the last %2 steps%3.</p>\n<table>\n")
               .arg(window.last)
-              .arg(window.size())
+              .arg(std::ssize(histories_.front()->steps_in(window)))
               .arg(compares() ? " that all runs took" : "");
-  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, worst, dB", "SQNR, mean, dB",
-                    "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
+  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "SQNR, worst, dB",
+                    "SQNR, mean, dB", "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
                    "th");
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, window.last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunFigures f = run_figures(*histories_[i], window);
     out_ += tableRow({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
-                      figureText(f.tokens_per_s, 0), figureText(sqnr[i].worst_db, 1), figureText(sqnr[i].mean_db, 1), figureText(f.flip_rate, 2, 100),
-                      figureText(f.rounding_flip_rate, 2, 100), figureText(f.gradient_cosine, 5)});
+                      figureText(f.tokens_per_s, 0), figureText(sqnr[i].worst_db, 1), figureText(sqnr[i].mean_db, 1),
+                      figureText(f.flip_rate, 2, 100), figureText(f.rounding_flip_rate, 2, 100),
+                      figureText(f.gradient_cosine, 5)});
   }
   out_ +=
       "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "

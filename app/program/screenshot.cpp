@@ -112,7 +112,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     auto* poll = new QTimer(window);
     QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, after] {
       const auto& histories = window->session()->histories();
-      if (histories.empty() || histories.front()->steps().size() < after) return;
+      if (histories.empty() || histories.front()->count() < after) return;
       poll->stop();
       finish(window, path);
     });

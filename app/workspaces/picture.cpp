@@ -13,6 +13,7 @@
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace.h"
 #include "core/io/whole_file.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -25,7 +26,8 @@ QString runsLine(const Selection& selection) {
   std::int64_t steps = 0;
   for (const auto& history : selection.histories()) {
     names << runLetter(place++) + ' ' + QString::fromStdString(history->info().name);
-    if (const StepRange range = history->steps(); !range.empty()) steps = std::max(steps, range.last + 1);
+    if (const StepRange range = history->steps(); !range.empty())
+      steps = std::max(steps, steps_taken(*history, range.last));
   }
   if (names.isEmpty()) return "no run is open";
   return QString("%1 %2; %3 steps").arg(names.size() > 1 ? "Runs" : "Run", names.join(", ")).arg(steps);

@@ -189,7 +189,7 @@ void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
 
 void Workspace::foldEmpty() {
   const History* history = selection_->history();
-  const std::int64_t steps = history ? history->steps().size() : 0;
+  const std::int64_t steps = history ? history->count() : 0;
   const std::size_t runs = selection_->histories().size();
   if (history == looked_ && runs == looked_runs_ && steps < 2 * looked_steps_) return;
   unfold();

@@ -128,7 +128,7 @@ function addVerdicts() {
 
 function how() {
   const points = runs.map((run, i) => {
-    const widest = Math.ceil((run.edges[run.points] - run.edges[0]) / run.points);
+    const widest = Math.ceil(run.logged / run.points);
     return letter(i) + (widest > 1 ? `: ${run.points} points, each the mean of up to ${widest} steps` : ': every step');
   });
   const measured = (name, table) => {

@@ -43,12 +43,12 @@ std::string scalar_of_run(const History& history, Metric metric, StepRange range
 }
 
 // Load, three scalars of each layer and two of the run.
-int points_of(const History& history, StepRange range, std::size_t bytes, int most) {
+int points_of(const History& history, std::int64_t steps, std::size_t bytes, int most) {
   const RunInfo& info = history.info();
   const std::size_t layer = static_cast<std::size_t>(info.n_experts) + 3 * sizeof(float);
   const std::size_t point = info.moe_layers.size() * layer + 2 * sizeof(float);
   const auto affordable = static_cast<std::int64_t>(std::max<std::size_t>(1, bytes / point));
-  return static_cast<int>(std::min({range.size(), std::int64_t{most}, affordable}));
+  return static_cast<int>(std::min({steps, std::int64_t{most}, affordable}));
 }
 
 ReplayJson findings_of(const HistoryRef& history, StepRange range, const ReplayTick& tick) {
@@ -96,7 +96,9 @@ ReplayJson run_of(const HistoryRef& history, std::size_t bytes, int most_points,
   run["operands"] = operands_of(*history, range, most_points, for_operands, part_of(tick, 0.55, 0.8));
   const std::size_t taken =
       (run["matrices"].is_null() ? 0 : for_matrices) + (run["operands"].is_null() ? 0 : for_operands);
-  const int points = points_of(*history, range, bytes - taken, most_points);
+  const std::int64_t steps = std::ssize(history->steps_in(range));
+  const int points = points_of(*history, steps, bytes - taken, most_points);
+  run["logged"] = steps;
   run["edges"] = slice_edges(range, points);
   run["loss"] = scalar_of_run(*history, Metric::ce_loss, range, points);
   run["val_loss"] = scalar_of_run(*history, Metric::val_loss, range, points);

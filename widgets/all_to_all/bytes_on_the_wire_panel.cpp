@@ -147,9 +147,10 @@ void BytesOnTheWirePanel::fillPlot(const History& history) {
   const StepRange range = selection_->range();
   std::vector<QPointF> mean, slowest;
   std::map<std::int64_t, Times> kept;
-  const std::int64_t every =
-      std::max<std::int64_t>(1, std::bit_ceil(static_cast<std::uint64_t>(range.size())) / kMaxTimes);
-  for (std::int64_t step = (range.first + every - 1) / every * every; step <= range.last; step += every) {
+  const std::vector<std::int64_t> steps = history.steps_in(range);
+  const std::size_t every = std::max<std::size_t>(1, std::bit_ceil(steps.size()) / kMaxTimes);
+  for (std::size_t i = 0; i < steps.size(); i += every) {
+    const std::int64_t step = steps[i];
     auto found = times_.find(step);
     if (found == times_.end()) {
       const auto frame = history.frame_at(step);

@@ -183,9 +183,10 @@ QString LossGapPanel::verdictOf(int run, Words wanted) const {
   if (wanted == Words::verdicts) return named + text;
   const Conclusion& training = gaps_.conclusion(run);
   if (&found != &training && !is_missing(training.gap))
-    text += tr("; training loss %1%2").arg(training.gap > 0 ? QStringLiteral("+") : QString(),
-                                           withMinus(QString::number(training.gap, 'g', 2))) +
-            (is_missing(training.half) ? QString() : tr(" \u00b1%1").arg(training.half, 0, 'g', 2));
+    text +=
+        tr("; training loss %1%2")
+            .arg(training.gap > 0 ? QStringLiteral("+") : QString(), withMinus(QString::number(training.gap, 'g', 2))) +
+        (is_missing(training.half) ? QString() : tr(" \u00b1%1").arg(training.half, 0, 'g', 2));
   if (const std::string costs = to_text(format_costs(*histories[run], selection_->step())); !costs.empty())
     text += QStringLiteral("; ") + QString::fromStdString(costs).toHtmlEscaped();
   if (const auto first = gaps_.first_difference(run, epsilon()))
@@ -220,36 +221,39 @@ QString LossGapPanel::conclude(Words wanted) const {
 
 QString LossGapPanel::csv() const {
   const auto& histories = selection_->histories();
-  const StepRange range = selection_->range();
+  const std::vector<std::int64_t> steps =
+      histories.empty() ? std::vector<std::int64_t>() : histories[0]->steps_in(selection_->range());
+  const std::vector<std::int64_t> edges = edges_of(steps);
   QString text = QStringLiteral("step");
   std::vector<std::vector<PyramidBin>> raw;
   std::vector<std::vector<float>> columns;
-  const int steps = static_cast<int>(range.size());
-  for (int run = 1; run < static_cast<int>(histories.size()) && steps > 0; ++run) {
+  for (int run = 1; run < static_cast<int>(histories.size()) && !steps.empty(); ++run) {
     const QString name = runLabel(*selection_, run);
     text += QLatin1Char(',') + csvField(tr("%1 minus A, cross-entropy [nats/token]").arg(name)) + QLatin1Char(',') +
             csvField(tr("%1 minus A, smoothed [nats/token]").arg(name));
-    raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
-    columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, range, steps));
+    raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
+    columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
   }
   std::vector<Conclusion> conclusions;
   for (const PairedRun& other : runs_->others(*selection_)) {
-    if (steps == 0) break;
-    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_), runs_->judging(*selection_, matters())));
+    if (steps.empty()) break;
+    conclusions.push_back(
+        moescope::conclude(histories[0], other, runs_->twins(*selection_), runs_->judging(*selection_, matters())));
     const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
-    text += QLatin1Char(',') + csvField(tr("%1 minus A, mean %2 of the judged steps [nats/token]")
-                                             .arg(name, QLatin1String(loss_words(conclusions.back().loss)))) +
+    text += QLatin1Char(',') +
+            csvField(tr("%1 minus A, mean %2 of the judged steps [nats/token]")
+                         .arg(name, QLatin1String(loss_words(conclusions.back().loss)))) +
             QLatin1Char(',') + csvField(tr("%1, half width of its 95 % interval [nats/token]").arg(name));
   }
   text += QLatin1Char('\n');
   const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };
-  for (int i = 0; i < steps && !raw.empty(); ++i) {
-    text += QString::number(range.first + i);
+  for (std::size_t i = 0; i < steps.size() && !raw.empty(); ++i) {
+    text += QString::number(steps[i]);
     for (std::size_t run = 0; run < raw.size(); ++run)
       text += QLatin1Char(',') + (raw[run][i].finite > 0 ? QString::number(raw[run][i].mean(), 'g', 9) : QString()) +
               QLatin1Char(',') + number(columns[run][i]);
     for (const Conclusion& each : conclusions) {
-      const bool judged = range.first + i >= each.steps.first && range.first + i <= each.steps.last;
+      const bool judged = steps[i] >= each.steps.first && steps[i] <= each.steps.last;
       text += QLatin1Char(',') + (judged ? number(each.gap) : QString()) + QLatin1Char(',') +
               (judged ? number(each.half) : QString());
     }
@@ -274,7 +278,8 @@ QString LossGapPanel::explain() const {
             "than what matters, 0.25 % of run A's loss unless you choose another (the relative error of FP8 against "
             "BF16 that DeepSeek-V3, arXiv:2412.19437, calls within training randomness). <b>not told apart</b>: it "
             "holds 0 and gaps that matter; more twins or more steps narrow it.</p>"
-            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement. Where "
+            "<p><b>Validation loss</b> (telemetry.validation_every): the same held-out text at every measurement. "
+            "Where "
             "it is measured from the start, it alone gives the verdict, and the training loss stands beside it: to "
             "choose the narrower of two intervals would call equal runs different twice as often. It takes a "
             "measurement in each quarter of the judged steps.</p>"

@@ -188,7 +188,9 @@ void RunsPanel::fitHeights() {
 }
 
 QString RunsPanel::status() const {
-  const std::int64_t steps = last_common_steps(selection_->histories(), kWindow).size();
+  const auto& histories = selection_->histories();
+  const StepRange window = last_common_steps(histories, kWindow);
+  const std::int64_t steps = window.empty() ? 0 : std::ssize(histories.front()->steps_in(window));
   return steps == 1 ? tr("the only step that all runs took") : tr("last %1 steps that all runs took").arg(steps);
 }
 

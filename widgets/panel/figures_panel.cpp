@@ -124,10 +124,12 @@ std::int64_t FiguresPanel::olderStep(int figure) const {
   if (!history || history->steps().empty()) return -1;
   const Metric metric = figures_[static_cast<std::size_t>(figure)].curves.front().first;
   const std::int64_t step = selection_->step();
-  const StepRange before{std::max(history->steps().first, step - kStepsBack), step};
-  const std::vector<float> values = history->values(metric, layerOf(figure), before);
+  const std::vector<std::int64_t> before = history->steps_in(history->last_steps(kStepsBack + 1, step));
+  const std::vector<float> values = history->values_at(metric, layerOf(figure), before);
   const auto last = std::find_if(values.rbegin(), values.rend(), [](float value) { return !is_missing(value); });
-  return last == values.rbegin() || last == values.rend() ? -1 : step - (last - values.rbegin());
+  if (last == values.rend()) return -1;
+  const std::int64_t of = before[static_cast<std::size_t>(values.rend() - last) - 1];
+  return of == step ? -1 : of;
 }
 
 QStringList FiguresPanel::placeText(int figure) const {
@@ -217,23 +219,24 @@ QString FiguresPanel::valueText(int figure) const {
 QString FiguresPanel::csv() const {
   QString text = QStringLiteral("step,layer");
   const History* history = selection_->history();
-  const StepRange range = selection_->range();
+  const std::vector<std::int64_t> steps =
+      history ? history->steps_in(selection_->range()) : std::vector<std::int64_t>();
+  const std::vector<std::int64_t> edges = edges_of(steps);
   std::vector<std::vector<PyramidBin>> columns;
   for (std::size_t figure = 0; figure < figures_.size(); ++figure) {
     const int layer = layerOf(static_cast<int>(figure));
     const QString of = showsWorst() && layer != kWholeRun ? tr(", layer %1").arg(layer) : QString();
     for (const auto& [metric, label] : figures_[figure].curves) {
       text += QStringLiteral(",\"%1%2\"").arg(metricCaption(metric), of);
-      if (history && !range.empty())
-        columns.push_back(history->series(metric, layer, range, static_cast<int>(range.size())));
+      if (history && !steps.empty()) columns.push_back(history->series(metric, layer, edges));
     }
   }
   text += QLatin1Char('\n');
   const QString layer = showsWorst()                         ? QStringLiteral("worst")
                         : layers_->currentIndex() == kChosen ? QString::number(selection_->layer())
                                                              : QStringLiteral("mean");
-  for (int i = 0; !columns.empty() && i < range.size(); ++i) {
-    text += QString::number(range.first + i) + QLatin1Char(',') + layer;
+  for (std::size_t i = 0; !columns.empty() && i < steps.size(); ++i) {
+    text += QString::number(steps[i]) + QLatin1Char(',') + layer;
     for (const auto& column : columns)
       text += QLatin1Char(',') + (column[i].finite > 0 ? QString::number(column[i].mean(), 'g', 7) : QString());
     text += QLatin1Char('\n');

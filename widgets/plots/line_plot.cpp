@@ -4,6 +4,7 @@
 #include <QPainterPath>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "widgets/plots/color_scale.h"
@@ -31,6 +32,13 @@ QString csvNumber(const PyramidBin& bin) {
 
 std::vector<PyramidBin> LineSeries::slices(StepRange range, int bins) const {
   return fetch ? fetch(range, bins) : history->series(metric, layer, range, bins);
+}
+
+std::vector<PyramidBin> LineSeries::atSteps(const std::vector<std::int64_t>& steps) const {
+  if (!fetch) return history->series(metric, layer, edges_of(steps));
+  std::vector<PyramidBin> values;
+  for (const std::int64_t step : steps) values.push_back(fetch({step, step}, 1).front());
+  return values;
 }
 
 float LineSeries::valueAt(std::int64_t step) const {
@@ -299,22 +307,34 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   return nearest;
 }
 
+// That at least one of the runs has.
+std::vector<std::int64_t> LinePlot::stepsOfAll() const {
+  std::vector<std::int64_t> all;
+  for (const LineSeries& each : series_) {
+    if (!each.history) continue;
+    std::vector<std::int64_t> both;
+    std::ranges::set_union(all, each.history->steps_in(range()), std::back_inserter(both));
+    all = std::move(both);
+  }
+  return all;
+}
+
 QString LinePlot::csv() const {
   QString text = QStringLiteral("step");
   std::vector<std::vector<PyramidBin>> values;
   std::vector<std::vector<float>> smoothed;
-  const int steps = static_cast<int>(range().size());
+  const std::vector<std::int64_t> steps = stepsOfAll();
+  const std::vector<std::int64_t> edges = edges_of(steps);
   for (const LineSeries& each : series_) {
     text += QStringLiteral(",\"%1, %2\"").arg(each.label, caption_);
     if (each.smoothing > 0) text += QStringLiteral(",\"%1, smoothed %2\"").arg(each.label).arg(each.smoothing);
-    values.push_back(each.slices(range(), steps));
-    smoothed.push_back(each.smoothing > 0
-                           ? each.history->smoothed(each.metric, each.layer, range(), steps, each.smoothing)
-                           : std::vector<float>{});
+    values.push_back(each.atSteps(steps));
+    smoothed.push_back(each.smoothing > 0 ? each.history->smoothed(each.metric, each.layer, edges, each.smoothing)
+                                          : std::vector<float>{});
   }
   text += QLatin1Char('\n');
-  for (int i = 0; i < steps; ++i) {
-    text += QString::number(range().first + i);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    text += QString::number(steps[i]);
     for (std::size_t s = 0; s < values.size(); ++s) {
       text += QLatin1Char(',') + csvNumber(values[s][i]);
       if (!smoothed[s].empty()) text += QLatin1Char(',') + QString::number(smoothed[s][i], 'g', 9);

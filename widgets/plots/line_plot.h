@@ -20,6 +20,7 @@ struct LineSeries {
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // of such a curve
   std::vector<PyramidBin> slices(StepRange range, int bins) const;
+  std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;  // a slice for each
   float valueAt(std::int64_t step) const;
 };
 
@@ -44,7 +45,7 @@ class LinePlot : public TimeAxisPlot {
   void setAtLeastShown(double low, double high);                       // the value axis always holds these
 
   std::optional<FigureTarget> figureAt(QPoint position) const override;  // of the nearest curve
-  QString csv() const;                                                   // every step of the visible range
+  QString csv() const;                                                   // the steps of the visible range
 
  protected:
   void paintStatic(QPainter& painter) override;
@@ -61,6 +62,7 @@ class LinePlot : public TimeAxisPlot {
     float smooth = kNoValue;
   };
   std::vector<Column> columnsOf(const LineSeries& series) const;
+  std::vector<std::int64_t> stepsOfAll() const;
   void chooseValueRange();
   Axis valueAxis() const;
   QString formatted(float value) const;  // a dash where there is none

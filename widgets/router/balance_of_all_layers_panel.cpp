@@ -211,17 +211,14 @@ QString BalanceOfAllLayersPanel::csv() const {
     }
     return text;
   }
-  const StepRange range = selection_->range();
+  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
   for (const int layer : history->info().moe_layers) {
-    const auto batch = history->values(Metric::max_vio, layer, range);
-    const auto window = history->values(Metric::max_vio_window, layer, range);
+    const auto batch = history->values_at(Metric::max_vio, layer, steps);
+    const auto window = history->values_at(Metric::max_vio_window, layer, steps);
     for (std::size_t i = 0; i < batch.size(); ++i)
       if (!is_missing(batch[i]))
-        text += QStringLiteral("%1,%2,%3,%4\n")
-                    .arg(range.first + static_cast<std::int64_t>(i))
-                    .arg(layer)
-                    .arg(batch[i], 0, 'g', 7)
-                    .arg(window[i], 0, 'g', 7);
+        text +=
+            QStringLiteral("%1,%2,%3,%4\n").arg(steps[i]).arg(layer).arg(batch[i], 0, 'g', 7).arg(window[i], 0, 'g', 7);
   }
   return text;
 }

@@ -188,15 +188,15 @@ QString ExpertBiasOverTimePanel::csv() const {
   QString text = QStringLiteral("step,layer");
   const History* history = selection_->history();
   if (!history || selection_->range().empty()) return text + QLatin1Char('\n');
-  const StepRange range = selection_->range();
-  const auto bias = history->expert_bias(selection_->layer(), range, static_cast<int>(range.size()));
-  const std::size_t experts = bias.size() / static_cast<std::size_t>(range.size());
+  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
+  const auto bias = history->expert_bias(selection_->layer(), edges_of(steps));
+  const std::size_t experts = steps.empty() ? 0 : bias.size() / steps.size();
   for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",bias of expert %1").arg(e);
   text += QLatin1Char('\n');
-  for (std::int64_t i = 0; i < range.size() && experts > 0; ++i) {
-    const float* row = bias.data() + static_cast<std::size_t>(i) * experts;
+  for (std::size_t i = 0; i < steps.size() && experts > 0; ++i) {
+    const float* row = bias.data() + i * experts;
     if (std::isnan(row[0])) continue;  // not kept
-    text += QStringLiteral("%1,%2").arg(range.first + i).arg(selection_->layer());
+    text += QStringLiteral("%1,%2").arg(steps[i]).arg(selection_->layer());
     for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",%1").arg(row[e], 0, 'g', 7);
     text += QLatin1Char('\n');
   }

@@ -290,18 +290,18 @@ QString ExpertPanel::status() const {
 QString ExpertPanel::csv() const {
   QString text = QStringLiteral("step,layer,expert,utilisation (1 = fair),bias\n");
   const History* history = selection_->history();
-  const StepRange range = selection_->range();
   const int layer = selection_->layer(), expert = selection_->expert();
-  if (!history || range.empty() || expert < 0) return text;
-  const int steps = static_cast<int>(range.size());
-  const auto load = history->expert_utilisation(layer, expert, range, steps);
-  const auto bias = history->expert_bias(layer, range, steps);
-  const std::size_t experts = bias.size() / static_cast<std::size_t>(steps);
+  if (!history || expert < 0) return text;
+  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
+  if (steps.empty()) return text;
+  const auto load = history->expert_utilisation(layer, expert, edges_of(steps));
+  const auto bias = history->expert_bias(layer, edges_of(steps));
+  const std::size_t experts = bias.size() / steps.size();
   for (std::size_t i = 0; i < load.size(); ++i) {
     const std::size_t at = i * experts + static_cast<std::size_t>(expert);
     const bool has_bias = static_cast<std::size_t>(expert) < experts && !std::isnan(bias[at]);
     if (load[i].finite == 0 && !has_bias) continue;
-    text += QStringLiteral("%1,%2,%3,").arg(range.first + static_cast<std::int64_t>(i)).arg(layer).arg(expert) +
+    text += QStringLiteral("%1,%2,%3,").arg(steps[i]).arg(layer).arg(expert) +
             (load[i].finite > 0 ? QString::number(load[i].mean(), 'g', 7) : QString()) + QLatin1Char(',') +
             (has_bias ? QString::number(bias[at], 'g', 7) : QString()) + QLatin1Char('\n');
   }

@@ -138,15 +138,15 @@ QString LoadOverTimePanel::csv() const {
   QString text = QStringLiteral("step,layer");
   const History* history = selection_->history();
   if (!history || selection_->range().empty()) return text + QLatin1Char('\n');
-  const StepRange range = selection_->range();
-  const int experts = history->info().n_experts, steps = static_cast<int>(range.size());
+  const std::vector<std::int64_t> steps = history->steps_in(selection_->range());
+  const int experts = history->info().n_experts;
   for (int e = 0; e < experts; ++e) text += QStringLiteral(",utilisation of expert %1 (1 = fair)").arg(e);
   text += QLatin1Char('\n');
-  const auto values = history->utilisation(selection_->layer(), range, steps, summary());
-  for (int i = 0; i < steps; ++i) {
-    text += QStringLiteral("%1,%2").arg(range.first + i).arg(selection_->layer());
+  const auto values = history->utilisation(selection_->layer(), edges_of(steps), summary());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    text += QStringLiteral("%1,%2").arg(steps[i]).arg(selection_->layer());
     for (int e = 0; e < experts; ++e) {
-      const float value = values[static_cast<std::size_t>(i) * experts + e];
+      const float value = values[i * static_cast<std::size_t>(experts) + static_cast<std::size_t>(e)];
       text += QLatin1Char(',') + (std::isnan(value) ? QString() : QString::number(value, 'g', 7));
     }
     text += QLatin1Char('\n');

@@ -349,21 +349,28 @@ std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<cons
 }
 
 std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const {
-  assert(bins > 0 && factor > 0 && factor < 1);
-  std::vector<float> out(bins, kNoValue);
-  if (range.empty()) return out;
+  assert(bins > 0);
+  if (range.empty()) return std::vector<float>(static_cast<std::size_t>(bins), kNoValue);
+  return smoothed(metric, layer, slice_edges(range, bins), factor);
+}
+
+std::vector<float> History::smoothed(Metric metric, int layer, std::span<const std::int64_t> steps,
+                                     double factor) const {
+  assert(factor > 0 && factor < 1);
+  std::vector<float> out(bins_of(steps), kNoValue);
+  if (out.empty()) return out;
   const std::lock_guard smoothed_lock(state_->smoothed_mutex);
   SmoothedColumn& kept = state_->smoothed.of(metric, layer, factor);
   SmoothedColumn older{metric, layer, factor};  // where the kept rows begin too late
   SmoothedColumn* averages = &kept;
-  std::vector<std::size_t> edges(static_cast<std::size_t>(bins) + 1);
+  std::vector<std::size_t> edges(steps.size());  // rows
   std::vector<float> values;
   {
     const std::lock_guard lock(state_->mutex);
     const ScalarColumns& scalars = state_->scalars;
     if (!scalars.has(metric, layer)) return out;
     if (kept.truncations != state_->truncations) kept = {metric, layer, factor, state_->truncations, kept.used};
-    for (int b = 0; b <= bins; ++b) edges[b] = scalars.row_of(slice_begin(range, bins, b));
+    for (std::size_t i = 0; i < edges.size(); ++i) edges[i] = scalars.row_of(steps[i]);
     if (edges.front() < kept.first_row) {
       older.first_row = older.first_needed(edges.front());
       averages = &older;
@@ -371,7 +378,7 @@ std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, 
     values = scalars.rows(metric, layer, averages->end_row(), edges.back());
   }
   for (const float value : values) averages->add(value);
-  for (int b = 0; b < bins; ++b) out[b] = averages->newest(edges[b], edges[b + 1]);
+  for (std::size_t b = 0; b < out.size(); ++b) out[b] = averages->newest(edges[b], edges[b + 1]);
   kept.forget_old();
   return out;
 }

@@ -87,6 +87,7 @@ class History {
   // Exponential moving average (bias-corrected, factor 0..1 exclusive) computed on every step, then read at the
   // last step of each bin; NaN where the bin has none. Kept for the next call: only new steps cost.
   std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const;
+  std::vector<float> smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor) const;
 
   // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major, of the bin's steps the value
   // farthest from 1 (in log2) or their mean; NaN where the bin has none.
