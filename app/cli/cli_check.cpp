@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/growing_runs.h"
 #include "app/cli/reading_options.h"
@@ -178,8 +179,7 @@ std::vector<CheckedRun> read_once(const CheckOptions& options) {
   ImportOptions reading;
   reading.routed = options.routed;
   const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
-  for (const SkippedLines& file : opened.skipped)
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
+  print_notes(opened);
   return Checker().check({opened.histories.begin(), opened.histories.end()});
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
 #include "core/files/open_runs.h"
@@ -160,8 +161,7 @@ HistoryPtr run_of(const FiguresOptions& options) {
   ImportOptions reading;
   reading.routed = options.routed;
   const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
-  for (const SkippedLines& file : opened.skipped)
-    std::fprintf(stderr, "%s: %s\n", printable(file.path).c_str(), printable(file.bad.summary()).c_str());
+  print_notes(opened);
   std::string names;
   for (const auto& history : opened.histories) {
     if (options.run.empty() || history->info().name == options.run) return history;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "app/cli/cli_missing.h"
 #include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
@@ -214,6 +215,7 @@ void import(const ImportCommand& command) {
     throw ExitStatus{128 + g_stopped};
   }
   recording.finish();
+  print_remarks(opened);
   print_bad_lines(command, opened.skipped);
   if (!command.quiet)
     print_summary(opened, command.out, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -31,6 +31,7 @@ struct CsvRows::State {
   explicit State(char delimiter) {
     if (csv_init(&parser, CSV_REPALL_NL) != 0) throw std::bad_alloc();
     csv_set_delim(&parser, static_cast<unsigned char>(delimiter));
+    csv_set_blk_size(&parser, kPiece);  // by which the room for a cell grows
   }
   ~State() { csv_free(&parser); }
 

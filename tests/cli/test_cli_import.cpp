@@ -96,6 +96,20 @@ TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   EXPECT_TRUE(fs::exists(of_another)) << "is being written";
 }
 
+// A single line may take back all that came before it.
+TEST_F(CliImport, ALogThatGoesBackSaysWhatWasDropped) {
+  std::ofstream file(path("log.csv"));
+  file << "step,layer,expert,count\n";
+  for (int step = 0; step < 1000; ++step) file << step << ",0,0,5\n" << step << ",0,1,5\n";
+  file << "0,0,0,5\n" << std::flush;
+  ASSERT_EQ(import(path("log.csv") + " -o " + path("r.moescope")), 0) << read("err");
+  EXPECT_NE(
+      read("err").find("log.csv: goes on from step 0: dropped what an earlier attempt logged of the steps 0 to 999 "
+                       "(1000 logged steps)"),
+      std::string::npos)
+      << read("err");
+}
+
 // The last layer that may be imported is one that recordings have.
 TEST_F(CliImport, TheHighestLayerOfALogIsReadBack) {
   const auto imports = [&](int layer) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "core/io/text_escape.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/figures.h"
 
 namespace moescope {
@@ -113,10 +115,11 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
   fill(router.padding_fraction, figures.padding_fraction);
   const int steps = info().window;
   LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
-  if (steps_since > 1) {
-    const std::vector<std::uint32_t> not_recorded(counts.size());
-    for (std::int64_t i = 1; i < std::min<std::int64_t>(steps_since, steps); ++i) window.push(not_recorded);
-  }
+  const std::vector<std::uint32_t> not_recorded(steps_since > 1 ? counts.size() : 0);
+  if (steps_since >= steps)
+    window = LoadWindow(static_cast<int>(counts.size()), steps);
+  else
+    for (std::int64_t i = 1; i < steps_since; ++i) window.push(not_recorded);
   window.push(counts);
   fill(router.max_vio_window, max_vio(window.counts()));
   fill(router.dead_fraction, dead_fraction(window.counts()));
@@ -137,8 +140,11 @@ void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
 
 void ImportedRun::add(TelemetryFrame frame) {
   if (frame.step <= last_step_) drop({frame.step, last_step_});
+  // Where step numbers are far apart a window is of so many logged steps, as findings count them (step_axis.h).
+  const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
+  const bool far_apart = since > kFarApart && (before > kFarApart || steps_ <= 1);
   for (RouterFrame& router : frame.routers) {
-    if (!router.tokens_per_expert.empty()) judge(router, frame.step - last_step_);
+    if (!router.tokens_per_expert.empty()) judge(router, far_apart ? 1 : since);
   }
   last_step_ = frame.step;
   kept_.push_back(frame.step);

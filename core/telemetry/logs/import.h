@@ -105,7 +105,7 @@ class ImportedRun {
   std::shared_ptr<History> history_;
   const ImportOptions* options_;
   std::map<int, LoadWindow> windows_;  // by layer
-  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0;
+  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
   std::vector<std::int64_t> kept_;                            // the steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // the newest of them
 };

@@ -70,6 +70,25 @@ TEST_F(FollowedFile, StatisticsOfTransformerEngineGrow) {
   EXPECT_TRUE(soon([&] { return last_step(*follower) == 3; }));
 }
 
+TEST_F(FollowedFile, ATableGrowsAndIsWrittenAnew) {
+  const std::string header = "step,layer,expert,count\n";
+  const std::string table = append("loads.csv", header + "0,0,0,5\n0,0,1,5\n");
+  const auto follower = follow_file(table, 0, kMostRuns);
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 0; })) << follower->problem();
+  append("loads.csv", "1,0,0,1");
+  std::this_thread::sleep_for(2 * FileFollower::kEvery);
+  EXPECT_EQ(last_step(*follower), 0) << "half a line, of which the rest is to come";
+  append("loads.csv", "2\n1,0,1,7\n");
+  const auto load = [&](std::int64_t step) {
+    return follower->histories()[0]->frame_at(step)->routers[0].tokens_per_expert;
+  };
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 1; }));
+  EXPECT_EQ(load(1), (std::vector<std::uint32_t>{12, 7}));
+  std::ofstream(table, std::ios::trunc) << header << "0,0,0,5\n0,0,1,6\n1,0,0,3\n1,0,1,4\n2,0,0,1\n";
+  ASSERT_TRUE(soon([&] { return last_step(*follower) == 2; }));
+  EXPECT_EQ(load(0), (std::vector<std::uint32_t>{5, 6})) << "nothing of the one before";
+}
+
 TEST_F(FollowedFile, KeepsWhatItReadWhenTheFileIsGone) {
   const std::string path = append("router_trace_rank0.jsonl", routed(0, 0));
   const auto follower = follow_file(path, 0, kMostRuns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -231,6 +232,18 @@ TEST(ImportTable, OneLargeNumberInASmallFile) {
       << refusal(text);
 }
 
+// Where a step counts tokens, the window is of so many logged steps: the two experts take turns.
+TEST(ImportTable, TheWindowOfStepsThatAreFarApart) {
+  std::string near = "step,layer,expert,count\n", far = near;
+  for (int i = 0; i < 100; ++i) {
+    near += std::to_string(i) + ",0," + std::to_string(i % 2) + ",8\n";
+    far += std::to_string(4000000LL * i) + ",0," + std::to_string(i % 2) + ",8\n";
+  }
+  EXPECT_EQ(read(near).runs[0]->value_at(Metric::max_vio_window, 0, 99), 0);
+  EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio_window, 0, 99 * 4000000LL), 0);
+  EXPECT_EQ(read(far).runs[0]->value_at(Metric::max_vio, 0, 99 * 4000000LL), 1);
+}
+
 // pytorch-lightning 2.6's CSVLogger: a row for what was logged together, the validation before or after the training.
 TEST(ImportTable, FiguresOfLightning) {
   const Imported table = read(
@@ -269,11 +282,12 @@ TEST(ImportTable, AFileThatGrowsWhileItIsRead) {
       for (int layer = 0; layer < layers; ++layer) {
         file << step << ',' << layer << ',' << step % 300 << ",1";
         file.flush();
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
         file << '\n';
       }
     }
   });
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 30; ++i) {
     ImportOptions options;
     options.growing = i % 2 == 0;
     const Imported table = import_table(path.string(), options);
