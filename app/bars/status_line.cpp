@@ -9,6 +9,7 @@
 #include "app/bars/shortened_label.h"
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
 #include "widgets/plots/axis.h"
@@ -128,7 +129,7 @@ void StatusLine::showScreen(double frames_per_s, double frame_ms) {
 }
 
 void StatusLine::showHoldings(const QString& path, const QString& attached_to, const History& history) {
-  const std::int64_t steps = history.count();
+  const std::int64_t steps = counted_steps(history);
   QString text = !attached_to.isEmpty() ? "not recorded by this window"
                  : path.isEmpty()       ? "not recorded: in memory only"
                                         : fileText(QFileInfo(path));

@@ -19,6 +19,7 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/lab/lock_step.h"
 
@@ -180,7 +181,7 @@ void print_summary(const OpenedRuns& opened, const std::string& out, double seco
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
     std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
-                printable(info.name).c_str(), static_cast<long long>(run->count()), info.moe_layers.size(),
+                printable(info.name).c_str(), static_cast<long long>(counted_steps(*run)), info.moe_layers.size(),
                 info.n_experts);
   }
   std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,

@@ -14,6 +14,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/file_kind.h"
 #include "core/io/text_escape.h"
+#include "core/telemetry/findings/step_axis.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
@@ -112,7 +113,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     auto* poll = new QTimer(window);
     QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, after] {
       const auto& histories = window->session()->histories();
-      if (histories.empty() || histories.front()->count() < after) return;
+      if (histories.empty() || counted_steps(*histories.front()) < after) return;
       poll->stop();
       finish(window, path);
     });
