@@ -12,6 +12,8 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -233,6 +235,7 @@ struct RecordingWriter::Database {
     for (const Row& row : rows) insert(frame, row, row_id++);
   }
   void forget_from(int run, std::int64_t step);
+  bool has_note(const Marker& note);
   void checkpoint_log();
   void finish();
   bool has_moved() const;
@@ -257,7 +260,8 @@ struct RecordingWriter::Database {
                           "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
   std::vector<std::uint16_t> narrow_counts;  // that a statement is about to insert
   std::int64_t next_id = 1;
-  std::map<int, std::int64_t> newest_step;  // by run
+  std::map<int, std::int64_t> newest_step;                               // by run
+  std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;  // runs and steps, once one was written
   std::chrono::steady_clock::time_point log_taken_in{};
 };
 
@@ -463,8 +467,23 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
   db_->require_place();
 }
 
+// Whether a note was written for its step: looking for it in the table takes as long as there are markers.
+bool RecordingWriter::Database::has_note(const Marker& note) {
+  if (!noted) {
+    noted.emplace();
+    Statement rows(connection, "SELECT run, step FROM marker WHERE kind = ?");
+    rows.bind(std::string_view(kNoteKind));
+    while (rows.next()) {
+      const std::int64_t run = rows.get_integer();
+      noted->emplace(run, rows.get_integer());
+    }
+  }
+  return !noted->emplace(note.run, note.step).second;
+}
+
 void RecordingWriter::write(const Marker& marker) {
-  if (marker.kind == kNoteKind) return replace_note(db_->connection, marker);
+  if (marker.kind == kNoteKind && (db_->has_note(marker) || marker.text.empty()))
+    return replace_note(db_->connection, marker);
   db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
   for (const std::string* text : {&marker.kind, &marker.text, &marker.key, &marker.value})
     db_->insert_marker.bind(std::string_view(*text));
