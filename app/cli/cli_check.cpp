@@ -74,6 +74,7 @@ const char* word_of(FindingKind kind) {
 
 struct CheckOptions {
   RoutedShape routed;
+  std::string run;
   std::string file, fail_on = "severe", until = "finding";
   bool json = false, follow = false;
   double idle = 0;
@@ -178,6 +179,7 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
 std::vector<CheckedRun> read_once(const CheckOptions& options) {
   ImportOptions reading;
   reading.routed = options.routed;
+  if (!options.run.empty()) reading.only = {options.run};
   const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
   print_notes(opened);
   return Checker().check({opened.histories.begin(), opened.histories.end()});
@@ -249,6 +251,7 @@ void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   Command command(app, "check", "Says what is wrong with a run, by its exit status, too");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
+  add_run_option(command, options->run);
   add_routed_options(command, options->routed);
   std::string words =
       "Findings that make it fail, separated by commas: severe (every severe one), warning (those, too)";

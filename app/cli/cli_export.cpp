@@ -62,6 +62,7 @@ struct ExportOptions {
 
 void export_all_events(const ExportOptions& options) {
   ImportOptions import;
+  if (!options.run.empty()) import.only = {options.run};
   const OpenedRuns opened = open_runs({options.in}, import, kMaxRuns);
   std::vector<std::string> names;
   for (const auto& history : opened.histories) names.push_back(history->info().name);
@@ -154,7 +155,9 @@ void add_export_command(CLI::App& app) {
   command.option("--step", options->step, "Step to show, or step of the checkpoint (default: the newest)")
       .range(std::int64_t{0}, INT64_MAX);
   command.option("--with", options->with, "Second recording or log, beside the first on the page of --to replay");
-  command.option("--run", options->run, "Run whose weights are written (default: the first)");
+  command.option("--run", options->run,
+                 "safetensors: run whose weights are written (default: the first); "
+                 "tensorboard: the run of a file that holds several");
   command.footer(
       "Examples:\n"
       "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"

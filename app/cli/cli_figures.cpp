@@ -160,6 +160,7 @@ std::string table(const std::vector<Scalar>& scalars) {
 HistoryPtr run_of(const FiguresOptions& options) {
   ImportOptions reading;
   reading.routed = options.routed;
+  if (!options.run.empty()) reading.only = {options.run};
   const OpenedRuns opened = open_runs({options.file}, reading, kMaxRuns);
   print_notes(opened);
   std::string names;

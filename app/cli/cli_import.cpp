@@ -239,9 +239,7 @@ void add_import_command(CLI::App& app) {
   sub.option("--tags", command->tags,
              "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
              "Automodel and Megatron-LM use)");
-  sub.option("--run", command->run,
-             "The run to read, of a file that holds several (mlflow.db, folders of TensorBoard and W&B): its name, of "
-             "MLflow its id, too");
+  add_run_option(sub, command->run);
   add_routed_options(sub, command->routed);
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
   sub.option("--overwrite", command->overwrite, "Replace existing files");
