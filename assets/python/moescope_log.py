@@ -788,9 +788,13 @@ class _RouterLayer(_Layer):
     def _are_numbers(self, values, inputs):
         """Whether these integers [..., K] are experts' numbers, not a map of ones and zeros."""
         width = values.shape[-1]
-        given = next((x for x in inputs if isinstance(x, torch.Tensor) and x.dim() > 1), None)
-        if width == 0 or given is not None and given.numel() * width != values.numel() * given.shape[-1]:
-            return False  # not a row for each token
+        if width == 0:
+            return False
+        # Tokens that came in: rows of hidden states, or numbers of a text.
+        tokens = {n for x in inputs if isinstance(x, torch.Tensor) and x.numel()
+                  for n in (x.numel(), x.numel() // max(1, x.shape[-1] if x.dim() else 1))}
+        if tokens and values.numel() // width not in tokens:
+            return False
         beyond = float((values >= self.experts).float().mean())
         if beyond > 0.75 or not bool(((values >= 0) & (values < self.experts)).any()):
             return False  # numbers of tokens, for instance, where experts choose tokens
