@@ -148,17 +148,12 @@ void use_no_log(Connection& file) {
   file.execute("PRAGMA journal_mode = MEMORY");
 }
 
-std::unique_ptr<Connection> create_recording(const std::string& path, Durable durable) {
-  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
-    if (const std::string problem = output_problem(path + suffix); !problem.empty())
-      throw std::runtime_error(path + suffix + ": " + problem);
-  if (std::filesystem::exists(path)) {
-    if (std::filesystem::file_size(path) > 0)
-      remove_old_recording(path);
-    else
-      std::filesystem::remove(path);
-  }
-  make_new_file(path);
+void remove_recording_files(const std::string& path) {
+  std::error_code gone;
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) std::filesystem::remove(path + suffix, gone);
+}
+
+std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable durable) {
   auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
   durable == Durable::always ? use_log(*file) : use_no_log(*file);
   file->execute("PRAGMA journal_size_limit = 4194304");
@@ -177,6 +172,25 @@ std::unique_ptr<Connection> create_recording(const std::string& path, Durable du
   // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
   if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
   return file;
+}
+
+std::unique_ptr<Connection> create_recording(const std::string& path, Durable durable) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
+    if (const std::string problem = output_problem(path + suffix); !problem.empty())
+      throw std::runtime_error(path + suffix + ": " + problem);
+  if (std::filesystem::exists(path)) {
+    if (std::filesystem::file_size(path) > 0)
+      remove_old_recording(path);
+    else
+      std::filesystem::remove(path);
+  }
+  make_new_file(path);
+  try {
+    return open_new_recording(path, durable);
+  } catch (...) {  // what is there of it is no recording, and would be in the way of the next one
+    remove_recording_files(path);
+    throw;
+  }
 }
 
 // Counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
@@ -243,7 +257,7 @@ struct RecordingWriter::Database {
 
   std::unique_ptr<Connection> file;
   Connection& connection;
-  bool has_log, finished = false;
+  bool has_log, finished = false, has_run = false;
   Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
   Statement insert_frame{connection, insert_sql(connection, "frame")};
   Statement insert_router{connection, insert_sql(connection, "router")};
@@ -420,6 +434,10 @@ RecordingWriter::~RecordingWriter() {
     db_->finish();
   } catch (const std::exception&) {  // a full disk: what was written is there, as a recording that was not closed
   }
+  if (db_->has_run) return;
+  const std::string path = db_->connection.path();  // a recording without a run cannot be opened
+  db_.reset();
+  remove_recording_files(path);
 }
 
 bool RecordingWriter::Database::has_moved() const {
@@ -446,6 +464,7 @@ void RecordingWriter::add_run(const RunInfo& info) {
   insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
   insert.bind(std::int64_t{info.window}).bind(std::string_view(domains));
   insert.bind(std::string_view(info.kernels)).run();
+  db_->has_run = true;
 }
 
 void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {

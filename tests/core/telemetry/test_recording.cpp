@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,31 @@ TEST(Recording, NamesOfRunsStayOnOneLine) {
   RecordingWriter(path).add_run(info);
   EXPECT_EQ(RecordingReader(path).runs().at(0).name, "a\\nmoescope-cli: error: forged");
   std::filesystem::remove(path);
+}
+
+// A stub would be refused by whoever opens it, and as a place for the next recording.
+TEST(Recording, NothingIsLeftOfOneThatCannotBeStarted) {
+  const std::string path = temporary_file("stub.moescope");
+  const auto files = [&] {
+    int there = 0;
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) there += std::filesystem::exists(path + suffix);
+    return there;
+  };
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t bytes : {0, 4096, 20000, 60000}) {
+    const rlimit full_disk{bytes, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full_disk), 0);
+    EXPECT_THROW(RecordingWriter{path}, std::runtime_error) << bytes;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(files(), 0) << bytes;
+  }
+  signal(SIGXFSZ, old_handler);
+  { RecordingWriter without_a_run(path); }
+  EXPECT_EQ(files(), 0);
+  RecordingWriter(path).add_run(sample_info({}));
+  EXPECT_EQ(RecordingReader(path).runs().size(), 1u);
 }
 
 TEST(Recording, RoundTripIsBitExact) {
