@@ -68,7 +68,7 @@ void LessonPanels::startAfresh() {
 
 void LessonPanels::selectNothing() {
   selection_->setRun(0);
-  selection_->setLayer(0);  // the MoE layer nearest to it
+  selection_->showLayer(0);  // the MoE layer nearest to it
   selection_->setExpert(-1);
   OperandPlace tensor;
   tensor.layer = selection_->layer();
@@ -81,7 +81,7 @@ void LessonPanels::selectNothing() {
 // between stay.
 void LessonPanels::show(const LessonView& view) {
   if (view.run) selection_->setRun(*view.run);
-  if (view.layer) selection_->setLayer(*view.layer);
+  if (view.layer) selection_->showLayer(*view.layer);
   if (view.expert) selection_->setExpert(*view.expert);
   if (Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace)) {
     workspaces_->bringUp(workspace);

@@ -1,5 +1,6 @@
 // Healthy or not, at once: the banner over the Overview, the layer that an opened log shows first, and the tiles.
 #include <QApplication>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QInputDialog>
 #include <QLabel>
@@ -27,6 +28,7 @@
 #include "widgets/overview/health_banner.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/gate_mass_against_load_panel.h"
@@ -82,6 +84,36 @@ class QtHealth : public QObject {
       if (row->finding().layers.front() == worst && row->finding().kind == FindingKind::collapsed) open = row;
     QVERIFY(open);
     QVERIFY(open->findChild<QToolButton*>("router.bias_update_rate")->isVisible());
+  }
+
+  // The tiles follow the worst layer until a person has chosen one.
+  void theLayerOfAClickedFindingStaysChosen() {
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    window.files()->open({samplePath("unbalanced_bf16")});
+    Selection* selection = window.selection();
+    auto* balance = window.workspaces()->overview()->findChild<BalancePanel*>();
+    auto* findings = window.workspaces()->overview()->findChild<FindingsPanel*>();
+    QTRY_VERIFY_WITH_TIMEOUT(findings->findChildren<FindingRow*>().size() > 1, 60000);
+    const auto layers = [&] {
+      for (const QComboBox* box : balance->findChildren<QComboBox*>())
+        if (box->accessibleName() == "Layers") return box->currentText();
+      return QString();
+    };
+    QCOMPARE(layers(), QString("worst layer"));  // opening a file chose none
+    const StepRange all = selection->history()->steps();
+    for (FindingRow* row : findings->findChildren<FindingRow*>()) {
+      if (row->finding().layers.empty()) continue;
+      emit row->clicked();
+      const int chosen = row->finding().layers.front();
+      QCOMPARE(selection->layer(), chosen);
+      QCOMPARE(layers(), QString("chosen layer"));
+      for (std::int64_t step = all.first; step <= all.last; step += all.size() / 7) {
+        selection->setStep(step);
+        QCOMPARE(balance->findChildren<ValueTile*>().front()->figure().layer, chosen);
+      }
+    }
   }
 
   void theBannersExpertsExpandInPlace() {

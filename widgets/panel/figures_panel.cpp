@@ -66,6 +66,9 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   });
   connect(selection, &Selection::dataChanged, this, &FiguresPanel::showOneWithData);
   connect(selection, &Selection::timeChanged, this, &FiguresPanel::followWorst);
+  connect(selection, &Selection::layerChosen, this, [this] {
+    if (showsWorst()) layers_->setCurrentIndex(kChosen);
+  });
   connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
     for (LinePlot* plot : plots_) plot->markDirty();
     for (ValueTile* tile : tiles_) tile->update();

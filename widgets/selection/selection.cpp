@@ -157,6 +157,11 @@ int Selection::layer() const {
 }
 
 void Selection::setLayer(int layer) {
+  showLayer(layer);
+  emit layerChosen();
+}
+
+void Selection::showLayer(int layer) {
   if (const History* now = history()) layer = nearestMoeLayer(now->info(), layer);
   if (std::exchange(layer_, layer) == layer) return;
   takeTensorAlong();

@@ -36,9 +36,10 @@ class Selection : public QObject {
   void fitRange();                 // all steps, follow on
 
   // What
-  int layer() const;  // index among all layers; a MoE layer
-  void setLayer(int layer);
-  int expert() const;  // -1: none
+  int layer() const;          // index among all layers; a MoE layer
+  void setLayer(int layer);   // as a person chose it: what shows the worst layer shows this one from then on
+  void showLayer(int layer);  // to begin with
+  int expert() const;         // -1: none
   void setExpert(int expert);
   // Its layer follows layer() if the operand exists there; choosing an operand of a MoE layer chooses that layer.
   const OperandPlace& tensor() const;
@@ -61,6 +62,7 @@ class Selection : public QObject {
  signals:
   void dataChanged();   // new frames or another history
   void timeChanged();   // cursor or range
+  void layerChosen();   // by a person, also the one that was shown already
   void focusChanged();  // run, layer, expert or tensor
   void linkedStepChanged();
 
