@@ -26,7 +26,8 @@ StartDoors::StartDoors(QWidget* parent) : QWidget(parent), row_(new QHBoxLayout(
       "A recording, or the log of a training elsewhere: JSON lines, tables, TensorBoard events (Ctrl+O)",
       &StartDoors::openRequested);
   add("door_compare", "Compare precisions", "Compare",
-      "Trains the preset small three times on the same batches: experts in BF16, MXFP8 and MXFP4",
+      "Trains the preset small side by side on the same batches: experts in BF16, MXFP8 and MXFP4, and a twin of BF16 "
+      "that shows what chance does",
       &StartDoors::compareRequested);
 }
 

@@ -153,17 +153,19 @@ void CandidateList::fill(int chosen) {
 }
 
 QString CandidateList::words() const {
-  if (!inGroups()) return {};
+  QStringList sentences;
   std::vector<RunConfig> runs{first_};
   runs.insert(runs.end(), candidates_.begin(), candidates_.end());
-  QString text = QString(
-                     "They train in %1 groups, one after the other, each with run A from step 0 and with a "
-                     "recording of its own; run A in the window pauses.")
+  if (inGroups())
+    sentences << QString(
+                     "They train in %1 groups, one after the other, each with run A from step 0 and with a recording "
+                     "of its own; run A in the window pauses.")
                      .arg(candidate_groups(runs).size());
   const bool twin =
       std::ranges::any_of(candidates_, [this](const RunConfig& candidate) { return is_noise_twin(first_, candidate); });
-  if (!twin) text += " None of them differs by chance alone: without such a twin no gap can be told from noise.";
-  return text;
+  if (!twin && !candidates_.empty())
+    sentences << "None of them differs by chance alone: without a perturbed twin no gap can be told from noise.";
+  return sentences.join(' ');
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// The Compare workspace: how the open runs A to D differ, and whether it is more than chance.
+// The Compare workspace: how the open runs A to E differ, and whether it is more than chance.
 #pragma once
 
 #include "app/workspaces/workspace.h"

@@ -312,7 +312,7 @@ std::vector<std::string> preset_names() {
 }
 
 std::vector<std::string> comparison_preset_names() {
-  return {"convergence-check", "mxfp4-everywhere", "mini-v3-formats", "fp4-study"};
+  return {"precisions", "convergence-check", "mxfp4-everywhere", "mini-v3-formats", "fp4-study"};
 }
 
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed) {

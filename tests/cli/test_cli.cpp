@@ -189,7 +189,7 @@ TEST_F(Cli, RefusesComparisonsThatCannotBe) {
       {{"--compare", "seed=2", "--noise-twin"}, {"twice"}},
       {{"--table", path("t.csv")}, {"--table", "needs --compare"}},
       {{"--compare", "seed=2", "--table", path("t.txt")}, {"t.txt", ".csv or .json"}},
-      {{"--compare", "seed=2", "--out", path("r.moescope"), "--continue"}, {"--continue", "more than three twins"}},
+      {{"--compare", "seed=2", "--out", path("r.moescope"), "--continue"}, {"--continue", "more than four twins"}},
   };
   for (const WrongCall& call : calls) {
     std::vector<std::string> arguments{"--steps", "2"};

@@ -120,7 +120,7 @@ class AxisTest : public QObject {
 
   void linesThatStandTogetherDifferToEveryEye() {
     constexpr double kRunsApart = 20, kAnyApart = 12, kContrast = 3;
-    constexpr int kSeries = 7, kRuns = 4;
+    constexpr int kSeries = 7, kRuns = 5;
     for (const bool dark : {false, true}) {
       const QRgb ground = dark ? 0xff16181c : 0xffffffff;
       for (int i = 0; i < kSeries; ++i) {

@@ -198,16 +198,18 @@ class CompareTest : public QObject {
     QCOMPARE(w.window.selection()->histories()[1]->steps().size(), 2);
   }
 
-  void aFifthRunIsRefused() {
+  void aSixthRunIsRefused() {
     OpenWindow w;
     w.addFormat("mxfp8_rceil");
     w.addFormat("mxfp8_floor");
     w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
+    QVERIFY(compareAction(w.chips(), "Noise twin")->isEnabled());
+    w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
     QVERIFY(!compareAction(w.chips(), "Noise twin")->isEnabled());
     QSignalSpy failed(&w.window, &MainWindow::failed);
     w.addFormat("bf16");
     QCOMPARE(failed.size(), 1);
-    QCOMPARE(w.window.selection()->histories().size(), 4u);
+    QCOMPARE(w.window.selection()->histories().size(), 5u);
   }
 
   void theDialogMakesATwinOfAnySetting() {
@@ -371,7 +373,11 @@ class CompareTest : public QObject {
     // Another twin is another choice of weights, not the same run twice.
     QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(3).perturbation, 2);
-    QTRY_VERIFY(!add->isVisible());  // four runs are open
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
+    QCOMPARE(w.window.session()->config(4).perturbation, 3);
+    QTRY_VERIFY(!add->isVisible());  // five runs are open
+    QTest::keyClick(&w.window, Qt::Key_5, Qt::AltModifier);
+    QCOMPARE(w.window.selection()->run(), 4);
   }
 
   // A perturbed run in FP32 stays beside run A for hundreds of steps, where one in MXFP4 drifts at once.

@@ -140,9 +140,9 @@ std::uint8_t divergingCode(double position) {
 
 QColor seriesColor(int index, bool dark) {
   constexpr std::array<QRgb, 7> kLight = {0xff0a6ea8, 0xffd55e00, 0xff204e2b, 0xffa87cf2,
-                                          0xff3091c6, 0xffb8883f, 0xff48474b};
+                                          0xff4a2060, 0xffb8883f, 0xff48474b};
   constexpr std::array<QRgb, 7> kDark = {0xff51a4d7, 0xffe7a004, 0xff85b677, 0xffd7cdee,
-                                         0xfff1e442, 0xffff8040, 0xffd9c0bf};
+                                         0xffa070ff, 0xffff8040, 0xffd9c0bf};
   return QColor(dark ? kDark[index % kDark.size()] : kLight[index % kLight.size()]);
 }
 

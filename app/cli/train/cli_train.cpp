@@ -507,7 +507,7 @@ void train(const TrainOptions& options) {
     });
     if (options.continues)
       throw std::runtime_error(
-          "--continue: goes with more than three twins, which train in groups; a single group "
+          "--continue: goes with more than four twins, which train in groups; a single group "
           "continues from --checkpoint with --resume");
     if (!options.table.empty() && options.resume.empty() && configs.size() < 2)
       throw std::runtime_error("--table " + options.table + ": needs --compare or a config with [[compare]] tables");

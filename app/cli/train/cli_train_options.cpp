@@ -93,7 +93,7 @@ void add_train_options(Command& sub, TrainOptions& o) {
       "tokens/s");
   const Option overwrite = sub.option("--overwrite", o.overwrite, "Replace existing files");
   sub.option("--continue", o.continues,
-             "With more than three twins: keep the groups whose recordings an earlier start of this command "
+             "With more than four twins: keep the groups whose recordings an earlier start of this command "
              "finished, and train the others")
       .excludes(overwrite);
 }

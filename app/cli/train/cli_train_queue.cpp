@@ -14,7 +14,7 @@ namespace {
 void refuse_options(const TrainOptions& o, std::size_t runs) {
   const auto refuse = [&](const char* option) {
     throw std::runtime_error(std::string(option) + ": does not go with " + std::to_string(runs) +
-                             " runs, which train in groups; up to 4 runs train together");
+                             " runs, which train in groups; up to 5 runs train together");
   };
   check_table_name(o.table);
   if (o.ep > 0) refuse("--ep");

@@ -10,8 +10,14 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr std::size_t kBesideA = 3;  // queue files name groups of so many, which are recorded already
+static_assert(kBesideA < kMaxRuns);
+
+}  // namespace
+
 std::vector<std::vector<RunConfig>> candidate_groups(std::span<const RunConfig> runs) {
-  constexpr std::size_t kBesideA = kMaxRuns - 1;
   std::vector<std::vector<RunConfig>> groups;
   for (std::size_t first = 1; first < runs.size(); first += kBesideA) {
     const auto candidates = runs.subspan(first, std::min(kBesideA, runs.size() - first));

@@ -18,7 +18,7 @@
 
 namespace moescope {
 
-// `runs`: run A, then its candidates. Every group begins with run A and holds at most kMaxRuns.
+// `runs`: run A, then its candidates. Every group begins with run A.
 std::vector<std::vector<RunConfig>> candidate_groups(std::span<const RunConfig> runs);
 
 // Each group has a recording of its own: "sweep.moescope" -> "sweep-2.moescope" of group 2. Empty stays empty.

@@ -1,4 +1,4 @@
-// The open runs (A to D), which one thread trains in lock-step on the same batches.
+// The open runs (A to E), which one thread trains in lock-step on the same batches.
 //
 // Every method may be called from any thread. All but flush() return at once; requests are checked here and served by
 // the training thread between two steps (training_thread.h).

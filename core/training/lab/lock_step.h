@@ -24,7 +24,7 @@
 
 namespace moescope {
 
-inline constexpr int kMaxRuns = 4;
+inline constexpr int kMaxRuns = 5;
 
 // Why `other` cannot run the experts that `first` chooses (router.replay); empty: it can, or chooses its own.
 std::string replay_problem(const RunConfig& first, const RunConfig& other);

@@ -161,8 +161,8 @@ TEST(Presets, UnknownOneNamesTheKnown) {
   EXPECT_EQ(
       all_text(load_preset("tiny").problems),
       "preset: is \"tiny\", allowed are nano, nano-facts, small, small-fp32, mini-v3, 16B-like, OLMoE, DeepSeek-V3, "
-      "gpt-oss, Qwen3-Next, Nemotron-3-Super, DeepSeek-V4, Kimi-K3, convergence-check, mxfp4-everywhere, "
-      "mini-v3-formats, fp4-study\n");
+      "gpt-oss, Qwen3-Next, Nemotron-3-Super, DeepSeek-V4, Kimi-K3, precisions, convergence-check, "
+      "mxfp4-everywhere, mini-v3-formats, fp4-study\n");
 }
 
 // The window shows it where the comparison runs.
