@@ -4,6 +4,7 @@
 #include <QMenu>
 #include <utility>
 
+#include "app/actions/recording_place.h"
 #include "app/bars/run_bar.h"
 #include "app/look/messages.h"
 #include "app/session/replay.h"
@@ -60,7 +61,7 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   run_when_open_ = start == Start::running;
   setEndOf(configs);
   const QString name = QString::fromStdString(configs.front().name);
-  messages_->warnOfErrors([&] { session_->start(std::move(configs), recorded_ ? newRecordingPath(name) : QString()); });
+  session_->start(std::move(configs), recorded_ ? recordingPlace(name, messages_) : QString());
 }
 
 // A comparison that came with the program was made for the length of its schedule, and stops there by itself. The end
@@ -87,7 +88,7 @@ void RunControl::startForLesson(const std::vector<RunConfig>& configs) {
   comparison_.clear();
   endAt({});
   run_when_open_ = false;
-  messages_->warnOfErrors([&] { session_->start(configs, QString()); });
+  session_->start(configs, QString());
 }
 
 void RunControl::onOpened() {
@@ -95,7 +96,10 @@ void RunControl::onOpened() {
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
   Lab* lab = session_->lab();
-  if (!lab) return;
+  if (!lab) {
+    if (std::exchange(end_is_of_run_, false)) endAt({});
+    return;
+  }
   lab->set_max_steps_per_s(speed_limit_);
   if (std::exchange(run_when_open_, true)) goOn();
 }

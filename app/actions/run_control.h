@@ -38,6 +38,7 @@ class RunControl : public QObject {
   void setUntil(std::optional<qint64> step);                   // as asked for: pauses before it; nothing: no end
   void runUntil(qint64 step);
   void startOver();
+  void goOn();
 
   void addActionsTo(QMenu* menu);
   void addPresetsTo(QMenu* menu);
@@ -52,7 +53,6 @@ class RunControl : public QObject {
   void onOpened();
   void setEndOf(const std::vector<RunConfig>& configs);
   void endAt(std::optional<qint64> step);
-  void goOn();
   void pause();
   void stepOnce();
   void startPreset(const QString& name);

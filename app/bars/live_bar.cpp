@@ -71,7 +71,7 @@ void LiveBar::showConfig(const RunConfig* config, bool live) {
     editor->setEnabled(live && unused.isEmpty());
     editor->setToolTip(live ? unused + tip_of_.at(key) : QString(kNothingTrains));
     names_.at(key)->setToolTip(editor->toolTip());
-    if (config) editor->setValue(editor->field().get(*config));
+    config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // not those of the run before
   }
   showProblem({});
 }

@@ -198,6 +198,7 @@ void RunBar::showNothing() {
 void RunBar::showRun(const RunConfig& config) {
   setControlsEnabled(true);
   reset_->setEnabled(true);
+  setRunning(running_);  // after a replay it says "Play"
   const QString summary = QString::fromStdString(config.name) + ": " + runSummary(config);
   summary_->setText(summary);
   summary_->setToolTip(summary);

@@ -130,6 +130,7 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
       ask != Ask::never && session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
+  const bool running = session_->lab()->status().running;
   session_->lab()->pause();
   const QString kept = session_->path().isEmpty()
                            ? QString("It was not recorded.")
@@ -141,8 +142,11 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
   box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("lesson_question");
-  connect(box, &QMessageBox::buttonClicked, this, [this, box, name_or_path](QAbstractButton* button) {
-    if (box->buttonRole(button) == QMessageBox::AcceptRole) begin(name_or_path);
+  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, of = session_->lab()] {
+    if (box->clickedButton() && box->buttonRole(box->clickedButton()) == QMessageBox::AcceptRole)
+      begin(name_or_path);
+    else if (running && session_->lab() == of)
+      emit goOnRequested();
   });
   box->open();
 }

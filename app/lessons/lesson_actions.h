@@ -35,6 +35,7 @@ class LessonActions : public QObject {
 
  signals:
   void started();
+  void goOnRequested();  // the person keeps the run, which had been paused to ask
 
  private:
   void makeDock();

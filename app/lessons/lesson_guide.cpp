@@ -77,15 +77,16 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
     showReveal();
     pane_->scrollToReveal();
   });
+  connect(session_, &RunSession::opened, this, [this] {
+    open_start_ = tasks_.runsAreOurs() ? opening_start_ : kNoRuns;
+    entered_ = std::exchange(entering_, false) && tasks_.runsAreOurs();
+  });
   // After the window has taken the run in.
   connect(
       session_, &RunSession::opened, this,
       [this] {
-        if (!active_ || session_->opening()) return;  // opening: it was told of what was open before
-        open_start_ = tasks_.runsAreOurs() ? opening_start_ : kNoRuns;
-        const bool entered = std::exchange(entering_, false) && tasks_.runsAreOurs();
-        if (at_end_) return;
-        if (entered) panels_.selectNothing();
+        if (!active_ || at_end_) return;
+        if (std::exchange(entered_, false)) panels_.selectNothing();
         arrange(), look();
       },
       Qt::QueuedConnection);

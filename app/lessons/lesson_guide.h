@@ -96,6 +96,7 @@ class LessonGuide : public QObject {
   int step_ = 0;
   bool active_ = false, at_end_ = false;
   bool entering_ = false;                   // its runs are being opened
+  bool entered_ = false;                    // they were, and the window has not taken them in yet
   int opening_start_ = 0, open_start_ = 0;  // as of startOf(): of the lesson's runs that are being opened, or open
   QStringList opened_tensors_;
   LessonReader reader_{{}};

@@ -189,6 +189,13 @@ void FieldEditor::setValue(const ConfigValue& value) {
   if (number_ && std::holds_alternative<double>(value)) number_->setNumber(std::get<double>(value));
 }
 
+void FieldEditor::clear() {
+  if (check_) check_->setChecked(false);
+  if (choice_) choice_->setCurrentIndex(-1);
+  if (text_) text_->clear();
+  if (number_) number_->clear();
+}
+
 std::optional<ConfigValue> FieldEditor::value() const {
   if (check_) return check_->isChecked();
   if (choice_) return choice_->currentText().toStdString();
