@@ -16,6 +16,7 @@
 #include "app/program/batch_schedule.h"
 #include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
+#include "app/session/exit_guard.h"
 #include "app/session/stop_signals.h"
 #include "app/session/unit_setting.h"
 #include "app/window/first_steps.h"
@@ -94,6 +95,12 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
   CrashWatch crashes(window.session(), &window);
   QObject::connect(&crashes, &CrashWatch::openRequested, window.files(),
                    [&window](const QString& recording) { window.files()->open({recording}); });
+  ExitGuard guard([&] {
+    window.end();
+    crashes.release();
+  });
+  QObject::connect(window.session(), &RunSession::opened, &window, [&guard] { guard.renew(); });
+  QObject::connect(&window, &MainWindow::pictureMoved, &window, [&guard] { guard.renew(); });
   window.show();
   window.projector()->action()->setChecked(arguments.projector);
   if (for_a_person) crashes.offerCrashedRecording();

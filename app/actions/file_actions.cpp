@@ -160,11 +160,12 @@ void FileActions::openTensors(const QString& path) {
 // The logs of assets/samples, which are built in, as files that can be opened like any.
 void FileActions::openSample() {
   messages_->warnOfErrors([&] {
-    const QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
+    QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
+    if (!QDir().mkpath(folder)) folder = QDir::tempPath() + "/moescope-samples";  // a home that cannot be written
+    QDir().mkpath(folder);
     QStringList paths;
     for (const char* name : {"unbalanced_bf16.jsonl", "domain_shift.jsonl"}) {
       const QString path = folder + '/' + name;
-      QDir().mkpath(folder);
       write_whole_file(path.toStdString(), asset(std::string("samples/") + name));
       paths << path;
     }

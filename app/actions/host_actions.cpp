@@ -31,6 +31,10 @@ void HostActions::addActionsTo(QMenu* menu) {
   stop_->setEnabled(false);
 }
 
+void HostActions::stopNow() {
+  training_.reset();
+}
+
 void HostActions::ask() {
   if (training_)
     return notice_->showNotice("A training on hosts is under way already: Run > Stop the training on hosts");

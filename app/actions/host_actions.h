@@ -25,6 +25,7 @@ class HostActions : public QObject {
   ~HostActions() override;
 
   void addActionsTo(QMenu* menu);
+  void stopNow();  // within the step in flight
   void start(HostPlan plan);
 
  private:

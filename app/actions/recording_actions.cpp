@@ -5,6 +5,7 @@
 #include <QMessageBox>
 #include <vector>
 
+#include "app/actions/recording_place.h"
 #include "app/look/messages.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
@@ -61,9 +62,8 @@ void RecordingActions::continueTraining() {
   if (!session_->isRecording() || checkpoint_steps(folder.toStdString()).empty())
     return messages_->warn("Open a recording with checkpoints beside it first: runs of this window keep them");
   const auto go_on = [this, folder] {
-    messages_->warnOfErrors([&] {
-      session_->resume(folder, newRecordingPath(QFileInfo(session_->path()).completeBaseName()), stepsUpToCursor());
-    });
+    const QString name = QFileInfo(session_->path()).completeBaseName();
+    session_->resume(folder, recordingPlace(name, messages_), stepsUpToCursor());
   };
   std::string kernels;
   try {

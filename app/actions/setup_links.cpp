@@ -90,7 +90,7 @@ void SetupLinks::showOpened() {
   workspaces_->bringUp(QString::fromStdString(wanted.workspace));
   if (wanted.run >= 0 && wanted.run < static_cast<int>(selection_->histories().size())) selection_->setRun(wanted.run);
   const RunInfo& info = selection_->history()->info();
-  if (std::ranges::find(info.moe_layers, wanted.layer) != info.moe_layers.end()) selection_->setLayer(wanted.layer);
+  if (std::ranges::find(info.moe_layers, wanted.layer) != info.moe_layers.end()) selection_->showLayer(wanted.layer);
   if (wanted.expert >= 0 && wanted.expert < info.n_experts) selection_->setExpert(wanted.expert);
   if (wanted.step >= 0) control_->runUntil(wanted.step + 1);
 }

@@ -168,6 +168,15 @@ void OutcomesDock::resizeEvent(QResizeEvent* event) {
   if (has_height_ && !isFloating() && isVisible()) kept_height_ = height();
 }
 
+void OutcomesDock::keepHeight(int height) {
+  kept_height_ = std::clamp(height, 0, QWIDGETSIZE_MAX);  // the settings file may say anything
+}
+
+void OutcomesDock::end() {
+  clock_.stop();
+  queue_.reset();
+}
+
 void OutcomesDock::cancel() {
   if (!queue_) return;
   queue_->cancel();

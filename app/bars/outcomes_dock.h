@@ -34,10 +34,11 @@ class OutcomesDock : public QDockWidget {
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
   void goOn();  // with the groups that have not finished
+  void end();   // cancels, and waits for the step in flight
 
   // That it was last given in the window; 0: none yet. Kept from one start of the program to the next.
   int keptHeight() const { return kept_height_; }
-  void keepHeight(int height) { kept_height_ = height; }
+  void keepHeight(int height);
 
  signals:
   void begun(QString recording, QString run);  // that of the group in training has steps to show, here of run A

@@ -1,12 +1,15 @@
 #include "app/bars/start_card.h"
 
 #include <QEvent>
+#include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QPushButton>
 #include <QToolButton>
 #include <QVBoxLayout>
 
 #include "app/bars/start_doors.h"
+#include "app/look/keep_keys.h"
 #include "app/look/theme.h"
 
 namespace moescope {
@@ -22,6 +25,10 @@ StartCard::StartCard(QWidget* parent) : QFrame(parent), doors_(new StartDoors(th
   words_ = new QLabel(this);
   words_->setObjectName("start_words");
   words_->setWordWrap(true);
+  last_ = new QPushButton("Open the last run", this);
+  last_->setObjectName("door_last");
+  keepKeys(last_);
+  connect(last_, &QPushButton::clicked, this, [this] { emit lastRequested(last_files_); });
   auto* close = new QToolButton(this);
   close->setObjectName("close_start_card");
   close->setText("Close");
@@ -38,15 +45,21 @@ StartCard::StartCard(QWidget* parent) : QFrame(parent), doors_(new StartDoors(th
   row->setContentsMargins(10, 4, 4, 4);
   row->setSpacing(10);
   row->addLayout(texts, 1);
+  row->addWidget(last_);
   row->addWidget(doors_);
   row->addWidget(close, 0, Qt::AlignTop);
   takeColors();
   hide();
 }
 
-void StartCard::showDoors(const QString& head, const QString& words) {
+void StartCard::showDoors(const QString& head, const QString& words, const QStringList& last) {
+  last_files_ = last;
+  last_->setVisible(!last.isEmpty());
+  last_->setToolTip("What was open when the program ended:\n" + last.join('\n'));
+  QStringList names;
+  for (const QString& file : last) names << QFileInfo(file).fileName();
   head_->setText(head);
-  words_->setText(words);
+  words_->setText(last.isEmpty() ? words : words + " Open last: " + names.join(", ") + '.');
   head_->show();
   doors_->show();
   show();
@@ -56,6 +69,7 @@ void StartCard::showHint(const QString& words) {
   words_->setText(words);
   head_->hide();
   doors_->hide();
+  last_->hide();
   show();
 }
 

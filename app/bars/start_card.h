@@ -2,8 +2,10 @@
 #pragma once
 
 #include <QFrame>
+#include <QStringList>
 
 class QLabel;
+class QPushButton;
 
 namespace moescope {
 
@@ -16,11 +18,13 @@ class StartCard : public QFrame {
   explicit StartCard(QWidget* parent = nullptr);
   StartDoors* doors() const { return doors_; }
 
-  void showDoors(const QString& head, const QString& words);
+  // `last`: the files that were open last, to be opened again; empty: there are none.
+  void showDoors(const QString& head, const QString& words, const QStringList& last = {});
   void showHint(const QString& words);
 
  signals:
   void closed();  // by its button
+  void lastRequested(QStringList files);
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -30,6 +34,8 @@ class StartCard : public QFrame {
 
   QLabel *head_, *words_;
   StartDoors* doors_;
+  QPushButton* last_;
+  QStringList last_files_;
 };
 
 }  // namespace moescope

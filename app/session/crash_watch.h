@@ -23,6 +23,7 @@ class CrashWatch : public QObject {
   static QStringList takeCrashedRecordings();
   // Asks whether to open the newest of them, if there is any.
   void offerCrashedRecording();
+  void release() { lock_.reset(); }  // the recording is closed
 
  signals:
   void openRequested(QString recording);

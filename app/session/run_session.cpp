@@ -69,10 +69,19 @@ RunSession::RunSession(QObject* parent) : QObject(parent) {
 }
 
 RunSession::~RunSession() {
+  end();
+}
+
+void RunSession::end() {
   cancelled_ = true;
+  newest_request_ = {};
   grower_ = {};
   if (opener_.joinable()) opener_.join();
   stopFilling();
+  follow_timer_.stop();
+  followers_.clear();
+  catching_up_.clear();
+  lab_.reset();
 }
 
 void RunSession::launch(const QString& what, std::shared_ptr<Opened> result, Work work) {

@@ -26,7 +26,8 @@ class RunSession : public QObject {
 
  public:
   explicit RunSession(QObject* parent = nullptr);
-  ~RunSession() override;  // ends training within a step
+  ~RunSession() override;
+  void end();  // training within a step, whatever is read, and recordings
 
   // Replaces what is open once the new run is ready; on failure what was open stays, paused. With an empty recording
   // path the run is kept in memory only. Opens paused; the first of 1 to kMaxRuns configs is run A.

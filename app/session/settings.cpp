@@ -1,18 +1,34 @@
 #include "app/session/settings.h"
 
+#include <QCryptographicHash>
+#include <QDataStream>
 #include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
 #include <QRegularExpression>
 #include <QStandardPaths>
+#include <QTemporaryFile>
 #include <stdexcept>
 
 namespace moescope {
 
 namespace {
 
+constexpr qint64 kProbeBytes = 1 << 16;
+
 void removeRecording(const QString& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
+}
+
+// A full disk shows here, too.
+void requireWritable(const QDir& folder) {
+  QTemporaryFile probe(folder.filePath("probe-XXXXXX"));
+  if (probe.open() && probe.write(QByteArray(kProbeBytes, '.')) == kProbeBytes && probe.flush()) return;
+  throw std::runtime_error((folder.path() + ": cannot be written: " + probe.errorString()).toStdString());
+}
+
+QByteArray sealOf(const QByteArray& bytes) {
+  return QCryptographicHash::hash(QByteArray(QT_VERSION_STR MOESCOPE_VERSION) + bytes, QCryptographicHash::Sha256);
 }
 
 // Of candidates whose groups' recordings are all gone.
@@ -29,6 +45,24 @@ QSettings settings() {
   return QSettings(QSettings::IniFormat, QSettings::UserScope, "moescope", "moescope");
 }
 
+void keepSealed(const QString& key, const QVariantMap& values) {
+  QByteArray bytes;
+  QDataStream out(&bytes, QIODevice::WriteOnly);
+  out << values;
+  settings().setValue(key, sealOf(bytes) + bytes);
+}
+
+QVariantMap sealed(const QString& key) {
+  const QByteArray kept = settings().value(key).toByteArray();
+  const qsizetype seal = QCryptographicHash::hashLength(QCryptographicHash::Sha256);
+  const QByteArray bytes = kept.mid(seal);
+  if (kept.size() <= seal || kept.first(seal) != sealOf(bytes)) return {};
+  QVariantMap values;
+  QDataStream in(bytes);
+  in >> values;
+  return values;
+}
+
 QString recordingsFolder() {
   return QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + "/recordings";
 }
@@ -41,6 +75,7 @@ QString newRecordingPath(const QString& name) {
   QDir folder(recordingsFolder());
   if (!folder.mkpath("."))
     throw std::runtime_error((folder.path() + ": cannot make the folder for recordings").toStdString());
+  requireWritable(folder);
   const QStringList kept = folder.entryList({"*.moescope"}, QDir::Files, QDir::Time);  // newest first
   qint64 bytes = 0;
   for (qsizetype i = 0; i < kept.size(); ++i) {

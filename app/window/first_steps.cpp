@@ -1,5 +1,7 @@
 #include "app/window/first_steps.h"
 
+#include <QFileInfo>
+#include <algorithm>
 #include <utility>
 
 #include "app/actions/file_actions.h"
@@ -20,13 +22,8 @@ namespace moescope {
 
 namespace {
 
-constexpr char kHintKey[] = "hints/cards";
+constexpr char kHintKey[] = "hints/cards", kLastRunKey[] = "last_run";
 constexpr std::int64_t kHintAfterSteps = 20;
-
-RunConfig withExpertsIn(RunConfig config, Recipe recipe) {
-  config.precision.experts = recipe;
-  return config;
-}
 
 }  // namespace
 
@@ -38,6 +35,7 @@ FirstSteps::FirstSteps(StartCard* card, RunSession* session, Selection* selectio
       control_(control),
       lessons_(lessons),
       workspaces_(workspaces),
+      remembers_(hints),
       hint_done_(!hints || settings().value(kHintKey).toBool()) {
   connect(session_, &RunSession::opened, this, &FirstSteps::onOpened);
   connect(session_, &RunSession::openingStarted, this, [this] { opening_own_ = std::exchange(next_is_own_, false); });
@@ -46,6 +44,7 @@ FirstSteps::FirstSteps(StartCard* card, RunSession* session, Selection* selectio
   connect(workspaces_->microscaling()->tensorLab()->browser(), &TensorsPanel::tensorChosen, this,
           &FirstSteps::takeDoorsAway);
   connect(card_, &StartCard::closed, this, &FirstSteps::onClosed);
+  connect(card_, &StartCard::lastRequested, files, &FileActions::open);
   const auto connect_doors = [this, files](StartDoors* doors) {
     connect(doors, &StartDoors::lessonRequested, this, &FirstSteps::takeLesson);
     connect(doors, &StartDoors::openRequested, files, &FileActions::askOpen);
@@ -58,12 +57,30 @@ FirstSteps::FirstSteps(StartCard* card, RunSession* session, Selection* selectio
 
 void FirstSteps::showDoors() {
   doors_shown_ = next_is_own_ = true;
-  card_->showDoors("Where to begin", "Below, the preset small is in training: watch, or choose.");
+  card_->showDoors("Where to begin", "Below, the preset small is in training: watch, or choose.", lastRun());
 }
 
 void FirstSteps::onOpened() {
   own_open_ = std::exchange(opening_own_, false);
-  if (!own_open_) takeDoorsAway();
+  if (own_open_) return;
+  takeDoorsAway();
+  keepLastRun();
+}
+
+// At once and not at the end, which may be a crash. A run in memory leaves nothing to open.
+void FirstSteps::keepLastRun() const {
+  const QStringList files = session_->isLive() ? QStringList{session_->path()} : session_->paths();
+  if (!remembers_ || files.isEmpty() || files.front().isEmpty()) return;
+  QStringList full;
+  for (const QString& file : files) full << QFileInfo(file).absoluteFilePath();
+  settings().setValue(kLastRunKey, full);
+}
+
+QStringList FirstSteps::lastRun() const {
+  if (!remembers_) return {};
+  const QStringList files = settings().value(kLastRunKey).toStringList();
+  const bool there = std::ranges::all_of(files, [](const QString& file) { return QFileInfo::exists(file); });
+  return there ? files : QStringList();
 }
 
 void FirstSteps::takeDoorsAway() {
@@ -76,13 +93,7 @@ void FirstSteps::takeLesson() {
 }
 
 void FirstSteps::comparePrecisions() {
-  const RunConfig small = load_preset("small").config;
-  std::vector<RunConfig> configs;
-  for (const Recipe recipe : {Recipe::bf16, Recipe::mxfp8_rceil, Recipe::mxfp4})
-    configs.push_back(withExpertsIn(small, recipe));
-  for (std::size_t i = 1; i < configs.size(); ++i) configs[i].name = twin_name(configs[0], configs[i]);
-  workspaces_->bringUp(workspaces_->compare());
-  control_->startAll(std::move(configs), RunControl::Start::running);
+  control_->startAll(load_preset("precisions"));
 }
 
 void FirstSteps::showStatus(const LabStatus& status) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <QStringList>
 
 #include "core/training/lab/lab_status.h"
 
@@ -20,7 +21,8 @@ class FirstSteps : public QObject {
   Q_OBJECT
 
  public:
-  // `hints`: shows the hint, unless it was closed in an earlier start of the program.
+  // `hints`: shows the hint, unless it was closed in an earlier start of the program, and offers the run that was open
+  // last.
   FirstSteps(StartCard* card, RunSession* session, Selection* selection, RunControl* control, FileActions* files,
              LessonActions* lessons, WorkspaceTabs* workspaces, bool hints);
 
@@ -34,6 +36,8 @@ class FirstSteps : public QObject {
   void takeLesson();
   void comparePrecisions();
   void onClosed();
+  void keepLastRun() const;
+  QStringList lastRun() const;  // that can still be opened
 
   StartCard* card_;
   RunSession* session_;
@@ -42,6 +46,7 @@ class FirstSteps : public QObject {
   WorkspaceTabs* workspaces_;
   bool doors_shown_ = false, next_is_own_ = false, opening_own_ = false;
   bool own_open_ = false;  // what is open was started by the program itself
+  const bool remembers_;
   bool hint_shown_ = false, hint_done_;
 };
 

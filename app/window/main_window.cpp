@@ -183,6 +183,7 @@ void MainWindow::buildLessons() {
   auto* pane = new LessonPane;
   auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
   lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
+  connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_ =
       new FirstSteps(start_card_, &session_, &selection_, control_, files_, lessons_, workspaces_, remembers_);
@@ -269,6 +270,7 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showGrowth);
   connect(&session_, &RunSession::grew, this, &MainWindow::showGrowth);
+  connect(&selection_, &Selection::layerChosen, this, [this] { opened_layer_ = -1; });
   connect(&selection_, &Selection::focusChanged, this, [this] {
     if (selection_.run() == shown_run_) return;
     showSettings();
@@ -322,14 +324,15 @@ void MainWindow::takeRuns() {
   selection_.fitRange();
   const bool opened = !session_.isLive() && selection_.history();
   opened_layer_ = opened ? least_even_layer(*selection_.history(), INT64_MAX).layer : -1;
-  if (opened_layer_ >= 0) selection_.setLayer(opened_layer_);
+  if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
 }
 
 // The least even layer is a first guess; the findings may name another, unless a person has chosen one meanwhile.
 void MainWindow::showWorstLayer() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
-  if (selection_.layer() == std::exchange(opened_layer_, -1) && health->layer >= 0) selection_.setLayer(health->layer);
+  opened_layer_ = -1;
+  if (health->layer >= 0) selection_.showLayer(health->layer);
 }
 
 void MainWindow::showOpened() {
@@ -419,6 +422,12 @@ void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   windowHandle()->installEventFilter(&mouse_pace_);
   layout_->setDefaultIfNothingWasKept();
+}
+
+void MainWindow::end() {
+  session_.end();
+  outcomes_->end();
+  hosts_->stopNow();
 }
 
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.

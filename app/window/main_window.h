@@ -66,6 +66,7 @@ class MainWindow : public QMainWindow {
   LessonActions* lessons() { return lessons_; }
   FirstSteps* firstSteps() { return first_steps_; }
   ProjectorView* projector() { return projector_; }
+  void end();  // all that trains, reads or writes; only to leave the program without what its window would do
 
  signals:
   void failed(QString message);  // after it was shown

@@ -17,6 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr int kWindowLayoutVersion = 3;
+constexpr char kArrangementKey[] = "window/arrangement";
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
 constexpr int kFormWidth = 320;
 constexpr int kLeastWidth = 960;  // half of a screen of 1920
@@ -132,17 +133,13 @@ QVariantMap WindowLayout::now() const {
 }
 
 void WindowLayout::save() const {
-  const QVariantMap layout = now();
-  QSettings store = settings();
-  store.setValue("window/geometry", window_->saveGeometry());
-  store.setValue("window/screen", window_->screen()->availableSize());
-  store.setValue("window/layout", layout["window"]);
-  store.setValue("window/form", layout["form"]);
-  store.setValue("window/workspace", layout["workspace"]);
-  for (const Workspace* each : workspaces_->all()) {
-    const QString key = "workspaces/" + each->name();
-    store.setValue(key, layout[key]);
-  }
+  QVariantMap layout = now();
+  layout["geometry"] = window_->saveGeometry();
+  layout["screen"] = window_->screen()->availableSize();
+  keepSealed(kArrangementKey, layout);
+  for (const char* of_version_0_1 :
+       {"window/geometry", "window/screen", "window/layout", "window/form", "window/workspace", "workspaces"})
+    settings().remove(of_version_0_1);
 }
 
 void WindowLayout::saveIfChanged() {
@@ -155,19 +152,19 @@ void WindowLayout::saveIfChanged() {
 }
 
 void WindowLayout::restore() {
-  const QSettings store = settings();
-  window_->restoreGeometry(store.value("window/geometry").toByteArray());
+  const QVariantMap kept = sealed(kArrangementKey);
+  window_->restoreGeometry(kept["geometry"].toByteArray());
   // What was arranged on a larger screen would run past this one's edges.
   const QSize room = window_->screen()->availableSize();
-  const QSize room_then = store.value("window/screen", room).toSize();
+  const QSize room_then = kept.value("screen", room).toSize();
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
-  if (smaller_screen || !store.contains("window/geometry")) fitScreen();
-  arranged_ = window_->restoreState(store.value("window/layout").toByteArray(), kWindowLayoutVersion);
-  form_wanted_ = store.value("window/form", !form_dock_->isHidden()).toBool();
+  if (smaller_screen || kept.isEmpty()) fitScreen();
+  arranged_ = window_->restoreState(kept["window"].toByteArray(), kWindowLayoutVersion);
+  form_wanted_ = kept.value("form", !form_dock_->isHidden()).toBool();
   wide_ = window_->width() >= kRoomForForm;
   if (smaller_screen && room.width() < kRoomForForm) showForm(false);
-  for (Workspace* each : workspaces_->all()) each->restore(store.value("workspaces/" + each->name()).toMap());
-  workspaces_->bringUp(store.value("window/workspace").toString());
+  for (Workspace* each : workspaces_->all()) each->restore(kept["workspaces/" + each->name()].toMap());
+  workspaces_->bringUp(kept["workspace"].toString());
   timer_.start();
 }
 

@@ -83,8 +83,9 @@ class FirstStartTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     window.findChild<StartCard*>()->findChild<QPushButton*>("door_compare")->click();
     QVERIFY(opened.wait(kWaitMs));
-    QCOMPARE(window.session()->histories().size(), std::size_t{3});
+    QCOMPARE(window.session()->histories().size(), std::size_t{4});
     QCOMPARE(window.session()->config(2).precision.experts, Recipe::mxfp4);
+    QVERIFY(is_noise_twin(window.session()->config(), window.session()->config(3)));  // so that it has an answer
     QCOMPARE(window.workspaces()->current()->name(), QString("Compare"));
     QVERIFY(window.findChild<StartCard*>()->isHidden());
   }

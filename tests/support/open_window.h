@@ -4,6 +4,7 @@
 #include <QAction>
 #include <QLineEdit>
 #include <QMessageBox>
+#include <QProgressDialog>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -43,6 +44,7 @@ struct OpenWindow {
     window.runControl()->start(config, RunControl::Start::paused);
     if (opened.isEmpty() && !opened.wait(kWaitMs))
       qFatal("no run: %s", failed.isEmpty() ? "" : qPrintable(failed[0][0].toString()));
+    QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // would take the keys with it when it goes
     QVERIFY(takesKeys(&window));
   }
   Lab* lab() { return window.session()->lab(); }
