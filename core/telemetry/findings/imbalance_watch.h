@@ -13,12 +13,12 @@
 namespace moescope {
 
 // Uneven: the MaxVio of the window is over this (the fullest expert has twice its share), or over 70 % of the possible
-// maximum where that is less, and over twice what chance gives. The fuller, the sooner: at 1, 1.5, 2 and 2.5 times this
-// MaxVio for 800, 640, 533 and 457 steps. Layers that a bias rate of 0.001 evens out were seen above it for up to 620
-// steps; a run whose settings balance nothing is reported after half of the time.
+// maximum where that is less, and over twice what chance gives. The fuller, the sooner: at 1, 1.25, 1.5, 2 and 2.5
+// times this MaxVio for 800, 711, 640, 533 and 457 steps. Layers that a bias rate of 0.001 evens out were seen above it
+// for up to 620 steps; a run whose settings balance nothing is reported after half of the time.
 inline constexpr double kUnevenVio = 1, kUnevenWay = 0.7;
 inline constexpr std::int64_t kUnevenSteps = 800;
-inline constexpr std::array<double, 4> kUnevenLevels = {1, 1.5, 2, 2.5};
+inline constexpr std::array<double, 5> kUnevenLevels = {1, 1.25, 1.5, 2, 2.5};
 // Uneven ranks: at least 4 neighbours, E / R of them, have this many times an even load where the experts lie on R
 // ranks one after the other, and their loads in any other order would hardly ever give that: by so many standard
 // deviations of the mean of E / R experts picked at random, or nearly as many as there can be, which is sqrt(E - 1). Of

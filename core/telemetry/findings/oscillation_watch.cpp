@@ -71,8 +71,9 @@ OscillationWatch::Swing OscillationWatch::swing(const RecentLoad& load, const Bi
 }
 
 bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
-  const bool uneven_by_turns =
-      swing.max_vio - load.chance().batch_max_vio > kOscillatingMaxVio && swing.together_max_vio < swing.max_vio / 2;
+  const bool uneven_by_turns = swing.max_vio > kOscillatingMaxVio &&
+                               swing.max_vio > kTimesChance * load.chance().batch_max_vio &&
+                               swing.together_max_vio < swing.max_vio / 2;
   const bool small_step = swing.bias_step.is_known && swing.bias_step.of_margin <= kLargeBiasStep;
   if (!uneven_by_turns || small_step) return false;
   swing.deepest = strongest_anticorrelation();

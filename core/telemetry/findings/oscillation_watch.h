@@ -1,8 +1,8 @@
 // Watches whether the load of one MoE layer oscillates, by 50 logged loads at a time.
 //
-// Deviations of the loads from their mean are anticorrelated at some lag up to 8, while the batch MaxVio exceeds what
-// chance gives and is twice that of the loads together. Batches whose kinds of text alternate do that as well (-0.3 to
-// -0.47 at a lag of 1 in presets that are healthy), so the bias decides: its step has to be large against the score
+// Deviations of the loads from their mean are anticorrelated at some lag up to 8, while the batch MaxVio is high, twice
+// what chance gives and twice that of the loads together. Batches whose kinds of text alternate do that as well (-0.3
+// to -0.47 at a lag of 1 in presets that are healthy), so the bias decides: its step has to be large against the score
 // margin. It was 0.02 of the margin there, in runs that oscillate (rate 0.03 and 0.1) 0.3 to 2.7. And the margin must
 // mean something: see GateWatch::says_nothing(). Where loads are logged on some steps only, their correlation shows
 // little, and the step of the sign rule decides alone. Where the step is not known, the correlation has to be beyond
@@ -20,9 +20,9 @@ namespace moescope {
 
 inline constexpr int kLags = 8;
 inline constexpr double kAnticorrelated = -0.25, kStronglyAnticorrelated = -0.55;
-inline constexpr double kOscillatingMaxVio = 0.5;  // above what chance gives
+inline constexpr double kOscillatingMaxVio = 0.5, kTimesChance = 2;  // and this many times what chance gives
 // Where the step of the bias is not known: batches that are this uneven, while together they are even to a fifth of
-// that, need not be anticorrelated more than a healthy run's. Presets at a rate of 0.1 begin with 1.1 to 1.7.
+// that, need not be anticorrelated more than a healthy run's. Presets at a rate of 0.1 begin with 1.3 to 1.9.
 inline constexpr double kFarOscillating = 1, kEvenTogether = 0.2, kFarAnticorrelated = -0.3;
 inline constexpr double kLargeBiasStep = 0.25;
 

@@ -265,6 +265,7 @@ void add_attention(std::vector<KnownLog>& logs) {
   add("swings with a period of 4 steps, no bias in the log", {}, swings(4, 0.8));
   add("swings with a period of 2 steps, no bias in the log", {.experts = 16, .top_k = 2}, swings(2, 0.8));
   add("swings with a period of 7 steps, no bias in the log", {.experts = 32, .top_k = 4}, swings(7, 0.9));
+  add("swings by three quarters with a period of 6 steps, no bias in the log", {}, swings(6, 0.75));
   add("swings with a period of 5 steps, every 2nd step", {.steps = 1200, .every = 2}, swings(5, 0.8));
   add("swings with a period of 11 steps, every 3rd step", {.steps = 1500, .every = 3}, swings(11, 0.9));
   add("all layers jump from 0.2 to 0.8 and stay", {.steps = 1200, .lasting = 0.05}, jumps(0.8, 600));
