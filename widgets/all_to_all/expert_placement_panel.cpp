@@ -109,7 +109,8 @@ std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice
   const std::int64_t since = tried_out_ ? 0 : placedSince();
   if (planned_at <= since) return {};
   const StepRange range{std::max(planned_at - every, since), planned_at - 1};
-  const auto u = selection_->history()->utilisation(selection_->layer(), range, static_cast<int>(range.size()));
+  const History& history = *selection_->history();
+  const auto u = history.utilisation(selection_->layer(), edges_of(history.steps_in(range)));
   const auto of = load();
   const double mean = std::accumulate(of.begin(), of.end(), 0.0) / n_experts;
   std::vector<std::uint64_t> sum(static_cast<std::size_t>(n_experts));
