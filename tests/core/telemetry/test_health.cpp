@@ -185,6 +185,8 @@ TEST(Health, ALostLossGoesFirst) {
   const Health health = judge(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
   EXPECT_EQ(health.since, 300);
+  EXPECT_TRUE(says(health.help, "Settings that move it: optimizer.lr, optimizer.clip, precision.experts."))
+      << health.help;
 }
 
 TEST(Health, WithoutLoadsThereIsNoVerdict) {
