@@ -24,10 +24,11 @@ namespace moescope {
 namespace {
 
 constexpr int kBlock = 32;
+constexpr std::size_t kWidestName = 100;                      // longer ones push their row to the right
 constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a time
 
 struct QuantizeOptions {
-  std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W";
+  std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W", dtype;
   bool scale_given = false, what_if = false, json = false, overwrite = false;
 };
 
@@ -56,6 +57,14 @@ Operand operand_of(const QuantizeOptions& options) {
   for (const Operand operand : {Operand::x, Operand::w, Operand::dy})
     if (options.operand == operand_name(operand)) return operand;
   throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
+}
+
+// The type of arrays that do not name theirs.
+std::optional<DType> untyped_of(const QuantizeOptions& options) {
+  if (options.dtype.empty()) return std::nullopt;
+  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16, DType::f16})
+    if (options.dtype == dtype_name(dtype)) return dtype;
+  throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }
 
 // The first GEMM that reads it.
@@ -95,10 +104,6 @@ std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
 
 const char* axis_name(BlockAxis axis) {
   return axis == BlockAxis::row ? "row" : "column";
-}
-
-bool is_floating(DType dtype) {
-  return dtype <= DType::f8_e5m2;
 }
 
 // A tensor as rows along its last axis; a scalar is one row of one.
@@ -251,7 +256,7 @@ TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options)
 Json to_json(const TensorReport& report) {
   Json json;
   json["name"] = report.tensor->name;
-  json["dtype"] = dtype_name(report.tensor->dtype);
+  json["dtype"] = report.tensor->type_text();
   json["shape"] = report.tensor->shape;
   for (const AxisFigures& each : report.figures) {
     Json& row = json["figures"].emplace_back(Json{{"axis", axis_name(each.axis)}});
@@ -323,23 +328,76 @@ void print_what_if(const TensorReport& report, Operand operand) {
   }
 }
 
+// "" where the values of a tensor can be quantized, else why not.
+std::string why_not(const TensorView& tensor) {
+  if (tensor.holds == TensorView::Holds::codes) return tensor.note;
+  if (!tensor.floating())
+    return std::string("dtype ") + dtype_name(tensor.dtype) +
+           " is not floating; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2, F8_E8M0, F4";
+  return {};
+}
+
+// What is said of tensors, a line for all of whom the same is true.
+class Remarks {
+ public:
+  void add(const std::string& name, const std::string& remark) {
+    const auto found = std::ranges::find(rows_, remark, &Row::remark);
+    if (found != rows_.end())
+      ++found->count;
+    else if (rows_.size() < kMostRows)
+      rows_.push_back({name, remark, 1});
+    else
+      ++others_;
+  }
+  void print(const std::string& before) const {
+    for (const Row& row : rows_)
+      std::fprintf(stderr, "%s'%s'%s: %s\n", before.c_str(), printable(row.name.substr(0, kLongestName)).c_str(),
+                   row.count > 1 ? (" and " + std::to_string(row.count - 1) + " more").c_str() : "",
+                   printable(row.remark.substr(0, kLongestRemark)).c_str());
+    if (others_ > 0) std::fprintf(stderr, "%sothers: %zu\n", before.c_str(), others_);
+  }
+
+ private:
+  static constexpr std::size_t kMostRows = 50, kLongestName = 200, kLongestRemark = 500;
+  struct Row {
+    std::string name, remark;
+    std::size_t count;
+  };
+  std::vector<Row> rows_;
+  std::size_t others_ = 0;
+};
+
 std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std::string& only) {
   std::vector<const TensorView*> chosen;
   if (!only.empty()) {
     const TensorView& tensor = file.at(only);
-    if (!is_floating(tensor.dtype))
-      throw std::runtime_error(file.path() + ": tensor '" + only + "': dtype is " + dtype_name(tensor.dtype) +
-                               "; allowed here: F64, F32, F16, BF16, F8_E4M3, F8_E5M2");
+    if (const std::string why = why_not(tensor); !why.empty())
+      throw std::runtime_error(file.path() + ": tensor '" + printable(only) + "': " + why);
     return {&tensor};
   }
+  Remarks skipped;
   for (const TensorView& tensor : file.tensors()) {
-    if (is_floating(tensor.dtype))
+    const bool scales = tensor.holds == TensorView::Holds::scales;
+    const std::string why = scales ? "holds scales of another tensor" : why_not(tensor);
+    if (why.empty())
       chosen.push_back(&tensor);
     else
-      std::fprintf(stderr, "skipped '%s': dtype %s is not floating\n", printable(tensor.name).c_str(),
-                   dtype_name(tensor.dtype));
+      skipped.add(tensor.name, why);
   }
+  for (const SkippedEntry& entry : file.skipped()) skipped.add(entry.name, entry.why);
+  skipped.print("skipped ");
   return chosen;
+}
+
+// Says which values are those of codes, alone or with their scales.
+void print_codes(const std::vector<const TensorView*>& tensors) {
+  Remarks remarks;
+  for (const TensorView* tensor : tensors)
+    if (tensor->scales)
+      remarks.add(tensor->name, "the weight is made of codes and scales, " + tensor->type_text());
+    else if (tensor->holds == TensorView::Holds::values && !tensor->note.empty())
+      remarks.add(tensor->name, std::string(dtype_name(tensor->dtype)) + ", " + tensor->note);
+  remarks.print("");
 }
 
 std::vector<TensorSpec> specs_of(const std::vector<const TensorView*>& tensors) {
@@ -373,7 +431,7 @@ void print_report(const QuantizeOptions& options, const std::vector<TensorReport
               options.axis.c_str());
   int width = 6;
   for (const TensorReport& report : reports)
-    width = std::max(width, static_cast<int>(printable(report.tensor->name).size()));
+    width = std::max(width, static_cast<int>(std::min(kWidestName, printable(report.tensor->name).size())));
   print_heading(width, "tensor");
   for (const TensorReport& report : reports)
     for (const AxisFigures& each : report.figures)
@@ -400,10 +458,11 @@ void quantize_file(const QuantizeOptions& options) {
   format_of(options);  // wrong options are reported before a file is read
   axes_of(options);
   operand_of(options);
-  guard_outputs({options.in}, {{"--out", options.out}}, options.overwrite);
-  const TensorFile file = open_tensors(options.in);
+  const TensorFile file = open_tensors(options.in, {untyped_of(options)});
+  guard_outputs(file.files(), {{"--out", options.out}}, options.overwrite);
   const std::vector<const TensorView*> tensors = chosen_tensors(file, options.tensor);
   if (tensors.empty()) throw std::runtime_error(options.in + ": holds no floating-point tensor");
+  print_codes(tensors);
   if (!options.out.empty()) write_file(options, tensors);
   std::vector<TensorReport> reports;
   for (const TensorView* tensor : tensors) reports.push_back(report_of(*tensor, options));
@@ -415,7 +474,11 @@ void quantize_file(const QuantizeOptions& options) {
 void add_quantize_command(CLI::App& app) {
   Command command(app, "quantize", "Quantize the tensors of a file, and print figures or write a file");
   const auto options = std::make_shared<QuantizeOptions>();
-  command.option("IN", options->in, "The file to read: .safetensors, .npy, or .pt of torch.save").required();
+  command
+      .option("IN", options->in,
+              "What to read: .safetensors, .npy, .npz, .pt of torch.save; or a checkpoint of several files, as its "
+              "folder or its model.safetensors.index.json")
+      .required();
   command.option("--out", options->out,
                  "A .safetensors file to write: NAME.codes, NAME.scales, NAME.dequant (MX element formats)");
   command.option("--overwrite", options->overwrite, "Replace an existing file");
@@ -436,6 +499,9 @@ void add_quantize_command(CLI::App& app) {
               "What the tensors are in a recipe that treats operands differently (fp8_deepseek_128: W in blocks of "
               "128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
       .shows_default();
+  command.option("--dtype", options->dtype,
+                 "What NumPy arrays without a type hold (ml_dtypes writes its float8 types as |V1): F8_E4M3, F8_E5M2, "
+                 "F8_E8M0, BF16 or F16");
   command.option("--what-if", options->what_if,
                  "Also every recipe, and every element format x scale rule x block size 8 to 512, on both axes");
   command.option("--json", options->json,

@@ -84,7 +84,7 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
   const std::string where = options.topk + ": tensor '" + options.tensor + "': ";
-  if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || tensor.dtype <= DType::f8_e5m2)
+  if (tensor.shape.size() < 2 || tensor.shape.back() == 0 || is_floating(tensor.dtype))
     throw std::runtime_error(where + "whole numbers of shape [tokens, top_k] or [ranks, tokens, top_k] are needed");
   if (tensor.shape.back() > 1024) throw std::runtime_error(where + "top_k is above 1024");
   shape.top_k = static_cast<std::int64_t>(tensor.shape.back());

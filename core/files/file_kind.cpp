@@ -15,6 +15,7 @@
 #include "core/files/routing/import_routed_experts.h"
 #include "core/files/routing/import_trace.h"
 #include "core/files/tensors/open_tensors.h"
+#include "core/files/tensors/torch_file.h"
 #include "core/files/wandb_log.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
@@ -163,6 +164,7 @@ FileKind file_kind(const std::string& path) {
            : holds_traces(path)            ? FileKind::router_trace
            : is_te_statistics_folder(path) ? FileKind::te_statistics
            : is_mlflow_run(path)           ? FileKind::mlflow_run
+           : is_checkpoint_folder(path)    ? FileKind::tensors
                                            : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
@@ -172,9 +174,10 @@ FileKind file_kind(const std::string& path) {
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
   if (begins_like_trainer_state(bytes)) return FileKind::trainer_state;
+  if (is_checkpoint_index(path)) return FileKind::tensors;
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
-  if (suffix == ".pt" || suffix == ".pth") return FileKind::tensors;  // of which only what PyTorch writes today opens
+  if (suffix == ".pt" || suffix == ".pth" || begins_like_pickle(bytes)) return FileKind::tensors;
   if (const std::string problem = encoding_problem(read); !problem.empty())
     throw std::runtime_error(path + ": " + problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;

@@ -49,7 +49,7 @@ class CliOutput : public testing::Test {
     SafetensorsWriter writer;
     const std::vector<float> values(64, 1.0f);
     for (const std::string& each : names)
-      writer.add(each, dtype, {2, 128 / dtype_bytes(dtype)}, std::as_bytes(std::span(values)));
+      writer.add(each, dtype, {2, 1024 / dtype_bits(dtype)}, std::as_bytes(std::span(values)));
     writer.write(path(name));
   }
 

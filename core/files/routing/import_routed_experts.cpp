@@ -94,10 +94,15 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
 void Responses::take_bytes(const std::string& bytes) {
   if (begins_like_npy(bytes)) {
     const NpyHeader header = header_of(bytes);
-    const auto needed = tensor_bytes(header.dtype, header.shape);
-    if (!needed || *needed != bytes.size() - header.data_at) throw Unreadable("an .npy file that is cut off");
-    return take(header.shape,
-                ids_of(tensor_over(std::string_view(bytes).substr(header.data_at), header.dtype, header.shape)));
+    try {
+      const TensorView tensor =
+          npy_tensor(header, std::string(kRoutedExperts), std::as_bytes(std::span(bytes)).subspan(header.data_at));
+      return take(header.shape, ids_of(tensor));
+    } catch (const Unreadable&) {
+      throw;
+    } catch (const std::runtime_error& problem) {
+      throw Unreadable(std::string("an .npy file that ") + problem.what());
+    }
   }
   const std::size_t count = bytes.size() / sizeof(std::int32_t);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)

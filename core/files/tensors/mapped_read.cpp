@@ -22,9 +22,9 @@ bool install() {
   return ::sigaction(SIGBUS, &action, &before) == 0;
 }
 
-}  // namespace
-
-bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
+// Runs `copy`, which reads mapped pages and owns nothing; false: they are not there any more.
+template <class Copy>
+bool run_guarded(Copy copy) {
   static const bool installed = install();
   (void)installed;
   sigjmp_buf here;
@@ -33,9 +33,21 @@ bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
     return false;
   }
   reader = &here;
-  std::memcpy(to, from, bytes);
+  copy();
   reader = nullptr;
   return true;
+}
+
+}  // namespace
+
+bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes) {
+  return bytes == 0 || run_guarded([=] { std::memcpy(to, from, bytes); });
+}
+
+bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count, std::byte* to) {
+  return run_guarded([=] {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * size, from + i * step, size);
+  });
 }
 
 }  // namespace moescope

@@ -12,5 +12,8 @@ namespace moescope {
 // Copies; false: the pages are not there any more, and `to` holds anything. Any thread. The first call takes over the
 // process's SIGBUS handler, and hands every other SIGBUS to the one before.
 [[nodiscard]] bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes);
+// The same of `count` elements of `size` bytes, each `step` bytes behind the one before.
+[[nodiscard]] bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count,
+                                 std::byte* to);
 
 }  // namespace moescope

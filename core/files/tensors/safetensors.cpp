@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <unordered_set>
@@ -19,6 +20,8 @@ using Json = nlohmann::json;
 constexpr std::size_t kPrefixBytes = 8;                 // the header's length
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // of memory, of a member of the header
+constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // about, of a JSON value and of a key with its node
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw std::runtime_error(path + ": " + what);
@@ -34,18 +37,24 @@ std::string shown(const Json& value) {
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-DType parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
-  std::string allowed;
-  for (int i = 0; i < kNumDTypes; ++i) {
-    const char* name = dtype_name(static_cast<DType>(i));
-    if (value.is_string() && value.get_ref<const std::string&>() == name) return static_cast<DType>(i);
-    allowed += (i ? ", " : "") + std::string(name);
-  }
-  fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: " + allowed);
+// nullopt: a type that is not read here.
+std::optional<DType> parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
+  if (!value.is_string()) fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: a name");
+  return dtype_named(value.get_ref<const std::string&>());
+}
+
+std::string types_that_are_read() {
+  std::string names;
+  for (int i = 0; i < kNumDTypes; ++i) names += (i ? ", " : "") + std::string(dtype_name(static_cast<DType>(i)));
+  return names;
 }
 
 std::vector<std::size_t> parse_shape(const std::string& path, const std::string& tensor, const Json& value) {
   if (!value.is_array()) fail_tensor(path, tensor, "shape is " + shown(value) + "; allowed: a list of sizes >= 0");
+  if (value.size() > kMostDimensions)
+    fail_tensor(
+        path, tensor,
+        "has " + std::to_string(value.size()) + " dimensions; allowed: at most " + std::to_string(kMostDimensions));
   std::vector<std::size_t> shape;
   for (const Json& size : value) {
     if (!size.is_number_unsigned())
@@ -80,24 +89,37 @@ ByteRange parse_offsets(const std::string& path, const std::string& tensor, cons
   return range;
 }
 
-TensorView parse_tensor(const std::string& path, const std::string& name, const Json& entry,
-                        std::span<const std::byte> data) {
+// An entry of the header: a tensor, or of a type that is not read the bytes that it takes.
+struct ParsedEntry {
+  TensorView tensor;
+  bool skipped = false;
+};
+
+ParsedEntry parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+                         std::span<const std::byte> data) {
   if (!entry.is_object()) fail_tensor(path, name, "entry is " + shown(entry) + "; allowed: an object");
   for (const char* key : {"dtype", "shape", "data_offsets"})
     if (!entry.contains(key)) fail_tensor(path, name, std::string("has no '") + key + "'");
-  TensorView tensor;
+  ParsedEntry parsed;
+  TensorView& tensor = parsed.tensor;
   tensor.name = name;
-  tensor.dtype = parse_dtype(path, name, entry["dtype"]);
+  const std::optional<DType> dtype = parse_dtype(path, name, entry["dtype"]);
   tensor.shape = parse_shape(path, name, entry["shape"]);
   const ByteRange range = parse_offsets(path, name, entry["data_offsets"], data.size());
   const std::size_t found = range.end - range.begin;
+  tensor.bytes = data.subspan(range.begin, found);
+  if (!dtype) {
+    parsed.skipped = true;
+    tensor.note = "dtype is " + shown(entry["dtype"]) + ", which is not read here; read are " + types_that_are_read();
+    return parsed;
+  }
+  tensor.dtype = *dtype;
   const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
   if (found != expected)
     fail_tensor(path, name,
                 "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(tensor.shape) +
                     " of " + dtype_name(tensor.dtype) + " needs " + std::to_string(expected));
-  tensor.bytes = data.subspan(range.begin, found);
-  return tensor;
+  return parsed;
 }
 
 // Hands on the members of the header one by one, so that a header of a million tensors is never held as a whole.
@@ -119,6 +141,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool end_object() override { return end(); }
   bool end_array() override { return end(); }
   bool key(string_t& key) override {
+    if (!open_.empty()) keep(kKeyBytes + key.size());
     (open_.empty() ? name_ : keys_.back()) = std::move(key);
     return true;
   }
@@ -127,13 +150,22 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
  private:
+  // A member is held as a whole, so it must not be large.
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (kept_ > kMostMemberBytes)
+      fail(path_, "header's member '" + printable(name_.substr(0, 100)) + "' takes more than " +
+                      std::to_string(kMostMemberBytes >> 20) + " MiB of memory");
+  }
   bool put(Json value) {
     if (!in_header_) fail_no_object();
+    keep(kValueBytes + (value.is_string() ? value.get_ref<const std::string&>().size() : 0));
     place(std::move(value));
     return true;
   }
   bool begin(Json::value_t type) {
     if (in_header_) {
+      keep(2 * kValueBytes);
       open_.emplace_back(type);
       keys_.emplace_back();
       return true;
@@ -152,12 +184,14 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
   // A whole value, into what it belongs to.
   void place(Json value) {
-    if (open_.empty())
+    if (open_.empty()) {
       take_(name_, value);
-    else if (open_.back().is_array())
+      kept_ = 0;
+    } else if (open_.back().is_array()) {
       open_.back().push_back(std::move(value));
-    else
+    } else {
       open_.back()[keys_.back()] = std::move(value);
+    }
   }
 
   [[noreturn]] void fail_no_object() const {
@@ -167,6 +201,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   const std::string& path_;
   std::string_view text_;
   Take take_;
+  std::size_t kept_ = 0;
   bool in_header_ = false;
   std::string name_;               // of the member in work
   std::vector<Json> open_;         // its objects and lists that are not at their ends
@@ -194,24 +229,34 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   fail(path, "header names tensor '" + name + "' twice; allowed: once");
 }
 
+// A part of the data that a member of the header names.
+struct NamedBytes {
+  std::span<const std::byte> bytes;
+  std::string_view name;
+};
+
 // The format demands that tensors fill the data without overlap and without holes.
-void check_coverage(const std::string& path, const std::vector<TensorView>& in_file_order,
-                    std::span<const std::byte> data) {
+void check_coverage(const MappedTensors& file, std::vector<NamedBytes> skipped, std::span<const std::byte> data) {
+  std::vector<NamedBytes>& parts = skipped;
+  for (const TensorView& tensor : file.tensors) parts.push_back({tensor.bytes, tensor.name});
+  std::ranges::sort(parts, {}, [](const NamedBytes& part) {
+    return std::tuple(part.bytes.data(), part.bytes.data() + part.bytes.size(), part.name);
+  });
   std::size_t end = 0;
-  const std::string* previous = nullptr;
-  for (const TensorView& tensor : in_file_order) {
-    const auto begin = static_cast<std::size_t>(tensor.bytes.data() - data.data());
-    const std::string after = previous ? "tensor '" + *previous + "' ends" : "the data begin";
+  std::string_view previous;
+  for (const NamedBytes& part : parts) {
+    const auto begin = static_cast<std::size_t>(part.bytes.data() - data.data());
     if (begin != end)
-      fail_tensor(path, tensor.name,
-                  "begins at byte " + std::to_string(begin) + ", but " + after + " at " + std::to_string(end) +
-                      "; allowed: no overlap and no hole");
-    end = begin + tensor.bytes.size();
-    previous = &tensor.name;
+      fail_tensor(file.path, std::string(part.name),
+                  "begins at byte " + std::to_string(begin) + ", but " +
+                      (previous.data() ? "tensor '" + printable(std::string(previous)) + "' ends" : "the data begin") +
+                      " at " + std::to_string(end) + "; allowed: no overlap and no hole");
+    end = begin + part.bytes.size();
+    previous = part.name;
   }
   if (end != data.size())
-    fail(path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
-                   std::to_string(data.size()) + "; allowed: the same");
+    fail(file.path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
+                        std::to_string(data.size()) + "; allowed: the same");
 }
 
 std::uint64_t little_endian_u64(std::span<const std::byte> bytes) {
@@ -237,10 +282,13 @@ void parse_safetensors(MappedTensors& file) {
       std::span<const std::byte>(file.data, bytes).subspan(kPrefixBytes + header_bytes);
 
   bool has_metadata = false;
+  std::vector<std::span<const std::byte>> skipped;
   read_header(path, text, [&](const std::string& name, const Json& entry) {
     if (name != kMetadataKey) {
-      tensors.push_back(parse_tensor(path, name, entry, payload));
-      return;
+      ParsedEntry parsed = parse_tensor(path, name, entry, payload);
+      if (!parsed.skipped) return file.add(std::move(parsed.tensor));
+      skipped.push_back(parsed.tensor.bytes);
+      return file.skip(name, std::move(parsed.tensor.note));
     }
     if (std::exchange(has_metadata, true)) fail_named_twice(path, name);
     file.metadata = parse_metadata(path, entry);
@@ -251,16 +299,18 @@ void parse_safetensors(MappedTensors& file) {
            std::tuple(b.bytes.data(), b_end, std::string_view(b.name));
   });
   file.index_names();
-  check_coverage(path, tensors, payload);
+  std::vector<NamedBytes> named;
+  for (std::size_t i = 0; i < skipped.size(); ++i) named.push_back({skipped[i], file.skipped[i].name});
+  check_coverage(file, std::move(named), payload);
 }
 
-std::shared_ptr<const MappedTensors> read_safetensors(const std::string& path) {
+}  // namespace
+
+std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
   auto file = std::make_shared<MappedTensors>(path);
   parse_safetensors(*file);
   return file;
 }
-
-}  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(read_safetensors(path)) {}
 

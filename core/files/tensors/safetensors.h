@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +14,9 @@
 
 namespace moescope {
 
-// Throws std::runtime_error naming the file, what is wrong, what was found and what is allowed.
+// Tensors of types that are not read here are skipped by name. Throw std::runtime_error naming the file, what is wrong,
+// what was found and what is allowed.
+std::shared_ptr<MappedTensors> read_safetensors(const std::string& path);
 class SafetensorsFile : public TensorFile {
  public:
   explicit SafetensorsFile(const std::string& path);

@@ -1,187 +1,158 @@
 #include "core/files/tensors/torch_file.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
-#include <string_view>
+#include <unordered_map>
+#include <utility>
 
-#include "core/files/tensors/pickle.h"
+#include "core/files/tensors/torch_tensors.h"
 #include "core/files/tensors/zip_archive.h"
 #include "core/io/text_escape.h"
 
 namespace moescope {
 namespace {
 
-using Kind = PickleValue::Kind;
+constexpr std::string_view kPickled = "data.pkl";
 
-constexpr int kMostDepth = 64;
-constexpr std::size_t kMostVisits = 10'000'000;  // a value that stands in several places is visited in each
-
-struct TorchType {
-  std::string_view name;
-  DType dtype;
-};
-// Of typed storages, and of the dtypes that tensors in untyped ones name.
-constexpr TorchType kTypes[] = {{"torch DoubleStorage", DType::f64},
-                                {"torch FloatStorage", DType::f32},
-                                {"torch HalfStorage", DType::f16},
-                                {"torch BFloat16Storage", DType::bf16},
-                                {"torch LongStorage", DType::i64},
-                                {"torch IntStorage", DType::i32},
-                                {"torch ShortStorage", DType::i16},
-                                {"torch CharStorage", DType::i8},
-                                {"torch ByteStorage", DType::u8},
-                                {"torch BoolStorage", DType::boolean},
-                                {"torch float64", DType::f64},
-                                {"torch float32", DType::f32},
-                                {"torch float16", DType::f16},
-                                {"torch bfloat16", DType::bf16},
-                                {"torch float8_e4m3fn", DType::f8_e4m3},
-                                {"torch float8_e5m2", DType::f8_e5m2},
-                                {"torch int64", DType::i64},
-                                {"torch int32", DType::i32},
-                                {"torch int16", DType::i16},
-                                {"torch int8", DType::i8},
-                                {"torch uint64", DType::u64},
-                                {"torch uint32", DType::u32},
-                                {"torch uint16", DType::u16},
-                                {"torch uint8", DType::u8},
-                                {"torch bool", DType::boolean}};
-
-std::optional<DType> type_named(std::string_view name) {
-  const auto* found = std::ranges::find(kTypes, name, &TorchType::name);
-  return found == std::end(kTypes) ? std::nullopt : std::optional(found->dtype);
+Pickle pickle_of(const MappedTensors& file, std::string_view bytes) {
+  try {
+    return read_pickle(bytes);
+  } catch (const std::runtime_error& problem) {
+    file.fail("its " + std::string(problem.what()));
+  }
 }
 
-class TorchReader {
- public:
-  explicit TorchReader(MappedTensors& file) : file_(file) {
-    for (ZipEntry& entry : zip_entries(file)) {
-      const std::size_t slash = entry.name.find('/');  // below a folder named like the file
-      entries_.emplace(slash == std::string::npos ? entry.name : entry.name.substr(slash + 1), entry);
-    }
+// Of the entries of an archive, "NAME/"; "" where they lie in none.
+std::string folder_of(const MappedTensors& file, const ZipArchive& archive) {
+  std::set<std::string> folders;
+  for (const ZipEntry& entry : archive.entries()) {
+    folders.insert(entry.name.substr(0, entry.name.find('/') + 1));
+    if (folders.size() > 1)
+      file.fail("holds two folders, '" + printable(*folders.begin()) + "' and '" + printable(*folders.rbegin()) +
+                "', of which either may be meant; torch.save writes one");
   }
+  return *folders.begin();
+}
+
+// PyTorch before 1.6: the pickles of a magic number, a version, facts about the machine, and the object; then one of
+// the keys of its storages, and for each an element count of 8 bytes and its elements.
+class LegacyReader {
+ public:
+  explicit LegacyReader(MappedTensors& file)
+      : file_(file), text_(file.copied(0, std::min(file.bytes, kMostPickled))), rest_(text_) {}
 
   void read() {
-    const auto pickled = entries_.find("data.pkl");
-    if (pickled == entries_.end()) file_.fail("is a zip archive without data.pkl, so not one of torch.save");
-    if (const auto order = entries_.find("byteorder");
-        order != entries_.end() && file_.copied(order->second.first, order->second.bytes) != "little")
-      file_.fail("was written on a big-endian machine; allowed: little-endian");
-    Pickle pickle;
-    try {
-      pickle = read_pickle(file_.copied(pickled->second.first, pickled->second.bytes));
-    } catch (const std::runtime_error& problem) {
-      file_.fail("its " + std::string(problem.what()));
-    }
-    collect(*pickle.root, {}, 0);
-    std::ranges::stable_sort(file_.tensors, {}, [](const TensorView& tensor) { return tensor.bytes.data(); });
-    file_.index_names();
+    if (const Pickle magic = next(); magic.root->kind != Kind::large || magic.root->text != kMagic)
+      file_.fail(
+          "is a pickle, but not one of torch.save; torch.save(model.state_dict(), path) writes what is read here");
+    next();  // the version, which has always been 1001
+    const bool little = is_little(next());
+    const Pickle object = next(), keys = next();
+    place_storages(object, keys, little);
+    const auto find = [&](std::string_view key) {
+      const auto found = storages_.find(key);
+      return found == storages_.end() ? TorchBytes{{}, nullptr, "lacks its storage, which is not in the file"}
+                                      : found->second;
+    };
+    collect_torch_tensors(object, find, !little, file_);
   }
 
  private:
-  using Items = std::vector<PickleValue*>;
+  using Kind = PickleValue::Kind;
+  static constexpr std::size_t kMostPickled = std::size_t{64} << 20;
+  static constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
-  [[noreturn]] void fail_at(const std::string& name, const std::string& what) const {
-    file_.fail((name.empty() ? "" : "'" + printable(name) + "': ") + what);
+  Pickle next() {
+    Pickle pickle = pickle_of(file_, rest_);
+    rest_.remove_prefix(pickle.bytes);
+    return pickle;
   }
 
-  void collect(const PickleValue& value, const std::string& name, int depth) {
-    if (depth > kMostDepth) fail_at(name, "is nested too deeply; allowed: " + std::to_string(kMostDepth) + " levels");
-    if (++visits_ > kMostVisits) file_.fail("holds too many values");
-    const auto below = [&](const std::string& part) { return name.empty() ? part : name + '.' + part; };
-    if (value.kind == Kind::dict) {
-      for (std::size_t i = 0; i + 1 < value.items.size(); i += 2)
-        collect(*value.items[i + 1], below(key_text(*value.items[i])), depth + 1);
-    } else if (value.kind == Kind::list) {
-      for (std::size_t i = 0; i < value.items.size(); ++i)
-        collect(*value.items[i], below(std::to_string(i)), depth + 1);
-    } else if (value.kind == Kind::call) {
-      take_call(value, name, depth);
+  static bool is_little(const Pickle& machine) {
+    const auto& items = machine.root->items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (items[i]->text == "little_endian") return items[i + 1]->number != 0;
+    return true;
+  }
+
+  void place_storages(const Pickle& object, const Pickle& keys, bool little) {
+    std::unordered_map<std::string_view, std::string_view> types;  // by key
+    for (const PickleValue& value : object.values)
+      if (const auto storage = torch_storage(value)) types.emplace(storage->key, storage->type);
+    std::size_t at = text_.size() - rest_.size();
+    for (const PickleValue* key : keys.root->items) {
+      const auto type = types.find(key->text);
+      const auto size = type == types.end() ? std::nullopt : torch_type_bytes(type->second);
+      if (!size) file_.fail("has a storage '" + printable(std::string(key->text.substr(0, 100))) + "' of unknown type");
+      const std::size_t count = read_count(at, little);
+      std::size_t bytes = 0;
+      at += kCountBytes;
+      if (__builtin_mul_overflow(count, *size, &bytes) || bytes > file_.bytes - at)
+        file_.fail("ends in its storages (is it truncated?)");
+      storages_.emplace(key->text, TorchBytes{{file_.data + at, bytes}, nullptr, {}});
+      at += bytes;
     }
   }
 
-  static std::string key_text(const PickleValue& key) {
-    return key.kind == Kind::text ? key.text : key.kind == Kind::number ? std::to_string(key.number) : "?";
+  std::size_t read_count(std::size_t at, bool little) const {
+    const std::string bytes = file_.copied(at, kCountBytes);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kCountBytes; ++i)
+      count = count << 8 | static_cast<unsigned char>(bytes[little ? kCountBytes - 1 - i : i]);
+    return count;
   }
 
-  void take_call(const PickleValue& call, const std::string& name, int depth) {
-    const std::string& function = call.items[0]->text;
-    const Items& arguments = call.items[1]->items;
-    if (function == "torch._utils _rebuild_parameter" && !arguments.empty())
-      return collect(*arguments[0], name, depth + 1);
-    if (function == "torch._utils _rebuild_tensor_v2" && arguments.size() >= 4)
-      return add(name, arguments, std::nullopt);
-    if (function == "torch._utils _rebuild_tensor_v3" && arguments.size() >= 7) {
-      const auto dtype = type_named(arguments[6]->text);
-      if (!dtype) fail_at(name, "has dtype " + printable(arguments[6]->text) + ", which is not read here");
-      return add(name, arguments, dtype);
-    }
-    if (function == "torch Size" || function == "torch device") return;
-    fail_at(name, "needs the Python object " + printable(function.substr(0, 100)) +
-                      ", and nothing in a file is run here; torch.save(model.state_dict(), path) writes plain tensors");
-  }
-
-  // (storage, offset, size, stride, ...)
-  void add(const std::string& name, const Items& arguments, std::optional<DType> dtype) {
-    const std::string title = name.empty() ? std::filesystem::path(file_.path).stem().string() : name;
-    if (arguments[0]->kind != Kind::storage || arguments[0]->items[0]->items.size() < 3)
-      fail_at(title, "has no storage");
-    const Items& storage = arguments[0]->items[0]->items;  // ("storage", type, key, location, elements)
-    if (!dtype) dtype = type_named(storage[1]->text);
-    if (!dtype) fail_at(title, "has a storage of " + printable(storage[1]->text) + ", which is not read here");
-    const auto entry = entries_.find("data/" + storage[2]->text);
-    if (entry == entries_.end()) fail_at(title, "its bytes, data/" + printable(storage[2]->text) + ", are missing");
-    TensorView tensor{title, *dtype, numbers(title, *arguments[2]), {}};
-    check_rows(title, tensor.shape, numbers(title, *arguments[3]));
-    const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
-    std::size_t begin = 0;
-    const bool fits =
-        bytes && arguments[1]->number >= 0 &&
-        !__builtin_mul_overflow(static_cast<std::size_t>(arguments[1]->number), dtype_bytes(*dtype), &begin) &&
-        begin <= entry->second.bytes && *bytes <= entry->second.bytes - begin;
-    if (!fits)
-      fail_at(title, "shape " + shape_text(tensor.shape) + " of " + dtype_name(*dtype) +
-                         " does not fit into its storage of " + std::to_string(entry->second.bytes) + " bytes");
-    tensor.bytes = {file_.data + entry->second.first + begin, *bytes};
-    file_.tensors.push_back(std::move(tensor));
-  }
-
-  std::vector<std::size_t> numbers(const std::string& name, const PickleValue& list) const {
-    std::vector<std::size_t> found;
-    for (const PickleValue* item : list.items) {
-      if (item->kind != Kind::number || item->number < 0) fail_at(name, "has a size that is no whole number from 0 on");
-      found.push_back(static_cast<std::size_t>(item->number));
-    }
-    return found;
-  }
-
-  // Row by row without gaps, as contiguous() makes it.
-  void check_rows(const std::string& name, const std::vector<std::size_t>& shape,
-                  const std::vector<std::size_t>& strides) const {
-    bool rows = shape.size() == strides.size();
-    std::size_t stride = 1;
-    for (std::size_t i = shape.size(); rows && i-- > 0;) {
-      rows = shape[i] <= 1 || strides[i] == stride;
-      if (__builtin_mul_overflow(stride, std::max<std::size_t>(shape[i], 1), &stride)) rows = false;
-    }
-    if (!rows && std::ranges::find(shape, 0u) == shape.end())
-      fail_at(name, "is not stored row by row (strides " + shape_text(strides) + "); save tensor.contiguous()");
-  }
-
+  static constexpr std::size_t kCountBytes = 8;
   MappedTensors& file_;
-  std::map<std::string, ZipEntry> entries_;
-  std::size_t visits_ = 0;
+  std::string text_;
+  std::string_view rest_;
+  std::unordered_map<std::string_view, TorchBytes> storages_;
 };
 
 }  // namespace
 
-TensorFile read_torch(const std::string& path) {
+bool is_torch_archive(const ZipArchive& archive) {
+  return std::ranges::any_of(archive.entries(), [](const ZipEntry& entry) {
+    return entry.name == kPickled || entry.name.ends_with("/data.pkl");
+  });
+}
+
+// Protocols 2 to 5.
+bool begins_like_pickle(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+}
+
+void read_torch(MappedTensors& file, ZipArchive& archive) {
+  const std::string folder = folder_of(file, archive);
+  const ZipEntry* pickled = archive.find(folder + std::string(kPickled));
+  if (!pickled) file.fail("is a zip archive without data.pkl, so not one of torch.save");
+  const ZipEntry* order = archive.find(folder + "byteorder");
+  const std::string endian = order ? archive.text(*order) : "little";
+  if (endian != "little" && endian != "big")
+    file.fail("its byteorder is '" + printable(endian.substr(0, 40)) + "'; allowed: little, big");
+  const std::string text = archive.text(*pickled);
+  const Pickle pickle = pickle_of(file, text);
+  const auto find = [&](std::string_view key) -> TorchBytes {
+    const std::string name = "data/" + std::string(key.substr(0, 100));
+    const ZipEntry* entry = archive.find(folder + name);
+    if (!entry) return {{}, nullptr, "lacks its bytes: " + printable(name) + " is not in the file"};
+    auto stored = archive.stored(*entry);
+    if (!stored)
+      return {{},
+              nullptr,
+              "takes, with others, more than " + std::to_string(kMostUnpackedBytes >> 20) +
+                  " MiB unpacked; torch.save stores tensors as they are"};
+    return {stored->bytes, std::move(stored->checksum), {}};
+  };
+  collect_torch_tensors(pickle, find, endian == "big", file);
+}
+
+std::shared_ptr<MappedTensors> read_legacy_torch(const std::string& path) {
   auto file = std::make_shared<MappedTensors>(path);
-  TorchReader(*file).read();
-  return TensorFile(std::move(file));
+  LegacyReader(*file).read();
+  return file;
 }
 
 }  // namespace moescope

@@ -1,103 +1,118 @@
 #include "core/files/tensors/zip_archive.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <limits>
-#include <string_view>
+#include <minizip/unzip.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/files/tensors/mapped_read.h"
 #include "core/io/text_escape.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::uint32_t kEndOfDirectory = 0x06054b50, kEndOfDirectory64 = 0x06064b50, kLocator64 = 0x07064b50,
-                        kDirectoryEntry = 0x02014b50, kLocalEntry = 0x04034b50;
-constexpr std::size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kDirectoryEntryBytes = 46,
-                      kLocalEntryBytes = 30, kLongestComment = 65535;
-constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the number stands in the zip64 field
-constexpr std::uint16_t kField64 = 1;
 constexpr std::size_t kMostEntries = 1'000'000;
-
-std::uint64_t number(std::string_view bytes, std::size_t at, int size) {
-  std::uint64_t value = 0;
-  for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
-  return value;
-}
-std::uint16_t u16(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint16_t>(number(bytes, at, 2));
-}
-std::uint32_t u32(std::string_view bytes, std::size_t at) {
-  return static_cast<std::uint32_t>(number(bytes, at, 4));
-}
-std::uint64_t u64(std::string_view bytes, std::size_t at) {
-  return number(bytes, at, 8);
-}
-
-struct Directory {
-  std::uint64_t first = 0, bytes = 0;
-};
-
-Directory directory_of(const MappedTensors& file) {
-  const std::size_t looked_at = std::min(file.bytes, kEndBytes + kLongestComment);
-  const std::string end = file.copied(file.bytes - looked_at, looked_at);
-  std::size_t at = end.size() < kEndBytes ? std::string::npos : end.size() - kEndBytes;
-  while (at != std::string::npos && u32(end, at) != kEndOfDirectory) at = at == 0 ? std::string::npos : at - 1;
-  if (at == std::string::npos) file.fail("has no end of a zip archive (is it truncated?)");
-  const Directory found{u32(end, at + 16), u32(end, at + 12)};
-  if (found.first != kIn64 && found.bytes != kIn64 && u16(end, at + 10) != 0xFFFF) return found;
-  const std::size_t end_at = file.bytes - looked_at + at;
-  if (end_at < kLocatorBytes) file.fail("has no zip64 directory");
-  const std::string locator = file.copied(end_at - kLocatorBytes, kLocatorBytes);
-  if (u32(locator, 0) != kLocator64) file.fail("has no zip64 directory");
-  const std::string end64 = file.copied(u64(locator, 8), kEnd64Bytes);
-  if (u32(end64, 0) != kEndOfDirectory64) file.fail("has no zip64 directory where its locator says");
-  return {u64(end64, 48), u64(end64, 40)};
-}
-
-// Takes the next number of the zip64 field for those that stand there.
-void take_64(std::string_view extra, std::initializer_list<std::uint64_t*> numbers) {
-  for (std::size_t at = 0; at + 4 <= extra.size(); at += 4 + u16(extra, at + 2)) {
-    const std::size_t size = u16(extra, at + 2);
-    if (u16(extra, at) != kField64 || at + 4 + size > extra.size()) continue;
-    std::size_t next = at + 4;
-    for (std::uint64_t* value : numbers) {
-      if (*value != kIn64 || next + 8 > at + 4 + size) continue;
-      *value = u64(extra, next);
-      next += 8;
-    }
-    return;
-  }
-}
+constexpr std::size_t kLongestEntryName = 4096;
+constexpr std::size_t kMostShrunk = 1032;  // times: deflate's best
+constexpr uLong kEncrypted = 1;            // bit of an entry's flag
+constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
 }  // namespace
 
-std::vector<ZipEntry> zip_entries(const MappedTensors& file) {
-  const Directory where = directory_of(file);
-  if (where.first > file.bytes || where.bytes > file.bytes - where.first)
-    file.fail("its zip directory lies outside the file (is it truncated?)");
-  const std::string directory = file.copied(where.first, where.bytes);
-  std::vector<ZipEntry> entries;
-  for (std::size_t at = 0; at + kDirectoryEntryBytes <= directory.size() && u32(directory, at) == kDirectoryEntry;) {
-    const std::size_t name = u16(directory, at + 28), extra = u16(directory, at + 30),
-                      comment = u16(directory, at + 32);
-    const std::size_t whole = kDirectoryEntryBytes + name + extra + comment;
-    if (whole > directory.size() - at) file.fail("its zip directory is damaged");
-    if (entries.size() == kMostEntries) file.fail("has more than " + std::to_string(kMostEntries) + " zip entries");
-    ZipEntry entry{directory.substr(at + kDirectoryEntryBytes, name)};
-    std::uint64_t stored = u32(directory, at + 20), bytes = u32(directory, at + 24), local = u32(directory, at + 42);
-    take_64(std::string_view(directory).substr(at + kDirectoryEntryBytes + name, extra), {&bytes, &stored, &local});
-    const std::string shown = "'" + printable(entry.name) + "'";
-    if (u16(directory, at + 10) != 0) file.fail("zip entry " + shown + " is compressed; allowed: stored as it is");
-    const std::string header = file.copied(local, kLocalEntryBytes);
-    if (u32(header, 0) != kLocalEntry) file.fail("zip entry " + shown + " is not where the directory says");
-    entry.first = local + kLocalEntryBytes + u16(header, 26) + u16(header, 28);
-    entry.bytes = bytes;
-    if (stored != bytes || entry.first > file.bytes || entry.bytes > file.bytes - entry.first)
-      file.fail("zip entry " + shown + " lies outside the file (is it truncated?)");
-    entries.push_back(std::move(entry));
-    at += whole;
+ZipArchive::ZipArchive(MappedTensors& file) : file_(file), archive_(::unzOpen64(file.path.c_str()), ::unzClose) {
+  if (!archive_) file.fail("has no directory of a zip archive (is it truncated?)");
+  int more = ::unzGoToFirstFile(archive_.get());
+  for (; more == UNZ_OK; more = ::unzGoToNextFile(archive_.get())) {
+    if (entries_.size() == kMostEntries) file.fail("has more than " + std::to_string(kMostEntries) + " zip entries");
+    entries_.push_back(read_entry());
+    file.keep(sizeof(ZipEntry) + entries_.back().name.size());
   }
-  return entries;
+  if (more != UNZ_END_OF_LIST_OF_FILE) file.fail("its zip directory is damaged (is it truncated?)");
+  by_name_.reserve(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (!by_name_.emplace(entries_[i].name, i).second) fail_at(entries_[i].name, "is there twice; allowed: once");
+}
+
+void ZipArchive::fail_at(const std::string& entry, const std::string& what) const {
+  file_.fail("zip entry '" + printable(entry) + "' " + what);
+}
+
+ZipEntry ZipArchive::read_entry() {
+  unz_file_info64 info{};
+  std::array<char, kLongestEntryName + 1> name{};
+  if (::unzGetCurrentFileInfo64(archive_.get(), &info, name.data(), kLongestEntryName, nullptr, 0, nullptr, 0) !=
+      UNZ_OK)
+    file_.fail("its zip directory is damaged (is it truncated?)");
+  if (info.size_filename > kLongestEntryName) file_.fail("has a zip entry whose name is longer than 4096 bytes");
+  ZipEntry entry{std::string(name.data(), info.size_filename), static_cast<std::size_t>(info.uncompressed_size), 0,
+                 info.compression_method == Z_DEFLATED, static_cast<std::uint32_t>(info.crc)};
+  if (info.flag & kEncrypted) fail_at(entry.name, "is encrypted; allowed: not encrypted");
+  if (info.compression_method != 0 && !entry.deflated)
+    fail_at(entry.name, "is compressed by method " + std::to_string(info.compression_method) + "; allowed: deflate");
+  unz64_file_pos place{};
+  ::unzGetFilePos64(archive_.get(), &place);
+  entry.in_directory = static_cast<std::size_t>(place.pos_in_zip_directory);
+  int method = 0, level = 0;
+  if (::unzOpenCurrentFile2(archive_.get(), &method, &level, 1) != UNZ_OK)
+    fail_at(entry.name, "is not what the directory says (is the file damaged?)");
+  entry.first = static_cast<std::size_t>(::unzGetCurrentFileZStreamPos64(archive_.get()));
+  ::unzCloseCurrentFile(archive_.get());
+  const std::size_t held = static_cast<std::size_t>(info.compressed_size);
+  if (entry.first > file_.bytes || held > file_.bytes - entry.first || (!entry.deflated && held != entry.bytes))
+    fail_at(entry.name, "lies outside the file (is it truncated?)");
+  if (entry.deflated && entry.bytes / kMostShrunk > held) fail_at(entry.name, "claims more bytes than it can hold");
+  return entry;
+}
+
+const ZipEntry* ZipArchive::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
+}
+
+std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
+  const auto place = static_cast<std::size_t>(&entry - entries_.data());
+  if (const auto found = taken_.find(place); found != taken_.end()) return found->second;
+  StoredBytes stored;
+  if (entry.deflated) {
+    if (entry.bytes > kMostUnpackedBytes - unpacked_bytes_) return std::nullopt;
+    unpacked_bytes_ += entry.bytes;
+    stored.bytes = file_.unpacked.emplace_back(unpacked(entry));
+  } else {
+    stored.bytes = {file_.data + entry.first, entry.bytes};
+    // torch.serialization.set_crc32_options(False) writes 0.
+    if (entry.crc32 != 0)
+      stored.checksum = std::make_shared<Checksum>(file_.path + ": zip entry '" + printable(entry.name) + "'",
+                                                   stored.bytes, entry.crc32);
+  }
+  return taken_.emplace(place, std::move(stored)).first->second;
+}
+
+std::vector<std::byte> ZipArchive::unpacked(const ZipEntry& entry) {
+  const unz64_file_pos place{entry.in_directory, static_cast<ZPOS64_T>(&entry - entries_.data())};
+  if (::unzGoToFilePos64(archive_.get(), &place) != UNZ_OK || ::unzOpenCurrentFile(archive_.get()) != UNZ_OK)
+    fail_at(entry.name, "cannot be opened again");
+  std::vector<std::byte> bytes(entry.bytes);
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto part = static_cast<unsigned>(std::min(kUnpackedAtOnce, bytes.size() - done));
+    const int read = ::unzReadCurrentFile(archive_.get(), bytes.data() + done, part);
+    if (read <= 0) break;
+    done += static_cast<std::size_t>(read);
+  }
+  const bool right = ::unzCloseCurrentFile(archive_.get()) == UNZ_OK;
+  if (done < bytes.size() || !right) fail_at(entry.name, "is damaged: it does not unpack, or its checksum is wrong");
+  return bytes;
+}
+
+std::string ZipArchive::text(const ZipEntry& entry) {
+  const auto found = stored(entry);
+  if (!found) fail_at(entry.name, "takes more than " + std::to_string(kMostUnpackedBytes >> 20) + " MiB unpacked");
+  if (found->checksum) found->checksum->require();
+  std::string text(found->bytes.size(), '\0');
+  if (!copy_mapped(found->bytes.data(), reinterpret_cast<std::byte*>(text.data()), text.size()))
+    file_.fail("was truncated while it was opened");
+  return text;
 }
 
 }  // namespace moescope

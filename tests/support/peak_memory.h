@@ -1,0 +1,30 @@
+// How much memory a function needs at most, for tests of readers of hostile files.
+#pragma once
+
+#include <cstddef>
+#include <fstream>
+#include <string>
+
+namespace moescope {
+
+// A figure of /proc/self/status, "VmRSS:" or "VmHWM:", in bytes.
+inline std::size_t memory_figure(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == name && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+// By how many bytes the resident memory grew while `work` ran.
+template <class Work>
+std::size_t peak_growth(Work work) {
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak is counted from now on
+  const std::size_t before = memory_figure("VmRSS:");
+  work();
+  const std::size_t peak = memory_figure("VmHWM:");
+  return peak > before ? peak - before : 0;
+}
+
+}  // namespace moescope
