@@ -202,10 +202,10 @@ void FileActions::askOpen() {
   open(QFileDialog::getOpenFileNames(
       messages_->window(), "Open", QString(),
       "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *.tsv *tfevents* *.wandb mlflow.db "
-      "*.safetensors *.npy *.pt *.pth *.toml *.queue *.txt);;"
+      "*.safetensors *.npy *.npz *.pt *.pth *.toml *.queue *.txt);;"
       "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;"
       "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
-      "Tensors and routed experts (*.safetensors *.npy *.pt *.pth *.json *.jsonl);;"
+      "Tensors and routed experts (*.safetensors *.npy *.npz *.pt *.pth *.json *.jsonl);;"
       "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)"));
 }
 
@@ -233,7 +233,7 @@ void FileActions::askOpenConfig() {
 
 void FileActions::askOpenTensors() {
   const QString path = QFileDialog::getOpenFileName(messages_->window(), "Open tensors", QString(),
-                                                    "Tensors (*.safetensors *.npy *.pt *.pth)");
+                                                    "Tensors (*.safetensors *.npy *.npz *.pt *.pth)");
   if (!path.isEmpty()) openTensors(path);
 }
 

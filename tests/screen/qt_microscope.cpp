@@ -14,6 +14,7 @@
 #include <span>
 
 #include "app/workspaces/picture.h"
+#include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
 #include "widgets/microscaling/block_bars.h"
@@ -110,6 +111,7 @@ class MicroscopeTest : public QObject {
   void turningTheAxisKeepsTheElement();
   void malformedFilesSayWhy();
   void aFileThatBecomesShorterSaysSo();
+  void codesWithScalesAreShownAsTheWeight();
   void hugeFilesOpenAtOnce();
   void capturedTensorReplacesItsOlderSelf();
   void samplesKeepBlocksWhole();
@@ -455,6 +457,31 @@ void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
   QVERIFY(std::isnan(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value));
   QVERIFY2(lab.captureBar()->text().contains(QStringLiteral("was truncated")), qPrintable(lab.captureBar()->text()));
   lab.grab();
+}
+
+void MicroscopeTest::codesWithScalesAreShownAsTheWeight() {
+  TensorLab lab(&selection_);
+  QVERIFY(lab.openFile(QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/codes.safetensors")));
+  const QAbstractItemModel* model = lab.browser()->findChild<QTableView*>()->model();
+  const auto row_of = [&](const QString& name) {
+    int row = 0;
+    while (row < model->rowCount() && model->index(row, TensorListModel::kName).data().toString() != name) ++row;
+    return row;
+  };
+  const int weight = row_of(QStringLiteral("fp8_tiles.weight")), codes = row_of(QStringLiteral("odd_shape.weight")),
+            scales = row_of(QStringLiteral("fp8_tiles.scale"));
+  QVERIFY(weight < scales && scales < model->rowCount() && codes < scales);
+  QCOMPARE(model->index(weight, TensorListModel::kType).data().toString(),
+           QStringLiteral("F8_E4M3 x F8_E8M0 of 128 x 128"));
+  QVERIFY(model->flags(model->index(weight, 0)) & Qt::ItemIsEnabled);
+  QVERIFY(!(model->flags(model->index(codes, 0)) & Qt::ItemIsEnabled));
+  QVERIFY(
+      model->index(codes, 0).data(Qt::ToolTipRole).toString().contains(QStringLiteral("codes without their scales")));
+  QVERIFY(lab.browser()->selectNamed(QStringLiteral("fp8_tiles.weight")));
+  const TensorFile expected = open_tensors(MOESCOPE_TEST_DATA "/data/tensors/codes_expected.safetensors");
+  emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(130, 4);
+  QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[5].value,
+           expected.at("fp8_tiles.weight").floats(130 * 200 + 4 * 32 + 5, 1)[0]);
 }
 
 // 5 GB in one tensor, without blocks on the disk: only what is shown may be read.

@@ -172,10 +172,8 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
       source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
       source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
-  if (source_.lost())
-    bar_->showSample(tr("%1: its file was truncated while it was open (another program wrote it). Missing values are "
-                        "read as NaN; open the file again.")
-                         .arg(source_.name()));
+  if (const QString why = source_.lost(); !why.isEmpty())
+    bar_->showSample(tr("%1. Missing values are read as NaN.").arg(why));
 }
 
 // The block through the same element.
@@ -225,8 +223,8 @@ void TensorLab::openElement(Element at) {
 }
 
 void TensorLab::askForFile() {
-  const QString path = QFileDialog::getOpenFileName(this, tr("Open tensors"), {},
-                                                    tr("Tensors (*.safetensors *.npy *.pt *.pth);;All files (*)"));
+  const QString path = QFileDialog::getOpenFileName(
+      this, tr("Open tensors"), {}, tr("Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)"));
   if (!path.isEmpty()) openFile(path);
 }
 

@@ -74,9 +74,11 @@ QVariant TensorListModel::data(const QModelIndex& index, int role) const {
     return int((index.column() >= kSqnr && index.column() <= kClipped ? Qt::AlignRight : Qt::AlignLeft) |
                Qt::AlignVCenter);
   if (role == Qt::ToolTipRole)
-    return entry.usable
+    return !entry.usable && !entry.note.isEmpty() ? tr("%1 %2").arg(entry.source.name(), entry.note)
+           : entry.usable
                ? tr("%1\n%2 %3\n~ marks figures of a sample")
                          .arg(entry.source.name(), entry.source.dtype(), entry.source.shape()) +
+                     (entry.note.isEmpty() ? QString() : tr("\nIt %1").arg(entry.note)) +
                      (entry.nan_blocks > 0
                           ? tr("\n%1 blocks hold NaN or infinity: they have no figures and are left out")
                                 .arg(entry.nan_blocks)

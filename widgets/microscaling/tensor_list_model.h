@@ -12,6 +12,7 @@ namespace moescope {
 struct TensorEntry {
   TensorSource source;
   bool usable = true;  // floating-point and not empty
+  QString note;        // why it is not usable, or what its values are
   enum class Figures { none, asked, known, failed } state = Figures::none;
   bool sampled = false;
   std::uint32_t nan_blocks = 0;  // left out of the figures

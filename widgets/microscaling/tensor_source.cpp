@@ -44,6 +44,17 @@ void adviseRandomAccess(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+void TensorSource::Lost::set(const char* why) {
+  const std::lock_guard lock(mutex);
+  if (reason.isEmpty()) reason = QString::fromUtf8(why);
+}
+
+QString TensorSource::lost() const {
+  if (!lost_) return {};
+  const std::lock_guard lock(lost_->mutex);
+  return lost_->reason;
+}
+
 TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values)
     : name_(name),
       dtype_(QStringLiteral("F32")),
@@ -57,10 +68,10 @@ TensorSource::TensorSource(const QString& name, std::size_t rows, std::size_t co
 }
 
 TensorSource::TensorSource(std::shared_ptr<const TensorFile> file, std::size_t index)
-    : file_(std::move(file)), lost_(std::make_shared<std::atomic<bool>>(false)), index_(index) {
+    : file_(std::move(file)), lost_(std::make_shared<Lost>()), index_(index) {
   const TensorView& tensor = file_->tensors()[index];
   name_ = QString::fromStdString(tensor.name);
-  dtype_ = QString::fromLatin1(dtype_name(tensor.dtype));
+  dtype_ = QString::fromStdString(tensor.type_text());
   shape_ = shapeText(tensor.shape);
   if (tensor.elements() == 0) return;
   adviseRandomAccess(tensor.bytes);
@@ -81,6 +92,13 @@ TensorSource::TensorSource(const QString& name, std::shared_ptr<const CapturedOp
       row_groups_(captured->expert_rows.empty() ? std::vector<std::size_t>{0, captured->rows} : captured->expert_rows),
       values_(captured, &captured->values),
       captured_(std::move(captured)) {}
+
+TensorSource TensorSource::unread(const QString& name) {
+  TensorSource source;
+  source.name_ = name;
+  source.dtype_ = source.shape_ = QStringLiteral("-");
+  return source;
+}
 
 std::size_t TensorSource::groupOf(std::size_t row) const {
   return static_cast<std::size_t>(std::upper_bound(row_groups_.begin(), row_groups_.end() - 1, row) -
@@ -132,8 +150,8 @@ void TensorSource::readRow(std::size_t slice, std::size_t row, std::size_t col, 
   try {
     const std::vector<float> values = file_->tensors()[index_].floats(first, count);
     std::copy(values.begin(), values.end(), out);
-  } catch (const std::runtime_error&) {
-    lost_->store(true, std::memory_order_relaxed);
+  } catch (const std::runtime_error& problem) {
+    lost_->set(problem.what());
     std::fill_n(out, count, std::numeric_limits<float>::quiet_NaN());
   }
 }
@@ -254,10 +272,6 @@ TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) con
     sample.row_groups.push_back(sample.row_groups.back() + rows);
   }
   return sample;
-}
-
-bool isFloatingPoint(DType dtype) {
-  return dtype <= DType::f8_e5m2;
 }
 
 QString shapeText(const std::vector<std::size_t>& shape) {

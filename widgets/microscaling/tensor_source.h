@@ -8,9 +8,9 @@
 #pragma once
 
 #include <QString>
-#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/files/tensors/tensor_file.h"
@@ -26,6 +26,7 @@ class TensorSource {
   TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
   TensorSource(std::shared_ptr<const TensorFile> file, std::size_t index);
   TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured);
+  static TensorSource unread(const QString& name);  // an entry of a file that is no tensor which can be read
 
   bool valid() const { return rows_ > 0 && cols_ > 0; }
   const QString& name() const { return name_; }
@@ -58,8 +59,9 @@ class TensorSource {
   float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
-  // Whether another program has truncated the file: missing values are read as NaN. Shared by all copies.
-  bool lost() const { return lost_ && lost_->load(std::memory_order_relaxed); }
+  // Why values could not be read, and are NaN: another program truncated the file, or its checksum is wrong. "" where
+  // all could. Shared by all copies.
+  QString lost() const;
 
   // `count` values of a row from `col` on, into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
@@ -91,12 +93,15 @@ class TensorSource {
   mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
   mutable std::vector<float> amax_of_column_;  // of that group; empty: not computed
   std::shared_ptr<const TensorFile> file_;
-  std::shared_ptr<std::atomic<bool>> lost_;  // with a file
+  struct Lost {
+    std::mutex mutex;
+    QString reason;
+    void set(const char* why);
+  };
+  std::shared_ptr<Lost> lost_;  // with a file
   std::size_t index_ = 0;
 };
 
-// Number formats are explained on floating-point tensors only.
-bool isFloatingPoint(DType dtype);
 QString shapeText(const std::vector<std::size_t>& shape);
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 #include <QFileInfo>
 #include <QHeaderView>
 #include <QTimer>
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -29,6 +30,24 @@ QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, Blo
                        out.data() + first, sample.cols, &sums);
   }
   return sums;
+}
+
+// Of a file: its tensors, then scales of other tensors, then what cannot be read.
+std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file) {
+  std::vector<TensorEntry> entries;
+  for (const bool scales : {false, true})
+    for (std::size_t i = 0; i < file->tensors().size(); ++i) {
+      const TensorView& tensor = file->tensors()[i];
+      if ((tensor.holds == TensorView::Holds::scales) != scales) continue;
+      TensorEntry& entry = entries.emplace_back();
+      entry.source = TensorSource(file, i);
+      entry.usable = tensor.floating() && tensor.holds != TensorView::Holds::codes && entry.source.valid();
+      entry.note = QString::fromStdString(tensor.note);
+    }
+  for (const SkippedEntry& skipped : file->skipped())
+    entries.push_back(
+        {TensorSource::unread(QString::fromStdString(skipped.name)), false, QString::fromStdString(skipped.why)});
+  return entries;
 }
 
 }  // namespace
@@ -74,7 +93,8 @@ void TensorsPanel::fitColumns() {
 void TensorsPanel::makeControls() {
   auto* open = new QToolButton(this);
   open->setText(tr("Open..."));
-  open->setToolTip(tr("Open a file of tensors (.safetensors, .npy, .pt); or drop one here"));
+  open->setToolTip(
+      tr("Open a file of tensors (.safetensors, .npy, .npz, .pt) or the index of a checkpoint; or drop one here"));
   connect(open, &QToolButton::clicked, this, &TensorsPanel::openRequested);
   progress_ = new QLabel(this);
   cancel_ = new QToolButton(this);
@@ -112,13 +132,7 @@ bool TensorsPanel::openFile(const QString& path) {
   std::vector<TensorEntry> entries;
   QString error;
   try {
-    const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString()));
-    for (std::size_t i = 0; i < file->tensors().size(); ++i) {
-      TensorEntry entry;
-      entry.source = TensorSource(file, i);
-      entry.usable = isFloatingPoint(file->tensors()[i].dtype) && entry.source.valid();
-      entries.push_back(std::move(entry));
-    }
+    entries = entriesOf(std::make_shared<const TensorFile>(open_tensors(path.toStdString())));
     if (entries.empty()) error = tr("%1 holds no tensors").arg(path);
   } catch (const std::exception& problem) {
     error = QString::fromStdString(problem.what());
@@ -132,11 +146,8 @@ bool TensorsPanel::openFile(const QString& path) {
     emit tensorChosen({});
     return false;
   }
-  for (std::size_t i = 0; i < model_.entries().size(); ++i)
-    if (model_.entries()[i].usable) {
-      select(static_cast<int>(i));
-      break;
-    }
+  const auto usable = std::ranges::find(model_.entries(), true, &TensorEntry::usable);
+  if (usable != model_.entries().end()) select(static_cast<int>(usable - model_.entries().begin()));
   return true;
 }
 
@@ -234,6 +245,9 @@ QString TensorsPanel::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
   const std::size_t count = model_.entries().size();
   QString text = count == 1 ? tr("1 tensor") : tr("%1 tensors").arg(formatCount(static_cast<double>(count)));
+  const auto unread = std::ranges::count_if(
+      model_.entries(), [](const TensorEntry& entry) { return !entry.usable && !entry.note.isEmpty(); });
+  if (unread > 0) text += tr(", %1 not read (see their tool tips)").arg(unread);
   if (!path_.isEmpty()) text = QFileInfo(path_).fileName() + QStringLiteral(", ") + text;
   return text;
 }
@@ -255,8 +269,9 @@ QString TensorsPanel::csv() const {
 
 QString TensorsPanel::explain() const {
   return tr(
-      "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and what torch.save writes, of "
-      "which nothing is run. A file is mapped, not loaded: only what is shown is "
+      "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and .npz, and what torch.save "
+      "writes, of which nothing is run. Codes with scales beside them are shown as the weight that both make: "
+      "F8_E4M3 x F32 of 128 x 128 has a scale for each tile. A file is mapped, not loaded: only what is shown is "
       "read. Figures are those of the chosen format, computed for the tensors in view; ~ marks a sample of large "
       "ones (a million values in tiles of 512 x 512, or the first matrix of several).</p>"
       "<p>SQNR, flushed to zero and clipped are defined as in What if. Integer tensors are listed only.</p>");
