@@ -120,6 +120,8 @@ class Collector {
       file_.fail("holds more than " + std::to_string(kMostVisits) + " containers and objects, or more values than " +
                  std::to_string(kMostPassed));
     if (way_.size() > static_cast<std::size_t>(kMostDepth)) return skip_too_deep();
+    if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMostPlaces)
+      file_.fail("names one tensor or object in more than " + std::to_string(kMostPlaces) + " places");
     switch (value.kind) {
       case Kind::dict:
         for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) below({value.items[i]}, *value.items[i + 1]);
@@ -258,8 +260,6 @@ class Collector {
   // (storage, offset, size, stride, requires_grad, hooks, dtype or metadata, ...)
   void add(const Items& arguments, std::string_view dtype_name_given) {
     if (arguments.size() < 4) throw SkippedTensor("has too few arguments");
-    if (++places_[&arguments] > kMostPlaces)
-      file_.fail("names one tensor in more than " + std::to_string(kMostPlaces) + " places");
     const auto storage = torch_storage(*arguments[0]);
     if (!storage) throw SkippedTensor("has no storage");
     const std::string_view type = dtype_name_given.empty() ? storage->type : dtype_name_given;
@@ -339,11 +339,11 @@ class Collector {
   const FindStorage& find_;
   bool big_endian_;
   MappedTensors& file_;
-  std::unordered_set<const PickleValue*> empty_;          // containers of containers without a tensor in them
-  std::unordered_map<const Items*, std::size_t> places_;  // of each tensor, by its arguments
-  std::vector<Step> way_;                                 // from the root to the value in work
-  int objects_ = 0;                                       // of those on the way that are attributes
-  int same_place_ = 0;                                    // how often a tensor is wrapped in another one
+  std::unordered_set<const PickleValue*> empty_;                // containers of containers without a tensor in them
+  std::unordered_map<const PickleValue*, std::size_t> places_;  // of each tensor and object
+  std::vector<Step> way_;                                       // from the root to the value in work
+  int objects_ = 0;                                             // of those on the way that are attributes
+  int same_place_ = 0;                                          // how often a tensor is wrapped in another one
   std::size_t visits_ = 0, passed_ = 0, too_deep_ = 0;
 };
 
