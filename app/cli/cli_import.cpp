@@ -228,7 +228,8 @@ void add_import_command(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
   Command sub(app, "import", "Turn logs of other programs into a recording");
   sub.option("FILE", command->files,
-             "Training logs (JSON lines), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
+             "Training logs (JSON lines; what TorchTitan, Megatron-LM, NeMo, verl and Hugging Face's Trainer print; "
+             "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), "
              "MLflow (a run's folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), "
              "routed_experts of vLLM, SGLang and verl, TransformerEngine's debug statistics (nvdlfw_inspect), tables "
              "(CSV: step,layer,expert,count; step and figures, as Lightning's metrics.csv; llama.cpp's moe-trace); "
@@ -237,8 +238,8 @@ void add_import_command(CLI::App& app) {
       .up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write").required();
   sub.option("--tags", command->tags,
-             "TOML file that defines what TensorBoard tags mean (default: the names that TorchTitan, NeMo "
-             "Automodel and Megatron-LM use)");
+             "TOML file that defines what the names in a log mean: tags, keys, columns (default: those that the common "
+             "training programs use)");
   add_run_option(sub, command->run);
   add_routed_options(sub, command->routed);
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");

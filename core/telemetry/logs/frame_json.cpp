@@ -200,8 +200,9 @@ SpecialisationFrame specialisation_from_json(const JsonFields& json, const RunIn
   if (const JsonValue* bytes = member(json, {"byte"})) {
     const JsonFields by_name = fields_of(*bytes, "byte");
     if (256 * experts > kMaxImportedLoads) throw Unreadable("byte: too many experts");
-    budget.take(sizeof(std::uint32_t) * 256 * experts);
-    special.byte_256E.resize(256 * experts);
+    const std::size_t counts_of_bytes = by_name.begin() == by_name.end() ? 0 : 256 * experts;
+    budget.take(sizeof(std::uint32_t) * counts_of_bytes);
+    special.byte_256E.resize(counts_of_bytes);
     for (const auto& [name, list] : by_name) {
       const std::size_t byte = byte_of(name, "byte", "is no byte");
       const auto counts = to_counts(list, "byte", experts);

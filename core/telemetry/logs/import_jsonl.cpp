@@ -16,6 +16,7 @@
 #include "core/telemetry/frame/figures.h"
 #include "core/telemetry/logs/frame_json.h"
 #include "core/telemetry/logs/line_names.h"
+#include "core/telemetry/logs/run_choice.h"
 #include "core/telemetry/logs/text_log.h"
 
 namespace moescope {
@@ -26,6 +27,8 @@ namespace {
 constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
+constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
+constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
 constexpr double kLastStep = 1e15;
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
@@ -202,6 +205,7 @@ struct LogReader::State {
     RunInfo stated;  // in the line of settings
     float aux_coeff = kNoValue;
     int dense_layers = 0;
+    std::optional<bool> is_read;  // decided at its first step
     std::unique_ptr<ImportedRun> imported;
     // Of the step in work: one given layer by layer, or what further lines say of a step that was added.
     std::optional<TelemetryFrame> part;
@@ -243,6 +247,8 @@ struct LogReader::State {
   RunInfo info_from_first_step(const Run& run, const NamedLine& first_step) const;
   void open(Run& run, int number, RunInfo info, std::int64_t first_step);
   std::string name_of(int number, const RunInfo& info) const;
+  bool is_chosen(int number) const;
+  int place_of(int number) const;
   TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
   TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
   void read_nested(const Run& run, const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) const;
@@ -315,14 +321,23 @@ std::string LogReader::State::name_of(int number, const RunInfo& info) const {
   return number == 0 ? stem : stem + " run " + std::to_string(number);
 }
 
+bool LogReader::State::is_chosen(int number) const {
+  return is_wanted(*options, name_of(number, runs.at(number).stated));
+}
+
+// Among the runs that are read, by their first lines.
+int LogReader::State::place_of(int number) const {
+  const auto end = std::ranges::find(order, number);
+  return static_cast<int>(std::count_if(order.begin(), end, [this](int each) { return is_chosen(each); }));
+}
+
 void LogReader::State::open(Run& run, int number, RunInfo info, std::int64_t first_step) {
   std::sort(info.moe_layers.begin(), info.moe_layers.end());
   info.moe_layers.erase(std::unique(info.moe_layers.begin(), info.moe_layers.end()), info.moe_layers.end());
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
   info.name = name_of(number, info);
   info.source = source;
-  const auto place = std::find(order.begin(), order.end(), number) - order.begin();
-  info.run = options->run + static_cast<int>(place);
+  info.run = options->run + place_of(number);
   run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
   if (text.log())
     run.imported->add(Marker{0, first_step, "event", std::string("Read as ") + text_log_name(*text.log())});
@@ -555,12 +570,18 @@ void LogReader::State::step(Run& run, int number, const JsonFields& json) {
 
 void LogReader::State::parse_line() {
   const JsonFields json = parser.parse(line);
+  if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
   const JsonValue* run_key = member(json, {"run"});
   const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
-  if (!runs.contains(number) && runs.size() >= 16) throw Unreadable("run: more than 16 runs in one file");
+  if (!runs.contains(number) && runs.size() >= kMostRuns) throw Unreadable("run: more than 64 runs in one file");
   Run& run = runs[number];
-  if (std::find(order.begin(), order.end(), number) == order.end()) order.push_back(number);
-  names.has_step(json) ? step(run, number, json) : describe(run, json);
+  if (std::ranges::find(order, number) == order.end()) order.push_back(number);
+  if (!names.has_step(json)) return describe(run, json);
+  // As many as can be shown are read: that there are more is known at the end, with all their names.
+  if (!run.is_read)
+    run.is_read =
+        is_chosen(number) && static_cast<std::size_t>(place_of(number)) < std::min(options->most_runs, kMostRunsRead);
+  if (*run.is_read) step(run, number, json);
 }
 
 LogReader::LogReader(std::string source, const ImportOptions& options)
@@ -619,6 +640,15 @@ void LogReader::finish_step() {
     state_->add_held_steps(run, number);
     state_->add_part(run, number);
   }
+}
+
+std::vector<std::string> LogReader::run_names() const {
+  std::vector<std::string> names;
+  for (const int number : state_->order) {
+    const State::Run& run = state_->runs.at(number);
+    if (run.is_read) names.push_back(state_->name_of(number, run.stated));
+  }
+  return names;
 }
 
 std::vector<std::shared_ptr<History>> LogReader::histories() const {
@@ -709,6 +739,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   }
   if (lines.holds_part()) lines.finish(reader);
   reader.finish_step();
+  if (!reader.run_names().empty()) check_choice(path, reader.run_names(), options);
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
   imported.remarks = reader.remarks();
   if (imported.runs.empty()) {

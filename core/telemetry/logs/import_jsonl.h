@@ -52,6 +52,7 @@ class LogReader {
   void finish_step();
   std::shared_ptr<History> history() const;  // of the first run; nullptr before its first step
   std::vector<std::shared_ptr<History>> histories() const;
+  std::vector<std::string> run_names() const;  // of all runs that have steps, those that were not read, too
   std::int64_t lines() const;
   std::int64_t steps() const;  // of all runs
   std::int64_t bad_lines() const { return bad().count(); }

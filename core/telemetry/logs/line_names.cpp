@@ -50,7 +50,6 @@ bool is_own_name(std::string_view name) {
 std::optional<TagMatch> LineNames::find(std::string_view name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
   const auto found = is_own_name(name) ? std::nullopt : tags_.find(name);
-  if (!found && !is_own_name(name)) note_unknown(name);
   if (known_.size() < kMostKnown) known_.emplace(name, found);
   return found;
 }
@@ -78,9 +77,10 @@ NamedLine LineNames::read(const JsonFields& line) {
   std::vector<std::pair<const TagRule*, JsonFields::Field>> named;
   for (const JsonFields::Field& field : line) {
     const auto found = find(field.key);
-    if (!found)
+    if (!found) {
       fields.push_back(field);
-    else if (field.value.is_null() || found->rule->means == TagMeaning::ignored)
+      if (unknown_.size() < kMostUnknown && !is_own_name(field.key)) note_unknown(field.key);
+    } else if (field.value.is_null() || found->rule->means == TagMeaning::ignored)
       continue;
     else if (found->layer >= 0 || found->expert >= 0)
       of_layers.push_back({*found, field.value});

@@ -438,7 +438,8 @@ struct AttachedRuns::State {
   FeedAddress address;
   Descriptor socket;
   LogReader log;
-  std::string part;  // of a line
+  std::string part;          // of a line
+  std::size_t searched = 0;  // bytes of it without an end of a line
   std::size_t runs = 0;
   std::int64_t first_bad = 0;
 
@@ -505,11 +506,13 @@ std::size_t AttachedRuns::read(int wait_ms) {
   const std::int64_t before = s.log.steps();
   const auto take_lines = [&s] {
     std::size_t begin = 0;
-    for (std::size_t end; (end = s.part.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    for (std::size_t end; (end = s.part.find('\n', std::max(begin, s.searched))) != std::string::npos;
+         begin = end + 1) {
       const std::string line = s.part.substr(begin, end - begin);
       s.take_line(line);
     }
     s.part.erase(0, begin);
+    s.searched = s.part.size();  // of a long line that comes in pieces
     if (s.part.size() > LineSplitter::kLongestLine) s.fail("sends a line that does not end");
   };
   take_lines();

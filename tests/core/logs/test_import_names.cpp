@@ -160,13 +160,47 @@ TEST(ImportNames, AShortLineClaimsNoMemory) {
   EXPECT_EQ(reader.first_bad_lines()[0].why, "wire: no sent_bytes");
   EXPECT_EQ(reader.first_bad_lines()[1].why, "byte: too many experts");
   EXPECT_EQ(reader.steps(), 2);
-  std::string rows = R"({"step":5,"specialisation":[)";
   LogReader many("here.jsonl");
   many.read_line(R"({"experts":4000,"layers":2,"moe_layers":[1]})");
-  for (int i = 0; i < 5000; ++i) rows += std::string(i ? "," : "") + R"({"layer":1,"byte":{}})";
-  many.read_line(rows + "]}");
+  std::string ones = "1";
+  for (int expert = 1; expert < 4000; ++expert) ones += ",1";
+  const std::string row = R"({"layer":1,"byte":{"65":[)" + ones + "]}}";  // 8 kB, of which 4 MB become
+  many.read_line(R"({"step":5,"specialisation":[)" + row + "," + row + "," + row + "]}");
   ASSERT_EQ(many.bad_lines(), 1);
   EXPECT_EQ(many.first_bad_lines()[0].why, "claims far more memory than the line is long");
+}
+
+// A file of more runs than can be shown side by side: it is said which there are, and one is chosen by its name.
+TEST(ImportNames, OneOfSixteenRunsIsChosen) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope_sixteen_runs.jsonl";
+  {
+    std::ofstream file(path);
+    for (int run = 0; run < 16; ++run) {
+      if (run != 3) file << R"({"run":)" << run << R"(,"name":"seed )" << run << "\"}\n";
+      file << R"({"run":)" << run << R"(,"step":1,"loss":)" << run << "}\n";
+    }
+  }
+  ImportOptions options;
+  options.most_runs = 4;
+  try {
+    import_jsonl(path.string(), options);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find(path.string() + ": holds 16 runs"), std::string::npos) << said;
+    EXPECT_NE(said.find("--run NAME chooses one of: seed 0, seed 1, seed 2, moescope_sixteen_runs run 3"),
+              std::string::npos)
+        << said;
+  }
+  options.only = {"seed 12", "seed 5"};
+  const Imported chosen = import_jsonl(path.string(), options);
+  ASSERT_EQ(chosen.runs.size(), 2u);
+  EXPECT_EQ(chosen.runs[0]->info().name, "seed 5");
+  EXPECT_EQ(chosen.runs[1]->info().run, 1);
+  EXPECT_EQ(chosen.runs[1]->value_at(Metric::ce_loss, kWholeRun, 1), 12.0f);
+  options.only = {"seed 99"};
+  EXPECT_THROW(import_jsonl(path.string(), options), std::runtime_error);
+  std::filesystem::remove(path);
 }
 
 TEST(ImportNames, ReasonsAreShort) {
@@ -174,6 +208,10 @@ TEST(ImportNames, ReasonsAreShort) {
   reader.read_line(R"({"step":0,"quants":[{"layer":1,"weight":")" + std::string(1 << 20, 'x') + R"("}]})");
   ASSERT_EQ(reader.bad_lines(), 1);
   EXPECT_LT(reader.first_bad_lines()[0].why.size(), 400u);
+  std::string names = R"({"step":0)";
+  for (int i = 0; i < 70000; ++i) names += ",\"k" + std::to_string(i) + "\":1";
+  reader.read_line(names + "}");
+  EXPECT_EQ(reader.bad_lines(), 2);
 }
 
 }  // namespace
