@@ -5,7 +5,7 @@ cmake_policy(VERSION 3.25)
 # inside it are rooms of their own unless they are joined with +.
 set(CORE_FLOORS
     core/io
-    core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/findings core/telemetry/logs+core/telemetry/logs/table
+    core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/comparison core/telemetry/findings core/telemetry/logs+core/telemetry/logs/table
     core/telemetry/explain
     core/numerics+core/numerics/kernels
     "core/files+core/files/tensors+core/files/routing core/parallel"

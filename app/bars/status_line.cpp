@@ -9,9 +9,9 @@
 #include "app/bars/shortened_label.h"
 #include "app/session/settings.h"
 #include "core/numerics/matrix_units.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
+#include "core/telemetry/history/step_axis.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/type_scale.h"
 

@@ -17,7 +17,7 @@
 #include "core/files/open_runs.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 #include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/logs/jsonl.h"
 #include "core/training/lab/lock_step.h"

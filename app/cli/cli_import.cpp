@@ -19,7 +19,7 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 #include "core/telemetry/recording/recording.h"
 #include "core/training/lab/lock_step.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/files/open_runs.h"
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 #include "core/telemetry/logs/follower.h"
 
 namespace moescope {

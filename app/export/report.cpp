@@ -6,13 +6,13 @@
 #include <cmath>
 
 #include "app/workspaces/picture.h"
+#include "core/telemetry/comparison/comparison.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 #include "core/telemetry/findings/checks.h"
-#include "core/telemetry/findings/comparison.h"
 #include "core/telemetry/findings/findings.h"
 #include "core/telemetry/findings/health.h"
-#include "core/telemetry/findings/operand_sqnr.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/kernel_names.h"
+#include "core/telemetry/history/step_axis.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
 

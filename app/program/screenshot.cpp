@@ -14,7 +14,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/file_kind.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"

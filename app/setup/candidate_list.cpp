@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "core/config/candidates.h"
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/verdict.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lock_step.h"
 

@@ -13,7 +13,7 @@
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/numerics/kernels.h"
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/verdict.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

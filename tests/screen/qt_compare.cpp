@@ -34,7 +34,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 #include "core/telemetry/frame/operand_costs.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "tests/support/controls.h"

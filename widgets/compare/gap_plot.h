@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 #include "widgets/plots/time_axis_plot.h"
 
 namespace moescope {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 #include "core/telemetry/logs/log_settings.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"

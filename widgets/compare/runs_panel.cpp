@@ -10,7 +10,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"

@@ -5,7 +5,7 @@
 #include <QString>
 #include <vector>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

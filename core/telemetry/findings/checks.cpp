@@ -7,9 +7,9 @@
 #include "core/telemetry/findings/imbalance_watch.h"
 #include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/findings/shift_watch.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/findings/swap_watch.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/step_axis.h"
 
 namespace moescope {
 

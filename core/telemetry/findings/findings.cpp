@@ -15,9 +15,9 @@
 #include "core/telemetry/findings/quant_watch.h"
 #include "core/telemetry/findings/recent_load.h"
 #include "core/telemetry/findings/shift_watch.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/findings/swap_watch.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/step_axis.h"
 
 namespace moescope {
 

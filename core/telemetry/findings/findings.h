@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 #include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/history/history.h"
 

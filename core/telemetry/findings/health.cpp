@@ -12,8 +12,8 @@
 #include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/imbalance_watch.h"
 #include "core/telemetry/findings/interventions.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/step_axis.h"
 #include "core/telemetry/history/worst_layer.h"
 
 namespace moescope {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/telemetry/findings/findings.h"
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 
 namespace moescope {
 

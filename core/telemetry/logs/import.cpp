@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/io/text_escape.h"
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/figures.h"
+#include "core/telemetry/history/step_axis.h"
 
 namespace moescope {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/findings/comparison.h"
-#include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/comparison/comparison.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 
 namespace moescope {
 

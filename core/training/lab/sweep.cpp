@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "core/numerics/parallel.h"
-#include "core/telemetry/findings/comparison.h"
-#include "core/telemetry/findings/operand_sqnr.h"
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/comparison.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
+#include "core/telemetry/comparison/verdict.h"
 #include "core/telemetry/recording/frame_sink.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lock_step.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 
 namespace moescope {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 
 namespace moescope {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 #include "core/telemetry/findings/health.h"
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 #include "core/telemetry/logs/log_settings.h"
 #include "tests/support/made_up_run.h"
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 #include "tests/support/says.h"
 
 namespace moescope {

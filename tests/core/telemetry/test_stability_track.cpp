@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/telemetry/findings/stability_track.h"
+#include "core/telemetry/comparison/stability_track.h"
 
 namespace moescope {
 namespace {

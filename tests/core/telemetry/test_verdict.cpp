@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/verdict.h"
 
 namespace moescope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -341,8 +341,8 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
     c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
-// Whether the run measures its validation loss from the start, and routes there as it does in training. A log of another
-// program does if it holds such losses; so does a text of which something is held out.
+// Whether the run measures its validation loss from the start, and routes there as it does in training. A log of
+// another program does if it holds such losses; so does a text of which something is held out.
 bool validates(const History& history) {
   const bool has_settings = !history.info().config_toml.empty();
   if (has_settings && (validation_every(history) <= 0 || setting_at_start(history, "router.replay") == "true"))

@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,13 @@
-#include "core/telemetry/findings/comparison.h"
+#include "core/telemetry/comparison/comparison.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstdio>
 
-#include "core/telemetry/findings/step_axis.h"
 #include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/step_axis.h"
 #include "core/telemetry/recording/run_settings.h"
 
 namespace moescope {

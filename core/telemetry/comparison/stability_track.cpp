@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/stability_track.h"
+#include "core/telemetry/comparison/stability_track.h"
 
 #include <algorithm>
 #include <span>

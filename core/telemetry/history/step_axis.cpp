@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/step_axis.h"
+#include "core/telemetry/history/step_axis.h"
 
 #include <algorithm>
 #include <numeric>

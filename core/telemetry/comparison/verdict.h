@@ -41,7 +41,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 
 namespace moescope {
 

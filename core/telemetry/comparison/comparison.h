@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/findings/verdict.h"
+#include "core/telemetry/comparison/verdict.h"
 #include "core/telemetry/history/history.h"
 
 namespace moescope {

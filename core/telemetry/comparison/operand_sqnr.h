@@ -1,5 +1,5 @@
-// What the number formats of runs lose in the operands that the runs differ in: a mean over all quantized operands would
-// hide it behind those that are in BF16 in every run.
+// What the number formats of runs lose in the operands that the runs differ in: a mean over all quantized operands
+// would hide it behind those that are in BF16 in every run.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/findings/gap_track.h"
+#include "core/telemetry/comparison/gap_track.h"
 
 namespace moescope {
 

@@ -1,4 +1,4 @@
-#include "core/telemetry/findings/operand_sqnr.h"
+#include "core/telemetry/comparison/operand_sqnr.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +18,7 @@ Operands operands_of(const History& run, std::int64_t step) {
 
 // "": it is not quantized there.
 std::string format_at(const Operands& operands, const OperandPlace& place) {
-  const auto found =
-      std::ranges::find_if(operands, [&](const OperandPlace& each) { return each == place; });
+  const auto found = std::ranges::find_if(operands, [&](const OperandPlace& each) { return each == place; });
   return found == operands.end() ? std::string() : found->format;
 }
 
@@ -46,14 +45,13 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted wante
 // Of run A and of runs with its formats: the operands in which any run differs, if one does.
 OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& runs) {
   const auto differs = [&](const QuantFrame& operand) {
-    return std::ranges::any_of(
-        runs, [&](const Operands& other) { return format_at(other, operand) != operand.format; });
+    return std::ranges::any_of(runs,
+                               [&](const Operands& other) { return format_at(other, operand) != operand.format; });
   };
   const OperandSqnr differing = sqnr_of(operands, OperandChoice::differing, differs);
   if (differing.operands > 0) return differing;
   const OperandSqnr scaled = sqnr_of(operands, OperandChoice::scaled, is_scaled);
-  return scaled.operands > 0 ? scaled
-                             : sqnr_of(operands, OperandChoice::all, [](const QuantFrame&) { return true; });
+  return scaled.operands > 0 ? scaled : sqnr_of(operands, OperandChoice::all, [](const QuantFrame&) { return true; });
 }
 
 const char* words_of(OperandChoice choice) {
