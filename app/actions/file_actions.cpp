@@ -42,6 +42,7 @@ FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* fo
   connect(form_, &SetupForm::presetRequested, form_,
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
   connect(session_, &RunSession::routedShapeWanted, this, &FileActions::askRoutedShape);
+  connect(session_, &RunSession::tooManyRuns, this, &FileActions::askWhichRun);
   connect(session_, &RunSession::opened, this, [this] {
     if (session_->isLive()) return;
     for (const QString& path : session_->paths()) rememberRecentFile(path);
@@ -143,6 +144,21 @@ void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
   auto* dialog = new RoutedShapeDialog(why, {}, messages_->window());
   connect(dialog, &QDialog::accepted, this, [this, dialog, paths] { session_->open(paths, dialog->stated()); });
   dialog->open();
+}
+
+// Of a file that holds more than can be open together.
+void FileActions::askWhichRun(const QString& path, const QStringList& names) {
+  auto* dialog = new QInputDialog(messages_->window());
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setObjectName("which_run");
+  dialog->setWindowTitle(QString("Runs in %1").arg(QFileInfo(path).fileName()));
+  dialog->setLabelText(QString("Which of its %1 runs?").arg(names.size()));
+  dialog->setComboBoxItems(names);
+  dialog->setOkButtonText("&Open");
+  connect(dialog, &QInputDialog::textValueSelected, this,
+          [this, path](const QString& name) { session_->open({path}, {}, {name}); });
+  dialog->open();
+  emit runsOffered(path);
 }
 
 void FileActions::trainOn(const QString& path) {

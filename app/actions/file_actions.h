@@ -47,6 +47,7 @@ class FileActions : public QObject {
  private:
   void openOther(const QString& path);
   void askRoutedShape(const QStringList& paths, const QString& why);
+  void askWhichRun(const QString& path, const QStringList& names);
   bool offerRuns(const QString& path);   // false: it is no folder that holds runs
   void askTrainOn(const QString& path);  // a file or folder that may be text
   void trainOn(const QString& path);

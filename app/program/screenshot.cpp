@@ -92,7 +92,7 @@ void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
 
 void quitWhereAsked(MainWindow* window) {
   QObject::connect(window->files(), &FileActions::runsOffered, window,
-                   [](const QString& folder) { quitWith(folder + ": is a folder of runs; name one of them"); });
+                   [](const QString& path) { quitWith(path + ": holds several runs; name one of them"); });
   QObject::connect(window->files(), &FileActions::textUnknown, window, [](const QString& path) {
     quitWith(QString::fromStdString(no_runs_in(path.toStdString(), FileKind::text)));
   });

@@ -10,6 +10,7 @@
 #include "core/files/file_follower.h"
 #include "core/files/file_kind.h"
 #include "core/files/file_stamp.h"
+#include "core/telemetry/logs/run_choice.h"
 #include "core/telemetry/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
@@ -31,7 +32,8 @@ struct RunSession::Opened {
   std::vector<RunConfig> configs;
   std::vector<SkippedLines> skipped;
   QStringList missing;
-  QStringList paths;
+  QStringList paths, only;
+  QStringList too_many;  // the names of the runs in the first file, of which some have to be chosen
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
   bool glanced = false, ambiguous = false;  // ambiguous: open() with a RoutedShape may succeed
@@ -46,6 +48,12 @@ constexpr int kFollowMs = 200;         // between two checks of a growing file
 constexpr int kTicksUntilRead = 10;    // without news: a follower has read its file to the end
 constexpr int kLeastWatchPauses = 19;  // between two looks at a file that may grow, in times of the last one
 constexpr std::chrono::milliseconds kWatchEvery{500};
+
+std::vector<std::string> textsOf(const QStringList& list) {
+  std::vector<std::string> texts;
+  for (const QString& text : list) texts.push_back(text.toStdString());
+  return texts;
+}
 
 // Settings of all runs or of none: those of only some cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
@@ -101,6 +109,9 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
       result->error = QString::fromUtf8(e.what());
     } catch (const std::bad_alloc&) {
       result->error = "There is not enough memory for this.";
+    } catch (const TooManyRuns& refused) {
+      for (const std::string& name : refused.names) result->too_many << QString::fromStdString(name);
+      result->error = QString::fromUtf8(refused.what());
     } catch (const std::exception& e) {
       result->error = QString::fromUtf8(e.what());
     }
@@ -134,13 +145,14 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   });
 }
 
-void RunSession::open(const QStringList& paths, const RoutedShape& routed) {
+void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only) {
   if (paths.isEmpty()) return;
   QStringList names;
   for (const QString& path : paths) names << QFileInfo(path).fileName();
   auto result = std::make_shared<Opened>();
   result->path = paths.front();
   result->paths = paths;
+  result->only = only;
   launch("Reading " + names.join(", "), result, [this, routed](Opened& opened) {
     ImportOptions options;
     options.routed = routed;
@@ -153,6 +165,7 @@ void RunSession::open(const QStringList& paths, const RoutedShape& routed) {
     for (const std::string& file : files)
       if (file_kind(file) != FileKind::recording) opened.watched.push_back({file, stamp_of(file)});
     options.glance = true;
+    options.only = textsOf(opened.only);
     OpenedRuns runs = open_runs(files, options, kMaxRuns);
     opened.glanced = runs.glanced;
     opened.histories.assign(runs.histories.begin(), runs.histories.end());
@@ -185,6 +198,7 @@ void RunSession::follow(const QStringList& paths) {
     followers_.push_back(follow_file(path.toStdString(), static_cast<int>(followers_.size()), kMaxRuns));
   path_ = paths.front();
   paths_ = paths;
+  only_.clear();
   follow_timer_.start();
   emit opened();
 }
@@ -210,7 +224,8 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const QString& path : paths_)
-    catching_up_.push_back(follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns));
+    catching_up_.push_back(
+        follow_file(path.toStdString(), static_cast<int>(catching_up_.size()), kMaxRuns, textsOf(only_)));
   caught_up_sequence_ = 0;
   ticks_without_news_ = 0;
   follow_timer_.start();
@@ -279,8 +294,9 @@ void RunSession::fill() {
   std::vector<std::string> files;
   for (const QString& path : paths_) files.push_back(path.toStdString());
   filling_ = 0;
-  filler_ = std::thread([this, files = std::move(files), of = histories_] {
+  filler_ = std::thread([this, files = std::move(files), only = textsOf(only_), of = histories_] {
     ImportOptions options;
+    options.only = only;
     options.progress = [this](double share) {
       filling_ = share;
       return !filling_cancelled_.load();
@@ -351,8 +367,10 @@ void RunSession::adopt(Opened& result) {
   if (newest_request_) return std::exchange(newest_request_, {})();
   if (!result.error.isEmpty() || cancelled_) {
     const bool asks = result.ambiguous && !cancelled_;
-    emit failed(cancelled_ || asks ? QString() : result.error);
+    const bool chooses = !result.too_many.isEmpty() && result.paths.size() == 1 && !cancelled_;
+    emit failed(cancelled_ || asks || chooses ? QString() : result.error);
     if (asks) emit routedShapeWanted(result.paths, result.error);
+    if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;
   }
   const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
@@ -366,6 +384,7 @@ void RunSession::adopt(Opened& result) {
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
   paths_ = result.paths;
+  only_ = result.only;
   skipped_ = std::move(result.skipped);
   missing_ = result.missing;
   attached_to_ = result.attached_to;

@@ -36,8 +36,9 @@ class RunSession : public QObject {
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Files that hold runs (core/files/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
-  // `routed`: what a file of routed experts does not say.
-  void open(const QStringList& paths, const RoutedShape& routed = {});
+  // `routed`: what a file of routed experts does not say. `only`: of a file that holds several runs the names of those
+  // to open.
+  void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {});
   // Follows logs that other programs are writing; waits for files that do not exist yet. Replaces what is open.
   void follow(const QStringList& paths);
   // Attaches to a training elsewhere that serves its frames (train --serve), from its first step on.
@@ -85,6 +86,8 @@ class RunSession : public QObject {
   void failed(QString message);  // opening failed; what was open stays
   // Opening failed: a file of routed experts fits several shapes, and a person is asked which it has.
   void routedShapeWanted(QStringList paths, QString why);
+  // Opening failed: a file holds more runs than can be open together, and a person is asked which to open.
+  void tooManyRuns(QString path, QStringList names);
   void configChanged();
   void runsChanged();              // one was added or removed
   void grew();                     // a recording being written, or an attached training, has new steps
@@ -108,7 +111,7 @@ class RunSession : public QObject {
   std::vector<std::shared_ptr<const History>> histories_;
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
-  QStringList paths_;
+  QStringList paths_, only_;
   std::vector<std::unique_ptr<Follower>> followers_;
   std::vector<std::unique_ptr<Follower>> catching_up_;  // with what is shown, of files that have grown
   std::uint64_t caught_up_sequence_ = 0;

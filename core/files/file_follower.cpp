@@ -95,10 +95,12 @@ void FileFollower::State::run() {
   }
 }
 
-FileFollower::FileFollower(std::string path, int run, std::size_t most_runs) : state_(std::make_unique<State>()) {
+FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only)
+    : state_(std::make_unique<State>()) {
   state_->path = std::move(path);
   state_->most_runs = most_runs;
   state_->options.run = run;
+  state_->options.only = std::move(only);
   state_->options.growing = true;
   state_->options.progress = [state = state_.get()](double) { return !state->has_ended(); };
   state_->thread = std::thread([state = state_.get()] { state->run(); });
@@ -127,7 +129,8 @@ std::string FileFollower::problem() const {
   return state_->problem;
 }
 
-std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs) {
+std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
+                                      std::vector<std::string> only) {
   FileKind kind = FileKind::training_log;
   try {
     if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path);
@@ -135,7 +138,7 @@ std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::siz
   }
   if (kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind))
     return std::make_unique<LogFollower>(path, run);
-  return std::make_unique<FileFollower>(path, run, most_runs);
+  return std::make_unique<FileFollower>(path, run, most_runs, std::move(only));
 }
 
 }  // namespace moescope

@@ -17,8 +17,9 @@ class FileFollower : public Follower {
  public:
   static constexpr std::chrono::milliseconds kEvery{500};
 
-  // `run`: the number of the first run; more than `most_runs` are refused, which problem() then says.
-  FileFollower(std::string path, int run, std::size_t most_runs);
+  // `run`: the number of the first run; more than `most_runs` are refused, which problem() then says. `only`: as
+  // ImportOptions has it.
+  FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only = {});
   ~FileFollower() override;
 
   const std::string& path() const override;
@@ -35,6 +36,7 @@ class FileFollower : public Follower {
 };
 
 // A log of JSON lines, which need not be there yet, is read on (log_follower.h); other kinds again and again.
-std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs);
+std::unique_ptr<Follower> follow_file(const std::string& path, int run, std::size_t most_runs,
+                                      std::vector<std::string> only = {});
 
 }  // namespace moescope

@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDropEvent>
+#include <QInputDialog>
 #include <QLabel>
 #include <QMessageBox>
 #include <QMimeData>
@@ -28,6 +29,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/setup_link.h"
 #include "core/telemetry/recording/recording.h"
+#include "tests/support/event_bytes.h"
 #include "tests/support/open_window.h"
 #include "tests/support/sample_frames.h"
 
@@ -79,6 +81,24 @@ class OpeningTest : public QObject {
     QVERIFY(w.complaint());
     QVERIFY(w.window.session()->isLive());
     w.trainTo(1);
+  }
+
+  void aFileOfTooManyRunsIsAskedAbout() {
+    OpenWindow w;
+    const QString folder = home_.filePath("tb");
+    for (const char* name : {"a", "b", "c", "d", "e"})
+      write_bytes((folder + '/' + name + "/events.out.tfevents.1").toStdString(),
+                  tb_summary(0, 1, tb_scalar("loss", 3)) + tb_summary(1, 2, tb_scalar("loss", 2)));
+    w.window.files()->open({folder});
+    QPointer<QInputDialog> dialog;
+    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QInputDialog*>("which_run"), kWaitMs);
+    QCOMPARE(dialog->comboBoxItems(), (QStringList{"a", "b", "c", "d", "e"}));
+    dialog->setTextValue("d");
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->paths(), QStringList{folder}, kWaitMs);
+    QCOMPARE(w.window.session()->histories().size(), 1u);
+    QCOMPARE(w.window.session()->histories()[0]->info().name, std::string("d"));
+    QVERIFY(!w.complaint());
   }
 
   void aFolderOfRunsIsAskedAbout() {
