@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kWidth = 620, kRowsShown = 12;
+constexpr int kWidth = 620, kPaletteRows = 12;
 constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kGap = -1;
 
 // A command's name with the letters that matched in bold, its group after it, its keys at the right.
@@ -179,7 +179,7 @@ CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
   connect(list_, &QListView::clicked, this, &CommandPalette::runCurrent);
   search({});
   const int width = std::min(kWidth, window->width() - 40);
-  resize(width, kRowsShown * list_->sizeHintForRow(0) + query_->sizeHint().height() + 34);
+  resize(width, kPaletteRows * list_->sizeHintForRow(0) + query_->sizeHint().height() + 34);
   move(window->mapToGlobal(QPoint((window->width() - width) / 2, 60)));
   query_->setFocus();
 }
@@ -213,9 +213,9 @@ bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
     case Qt::Key_Up:
       return go(row == 0 ? rows - 1 : row - 1);
     case Qt::Key_PageDown:
-      return go(row + kRowsShown - 1);
+      return go(row + kPaletteRows - 1);
     case Qt::Key_PageUp:
-      return go(row - kRowsShown + 1);
+      return go(row - kPaletteRows + 1);
     case Qt::Key_Return:
     case Qt::Key_Enter:
       runCurrent();

@@ -133,9 +133,9 @@ class HeadReader {
 };
 
 // Takes the rows of the history, of one part of the run after the other.
-class RowReader {
+class WandbRows {
  public:
-  RowReader(const TagMap& tags, const std::string& source, const WandbHead& head)
+  WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
       : tagged_(tags, source), run_id_(head.run_id), axis_(head.main_axis()) {
     if (head.uneven_axes.contains(axis_))
       tagged_.note("Steps are counted by calls of log(): " + std::exchange(axis_, {}) +
@@ -162,7 +162,7 @@ class RowReader {
   std::int64_t last_row_ = -1, last_step_ = 0;
 };
 
-void RowReader::begin_part(const wandb::Run& run) {
+void WandbRows::begin_part(const wandb::Run& run) {
   if (run.starting_step() > 0) last_row_ = run.starting_step() - 1;
   const wandb::BranchPoint& from = run.branch_point();
   const bool rewound = from.run() == run_id_ && !run_id_.empty() && from.metric() == "_step" && axis_.empty();
@@ -170,7 +170,7 @@ void RowReader::begin_part(const wandb::Run& run) {
     tagged_.go_back_to(static_cast<std::int64_t>(from.value()) + 1);
 }
 
-std::int64_t RowReader::step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis) {
+std::int64_t WandbRows::step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis) {
   std::optional<std::int64_t> row = last_row_ + 1;
   if (of_row)
     row = values_.step(*of_row);
@@ -183,13 +183,13 @@ std::int64_t RowReader::step_of(const wandb::History& history, const std::string
   return last_step_;
 }
 
-double RowReader::wall_of(const std::string* timestamp, const std::string* runtime) {
+double WandbRows::wall_of(const std::string* timestamp, const std::string* runtime) {
   for (const std::string* json : {timestamp, runtime})
     if (json) return values_.parsed(*json).values.at(0);
   return 0;
 }
 
-void RowReader::take(const wandb::History& history) {
+void WandbRows::take(const wandb::History& history) {
   std::map<std::string, std::string> row;
   for (const wandb::Item& item : history.item()) row[key_of(item)] = item.value_json();
   const auto json_of = [&](const std::string& key) -> const std::string* {
@@ -290,7 +290,7 @@ class WandbRun {
     return read(again, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
   }
   bool read_rows(BadLines& bad, const std::function<bool(double)>& progress) {
-    rows_ = std::make_unique<RowReader>(*tags_, files_.front(), head_);
+    rows_ = std::make_unique<WandbRows>(*tags_, files_.front(), head_);
     if (files_.size() > 1)
       rows_->tagged().note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
                            fs::path(files_.front()).parent_path().filename().string());
@@ -336,7 +336,7 @@ class WandbRun {
   std::vector<std::string> files_;
   const TagMap* tags_;
   WandbHead head_;
-  std::unique_ptr<RowReader> rows_;
+  std::unique_ptr<WandbRows> rows_;
   std::int64_t records_ = 0;
 };
 
@@ -409,7 +409,7 @@ bool read_wandb_bytes(std::string_view bytes, BadLines& bad) {
     heads.take(record);
     return true;
   });
-  RowReader rows(TagMap::built_in(), "run.wandb", head);
+  WandbRows rows(TagMap::built_in(), "run.wandb", head);
   read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t) {
     rows.tagged().has_read(size);
     rows.take(record);

@@ -25,7 +25,9 @@ class CliOverwrites : public Cli {
     EXPECT_EQ(result.status, 2) << command[0] << result.out;
     EXPECT_NE(result.err.find(why), std::string::npos) << command[0] << ": " << result.err;
     for (const auto& [name, bytes] : before)
-      if (name != "stdout" && name != "stderr") EXPECT_EQ(read(name), bytes) << command[0] << " changed " << name;
+      if (name != "stdout" && name != "stderr") {
+        EXPECT_EQ(read(name), bytes) << command[0] << " changed " << name;
+      }
   }
 };
 

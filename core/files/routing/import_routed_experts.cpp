@@ -168,9 +168,9 @@ void Responses::take_json(JsonValue value, int depth) {
 }
 
 // Takes the experts of a row and counts its slots without one.
-class RowReader {
+class RoutedRowReader {
  public:
-  RowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
+  RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
   // The most experts that a row has.
   std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
     std::size_t most = 1;
@@ -204,7 +204,7 @@ class RowReader {
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
                                           std::shared_ptr<const RoutedRows>& rows) {
   const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
-  RowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
+  RoutedRowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
   RoutedTokens tokens(info.source);
   tokens.expect_top_k(reader.most_experts(sequences_));
   if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);

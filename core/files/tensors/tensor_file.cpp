@@ -186,7 +186,7 @@ std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-void Checksum::require() const {
+void PartChecksum::require() const {
   const std::lock_guard lock(comparing_);
   if (state_ == State::unknown) {
     std::vector<std::byte> part(std::min<std::size_t>(bytes_.size(), std::size_t{1} << 16));

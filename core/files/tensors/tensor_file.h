@@ -44,9 +44,9 @@ std::optional<DType> dtype_named(std::string_view name);
 
 // Of a part of a file, which a checksum vouches for. It is compared before the first byte is used and not when the file
 // is opened: files of tensors are mapped, and only what is shown is read.
-class Checksum {
+class PartChecksum {
  public:
-  Checksum(std::string part, std::span<const std::byte> bytes, std::uint32_t crc32)
+  PartChecksum(std::string part, std::span<const std::byte> bytes, std::uint32_t crc32)
       : part_(std::move(part)), bytes_(bytes), crc32_(crc32) {}
   void require() const;  // throws std::runtime_error "PART: ..."; any thread
 
@@ -70,7 +70,7 @@ struct TensorView {
   std::span<const std::byte> bytes;
   std::vector<std::size_t> strides = {};  // in elements, as many as dimensions; empty: row by row without gaps
   bool big_endian = false;
-  std::shared_ptr<const Checksum> checksum = {};  // nullptr: the file has none
+  std::shared_ptr<const PartChecksum> checksum = {};  // nullptr: the file has none
   std::shared_ptr<const CodeScales> scales = {};  // the values are codes times these; nullptr: as they are stored
   // What the values are. Scales belong to other tensors; of codes the scales are missing or of a layout that is not
   // read here, so they are no weight. `note` says whose scales, why they are codes, or what of.

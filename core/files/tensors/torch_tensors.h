@@ -26,7 +26,7 @@ std::optional<std::size_t> torch_type_bytes(std::string_view name);  // also of 
 
 struct TorchBytes {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const Checksum> checksum;
+  std::shared_ptr<const PartChecksum> checksum;
   std::string missing;  // why they are not there
 };
 using FindStorage = std::function<TorchBytes(std::string_view key)>;

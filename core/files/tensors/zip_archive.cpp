@@ -82,7 +82,7 @@ std::optional<StoredBytes> ZipArchive::stored(const ZipEntry& entry) {
     stored.bytes = {file_.data + entry.first, entry.bytes};
     // torch.serialization.set_crc32_options(False) writes 0.
     if (entry.crc32 != 0)
-      stored.checksum = std::make_shared<Checksum>(file_.path + ": zip entry '" + printable(entry.name) + "'",
+      stored.checksum = std::make_shared<PartChecksum>(file_.path + ": zip entry '" + printable(entry.name) + "'",
                                                    stored.bytes, entry.crc32);
   }
   return taken_.emplace(place, std::move(stored)).first->second;

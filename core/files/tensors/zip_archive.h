@@ -27,7 +27,7 @@ struct ZipEntry {
 // What an entry holds.
 struct StoredBytes {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const Checksum> checksum;  // nullptr: none, or compared already
+  std::shared_ptr<const PartChecksum> checksum;  // nullptr: none, or compared already
 };
 
 class ZipArchive {

@@ -35,7 +35,8 @@ struct BadLine {
 class BadLines {
  public:
   static constexpr std::size_t kKept = 10000;
-  explicit BadLines(const char* unit = "line") : unit_(unit) {}  // what is counted: "line", "record"
+  BadLines() : BadLines("line") {}
+  explicit BadLines(const char* unit) : unit_(unit) {}  // what is counted: "line", "record"
   void add(std::int64_t number, std::string why);                // of a long reason the beginning
   std::int64_t count() const { return count_; }
   const std::vector<BadLine>& first() const { return first_; }

@@ -12,7 +12,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kLongestPiece = 65536, kLongestName = 200, kMostPairs = 4096, kMostBraces = 16,
+constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMostBraces = 16,
                       kLongestNumber = 64;
 constexpr std::string_view kBlank = " \t\r";
 
@@ -140,7 +140,7 @@ std::vector<std::string> parts_of(std::string_view text) {
 void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
     name = trimmed(name, " \t:=,-");
-    if (!name.empty() && name.size() <= kLongestName) pairs.push_back({std::string(name), *json_number(number)});
+    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), *json_number(number)});
   };
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;

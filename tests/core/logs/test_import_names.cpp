@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-LogReader read(std::initializer_list<std::string> lines) {
+LogReader log_of(std::initializer_list<std::string> lines) {
   LogReader reader("here.jsonl");
   for (const std::string& line : lines) reader.read_line(line);
   reader.finish_step();
@@ -24,23 +24,23 @@ float value(const LogReader& reader, Metric metric, std::int64_t step, int layer
 
 TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
   for (const char* name : {"loss", "train/loss", "Train/Loss", "train_loss", "lm loss", "ce_loss", "training.loss"}) {
-    const LogReader reader = read({std::string(R"({"step":3,")") + name + R"(":2.5})"});
+    const LogReader reader = log_of({std::string(R"({"step":3,")") + name + R"(":2.5})"});
     EXPECT_EQ(value(reader, Metric::ce_loss, 3), 2.5f) << name << reader.bad().text();
   }
   for (const char* step : {"step", "global_step", "train/global_step", "current_steps", "iteration", "_step"}) {
-    const LogReader reader = read({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
+    const LogReader reader = log_of({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
     EXPECT_EQ(value(reader, Metric::val_loss, 7), 2.5f) << step << reader.bad().text();
     EXPECT_EQ(value(reader, Metric::lr, 7), 0.1f) << step;
   }
   for (const char* name : {"tokens_per_expert", "moe/tokens_per_expert", "num_tokens_per_expert", "expert_load"}) {
-    const LogReader reader = read({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
+    const LogReader reader = log_of({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
     EXPECT_EQ(value(reader, Metric::max_vio, 0, 0), 1.0f) << name << reader.bad().text();
   }
 }
 
 TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
   const LogReader reader =
-      read({R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
+      log_of({R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
             R"("layers.3.moe.expert_bias":[0.5,-0.5],"moe/layer_1/max_vio":0.75})",
             R"({"step":6,"tokens_per_expert/layer_1/expert_0":1,"tokens_per_expert/layer_1/expert_1":7.0})",
             R"({"step":7,"tokens_per_expert/layer_1/expert_0":1})", R"({"step":8,"tokens_per_expert/layer_9":[1,2]})"});
@@ -56,7 +56,7 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
 
 TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
   const LogReader reader =
-      read({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
+      log_of({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
             R"({"step":2,"utilization":[[0.5,1.5]]})"});
   ASSERT_EQ(reader.bad_lines(), 1);
   EXPECT_EQ(reader.first_bad_lines()[0].why, "tokens_per_expert: 3.5 is not a whole number from 0 on");
@@ -64,7 +64,7 @@ TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
 }
 
 TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
-  const LogReader reader = read({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
+  const LogReader reader = log_of({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
                                  R"({"step":2,"loss":null,"ce_loss":2.0})"});
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 3.0f);
   EXPECT_TRUE(is_missing(value(reader, Metric::ce_loss, 1))) << "loss is another quantity";
@@ -73,7 +73,7 @@ TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
 
 // As Hugging Face's Trainer writes it: the validation of a step has a line of its own, the last line sums up.
 TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
-  const LogReader reader = read({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
+  const LogReader reader = log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
                                  R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
                                  R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
                                  R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
@@ -89,7 +89,7 @@ TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
 
 TEST(ImportNames, ALateValueJoinsItsStep) {
   const LogReader reader =
-      read({R"({"step":1,"loss":3,"tokens_per_expert":[[1,3]]})", R"({"step":2,"loss":2})", R"({"step":4,"loss":1})",
+      log_of({R"({"step":1,"loss":3,"tokens_per_expert":[[1,3]]})", R"({"step":2,"loss":2})", R"({"step":4,"loss":1})",
             R"({"step":1,"val_loss":3.5})", R"({"step":3,"val_loss":2.5})", R"({"step":5,"loss":0.5})"});
   EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::val_loss, 1), 3.5f);
@@ -102,7 +102,7 @@ TEST(ImportNames, ALateValueJoinsItsStep) {
 }
 
 TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
-  LogReader reader = read({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
+  LogReader reader = log_of({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
                            R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 20}));
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 9.0f);
@@ -129,7 +129,7 @@ TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
     return R"({"step":)" + std::to_string(step) + R"(,"layer":)" + std::to_string(layer) + R"(,"tokens_per_expert":[)" +
            std::to_string(first) + R"(,4]})";
   };
-  const LogReader reader = read({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
+  const LogReader reader = log_of({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
                                  line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
   EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 1}));
@@ -153,7 +153,7 @@ TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
 
 TEST(ImportNames, AShortLineClaimsNoMemory) {
   const LogReader reader =
-      read({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
+      log_of({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
             R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
             R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
   ASSERT_EQ(reader.bad_lines(), 3);

@@ -49,7 +49,9 @@ TEST(ImportWandb, HasWhatWasWritten) {
   EXPECT_EQ(steps_as_written(*imported.runs.at(0), written), std::ssize(written["history"]));
   const auto settings = log_settings(*imported.runs.at(0));
   for (const auto& [key, value] : written["config"].items())
-    if (value.is_number()) EXPECT_EQ(settings.at(key), value.dump()) << key;
+    if (value.is_number()) {
+      EXPECT_EQ(settings.at(key), value.dump()) << key;
+    }
 }
 
 TEST(ImportWandb, OfARunThatIsBeingWrittenHasItsBeginning) {

@@ -27,7 +27,9 @@ TEST(RestartRule, AKeyThatComesLateJoinsItsStep) {
   RestartRule rule;
   for (std::int64_t step = 0; step < 100; ++step) {
     EXPECT_FALSE(rule.take("loss", step));
-    if (step % 10 == 5) EXPECT_FALSE(rule.take("val_loss", step - 2)) << step;
+    if (step % 10 == 5) {
+      EXPECT_FALSE(rule.take("val_loss", step - 2)) << step;
+    }
   }
   EXPECT_EQ(rule.take("val_loss", 63), (Restart{63, 99})) << "a value of step 93 was there";
 }
