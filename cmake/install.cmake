@@ -7,6 +7,7 @@ install(FILES assets/moescope.svg DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hic
 install(FILES packaging/moescope-mime.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/mime/packages RENAME moescope.xml)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # For people, the program has its own copies built in: samples to open, the file that a PyTorch training imports.
 install(DIRECTORY assets/samples DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope)
 install(DIRECTORY assets/python DESTINATION ${CMAKE_INSTALL_DATADIR}/moescope OPTIONAL PATTERN __pycache__ EXCLUDE)

@@ -113,9 +113,9 @@ TEST(CliPredict, StatesTheKindOfEveryPart) {
   EXPECT_EQ(profile["sustained_gemm_slowdown"]["kind"], "fitted");
 }
 
-// Beside each check its error, and whether the band holds it; the README says the same figures.
+// Beside each check its error, and whether the band holds it; docs/cluster-model.md has the same figures.
 TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
-  std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../README.md");
+  std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/cluster-model.md");
   std::string readme{std::istreambuf_iterator<char>(file), {}};
   std::ranges::replace(readme, '\n', ' ');
   for (const char* hypothesis : {"h1", "h2"}) {
@@ -135,7 +135,7 @@ TEST(CliPredict, EveryCheckHasItsErrorBesideIt) {
       std::snprintf(cell, sizeof cell, "%.0f, %s inside the band %.0f-%.0f", bar["modelled"].get<double>(),
                     verdict.substr(0, verdict.find(',') + 1).c_str(), bar["band"][0].get<double>(),
                     bar["band"][1].get<double>());
-      EXPECT_NE(readme.find(cell), std::string::npos) << "README.md without " << cell << " (" << hypothesis << ")";
+      EXPECT_NE(readme.find(cell), std::string::npos) << "docs/cluster-model.md without " << cell << " (" << hypothesis << ")";
     }
     EXPECT_EQ(checks, 2);
     const std::string pair = report["pair"]["verdict"];
