@@ -97,6 +97,7 @@ void FileActions::open(const QStringList& paths) {
 void FileActions::openOther(const QString& path) {
   switch (file_kind(path.toStdString())) {
     case FileKind::tensors:
+      if (offerRuns(path)) return;  // a checkpoint of a trainer that left its log beside it
       return openTensors(path);
     case FileKind::lesson:
       emit lessonOpened(path);

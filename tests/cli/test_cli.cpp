@@ -93,7 +93,7 @@ TEST_F(Cli, WritesRecordingAndJsonLines) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   for (const char* word : {"step 1/12", "step 12/12", "tokens/s", "final loss", "MaxVio",
-                           "health      Too young to tell: 12 steps", "r.moescope"})
+                           "health      Too early to tell: 12 of about 150 steps", "r.moescope"})
     EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
   EXPECT_EQ(result.out.find('\r'), std::string::npos) << "plain lines when it is no terminal";
   const auto steps = steps_of(read("j"));

@@ -122,7 +122,7 @@ class QtHealth : public QObject {
     window.show();
     MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\n");
     MadeUp::Shares dead = MadeUp::even();
-    std::fill(dead.begin() + 5, dead.begin() + 13, 0.0);
+    std::fill(dead.begin() + 5, dead.begin() + 21, 0.0);
     run.steps(300, MadeUp::even(), dead);
     window.selection()->setHistories({run.history()});
     auto* banner = window.workspaces()->overview()->findChild<HealthBanner*>();
@@ -159,7 +159,7 @@ class QtHealth : public QObject {
     run.steps(60, MadeUp::even(), MadeUp::even());
     selection.setHistories({run.history()});
     QVERIFY(banner.text().contains("Reading"));
-    QTRY_VERIFY2(banner.text().contains("Too young to tell: 60 steps"), qPrintable(banner.text()));
+    QTRY_VERIFY2(banner.text().contains("Too early to tell: 60 of about 150 steps"), qPrintable(banner.text()));
     run.steps(200, MadeUp::even(), MadeUp::even());
     selection.refresh();
     QTRY_VERIFY2(banner.text().contains("Healthy"), qPrintable(banner.text()));

@@ -295,8 +295,8 @@ class LessonTest : public QObject {
   void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
     OpenWindow open;
     open.open("rich-get-richer");
-    for (int step = 0; step < 3; ++step) open.guide()->next();
-    QVERIFY(open.guide()->lesson().steps[3].view.after_prediction);
+    for (int step = 0; step < 4; ++step) open.guide()->next();
+    QVERIFY(open.guide()->lesson().steps[4].view.after_prediction);
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Router"));
     QTest::keyClick(open.choices()[0], Qt::Key_Space);
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));

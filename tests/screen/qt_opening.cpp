@@ -86,13 +86,13 @@ class OpeningTest : public QObject {
   void aFileOfTooManyRunsIsAskedAbout() {
     OpenWindow w;
     const QString folder = home_.filePath("tb");
-    for (const char* name : {"a", "b", "c", "d", "e"})
+    for (const char* name : {"a", "b", "c", "d", "e", "f"})
       write_bytes((folder + '/' + name + "/events.out.tfevents.1").toStdString(),
                   tb_summary(0, 1, tb_scalar("loss", 3)) + tb_summary(1, 2, tb_scalar("loss", 2)));
     w.window.files()->open({folder});
     QPointer<QInputDialog> dialog;
     QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QInputDialog*>("which_run"), kWaitMs);
-    QCOMPARE(dialog->comboBoxItems(), (QStringList{"a", "b", "c", "d", "e"}));
+    QCOMPARE(dialog->comboBoxItems(), (QStringList{"a", "b", "c", "d", "e", "f"}));
     dialog->setTextValue("d");
     QTest::keyClick(dialog, Qt::Key_Return);
     QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->paths(), QStringList{folder}, kWaitMs);

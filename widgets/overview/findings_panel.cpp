@@ -395,7 +395,7 @@ QString FindingsPanel::explain() const {
       tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
          "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
          "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the list "
-         "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which every router settles, "
+         "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which loads change most, "
          "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
          "finding.</p><p>Read: %1.</p>")
           .arg(watch_->read().toHtmlEscaped());

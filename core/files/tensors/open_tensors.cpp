@@ -84,6 +84,7 @@ std::set<std::string> files_of_index(const std::string& path) {
 
 struct FolderFiles {
   std::vector<std::string> indices, tensors;  // names
+  bool others = false, config = false;        // files of other kinds; config.json
 };
 
 FolderFiles files_in(const fs::path& folder) {
@@ -95,7 +96,11 @@ FolderFiles files_in(const fs::path& folder) {
     if (++looked_at > kMostFilesLookedAt) break;
     const std::string name = entry->path().filename().string();
     if (is_checkpoint_index(name)) found.indices.push_back(name);
-    if (name.ends_with(".safetensors")) found.tensors.push_back(name);
+    if (name.ends_with(".safetensors"))
+      found.tensors.push_back(name);
+    else
+      found.others = true;
+    found.config |= name == "config.json";
   }
   std::ranges::sort(found.tensors);
   return found;
@@ -169,7 +174,7 @@ bool is_checkpoint_index(const std::string& path) {
 
 bool is_checkpoint_folder(const std::string& path) {
   const FolderFiles found = files_in(path);
-  return !found.indices.empty() || !found.tensors.empty();
+  return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.others));
 }
 
 TensorFile open_tensors(const std::string& path, const TensorOptions& options) {

@@ -24,6 +24,7 @@ bool begins_like_npy(std::string_view bytes);
 bool begins_like_zip(std::string_view bytes);
 
 bool is_checkpoint_index(const std::string& path);   // by its name
-bool is_checkpoint_folder(const std::string& path);  // an index or .safetensors lie in it
+// In it lies an index, or .safetensors beside a config.json or with nothing else.
+bool is_checkpoint_folder(const std::string& path);
 
 }  // namespace moescope

@@ -328,8 +328,8 @@ Health Judge::health() {
   health.help = settings_.balancing(steps.last);
   if (read < kSettlingSteps) {
     health.verdict = HealthVerdict::too_young;
-    health.sentence = counted(read, "step", "steps") + " of the " + std::to_string(kSettlingSteps) +
-                      " in which every router settles. " + least_even_now(" so far is ", health);
+    health.sentence = std::to_string(read) + " of about " + std::to_string(kSettlingSteps) + " steps. " +
+                      least_even_now(" so far is ", health);
     return health;
   }
   if (const Finding* finding = begun()) {
@@ -345,7 +345,7 @@ Health Judge::health() {
 }  // namespace
 
 const char* health_verdict_name(HealthVerdict verdict) {
-  static constexpr const char* kNames[] = {"Cannot tell", "Too young to tell", "Healthy", "Needs attention",
+  static constexpr const char* kNames[] = {"Cannot tell", "Too early to tell", "Healthy", "Needs attention",
                                            "Unhealthy"};
   return kNames[static_cast<int>(verdict)];
 }

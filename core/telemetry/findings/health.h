@@ -30,7 +30,8 @@ struct Health {
   std::string finding;       // finding_id of the one that it speaks of; empty: none
 };
 
-// Every router settles in its first steps: a load that is uneven there says nothing.
+// Loads change most in the first steps of a training, also in runs that get even: an uneven load there is no finding. With
+// the sign rule and a small rate a router may take several times as long.
 inline constexpr std::int64_t kSettlingSteps = 150;
 
 // "Needs attention: Layer 3 stays uneven ... Would help: ...".

@@ -26,7 +26,7 @@ namespace moescope {
 // the early transient of a balanced run was 0.61.
 inline constexpr double kCollapsedUse = 0.25, kCollapseOverUse = 0.35;
 // Collapsing: under 0.65, a fifth lower than 100 steps before, and falling in both halves of these. The first 150 steps
-// do not count: every router settles in them.
+// do not count: loads change most in them.
 inline constexpr double kCollapsingUse = 0.65, kCollapsingFall = 0.8;
 inline constexpr int kCollapsingBlocks = 10, kFallingBlocks = 3;
 inline constexpr std::int64_t kEarlySteps = 150;

@@ -489,6 +489,8 @@ void LogReader::State::go_back(Run& run, int number, const NamedLine& named, std
 void LogReader::State::place(Run& run, int number, TelemetryFrame frame, bool whole) {
   if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
   add_part(run, number);
+  if (run.imported)  // perhaps by the part that was added just now
+    for (const RouterFrame& router : frame.routers) require_layer(router.layer, run.imported->info());
   if (whole && frame.step > run.newest) {
     run.newest = frame.step;
     return run.imported->add(std::move(frame));

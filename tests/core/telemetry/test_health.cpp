@@ -59,7 +59,7 @@ TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
   run.steps(100, MadeUp::even(), MadeUp::even());
   const Health young = judge(run.history());
   EXPECT_EQ(young.verdict, HealthVerdict::too_young);
-  EXPECT_TRUE(says(young.sentence, "100 steps of the 150")) << young.sentence;
+  EXPECT_TRUE(says(young.sentence, "100 of about 150 steps")) << young.sentence;
   run.steps(60, MadeUp::even(), MadeUp::even());
   const Health healthy = judge(run.history());
   EXPECT_EQ(healthy.verdict, HealthVerdict::healthy);

@@ -317,9 +317,9 @@ TEST(Lab, RefusesTwinsThatCannotBe) {
   EXPECT_THROW(lab.remove_run(0), std::invalid_argument);
   EXPECT_THROW(lab.remove_run(7), std::invalid_argument);
   lab.add_run(one_layer("c"));
-  lab.add_run(one_layer("d"));
+  while (std::ssize(lab.histories()) < kMaxRuns) lab.add_run(one_layer("d"));
   EXPECT_THROW(lab.add_run(one_layer("e")), std::invalid_argument);
-  EXPECT_EQ(lab.histories().size(), 4u);
+  EXPECT_EQ(std::ssize(lab.histories()), kMaxRuns);
 }
 
 TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
@@ -412,7 +412,7 @@ TEST(Lab, RefusesRunsThatCannotBeInLockStep) {
   longer.data.seq = 32;
   EXPECT_THROW(Lab({one_layer("a"), longer}, ""), std::runtime_error);
   EXPECT_THROW(Lab(std::vector<RunConfig>{}, ""), std::runtime_error);
-  EXPECT_THROW(Lab(std::vector<RunConfig>(5, one_layer()), ""), std::runtime_error);
+  EXPECT_THROW(Lab(std::vector<RunConfig>(kMaxRuns + 1, one_layer()), ""), std::runtime_error);
   RunConfig lost = one_layer();
   lost.data.path = "/nonexistent/text";
   EXPECT_THROW(Lab({lost}, ""), std::runtime_error);
