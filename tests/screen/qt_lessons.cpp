@@ -331,12 +331,14 @@ class LessonTest : public QObject {
     QVERIFY(box);
     QVERIFY(!open.guide()->active());
     box->button(QMessageBox::Cancel)->click();
+    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
     QCOMPARE(open.window.session()->lab()->status().step, 3);
     open.window.session()->lab()->run();
     open.window.lessons()->start("bias-or-loss");
     QVERIFY(!open.window.session()->lab()->status().running);  // while it is asked
     open.window.findChild<QMessageBox*>("lesson_question")->button(QMessageBox::Cancel)->click();
-    QVERIFY(open.window.session()->lab()->status().running);
+    QTRY_VERIFY(open.window.session()->lab()->status().running);
+    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
     open.window.lessons()->start("bias-or-loss");
     open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
     QVERIFY(opened.wait(kWaitMs));

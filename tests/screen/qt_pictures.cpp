@@ -15,6 +15,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/synthetic_run.h"
+#include "widgets/overview/health_banner.h"
 
 using namespace moescope;
 
@@ -107,6 +108,8 @@ class PicturesTest : public QObject {
     window.selection()->setHistories({run_->history(), twin_->history()});
     window.selection()->setLayer(2);
     window.selection()->setExpert(5);
+    const auto* banner = window.findChild<HealthBanner*>();
+    QTRY_VERIFY_WITH_TIMEOUT(!banner->text().contains("Reading the run"), 60000);  // in a thread of its own
     for (const QSize size : kWorkspaceSizes) {
       window.resize(size + QSize(0, 150));
       for (Workspace* workspace : window.workspaces()->all()) {
