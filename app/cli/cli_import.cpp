@@ -100,7 +100,7 @@ class RecordingInWork {
   void finish() {
     write();
     record([&] {
-      for (const Marker& marker : markers_) writer_->write(marker);
+      writer_->write(markers_);
       writer_->finish();
     });
     writer_.reset();

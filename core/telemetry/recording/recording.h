@@ -29,9 +29,12 @@ class RecordingWriter {
   // One transaction: all or nothing. A frame at or before the newest step of its run replaces what followed.
   void write(std::span<const std::shared_ptr<const TelemetryFrame>> frames);
   void write(const Marker& marker);
+  void write(std::span<const Marker> markers);  // one transaction
 
  private:
   struct Database;
+  template <typename Write>
+  void in_transaction(Write write);
   std::unique_ptr<Database> db_;
 };
 

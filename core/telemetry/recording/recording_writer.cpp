@@ -467,13 +467,12 @@ void RecordingWriter::add_run(const RunInfo& info) {
   db_->has_run = true;
 }
 
-void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
-  if (frames.empty()) return;
+template <typename Write>
+void RecordingWriter::in_transaction(Write write) {
   errno = 0;
   db_->begin.run();
   try {
-    for (const auto& frame : frames) db_->insert(*frame);
-    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
+    write();
     db_->commit.run();
   } catch (const std::exception& failure) {
     // "disk I/O error" does not say why; sqlite3_system_errno() is not set by a commit.
@@ -482,8 +481,23 @@ void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame
     if (why == 0) throw;
     throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
   }
+}
+
+void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
+  if (frames.empty()) return;
+  in_transaction([&] {
+    for (const auto& frame : frames) db_->insert(*frame);
+    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
+  });
   db_->checkpoint_log();
   db_->require_place();
+}
+
+void RecordingWriter::write(std::span<const Marker> markers) {
+  if (markers.empty()) return;
+  in_transaction([&] {
+    for (const Marker& marker : markers) write(marker);
+  });
 }
 
 // Whether a note was written for its step: looking for it in the table takes as long as there are markers.
