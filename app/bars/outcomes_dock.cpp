@@ -87,7 +87,6 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   place_->setText("\"Compare with...\" (C) takes up to sixteen candidates, which train in groups, one after the other");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   panel_ = new OutcomesPanel(selection);
-  panel_->setTitleShown(false);
   connect(panel_, &OutcomesPanel::opened, this, &OutcomesDock::open);
   connect(panel_, &OutcomesPanel::chosen, this,
           [this](const Outcome& of) { emit runChosen(recordingOf(of), QString::fromStdString(of.name)); });

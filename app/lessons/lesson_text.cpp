@@ -3,6 +3,8 @@
 #include <QApplication>
 #include <QVariant>
 
+#include "widgets/look/tokens.h"
+
 namespace moescope {
 
 namespace {
@@ -12,8 +14,7 @@ constexpr char kTypeFactor[] = "type_factor";
 }  // namespace
 
 void setType(QWidget* widget, double factor, bool bold) {
-  QFont font = QApplication::font(widget);
-  font.setPointSizeF(font.pointSizeF() * factor);
+  QFont font = scaledFont(QApplication::font(widget), factor);
   font.setBold(bold);
   widget->setFont(font);
   widget->setProperty(kTypeFactor, factor);

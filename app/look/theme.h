@@ -1,24 +1,26 @@
-// Dark and light theme: Qt's Fusion style with our own palettes. Painted panels read the palette, so they follow.
+// Applies a theme to the whole application: style, type and palette of widgets/look. Painted panels read the palette,
+// so they follow.
 #pragma once
 
 #include <QPalette>
 #include <QString>
 #include <optional>
 
+#include "widgets/look/tokens.h"
+
 namespace moescope {
 
-enum class Theme { dark, light };
-
-std::optional<Theme> themeNamed(const QString& name);
+std::optional<Theme> themeNamed(const QString& name);  // "dark", "light"
 const char* themeName(Theme theme);
-Theme rememberedTheme();  // of the last session; at first the desktop's
+Theme desktopTheme();
+// The last choice of a person; while there is none, or it is "desktop", the desktop's.
+Theme rememberedTheme();
+bool followsDesktop();
 
-// For buttons that fold something away: the arrow shows their state, so that they need no pressed look.
-inline constexpr char kHeadingProperty[] = "heading";
-
-void applyTheme(Theme theme);  // to the whole application
+void applyTheme(Theme theme);
+void setTypeFactor(double factor);  // of the whole application; 1: the usual type
 void rememberTheme(Theme theme);
-QPalette themePalette(Theme theme);
+void rememberDesktopTheme();
 
 // Colour of warnings, legible on the palette's window colour. Never the only sign: the text says it, too.
 QColor warningColor(const QPalette& palette);

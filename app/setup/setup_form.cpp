@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "app/look/theme.h"
+#include "widgets/look/style.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/model_presets_dialog.h"

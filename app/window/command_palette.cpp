@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "app/look/theme.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 

@@ -43,9 +43,12 @@ void addThemes(QMenu* menu) {
   QMenu* themes = menu->addMenu("&Theme");
   themes->addAction("&Dark", themes, [] { setTheme(Theme::dark); });
   themes->addAction("&Light", themes, [] { setTheme(Theme::light); });
-  themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), themes, [] {
-    setTheme(QApplication::palette().window().color().lightness() < 128 ? Theme::light : Theme::dark);
+  themes->addAction("&As the desktop", themes, [] {
+    applyTheme(desktopTheme());
+    rememberDesktopTheme();
   });
+  themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), themes,
+                    [] { setTheme(isDark(QApplication::palette()) ? Theme::light : Theme::dark); });
 }
 
 // The visible range goes along.

@@ -14,6 +14,7 @@
 #include "app/workspaces/workspace.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/history/step_axis.h"
+#include "widgets/look/tokens.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
@@ -124,8 +125,7 @@ class Detached {
 };
 
 QFont sized(const QFont& font, double factor, bool bold = false) {
-  QFont result = font;
-  result.setPointSizeF(font.pointSizeF() * factor);
+  QFont result = scaledFont(font, factor);
   result.setBold(bold);
   return result;
 }

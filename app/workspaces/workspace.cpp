@@ -14,8 +14,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/look/dock_title.h"
 #include "app/look/shortcut_sheet.h"
+#include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
 #include "widgets/overview/timeline_bar.h"
@@ -50,6 +50,7 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   setWindowFlags(Qt::Widget);
   setDockNestingEnabled(true);
   setObjectName(name.toLower() + "_workspace");
+  setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
   auto* over = new QWidget(this);
   over_panels_ = new QVBoxLayout(over);
   over_panels_->setContentsMargins(0, 0, 0, 0);
@@ -308,21 +309,20 @@ void Workspace::hideEmptyTabBars() {
 }
 
 QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const char* object_name) {
-  auto* dock = new QDockWidget(title, this);
+  auto* dock = new PanelDock(title, content, this);
   dock->setObjectName(object_name);
-  dock->setWidget(content);
   docks_ << dock;
   learnSoon(dock);
   return dock;
 }
 
 QDockWidget* Workspace::addDock(Panel* panel, const char* object_name) {
-  panel->setTitleShown(false);
   panel->setMinimumSize(kLeastPanel);
   for (PlotFrame* plot : panel->findChildren<PlotFrame*>())
     if (plot->minimumHeight() == 0) plot->setMinimumHeight(kLeastPlot);
-  QDockWidget* dock = addDock(panel, panel->title(), object_name);
-  dock->setTitleBarWidget(new DockTitle(dock, panelMenu(dock, panel)));
+  auto* dock = static_cast<PanelDock*>(addDock(panel, panel->title(), object_name));
+  dock->dragBy(panel->header());
+  panel->addToMenu(panelActions(dock, panel));
   connect(panel, &Panel::readoutChanged, this, &Workspace::readoutChanged);
   return dock;
 }
@@ -337,9 +337,7 @@ QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_nam
 }
 
 QDockWidget* Workspace::addTimeline(const char* object_name) {
-  QDockWidget* dock = addDock(new TimelineBar(selection_), "Timeline", object_name);
-  dock->setTitleBarWidget(new QWidget(dock));
-  return dock;
+  return addDock(new TimelineBar(selection_), "Timeline", object_name);
 }
 
 QList<Panel*> Workspace::panels() const {
@@ -399,18 +397,20 @@ bool Workspace::restore(const QVariantMap& state) {
   return restored;
 }
 
-QMenu* Workspace::panelMenu(QDockWidget* dock, Panel* panel) {
-  auto* menu = new QMenu(dock);
-  menu->addAction("Save &picture (PNG, SVG)...", this, [this, panel] { askAndSavePicture(panel); });
-  menu->addAction("Save &table (CSV)...", this, [this, panel] { askAndSaveTable(panel); });
-  menu->addAction("&Copy picture and table", this,
-                  [this, panel] { QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_)); });
-  menu->addAction("&What am I looking at?", this,
-                  [this, panel] { showExplanation(this, panel->title(), panel->explain()); });
-  menu->addSeparator();
-  menu->addAction("&Float or dock", dock, [dock] { dock->setFloating(!dock->isFloating()); });
-  menu->addAction("&Close", dock, &QDockWidget::close);
-  return menu;
+QList<QAction*> Workspace::panelActions(QDockWidget* dock, Panel* panel) {
+  QList<QAction*> actions;
+  const auto add = [&](const QString& text, auto&& does) {
+    auto* action = new QAction(text, dock);
+    connect(action, &QAction::triggered, dock, does);
+    actions << action;
+  };
+  add("Save &picture (PNG, SVG)...", [this, panel] { askAndSavePicture(panel); });
+  add("Save &table (CSV)...", [this, panel] { askAndSaveTable(panel); });
+  add("&Copy picture and table",
+      [this, panel] { QApplication::clipboard()->setMimeData(panelMimeData(panel, *selection_)); });
+  add("&Float or dock", [dock] { dock->setFloating(!dock->isFloating()); });
+  add("&Close", [dock] { dock->close(); });
+  return actions;
 }
 
 void Workspace::askAndSavePicture(Panel* panel) {

@@ -100,7 +100,7 @@ class Workspace : public QMainWindow {
   QList<QDockWidget*> shownDocks() const;
   QList<QDockWidget*> dockedEssential() const;
   void shareRoomOfEssential();
-  QMenu* panelMenu(QDockWidget* dock, Panel* panel);
+  QList<QAction*> panelActions(QDockWidget* dock, Panel* panel);
 
   QString name_;
   QList<QDockWidget*> docks_, essential_;

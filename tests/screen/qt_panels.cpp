@@ -500,7 +500,7 @@ class PanelsTest : public QObject {
     const QImage picture = panel.findChild<LinePlot*>()->grab().toImage();
     int marked = 0;
     for (int y = picture.height() - 50; y < picture.height() - 34; ++y)
-      for (int x = 250; x < 420; ++x) marked += picture.pixel(x, y) == accentColor(isDark(panel.palette())).rgb();
+      for (int x = 250; x < 420; ++x) marked += picture.pixel(x, y) == cursorColor(isDark(panel.palette())).rgb();
     QVERIFY(marked > 10);
     QVERIFY(panel.csv().contains(QStringLiteral("20,NaN")));
   }

@@ -6,6 +6,7 @@
 
 #include "core/telemetry/frame/volume_stats.h"
 #include "widgets/all_to_all/link_bars.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/type_scale.h"
 
@@ -189,8 +190,7 @@ void AllToAllPanel::paintSums(QPainter& painter) const {
   const auto& copies = copiesOf(*volume, deduplicated());
   const auto out = sums(copies, ranks, false), in = sums(copies, ranks, true);
   const double top = std::max({1.0, *std::ranges::max_element(out), *std::ranges::max_element(in)});
-  QFont small = painter.font();
-  small.setPointSizeF(small.pointSizeF() * 0.85);
+  const QFont small = scaledFont(painter.font(), 0.85);
   painter.setFont(small);
   painter.setPen(mutedText(palette()));
   painter.drawText(QPoint(cells.right() + 4, cells.top() - 3), tr("sends"));

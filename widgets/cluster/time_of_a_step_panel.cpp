@@ -250,7 +250,7 @@ void TimeOfAStepPanel::refill() {
 void TimeOfAStepPanel::ask() {
   pause_.start();
   worker_.start([this, asked = *asked_](std::stop_token stopped) {
-    ClusterAnswer result = answer(asked);
+    ClusterAnswer result = moescope::answer(asked);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, result = std::move(result)] { show(result); }, Qt::QueuedConnection);

@@ -119,7 +119,7 @@ void BlockBars::paintData(QPainter& painter) {
                          : e.clipped                   ? QStringLiteral("!")
                                                        : QString();
     if (sign.isEmpty()) continue;
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     painter.drawText(QRectF(place.left() - 6, plotRect().top(), place.width() + 12, withType(16)), Qt::AlignCenter,
                      sign);
   }
@@ -128,7 +128,7 @@ void BlockBars::paintData(QPainter& painter) {
 void BlockBars::paintOverlay(QPainter& painter) {
   if (!block_) return;
   if (current_ >= 0) {
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     painter.drawRect(slot(current_).adjusted(0, 0, -1, -1));
   }
   PlotFrame::paintOverlay(painter);

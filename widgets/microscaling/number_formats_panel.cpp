@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_formats_table.h"
 #include "widgets/microscaling/block_table.h"
 #include "widgets/microscaling/number_line.h"
@@ -130,7 +131,7 @@ void BitEditor::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   paintBits(painter, area(), layout_, code_, palette());
   if (!hasFocus()) return;
-  painter.setPen(palette().highlight().color());
+  painter.setPen(QColor(colors(palette()).accent));
   painter.drawRect(rect().adjusted(0, 0, -1, -1));
   const int width = std::max(1, (this->width() - 8) / std::max(1, layout_.bits()));
   painter.drawLine(4 + bit_ * width, height() - 2, 4 + (bit_ + 1) * width - 3, height() - 2);

@@ -178,7 +178,7 @@ void NumberLine::paintOverlay(QPainter& painter) {
   if (current_ >= 0 && current_ < static_cast<int>(marks_.size())) {
     const Mark& mark = marks_[static_cast<std::size_t>(current_)];
     painter.setClipRect(plot.adjusted(0, -4, 0, 4));
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     if (!std::isnan(mark.value)) {
       painter.drawEllipse(QPointF(xOf(mark.value), plot.top() + 6), 5, 5);
       painter.drawLine(QPointF(xOf(mark.rounded), plot.top() + rowHeight() - 28),

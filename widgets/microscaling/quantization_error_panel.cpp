@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "widgets/look/tokens.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
@@ -186,9 +187,7 @@ void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
   const QFont usual = painter.font();
   bool numbers = hold_numbers();
   if (!numbers) {
-    QFont small = usual;
-    small.setPointSizeF(kSmallFont * QFontInfo(usual).pointSizeF());
-    painter.setFont(small);
+    painter.setFont(scaledFont(usual, kSmallFont));
     numbers = hold_numbers();
   }
   for (int row = 0; row < view_->rows(); ++row)

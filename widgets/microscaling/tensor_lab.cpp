@@ -36,7 +36,6 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   lists_->setTabPosition(QTabWidget::South);
   lists_->addTab(browser_, browser_->title());
   lists_->addTab(experts_, experts_->title());
-  for (Panel* panel : std::initializer_list<Panel*>{browser_, experts_}) panel->setTitleShown(false);
   auto* top = new QSplitter(Qt::Horizontal, this);
   for (QWidget* part : std::initializer_list<QWidget*>{lists_, map_, what_if_}) top->addWidget(part);
   top->setSizes({430, 380, 470});

@@ -317,11 +317,11 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
   const Cell current = choiceCell();
   if (current.column >= 0) {
     const QRect box = cellRect(axis_, current.format, current.column);
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     for (int i = 0; i < 3; ++i) painter.drawRect(box.adjusted(-1 + i, -1 + i, -i, -i));
   }
   if (const int scheme = schemeOfChoice(); scheme >= 0) {
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     for (int i = 0; i < 3; ++i) painter.drawRect(schemeRect(axis_, scheme).adjusted(-1 + i, -1 + i, -i, -i));
   }
   PlotFrame::paintOverlay(painter);

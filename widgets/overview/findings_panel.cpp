@@ -57,13 +57,13 @@ QString wordsText(const Finding& finding, bool all_experts) {
 QColor severityColor(Severity severity, bool dark) {
   switch (severity) {
     case Severity::severe:
-      return dark ? QColor(0xff8a5c) : QColor(0xb83a00);
+      return QColor(colors(dark).bad);
     case Severity::warning:
-      return dark ? QColor(0xe6b450) : QColor(0x8a6100);
+      return QColor(colors(dark).attention);
     case Severity::note:
       break;
   }
-  return dark ? QColor(0x7ab6e8) : QColor(0x1f6fb2);
+  return QColor(colors(dark).ink2);
 }
 
 FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFrame(parent), finding_(finding) {

@@ -114,7 +114,7 @@ QColor HealthBanner::color() const {
     case HealthVerdict::attention:
       return severityColor(Severity::warning, dark);
     case HealthVerdict::healthy:
-      return dark ? QColor(0x5cc98a) : QColor(0x1e7b45);
+      return QColor(colors(dark).good);
     case HealthVerdict::too_young:
     case HealthVerdict::unknown:
       break;
@@ -194,7 +194,7 @@ void HealthBanner::paintEvent(QPaintEvent* event) {
   QPainter painter(this);
   painter.fillRect(QRect(0, 0, kEdge, height()), color());
   if (!hasFocus()) return;
-  painter.setPen(palette().highlight().color());
+  painter.setPen(QColor(colors(palette()).accent));
   painter.drawRect(rect().adjusted(0, 0, -1, -1));
 }
 

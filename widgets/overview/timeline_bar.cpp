@@ -1,5 +1,6 @@
 #include "widgets/overview/timeline_bar.h"
 
+#include <QApplication>
 #include <QContextMenuEvent>
 #include <QHBoxLayout>
 #include <QHelpEvent>
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "widgets/look/tokens.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
@@ -139,8 +141,7 @@ std::vector<Tick> TimelineTrack::ticks() const {
 
 void TimelineTrack::paintStatic(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
-  QFont small = painter.font();
-  small.setPointSizeF(small.pointSizeF() * 0.85);
+  const QFont small = typeFont(QApplication::font(), Type::caption);
   painter.setFont(small);
   painter.setPen(mutedText(palette()));
   int last_right = -1000;
@@ -193,7 +194,8 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   painter.fillRect(QRect(QPoint(plot.left(), plot.top()), QPoint(left - 1, plot.bottom())), veil);
   painter.fillRect(QRect(QPoint(right + 1, plot.top()), QPoint(plot.right(), plot.bottom())), veil);
   painter.fillRect(lane, gridColor(palette()));
-  painter.fillRect(QRect(QPoint(left, lane.top()), QPoint(right, lane.bottom())), palette().highlight());
+  painter.fillRect(QRect(QPoint(left, lane.top()), QPoint(right, lane.bottom())),
+                   QColor(colors(palette()).accent_soft));
   for (const int x : {left, right})
     painter.fillRect(QRect(x - 2, lane.top() - 2, 5, lane.height() + 4), palette().text());
 
@@ -203,12 +205,12 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   for (const std::int64_t step : checkpoints_) {
     if (all_.empty()) break;
     const int x = std::clamp(xOf(static_cast<double>(step)), plot.left(), plot.right());
-    painter.fillRect(QRect(x - 1, plot.bottom() - 9, 3, 10), accentColor(dark()));
+    painter.fillRect(QRect(x - 1, plot.bottom() - 9, 3, 10), cursorColor(dark()));
   }
   const int cursor = xOf(selection_->step());
-  painter.setBrush(accentColor(dark()));
+  painter.setBrush(cursorColor(dark()));
   painter.drawEllipse(QPoint(cursor, plot.top() - 5), 5, 5);
-  painter.fillRect(QRect(cursor, plot.top() - 5, 1, plot.height() + 5), accentColor(dark()));
+  painter.fillRect(QRect(cursor, plot.top() - 5, 1, plot.height() + 5), cursorColor(dark()));
   painter.setBrush(Qt::NoBrush);
   if (selection_->linkedStep() >= 0) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
@@ -238,8 +240,7 @@ QRegion TimelineTrack::hoverRegion() const {
 // A triangle, of notes a flag, and beside it what was done, where there is room before the next.
 void TimelineTrack::paintMarks(QPainter& painter) const {
   const QRect plot = plotRect();
-  QFont small = painter.font();
-  small.setPointSizeF(small.pointSizeF() * 0.85);
+  const QFont small = typeFont(QApplication::font(), Type::caption);
   const QFontMetrics metrics(small);
   painter.save();
   painter.setFont(small);

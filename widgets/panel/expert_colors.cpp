@@ -3,17 +3,18 @@
 #include <array>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
+
 namespace moescope {
 
 namespace {
 
 // Position 0..1 around the cycle.
 QColor onCycle(double position) {
-  constexpr std::array<QRgb, 7> kAnchors = {0xff0072b2, 0xff56b4e9, 0xff009e73, 0xffd8cf3a,
-                                            0xffe69f00, 0xffd55e00, 0xffcc79a7};
-  const double at = (position - std::floor(position)) * kAnchors.size();
-  const auto index = static_cast<std::size_t>(at) % kAnchors.size();
-  const QColor a(kAnchors[index]), b(kAnchors[(index + 1) % kAnchors.size()]);
+  const auto& anchors = colors(false).experts;
+  const double at = (position - std::floor(position)) * anchors.size();
+  const auto index = static_cast<std::size_t>(at) % anchors.size();
+  const QColor a(anchors[index]), b(anchors[(index + 1) % anchors.size()]);
   const double t = at - std::floor(at);
   const auto mix = [t](int x, int y) { return static_cast<int>(std::lround(x + t * (y - x))); };
   return {mix(a.red(), b.red()), mix(a.green(), b.green()), mix(a.blue(), b.blue())};

@@ -1,17 +1,21 @@
 #include "widgets/panel/panel.h"
 
 #include <QAbstractButton>
+#include <QApplication>
 #include <QComboBox>
 #include <QContextMenuEvent>
 #include <QPainter>
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/type_scale.h"
 #include "widgets/plots/value_tile.h"
 
 namespace moescope {
@@ -25,25 +29,28 @@ class Panel::StatusLine : public QWidget {
   QSize sizeHint() const override { return minimumSizeHint(); }
   QSize minimumSizeHint() const override {
     // Room for the kind also while it is not shown, so that controls stay where they are when data come.
+    const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
     const QString kind = kindText(panel_->kind().value_or(panel_->provenance_));
-    return {fontMetrics().horizontalAdvance(kind) + 2, fontMetrics().height() + 4};
+    return {metrics.horizontalAdvance(kind.section(QLatin1Char(' '), 0, 0)) + 2, metrics.height() + 4};
   }
 
  protected:
   void paintEvent(QPaintEvent*) override {
     QPainter painter(this);
     painter.setPen(mutedText(palette()));
+    const QFont font = typeFont(QApplication::font(), Type::secondary);
+    const QFontMetrics metrics(font);
+    painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
     if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
-    QString whole = parts.value(0), shown = whole;  // as many parts as fit
-    bool fits = true;
-    for (const QString& part : parts.mid(1)) {
-      whole += QStringLiteral(", ") + part;
-      fits = fits && fontMetrics().horizontalAdvance(whole) <= width();
-      if (fits) shown = whole;
+    QStringList forms;  // long to short; the last is the first word of the kind
+    while (!parts.isEmpty()) {
+      forms << parts.join(QStringLiteral(", "));
+      parts.removeLast();
     }
-    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter,
-                     fontMetrics().elidedText(shown, Qt::ElideRight, width()));
+    const QString whole = forms.value(0);
+    if (!forms.isEmpty()) forms << forms.back().section(QLatin1Char(' '), 0, 0);
+    painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     if (toolTip() != whole) setToolTip(whole);
   }
 
@@ -52,40 +59,160 @@ class Panel::StatusLine : public QWidget {
   Panel* panel_;
 };
 
+// Question and answer; the legend of a colour scale at the right. Asks for its text while painting, too.
+class Panel::AnswerLine : public QWidget {
+ public:
+  AnswerLine(Panel* panel, std::function<LegendScale()> legend)
+      : QWidget(panel), panel_(panel), legend_(std::move(legend)) {
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+    followFont(this, [this] { setFixedHeight(withType(kAnswerHeight, fontMetrics())); });
+  }
+  QSize sizeHint() const override { return {withType(120, fontMetrics()), height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    const Answer answer = panel_->answer();
+    const QFont font = typeFont(QApplication::font(), Type::secondary);
+    const QFontMetrics metrics(font);
+    const bool shows_legend = legend_ && panel_->hasFigures();
+    painter.setFont(typeFont(QApplication::font(), Type::caption));
+    const int legend = shows_legend ? paintFlatLegend(painter, rect(), legend_(), palette()) : 0;
+    painter.setFont(font);
+    const int room = width() - (legend > 0 ? legend + kSpace12 : 0);
+    QString shown = fittingText(answer.answers, metrics, room);
+    if (answer.failed) painter.fillRect(rect(), QColor(c.bad_soft));
+    int x = 0;
+    if (!answer.question.isEmpty() && !answer.answers.isEmpty()) {
+      const int question = metrics.horizontalAdvance(answer.question + QLatin1Char(' '));
+      if (const QString beside = fittingText(answer.answers, metrics, room - question); !beside.isEmpty()) {
+        painter.setPen(QColor(c.ink2));
+        painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, answer.question);
+        x = question;
+        shown = beside;
+      }
+    }
+    painter.setPen(QColor(answer.failed ? c.bad : c.ink));
+    painter.drawText(rect().adjusted(x, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, shown);
+    if (const QString whole = panel_->answerText(); toolTip() != whole) {
+      setToolTip(whole);
+      setAccessibleName(whole);
+    }
+  }
+
+ private:
+  Panel* panel_;
+  std::function<LegendScale()> legend_;
+};
+
+namespace {
+
+QToolButton* headerButton(const QString& text, const QString& name, QWidget* parent) {
+  auto* button = new QToolButton(parent);
+  button->setText(text);
+  button->setAutoRaise(true);
+  button->setAccessibleName(name);
+  button->setToolTip(name);
+  return button;
+}
+
+// An action of the menu that does what the control does.
+void addControlTo(QMenu* menu, QWidget* control) {
+  const QString name = control->accessibleName();
+  if (auto* box = qobject_cast<QComboBox*>(control)) {
+    QMenu* choices = menu->addMenu(name.isEmpty() ? Panel::tr("Show") : name);
+    choices->setEnabled(box->isEnabled());
+    for (int i = 0; i < box->count(); ++i) {
+      QAction* choice = choices->addAction(box->itemText(i), box, [box, i] {
+        box->setCurrentIndex(i);
+        emit box->activated(i);
+      });
+      choice->setCheckable(true);
+      choice->setChecked(i == box->currentIndex());
+    }
+  } else if (auto* button = qobject_cast<QAbstractButton*>(control)) {
+    QAction* action = menu->addAction(name.isEmpty() ? button->text() : name, button, [button] { button->click(); });
+    action->setToolTip(button->toolTip());
+    action->setEnabled(button->isEnabled());
+    action->setCheckable(button->isCheckable());
+    action->setChecked(button->isChecked());
+  } else if (!qobject_cast<QLabel*>(control)) {
+    for (QWidget* inner : control->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly))
+      if (!inner->isHidden()) addControlTo(menu, inner);
+  }
+}
+
+}  // namespace
+
 Panel::Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent)
     : QWidget(parent), selection_(selection), title_(title), provenance_(provenance) {
   setAccessibleName(title);
   setFocusPolicy(Qt::StrongFocus);
+  setBackgroundRole(QPalette::Base);
   column_ = new QVBoxLayout(this);
-  column_->setContentsMargins(4, 2, 4, 4);
-  column_->setSpacing(2);
-  header_ = new QHBoxLayout;
-  header_->setSpacing(5);
-  column_->addLayout(header_);
-  rows_ = new QVBoxLayout;
-  rows_->setSpacing(2);
-  column_->addLayout(rows_);
+  column_->setContentsMargins(kSpace12, 0, kSpace12, kSpace8);
+  column_->setSpacing(0);
+  buildHeader();
+  column_->addWidget(header_);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, this, &Panel::repaintHeader);
+}
 
-  title_label_ = new QLabel(title, this);
-  QFont bold = title_label_->font();
-  bold.setBold(true);
-  title_label_->setFont(bold);
-  header_->addWidget(title_label_);
+void Panel::buildHeader() {
+  header_ = new QWidget(this);
+  row_ = new QHBoxLayout(header_);
+  row_->setContentsMargins(0, 0, 0, 0);
+  row_->setSpacing(kSpace4);
+  title_label_ = new QLabel(title_, header_);
+  followFont(title_label_, [this] { title_label_->setFont(semibold(QApplication::font())); });
+  row_->addWidget(title_label_);
   status_line_ = new StatusLine(this);
-  header_->addWidget(status_line_, 1);
-
-  explain_button_ = new QToolButton(this);
-  explain_button_->setText(QStringLiteral("?"));
-  explain_button_->setAutoRaise(true);
-  explain_button_->setAccessibleName(tr("Explain %1").arg(title));
+  row_->addSpacing(kSpace4);
+  row_->addWidget(status_line_, 1);
+  more_button_ = headerButton(QString::fromUtf8("\u22ef"), tr("%1: options, save, copy, close").arg(title_), header_);
+  more_button_->setObjectName(QStringLiteral("more"));
+  menu_ = new QMenu(this);
+  menu_->setToolTipsVisible(true);
+  connect(more_button_, &QToolButton::clicked, this, [this] {
+    menu_->popup(
+        more_button_->mapToGlobal(QPoint(more_button_->width() - menu_->sizeHint().width(), more_button_->height())));
+  });
+  connect(menu_, &QMenu::aboutToShow, this, &Panel::fillMenu);
+  row_->addWidget(more_button_);
+  explain_button_ = headerButton(QStringLiteral("?"), tr("Explain %1").arg(title_), header_);
   explain_button_->setToolTip(tr("Explanation of this panel: formulas, how to read it, sources"));
   connect(explain_button_, &QToolButton::clicked, this, [this] {
     openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
   });
-  header_->addWidget(explain_button_);
+  row_->addWidget(explain_button_);
+  followFont(header_, [this] { header_->setFixedHeight(withType(kPanelHeaderHeight, header_->fontMetrics())); });
+}
 
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, status_line_, qOverload<>(&QWidget::update));
+void Panel::repaintHeader() {
+  status_line_->update();
+  if (answer_line_) answer_line_->update();
+}
+
+void Panel::showAnswers() {
+  showAnswers({});
+}
+
+void Panel::showAnswers(std::function<LegendScale()> legend) {
+  answer_line_ = new AnswerLine(this, std::move(legend));
+  column_->insertWidget(1, answer_line_);
+}
+
+// Something is drawn: a legend without cells explains nothing.
+bool Panel::hasFigures() const {
+  for (const PlotFrame* plot : findChildren<PlotFrame*>())
+    if (plot->notice().isEmpty()) return true;
+  return false;
+}
+
+QString Panel::answerText() const {
+  const Answer whole = answer();
+  return (whole.question + QLatin1Char(' ') + whole.answers.value(0)).trimmed();
 }
 
 std::optional<FigureTarget> Panel::figureAt(QWidget* child, QPoint position) const {
@@ -189,21 +316,16 @@ QString Panel::caption() const {
   QStringList parts;
   if (const auto shown = kind()) parts << tr(provenance_name(*shown));
   if (const QString now = status(); !now.isEmpty()) parts << now;
-  for (const QWidget* control : controls_)
-    if (const QString setting = settingOf(control); !setting.isEmpty()) parts << setting;
+  for (const Control& control : controls_)
+    if (const QString setting = settingOf(control.widget); !setting.isEmpty()) parts << setting;
   parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "));
   parts.removeDuplicates();  // what a control is set to, the header may say as well
   return parts.join(QStringLiteral(", "));
 }
 
 QRect Panel::bodyRect() const {
-  const QLayout* above = rows_->count() > 0 ? static_cast<QLayout*>(rows_) : header_;
-  const int top = above->geometry().bottom() + 1 + column_->spacing();
-  return rect().adjusted(0, top, 0, 0);
-}
-
-void Panel::setTitleShown(bool shown) {
-  title_label_->setVisible(shown);
+  const QWidget* above = answer_line_ ? static_cast<QWidget*>(answer_line_) : header_;
+  return rect().adjusted(0, above->geometry().bottom() + 1, 0, 0);
 }
 
 double Panel::lastPaintMs() const {
@@ -217,14 +339,47 @@ QString Panel::status() const {
 }
 
 void Panel::addControl(QWidget* control) {
-  controls_.push_back(control);
-  row_of_.push_back(kInHeader);
-  header_->insertWidget(header_->count() - 1, control);
-  // What is chosen there is in the status.
-  const auto say_anew = [this] { status_line_->update(); };
-  if (auto* box = qobject_cast<QComboBox*>(control)) connect(box, &QComboBox::currentIndexChanged, this, say_anew);
+  auto* place = new QWidget(header_);
+  auto* layout = new QHBoxLayout(place);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->addWidget(control);
+  row_->insertWidget(row_->count() - 2, place);
+  if (qobject_cast<QComboBox*>(control)) control->setProperty(kFlatProperty, true);
+  controls_.push_back({control, place});
+  // What is chosen there is in the status and in the answer.
+  if (auto* box = qobject_cast<QComboBox*>(control))
+    connect(box, &QComboBox::currentIndexChanged, this, &Panel::repaintHeader);
   if (auto* button = qobject_cast<QAbstractButton*>(control))
-    connect(button, &QAbstractButton::toggled, this, say_anew);
+    connect(button, &QAbstractButton::toggled, this, &Panel::repaintHeader);
+}
+
+void Panel::addOption(QWidget* control) {
+  control->setParent(this);
+  control->hide();
+  controls_.push_back({control, nullptr});
+}
+
+void Panel::addOption(QAction* action) {
+  options_ << action;
+}
+
+void Panel::addToMenu(const QList<QAction*>& actions) {
+  window_actions_ << actions;
+}
+
+// The actions of panel and window outlive the menu's entries, which are made for the controls as they are now.
+void Panel::fillMenu() {
+  for (QAction* action : menu_->actions()) {
+    menu_->removeAction(action);
+    if (action->parent() == menu_) action->deleteLater();
+  }
+  for (const Control& control : controls_) {
+    const bool in_menu = !control.place || (control.place->isHidden() && !control.widget->isHidden());
+    if (in_menu) addControlTo(menu_, control.widget);
+  }
+  menu_->addActions(options_);
+  if (!menu_->isEmpty()) menu_->addSeparator();
+  menu_->addActions(window_actions_);
 }
 
 bool Panel::event(QEvent* event) {
@@ -237,47 +392,20 @@ void Panel::hideEvent(QHideEvent* event) {
   QWidget::hideEvent(event);
 }
 
-// Moves the controls only when that changes, so that the layout comes to rest.
+// The first controls that have room, at most two; the rest are entries of the menu.
 void Panel::arrangeControls() {
-  const int gap = header_->spacing(), room = contentsRect().width() - 8;  // within the column's margins
-  int beside = status_line_->minimumSizeHint().width() + explain_button_->sizeHint().width() + gap;
-  if (!title_label_->isHidden()) beside += title_label_->sizeHint().width() + gap;
-  std::vector<int> widths;
-  for (const QWidget* control : controls_)
-    widths.push_back(
-        control->isHidden()
-            ? 0
-            : control->sizeHint().expandedTo(control->minimumSize()).boundedTo(control->maximumSize()).width() + gap);
-  std::vector<int> rows(controls_.size(), kInHeader);
-  if (std::accumulate(widths.begin(), widths.end(), beside) > room) {
-    int row = 0, x = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (x > 0 && x + widths[i] - gap > room) {
-        ++row;
-        x = 0;
-      }
-      rows[i] = row;
-      x += widths[i];
-    }
-  }
-  if (std::exchange(row_of_, rows) == rows) return;
-  while (rows_->count() > 0) {
-    const std::unique_ptr<QLayoutItem> row(rows_->takeAt(0));
-    while (row->layout()->count() > 0) delete row->layout()->takeAt(0);
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    header_->removeWidget(controls_[i]);
-    if (rows[i] == kInHeader) {
-      header_->insertWidget(header_->count() - 1, controls_[i]);
-      continue;
-    }
-    if (rows[i] == rows_->count()) {
-      auto* row = new QHBoxLayout;
-      row->setSpacing(gap);
-      row->addStretch(1);
-      rows_->addLayout(row);
-    }
-    static_cast<QHBoxLayout*>(rows_->itemAt(rows[i])->layout())->addWidget(controls_[i]);
+  constexpr int kMost = 2;
+  int room = width() - 2 * kSpace12 - row_->spacing() * (row_->count() - 1) - kSpace4 -
+             title_label_->sizeHint().width() - status_line_->minimumSizeHint().width() -
+             more_button_->sizeHint().width() - explain_button_->sizeHint().width();
+  int shown = 0;
+  for (const Control& control : controls_) {
+    if (!control.place || control.widget->isHidden()) continue;
+    const QWidget* widget = control.widget;
+    room -= widget->sizeHint().expandedTo(widget->minimumSize()).boundedTo(widget->maximumSize()).width();
+    const bool fits = room >= 0 && shown < kMost;
+    if (fits) ++shown;
+    if (control.place->isHidden() == fits) control.place->setVisible(fits);
   }
 }
 

@@ -1,19 +1,22 @@
-// A panel: header row (name, kind of numbers, state, controls, "?") over one or more plots; controls that do not fit
-// into the header get rows of their own. The window docks it and asks it for its picture (QWidget::grab), its table and
-// its explanation.
+// A panel: one header row (name, kind of numbers, state, at most two controls, a menu, "?"), a line with the question
+// that it answers and the answer, and one or more plots. Controls without room in the header are entries of the menu.
+// The window docks it and asks it for its picture (QWidget::grab), its table and its explanation.
 #pragma once
 
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <QWidget>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "core/telemetry/explain/explain.h"
 #include "core/telemetry/frame/metrics.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 
@@ -37,11 +40,15 @@ class Panel : public QWidget {
   virtual QVariantMap saveState() const { return {}; }
   virtual void restoreState(const QVariantMap&) {}
 
-  void setTitleShown(bool shown);  // off if the dock already shows it
+  QWidget* header() const { return header_; }      // a dock is dragged by it
+  QMenu* menu() const { return menu_; }            // of the header; filled whenever it opens
+  void addToMenu(const QList<QAction*>& actions);  // below the panel's own entries
   // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area
   // below the header.
   QString caption() const;
   QRect bodyRect() const;
+  // Question and answer as one text, for exported pictures and screen readers; empty: there is no answer.
+  QString answerText() const;
   double lastPaintMs() const;  // sum over the plots
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
@@ -65,8 +72,22 @@ class Panel : public QWidget {
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
   bool event(QEvent* event) override;
   void hideEvent(QHideEvent* event) override;  // clears its text in the status bar
-  // Adds to the controls at the right of the header.
+  // Adds to the controls at the right of the header: flat combo boxes and switches. The accessible name of a control is
+  // its name in the menu.
   void addControl(QWidget* control);
+  // For what few people change: an entry of the menu only.
+  void addOption(QWidget* control);
+  void addOption(QAction* action);
+
+  // One sentence under the header, read while painting.
+  struct Answer {
+    QString question;     // goes first when there is little room
+    QStringList answers;  // long to short
+    bool failed = false;  // an error with its remedy
+  };
+  virtual Answer answer() const { return {}; }
+  void showAnswers();  // makes room for the line; `legend`, at its right, is a scale of colours
+  void showAnswers(std::function<LegendScale()> legend);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
   // "step 1,234" with ", held" when the cursor is not on the newest step, and how many array frames are kept.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
@@ -75,18 +96,29 @@ class Panel : public QWidget {
 
  private:
   class StatusLine;
+  class AnswerLine;
   void openCard(QPoint at, const QString& title, std::function<QString()> html);
   QString title_;
   QLabel* title_label_;
+  void buildHeader();
   void arrangeControls();
+  void fillMenu();
+  void repaintHeader();
+  bool hasFigures() const;
 
-  QHBoxLayout* header_;
-  QVBoxLayout* rows_;  // of controls that do not fit into the header
+  QWidget* header_;
+  QHBoxLayout* row_;  // of the header
   QVBoxLayout* column_;
   StatusLine* status_line_;
-  std::vector<QWidget*> controls_;
-  static constexpr int kInHeader = -1;
-  std::vector<int> row_of_;  // of each control
+  AnswerLine* answer_line_ = nullptr;  // none for most panels that explain themselves
+  struct Control {
+    QWidget* widget;
+    QWidget* place;  // around it in the header; nullptr: in the menu only
+  };
+  std::vector<Control> controls_;
+  QList<QAction*> options_, window_actions_;
+  QMenu* menu_;
+  QToolButton* more_button_;
   Provenance provenance_;
   QToolButton* explain_button_;
 };

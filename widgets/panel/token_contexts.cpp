@@ -4,6 +4,7 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -44,8 +45,7 @@ void TokenContexts::paintStatic(QPainter& painter) {
 }
 
 void TokenContexts::paintData(QPainter& painter) {
-  QFont fixed = QFontDatabase::systemFont(QFontDatabase::FixedFont);
-  fixed.setPointSizeF(font().pointSizeF());
+  const QFont fixed = formulaFont(font());
   const int step = fontMetrics().height() + 1;
   painter.setFont(fixed);
   const QFontMetrics metrics(fixed);

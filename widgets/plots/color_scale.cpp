@@ -8,23 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
-
-constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,
-                                           0xff1f9e89, 0xff35b779, 0xff6dcd59, 0xffb4de2c, 0xfffde725};
-constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
-                                           0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
-// From a quarter of the fair load to four times of it.
-constexpr std::array<QRgb, 7> kDivergingLight = {0xff1a5fa8, 0xff4a93d0, 0xffa3cbe8, 0xfff7f7f5,
-                                                 0xfffdbd72, 0xffe8700f, 0xffa03c00};
-// On dark, lightness rises all along: starved experts are dark, overloaded ones glow.
-constexpr std::array<QRgb, 7> kDivergingDark = {0xff0a2250, 0xff1a4590, 0xff3f6db0, 0xff7e838c,
-                                                0xffcf8a3c, 0xffffae42, 0xffffe9b8};
-constexpr QRgb kNoDataLight = 0xffd0d0d4, kNoDataDark = 0xff38393c;
-constexpr QRgb kZeroLoadLight = 0xff1c1c28, kZeroLoadDark = 0xff000000;
 
 QRgb mix(QRgb a, QRgb b, double t) {
   const auto channel = [t](int x, int y) { return static_cast<int>(std::lround(x + (y - x) * t)); };
@@ -39,7 +27,7 @@ QRgb at(std::span<const QRgb> stops, double position) {
 
 Lut lutOf(std::span<const QRgb> stops, bool dark) {
   Lut lut;
-  lut[kNoDataCode] = dark ? kNoDataDark : kNoDataLight;
+  lut[kNoDataCode] = colors(dark).no_data;
   for (int code = 1; code < 256; ++code) lut[code] = at(stops, (code - 1) / 254.0);
   return lut;
 }
@@ -89,10 +77,6 @@ std::uint8_t scaleCode(double position) {
   return static_cast<std::uint8_t>(1 + std::lround(std::clamp(position, 0.0, 1.0) * 254));
 }
 
-bool isDark(const QPalette& palette) {
-  return palette.base().color().lightness() < 128;
-}
-
 Lut viridisLut(bool dark) {
   return lutOf(kViridis, dark);
 }
@@ -101,11 +85,15 @@ Lut cividisLut(bool dark) {
   return lutOf(kCividis, dark);
 }
 
+Lut matrixLut(bool dark) {
+  return lutOf(colors(dark).matrix, dark);
+}
+
 Lut utilisationLut(bool dark) {
   Lut lut;
-  lut[kNoDataCode] = dark ? kNoDataDark : kNoDataLight;
-  lut[kZeroLoadCode] = dark ? kZeroLoadDark : kZeroLoadLight;
-  for (int code = 2; code < 256; ++code) lut[code] = at(dark ? kDivergingDark : kDivergingLight, (code - 2) / 253.0);
+  lut[kNoDataCode] = colors(dark).no_data;
+  lut[kZeroLoadCode] = colors(dark).zero_load;
+  for (int code = 2; code < 256; ++code) lut[code] = at(colors(dark).load, (code - 2) / 253.0);
   return lut;
 }
 
@@ -139,28 +127,29 @@ std::uint8_t divergingCode(double position) {
 }
 
 QColor seriesColor(int index, bool dark) {
-  constexpr std::array<QRgb, 7> kLight = {0xff0a6ea8, 0xffd55e00, 0xff204e2b, 0xffa87cf2,
-                                          0xff4a2060, 0xffb8883f, 0xff48474b};
-  constexpr std::array<QRgb, 7> kDark = {0xff51a4d7, 0xffe7a004, 0xff85b677, 0xffd7cdee,
-                                         0xffa070ff, 0xffff8040, 0xffd9c0bf};
-  return QColor(dark ? kDark[index % kDark.size()] : kLight[index % kLight.size()]);
+  const auto& series = colors(dark).series;
+  return QColor(series[index % (series.size() - 1)]);
 }
 
 QColor gridColor(const QPalette& palette) {
-  return QColor(mix(palette.base().color().rgb(), palette.text().color().rgb(), 0.14));
+  return QColor(colors(palette).grid);
+}
+
+QColor axisColor(const QPalette& palette) {
+  return QColor(colors(palette).axis);
 }
 
 QColor mutedText(const QPalette& palette) {
-  return QColor(mix(palette.base().color().rgb(), palette.text().color().rgb(), 0.68));
+  return QColor(colors(palette).ink2);
 }
 
-QColor accentColor(bool dark) {
-  return dark ? QColor(0xff, 0x5c, 0xa8) : QColor(0xc8, 0x10, 0x6c);
+QColor cursorColor(bool dark) {
+  return QColor(colors(dark).ink);
 }
 
 QColor textOn(QRgb background) {
-  const double luma = 0.299 * qRed(background) + 0.587 * qGreen(background) + 0.114 * qBlue(background);
-  return luma > 125 ? QColor(Qt::black) : QColor(Qt::white);
+  constexpr QRgb kBlack = 0xff000000, kWhite = 0xffffffff;
+  return QColor(contrast(background, kBlack) >= contrast(background, kWhite) ? kBlack : kWhite);
 }
 
 QBrush fineHatch(const QColor& color) {
@@ -172,7 +161,7 @@ QBrush fineHatch(const QColor& color) {
 }
 
 QColor hatchOnZeroLoad(bool dark) {
-  return dark ? QColor(0xb0, 0xb0, 0xb8) : QColor(0xf0, 0xf0, 0xf0);
+  return QColor(colors(dark).zero_load_hatch);
 }
 
 QBrush hatch(const QColor& color) {
@@ -232,6 +221,46 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
     painter.drawText(QRect(bar.right() + 7, y - metrics.height() / 2, area.right() - bar.right() - 6, metrics.height()),
                      Qt::AlignLeft | Qt::AlignVCenter, tick.label);
   }
+}
+
+int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
+  const QFontMetrics metrics(painter.font());
+  const int gap = withType(kSpace4, metrics), bar = withType(100, metrics), box = withType(10, metrics);
+  const QString low = scale.ticks.empty() ? QString() : scale.ticks.front().label;
+  const QString high = scale.ticks.empty() ? QString() : scale.ticks.back().label;
+  int swatches = 0;
+  for (const LegendScale::Swatch& each : scale.swatches)
+    swatches += box + gap + metrics.horizontalAdvance(each.label) + kSpace12;
+  const int ends = metrics.horizontalAdvance(low) + metrics.horizontalAdvance(high) + 2 * gap;
+  const int caption = scale.caption.isEmpty() ? 0 : metrics.horizontalAdvance(scale.caption) + gap;
+  int width = swatches + ends + bar + caption;
+  const bool with_caption = width <= area.width() * 2 / 3;
+  if (!with_caption) width -= caption;
+  if (width > area.width() * 2 / 3) return 0;
+  int x = area.right() + 1 - width;
+  const auto text = [&](const QString& words, const QColor& color) {
+    painter.setPen(color);
+    const int advance = metrics.horizontalAdvance(words);
+    painter.drawText(QRect(x, area.top(), advance + 1, area.height()), Qt::AlignLeft | Qt::AlignVCenter, words);
+    x += advance + gap;
+  };
+  for (const LegendScale::Swatch& each : scale.swatches) {
+    const QRect place(x, area.center().y() - box / 2, box, box);
+    painter.fillRect(place, each.color);
+    if (each.struck) painter.fillRect(place, hatch(QColor(colors(palette).zero_load_hatch)));
+    x += box + gap;
+    text(each.label, mutedText(palette));
+    x += kSpace12 - gap;
+  }
+  text(low, mutedText(palette));
+  const int codes = 256 - scale.first_code;
+  QImage row(codes, 1, QImage::Format_RGB32);
+  for (int i = 0; i < codes; ++i) row.setPixel(i, 0, scale.lut[scale.first_code + i]);
+  painter.drawImage(QRect(x, area.center().y() - box / 2, bar, box), row);
+  x += bar + gap;
+  text(high, mutedText(palette));
+  if (with_caption) text(scale.caption, mutedText(palette));
+  return width;
 }
 
 double glyphLength(double share) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -22,15 +23,15 @@ inline constexpr std::uint8_t kNoDataCode = 0;
 // A position 0..1 on a scale as a cell's byte; NaN gives kNoDataCode.
 std::uint8_t scaleCode(double position);
 
-bool isDark(const QPalette& palette);
-
 // Perceptually uniform and readable without colour vision: van der Walt and Smith 2015 (viridis), Nunez et al. 2018
 // (cividis); interpolated between ten published colours. Code 0 has the theme's no-data colour.
 Lut viridisLut(bool dark);
 Lut cividisLut(bool dark);
+// For matrices with numbers in their cells; the strong end is more bytes, or less SQNR.
+Lut matrixLut(bool dark);
 
-// Utilisation u: diverging over log2 u from 1/4 to 4, blue below 1 and orange above. On white, neutral is white; on
-// dark it is grey, and the less an expert gets the darker it is. Code 1 is u = 0 exactly (no token): its own colour,
+// Utilisation u: diverging over log2 u from 1/4 to 4, blue below 1 and orange above. The fair share has the
+// colour of the ground, extremes stand out from it. Code 1 is u = 0 exactly (no token): its own colour,
 // hatched.
 inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
@@ -50,7 +51,8 @@ QColor seriesColor(int index, bool dark);
 
 QColor gridColor(const QPalette& palette);
 QColor mutedText(const QPalette& palette);
-QColor accentColor(bool dark);  // the cursor and the selected cell
+QColor axisColor(const QPalette& palette);
+QColor cursorColor(bool dark);  // the cursor and the selected cell, drawn over a halo of the ground
 // Black or white, whichever reads better on `background`.
 QColor textOn(QRgb background);
 // Draws diagonal lines over cells without data or without tokens.
@@ -78,6 +80,10 @@ struct LegendScale {
 LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
 int legendWidth(const QFontMetrics& metrics);
 void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
+
+// The same on one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption.
+// Returns the width that it takes; where there is too little room it leaves out the caption, then all.
+int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 // Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.
 double glyphLength(double share);

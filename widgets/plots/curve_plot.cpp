@@ -131,10 +131,10 @@ QPoint CurvePlot::cursorPosition() const {
 void CurvePlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
   if (std::isfinite(mark_)) {
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     const int x = static_cast<int>(std::lround(xAxis().toPixel(mark_)));
     if (bars_) {
-      painter.setBrush(accentColor(dark()));
+      painter.setBrush(cursorColor(dark()));
       painter.drawPolygon(QPolygon({{x, plot.bottom() + 1}, {x - 4, plot.bottom() + 6}, {x + 4, plot.bottom() + 6}}));
       painter.setBrush(Qt::NoBrush);
     } else {

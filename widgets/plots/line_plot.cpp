@@ -204,7 +204,7 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
       painter.drawLine(x - 3, top + 1, x + 3, top + 1);
       continue;
     }
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     painter.drawLine(x - 3, bottom - 8, x + 3, bottom - 2);
     painter.drawLine(x - 3, bottom - 2, x + 3, bottom - 8);
     if (std::exchange(first, false)) painter.drawText(x + 6, bottom - 2, tr("NaN or Inf"));

@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
+
 namespace moescope {
 namespace {
 
@@ -149,7 +151,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   const QFont usual = painter.font();
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) {
     QFont small = usual;
-    small.setPointSizeF(usual.pointSizeF() * 0.75);
+    small = scaledFont(usual, 0.8);
     painter.setFont(small);
   }
   const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
@@ -234,11 +236,11 @@ void MatrixPlot::paintHatch(QPainter& painter) const {
 
 void MatrixPlot::paintOverlay(QPainter& painter) {
   if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     // A pointer at the row shows the layer; the box shows the cell.
     const QRectF row_box = cellRect(row_, 0).united(cellRect(row_, columns_ - 1));
     const QPointF tip(row_box.left() - 1, row_box.center().y());
-    painter.setBrush(accentColor(dark()));
+    painter.setBrush(cursorColor(dark()));
     painter.drawPolygon(QPolygonF({tip, tip + QPointF(-5, -4), tip + QPointF(-5, 4)}));
     painter.setBrush(Qt::NoBrush);
     if (column_ >= 0) {

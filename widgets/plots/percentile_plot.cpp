@@ -108,8 +108,8 @@ void PercentilePlot::paintData(QPainter& painter) {
 
 void PercentilePlot::paintOverlay(QPainter& painter) {
   if (const QRectF bar = barOf(current_); !bar.isEmpty()) {
-    painter.setPen(accentColor(dark()));
-    painter.setBrush(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
+    painter.setBrush(cursorColor(dark()));
     const QPointF tip(bar.center().x(), bar.bottom() + 1);
     painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, 5), tip + QPointF(4, 5)}));
     painter.setBrush(Qt::NoBrush);

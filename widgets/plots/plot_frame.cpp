@@ -1,5 +1,6 @@
 #include "widgets/plots/plot_frame.h"
 
+#include <QApplication>
 #include <QElapsedTimer>
 #include <QEvent>
 #include <QMouseEvent>
@@ -9,6 +10,8 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/type_scale.h"
@@ -32,9 +35,7 @@ PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
-  QFont unkerned;  // numbers and short names, drawn anew with each move of the mouse: shaping is a third of their cost
-  unkerned.setStyleStrategy(QFont::PreferNoShaping);
-  setFont(unkerned);
+  takeType();
   installAccessiblePlots();
   connect(this, &PlotFrame::readoutChanged, this, [this](const QString& text) {
     if (std::exchange(read_out_, text) != text) announceValueOf(this);
@@ -74,7 +75,7 @@ void PlotFrame::setNotice(const QString& notice) {
 }
 
 QRect PlotFrame::plotRect() const {
-  return rect().marginsRemoved(margins()).adjusted(label_excess_, 0, 0, 0);
+  return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0);
 }
 
 bool PlotFrame::dark() const {
@@ -112,10 +113,7 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
   if (notice_.isEmpty()) paintOverlay(painter);
   hovered_ = hoverRegion();
   mouse_readout_.reset();
-  if (hasFocus()) {
-    painter.setPen(palette().highlight().color());
-    painter.drawRect(rect().adjusted(0, 0, -1, -1));
-  }
+  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 
@@ -123,7 +121,8 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
 void PlotFrame::prepare() {
   if (refill) refill();
   renderStatic();
-  if (std::exchange(label_excess_, wanted_excess_) == wanted_excess_) return;
+  const bool as_wide = std::exchange(label_excess_, wanted_excess_) == wanted_excess_;
+  if (std::exchange(room_above_, wanted_room_above_) == wanted_room_above_ && as_wide) return;
   static_layer_ = {};
   if (refill) refill();
   renderStatic();
@@ -219,6 +218,18 @@ void PlotFrame::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
+// Numbers and short names, drawn anew with each move of the mouse: shaping is a third of their cost.
+void PlotFrame::takeType() {
+  QFont type = typeFont(QApplication::font(), Type::caption);
+  type.setStyleStrategy(QFont::PreferNoShaping);
+  setFont(type);
+}
+
+bool PlotFrame::event(QEvent* event) {
+  if (event->type() == QEvent::ApplicationFontChange) takeType();
+  return QWidget::event(event);
+}
+
 void PlotFrame::resizeEvent(QResizeEvent*) {
   dirty_ = true;
 }
@@ -256,16 +267,12 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
     const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
-  const int needed = widest + 6 + (caption.isEmpty() ? 0 : metrics.height() + 1);
-  wanted_excess_ = std::max(0, needed - margins().left());
+  wanted_excess_ = widest + 6 - margins().left();
+  wanted_room_above_ = caption.isEmpty() ? 0 : std::max(0, metrics.height() + kSpace4 - margins().top());
   if (caption.isEmpty()) return;
-  painter.save();
   painter.setPen(mutedText(palette()));
-  painter.translate(1, plot.center().y());
-  painter.rotate(-90);
-  const QRect place(-plot.height() / 2 - 8, 0, plot.height() + 16, metrics.height());
-  painter.drawText(place, Qt::AlignCenter, withItsUnit(caption, metrics, place.width()));
-  painter.restore();
+  const QRect place(0, plot.top() - metrics.height() - kSpace4, width(), metrics.height());
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, withItsUnit(caption, metrics, place.width()));
 }
 
 std::vector<PlotFrame::KeyEntry> PlotFrame::keyEntries(const QStringList& labels, int swatch) const {
@@ -313,9 +320,9 @@ void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
   if (readout.lines.isEmpty()) return;
   const QRect& box = readout.box;
   const QFontMetrics metrics = fontMetrics();
-  QColor ground = palette().base().color();
+  QColor ground = QColor(colors(palette()).popup);
   ground.setAlpha(235);
-  painter.setPen(gridColor(palette()).darker(dark() ? 60 : 130));
+  painter.setPen(QColor(colors(palette()).field_border));
   painter.setBrush(ground);
   painter.drawRect(box);
   painter.setBrush(Qt::NoBrush);

@@ -105,6 +105,7 @@ class PlotFrame : public QWidget {
   void paintEvent(QPaintEvent* event) override;
   void changeEvent(QEvent* event) override;
   void resizeEvent(QResizeEvent*) override;
+  bool event(QEvent* event) override;
 
   QPoint mouse_{-1, -1};  // negative: elsewhere
 
@@ -115,6 +116,7 @@ class PlotFrame : public QWidget {
   void drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const;
 
  private:
+  void takeType();
   void prepare();
   void renderStatic();
   void renderContent();
@@ -130,8 +132,10 @@ class PlotFrame : public QWidget {
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;
-  int label_excess_ = 0;           // width by which the labels of the left axis exceed its margin
-  mutable int wanted_excess_ = 0;  // as found while painting
+  // Width by which the labels of the left axis differ from its margin, and height that its caption needs above; the
+  // second ones as found while painting.
+  int label_excess_ = 0, room_above_ = 0;
+  mutable int wanted_excess_ = 0, wanted_room_above_ = 0;
   double last_paint_ms_ = 0;
 };
 

@@ -119,7 +119,7 @@ void ScatterPlot::paintData(QPainter& painter) {
 void ScatterPlot::paintOverlay(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
   if (current_ >= 0 && current_ < static_cast<int>(points_.size())) {
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     painter.drawEllipse(placeOf(current_), withType(6), withType(6));
     painter.drawEllipse(placeOf(current_), withType(7), withType(7));
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/telemetry/recording/marks.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -149,10 +150,10 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     const int x = static_cast<int>(std::lround(xOf(step)));
     painter.drawLine(x, plot.top(), x, plot.bottom());
   };
-  line(selection_->step(), accentColor(dark()), Qt::SolidLine);
+  line(selection_->step(), cursorColor(dark()), Qt::SolidLine);
   line(crosshairStep(), palette().text().color(), Qt::DotLine);
   if (drag_ == Drag::box) {
-    QColor veil = palette().highlight().color();
+    QColor veil = QColor(colors(palette()).accent);
     painter.setPen(veil);
     veil.setAlpha(60);
     const int left = std::clamp(std::min(press_.x(), mouse_.x()), plot.left(), plot.right());

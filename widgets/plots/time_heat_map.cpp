@@ -209,11 +209,11 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
   if (place >= first_row_ && place <= last_row_) {
     const QRect plot = plotRect();
     const double a = yOf(place), b = yOf(place + 1);
-    painter.setPen(accentColor(dark()));
+    painter.setPen(cursorColor(dark()));
     if (std::abs(b - a) >= kLeastFramedRow) {
       painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::abs(b - a)));
     } else {  // a frame would hide so thin a row: pointers at both ends
-      painter.setBrush(accentColor(dark()));
+      painter.setBrush(cursorColor(dark()));
       for (const double side : {-1.0, 1.0}) {
         const QPointF tip(side < 0 ? plot.left() : plot.right() + 1, (a + b) / 2);
         painter.drawPolygon(QPolygonF({tip, tip + QPointF(side * 6, -4), tip + QPointF(side * 6, 4)}));

@@ -1,5 +1,6 @@
 #include "widgets/plots/type_scale.h"
 
+#include <QApplication>
 #include <QEvent>
 #include <algorithm>
 #include <cmath>
@@ -8,7 +9,15 @@
 namespace moescope {
 namespace {
 
-constexpr double kUsualLine = 14;  // pixels: DejaVu Sans of 9 points at 96 dpi
+// Pixels; until a theme is applied those of DejaVu Sans of 9 points at 96 dpi.
+struct UsualType {
+  double line = 14, size = 12;
+};
+
+UsualType& usualType() {
+  static UsualType type;
+  return type;
+}
 
 class FontFollower : public QObject {
  public:
@@ -28,8 +37,13 @@ class FontFollower : public QObject {
 
 }  // namespace
 
+void setUsualType(const QFont& font) {
+  usualType() = {QFontMetrics(font).height() + 0.0, QFontInfo(font).pixelSize() + 0.0};
+}
+
 double typeScale(const QFontMetrics& metrics) {
-  return std::max(1.0, metrics.height() / kUsualLine);
+  const double enlarged = QFontInfo(QApplication::font()).pixelSize() / usualType().size;
+  return std::max({1.0, enlarged, metrics.height() / usualType().line});
 }
 
 int withType(double pixels, const QFontMetrics& metrics) {

@@ -8,7 +8,10 @@
 
 namespace moescope {
 
-double typeScale(const QFontMetrics& metrics);  // 1 for the usual type and for smaller ones
+// Set once a theme is applied: the font of which the scale is 1.
+void setUsualType(const QFont& font);
+// 1 for the usual type and for smaller ones; never less than the enlargement of the application's font.
+double typeScale(const QFontMetrics& metrics);
 int withType(double pixels, const QFontMetrics& metrics);
 
 // Runs `size` now, and again whenever the widget's type changes: for sizes that are set once.

@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <utility>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 
@@ -32,10 +33,10 @@ void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const int line = fontMetrics().height(), room = width() - 10;
   if (isChecked()) {
-    QColor ground = palette().highlight().color();
+    QColor ground = QColor(colors(palette()).accent);
     ground.setAlpha(50);
     painter.fillRect(rect(), ground);
-    painter.fillRect(QRect(0, height() - 2, width(), 2), palette().highlight().color());
+    painter.fillRect(QRect(0, height() - 2, width(), 2), QColor(colors(palette()).accent));
   }
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(5, 1, room, line), Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room));
@@ -51,7 +52,7 @@ void ValueTile::paintEvent(QPaintEvent*) {
   const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
   if (accessibleDescription() != whole) setAccessibleDescription(whole);
   if (hasFocus()) {
-    painter.setPen(palette().highlight().color());
+    painter.setPen(QColor(colors(palette()).accent));
     painter.drawRect(rect().adjusted(0, 0, -1, -1));
   }
 }

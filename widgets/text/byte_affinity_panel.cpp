@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/telemetry/frame/specialisation.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
@@ -45,8 +46,7 @@ void ByteStrip::paintData(QPainter& painter) {
                    metrics.elidedText(title, Qt::ElideRight, width() - 12));
   const QSize box = boxSize();
   const Lut lut = utilisationLut(dark());
-  QFont letters = QFontDatabase::systemFont(QFontDatabase::FixedFont);
-  letters.setPointSizeF(font().pointSizeF() * 1.2);
+  const QFont letters = scaledFont(formulaFont(font()), 1.2);
   const QFont usual = painter.font();
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
     const QRect place(plotRect().left() + static_cast<int>(i) * box.width(), plotRect().top(), box.width() - 2,

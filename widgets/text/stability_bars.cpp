@@ -96,7 +96,7 @@ void StabilityBars::paintOverlay(QPainter& painter) {
     if (bars_[i].layer != current_) continue;
     const QRectF place = slot(i);
     painter.setPen(Qt::NoPen);
-    painter.setBrush(accentColor(dark()));
+    painter.setBrush(cursorColor(dark()));
     painter.drawRect(QRectF(place.left() + 2, place.bottom() + 1, place.width() - 4, 2));
     painter.setBrush(Qt::NoBrush);
   }

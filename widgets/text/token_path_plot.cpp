@@ -98,7 +98,7 @@ const TokenPathPlot::Piece* TokenPathPlot::pieceAt(QPoint position) const {
 }
 
 void TokenPathPlot::paintOverlay(QPainter& painter) {
-  painter.setPen(QPen(accentColor(dark()), 2));
+  painter.setPen(QPen(cursorColor(dark()), 2));
   for (const Piece& piece : pieces_)
     if (piece.layer == layer_ && piece.expert == expert_) painter.drawRect(piece.box.adjusted(0, 0, -1, -1));
   PlotFrame::paintOverlay(painter);

@@ -8,6 +8,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 
+#include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -48,9 +49,7 @@ void TokenTextView::setCurrent(int position) {
 }
 
 QFont TokenTextView::letters() const {
-  QFont font = QFontDatabase::systemFont(QFontDatabase::FixedFont);
-  font.setPointSizeF(this->font().pointSizeF() * (manyRows() ? 0.95 : 1.1));
-  return font;
+  return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
 }
 
 // One layer reads as text: a line feed ends a line. Many layers are a table: lines are as long as there is room.
@@ -224,7 +223,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
     painter.setPen(textOn(ground.rgb()));
     painter.drawText(box, Qt::AlignCenter, label);
     if (e == highlight_) {
-      painter.setPen(QPen(accentColor(dark()), 2));
+      painter.setPen(QPen(cursorColor(dark()), 2));
       painter.drawRect(box);
     }
     chips_.push_back({box, e});
@@ -242,7 +241,7 @@ void TokenTextView::paintScrollMark(QPainter& painter) const {
 
 void TokenTextView::paintOverlay(QPainter& painter) {
   if (const QRect cell = cellOf(current_); !cell.isNull()) {
-    painter.setPen(QPen(accentColor(dark()), 2));
+    painter.setPen(QPen(cursorColor(dark()), 2));
     painter.drawRect(cell.adjusted(0, 0, 0, manyRows() ? static_cast<int>(rows_.size()) * row_height_ : -1));
   }
   int row = -1;

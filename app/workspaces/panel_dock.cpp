@@ -1,0 +1,58 @@
+#include "app/workspaces/panel_dock.h"
+
+#include <QApplication>
+#include <QMouseEvent>
+#include <QPainter>
+
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+
+namespace moescope {
+namespace {
+
+// Above the content; Qt drags a dock by presses on its title bar only.
+class DockGrip : public QWidget {
+ public:
+  using QWidget::QWidget;
+  QSize sizeHint() const override { return {0, kSpace4}; }
+  QSize minimumSizeHint() const override { return sizeHint(); }
+};
+
+}  // namespace
+
+PanelDock::PanelDock(const QString& title, QWidget* content, QWidget* parent) : QDockWidget(title, parent) {
+  auto* grip = new DockGrip(this);
+  setTitleBarWidget(grip);
+  setWidget(content);
+}
+
+void PanelDock::dragBy(QWidget* header) {
+  header->installEventFilter(this);
+}
+
+void PanelDock::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  if (isFloating()) painter.fillRect(rect(), QColor(c.surface));
+  drawRounded(painter, rect(), isFloating() ? 0 : kRadiusPanel, QColor(c.surface), QColor(c.hairline));
+}
+
+// A press on the header is one on the grip at the same place; from the first move on Qt grabs the mouse.
+bool PanelDock::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::MouseButtonDblClick) {
+    setFloating(!isFloating());
+    return true;
+  }
+  if (event->type() != QEvent::MouseButtonPress && event->type() != QEvent::MouseMove &&
+      event->type() != QEvent::MouseButtonRelease)
+    return QDockWidget::eventFilter(watched, event);
+  const auto* mouse = static_cast<const QMouseEvent*>(event);
+  const auto* header = static_cast<const QWidget*>(watched);
+  QPointF at = header->mapTo(this, mouse->position());
+  if (event->type() == QEvent::MouseButtonPress) at.setY(1);
+  QMouseEvent moved(event->type(), at, mouse->globalPosition(), mouse->button(), mouse->buttons(), mouse->modifiers());
+  QApplication::sendEvent(this, &moved);
+  return true;
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+// Texts with a long and a short form. A text with digits is never cut: the longest form that fits is shown, or none.
+#pragma once
+
+#include <QFontMetrics>
+#include <QLabel>
+#include <QStringList>
+
+namespace moescope {
+
+// The longest of `texts` (long to short) that fits into `width`; empty: not even the last does.
+QString fittingText(const QStringList& texts, const QFontMetrics& metrics, int width);
+
+// For a text without forms: elided where only words go, empty where digits would.
+QString elidedWords(const QString& text, const QFontMetrics& metrics, int width);
+
+// Shows the longest form that fits into the room it is given; the longest one is its tool tip.
+class FittedLabel : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit FittedLabel(QWidget* parent = nullptr);
+  void setTexts(const QStringList& texts);  // long to short
+  void setRole(QPalette::ColorRole role);   // of the text; Text by default
+  void setAlignment(Qt::Alignment alignment);
+  QString shownText() const;
+  QString text() const { return texts_.value(0); }
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  QStringList texts_;
+  QPalette::ColorRole role_ = QPalette::Text;
+  Qt::Alignment alignment_ = Qt::AlignLeft | Qt::AlignVCenter;
+};
+
+}  // namespace moescope

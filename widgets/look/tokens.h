@@ -1,0 +1,63 @@
+// Every colour, size and type size of the window, for the light and the dark theme. No other file has a literal of one
+// (tests/look_rules.cmake). Sizes are logical pixels beside the usual type; withType() of type_scale.h enlarges them.
+#pragma once
+
+#include <QColor>
+#include <QFont>
+#include <QPalette>
+#include <array>
+
+namespace moescope {
+
+enum class Theme { dark, light };
+
+inline constexpr int kSpace4 = 4, kSpace8 = 8, kSpace12 = 12, kSpace16 = 16, kSpace24 = 24;
+inline constexpr int kRadiusControl = 4, kRadiusPanel = 6;
+inline constexpr int kBarHeight = 44, kVerdictHeight = 40, kTileHeight = 68, kTimelineHeight = 40, kStatusHeight = 24;
+inline constexpr int kPanelHeaderHeight = 28, kAnswerHeight = 20, kFieldHeight = 28, kFlatHeight = 24;
+inline constexpr int kLabelColumn = 130, kDrawerWidth = 384, kPopoverWidth = 328, kTableRowHeight = 38;
+inline constexpr int kNarrowWindow = 1000;  // below: workspaces in one combo, one column of panels
+inline constexpr int kTabUnderline = 3, kFocusLine = 2, kMarkSize = 16, kChipSize = 18;
+inline constexpr double kCurveWidth = 1.75, kRawCurveWidth = 1, kRawCurveAlpha = 0.38;
+
+// Type in pixels.
+enum class Type : int { caption = 11, secondary = 12, body = 13, heading = 16, figure = 20 };
+inline constexpr int kFormulaPixels = 12;
+
+struct Colors {
+  QRgb window, surface, sunken, popup, hairline, field_border, ink, ink2, disabled;
+  QRgb accent, accent_soft, on_accent, good, good_soft, attention, attention_soft, bad, bad_soft, neutral_soft;
+  QRgb grid, axis, plain_bar, strong_bar;
+  QRgb no_data, zero_load, zero_load_hatch;
+  QRgb noise;                   // run N
+  std::array<QRgb, 8> series;   // the first four are the runs A to D
+  std::array<QRgb, 7> load;     // from a quarter of the fair share to four times
+  std::array<QRgb, 7> matrix;   // matrices with numbers; the last: more bytes, or less SQNR
+  std::array<QRgb, 7> experts;  // experts by number
+};
+
+const Colors& colors(bool dark);
+bool isDark(const QPalette& palette);
+inline const Colors& colors(const QPalette& palette) {
+  return colors(isDark(palette));
+}
+QPalette themePalette(Theme theme);
+
+// Maps of many cells, the same in both themes, dark to light.
+inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,
+                                                  0xff1f9e89, 0xff35b779, 0xff6dcd59, 0xffb4de2c, 0xfffde725};
+inline constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
+                                                  0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
+
+// The window's type: Open Sans, whose figures are as wide as each other; else the desktop's own, else DejaVu Sans.
+QFont bodyFont();
+// A font of that size as seen beside `body`, which the projector view enlarges.
+QFont typeFont(const QFont& body, Type type, bool semibold = false);
+QFont semibold(QFont font);
+QFont scaledFont(QFont font, double factor);
+QFont formulaFont(const QFont& body);
+
+// Luminance contrast of two opaque colours, 1 to 21 (WCAG 2.1, 1.4.3).
+double contrast(QRgb a, QRgb b);
+
+}  // namespace moescope
