@@ -15,6 +15,7 @@ set(CORE_FLOORS
     core/training core/training/lab
     core/lessons)
 set(WIDGETS_FLOORS
+    widgets/look
     widgets/selection
     widgets/plots
     widgets/panel
@@ -119,3 +120,11 @@ only_in("core;app;widgets" "simdjson::(dom|ondemand)::parser" "lines of JSON are
 only_in("core;app;widgets" "toml::parse(_file)?\\(" "TOML is parsed by parse_toml" toml_text.cpp)
 only_in("core;app;widgets" "include <csv\\.h>" "CSV is parsed by CsvRows" csv_rows.cpp)
 only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_dataset.cpp)
+
+# The look: every colour and size of type stands in widgets/look/tokens.
+set(six "[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]")
+only_in("widgets;app" "(0x|0xff|\"#|: ?#)${six}([^0-9a-fA-F]|$)" "colours come from widgets/look/tokens.h" tokens.cpp tokens.h report.cpp sweep_page.cpp)
+only_in("widgets;app" "Qt::(white|black|red|green|blue|cyan|magenta|yellow|gray|darkGray|lightGray)"
+        "colours come from widgets/look/tokens.h")
+only_in("widgets;app" "QColor\\([0-9]" "colours come from widgets/look/tokens.h")
+only_in("widgets;app" "set(Pixel|Point)SizeF?\\(" "sizes of type come from widgets/look/tokens.h" tokens.cpp)

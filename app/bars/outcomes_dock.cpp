@@ -18,8 +18,8 @@
 #include "app/bars/outcomes_panel.h"
 #include "app/session/settings.h"
 #include "core/training/lab/queue_file.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/duration_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

@@ -16,8 +16,8 @@
 #include "app/look/theme.h"
 #include "core/io/whole_file.h"
 #include "core/training/lab/outcome_table.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 
@@ -49,10 +49,12 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
     {"group", "It trains in, beside run A"},
     {"steps", "Taken so far"},
     {"gap to A, nats/token",
-     "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss where "
+     "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss "
+     "where "
      "it is measured from the start, else of the training loss; measured"},
     {"+-",
-     "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; computed "
+     "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; "
+     "computed "
      "from measured losses"},
     {"verdict", "Whether the gap is more than chance, and matters"},
     {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured"},
@@ -362,7 +364,8 @@ QString OutcomesPanel::explain() const {
             "comparison ends and says at which step.</p>"
             "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
             "steps, in nats/token: of the validation loss where it is measured from the start "
-            "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by the "
+            "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by "
+            "the "
             "noise twins among the candidates (without one, by the run's own fluctuations alone, and there is no "
             "verdict). It is wider the more candidates there are, since each is a chance to be called different: about "
             "1 in 20 comparisons between equal runs calls any of them different. <b>Twin too near</b>: the twins have "

@@ -14,7 +14,7 @@
 #include "app/bars/run_chips.h"
 #include "app/bars/shortened_label.h"
 #include "app/look/icons.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

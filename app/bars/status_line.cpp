@@ -12,8 +12,8 @@
 #include "core/telemetry/frame/kernel_names.h"
 #include "core/telemetry/frame/metrics.h"
 #include "core/telemetry/history/step_axis.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

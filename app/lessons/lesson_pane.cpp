@@ -16,7 +16,7 @@
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
 #include "app/look/theme.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/io/assets.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -109,10 +110,8 @@ QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal
   painter.setBrush(color);
   painter.setPen(Qt::NoPen);
   painter.drawRoundedRect(QRectF(0, 0, height, height), 3, 3);
-  QFont font = painter.font();
-  font.setBold(true);
-  font.setPixelSize(height * 2 / 3);
-  painter.setFont(font);
+  const QFont usual = semibold(bodyFont());
+  painter.setFont(scaledFont(usual, height * 2.0 / 3 / QFontInfo(usual).pixelSize()));
   painter.setPen(textOn(color.rgb()));
   painter.drawText(QRectF(0, 0, height, height), Qt::AlignCenter, letter);
   return pixmap;

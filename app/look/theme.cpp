@@ -9,7 +9,7 @@
 
 #include "app/session/settings.h"
 #include "widgets/look/style.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

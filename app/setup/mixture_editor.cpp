@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "core/config/mixture.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

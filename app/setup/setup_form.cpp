@@ -12,14 +12,14 @@
 #include <algorithm>
 
 #include "app/look/theme.h"
-#include "widgets/look/style.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/published_recipes.h"
+#include "widgets/look/style.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

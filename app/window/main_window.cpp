@@ -50,8 +50,8 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/numerics/parallel.h"
 #include "core/telemetry/history/worst_layer.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

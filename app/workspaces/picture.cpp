@@ -40,8 +40,8 @@ constexpr int kMargin = 12;
 
 QPalette paper() {
   QPalette palette = themePalette(Theme::light);
-  palette.setColor(QPalette::Window, Qt::white);
-  palette.setColor(QPalette::Base, Qt::white);
+  palette.setColor(QPalette::Window, QColor(kPaper));
+  palette.setColor(QPalette::Base, QColor(kPaper));
   return palette;
 }
 
@@ -170,7 +170,7 @@ Figure drawn(QSize size, FigureKind kind, const QString& title, const QString& d
   if (kind == FigureKind::svg) {
     SvgDevice device(size, title, description);
     QPainter painter(&device);
-    painter.fillRect(QRect(QPoint(0, 0), size), Qt::white);
+    painter.fillRect(QRect(QPoint(0, 0), size), QColor(kPaper));
     paint(painter);
     painter.end();
     figure.svg = device.document();
@@ -179,7 +179,7 @@ Figure drawn(QSize size, FigureKind kind, const QString& title, const QString& d
   }
   figure.image = QImage(size * kPrintScale, QImage::Format_RGB32);
   figure.image.setDevicePixelRatio(kPrintScale);
-  figure.image.fill(Qt::white);
+  figure.image.fill(QColor(kPaper));
   QPainter painter(&figure.image);
   painter.setRenderHint(QPainter::TextAntialiasing);
   paint(painter);

@@ -18,8 +18,8 @@
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

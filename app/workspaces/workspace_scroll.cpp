@@ -3,7 +3,7 @@
 #include <QEvent>
 
 #include "app/workspaces/workspace.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

@@ -7,8 +7,8 @@
 #include "core/telemetry/frame/volume_stats.h"
 #include "widgets/all_to_all/link_bars.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -181,7 +181,7 @@ void AllToAllPanel::paintSums(QPainter& painter) const {
   const QRect cells = view_->cellsRect();
   const int ranks = volume->ranks, per_node = volume->ranks_per_node;
   for (int rank = 0; rank < ranks; ++rank) painter.fillRect(view_->cellRect(rank, rank), veil(palette()));
-  painter.setPen(QPen(isDark(palette()) ? Qt::white : Qt::black, 0));
+  painter.setPen(QPen(QColor(colors(palette()).ink), 0));
   for (int rank = per_node; per_node > 0 && rank < ranks; rank += per_node) {
     const QPointF corner = view_->cellRect(rank, rank).topLeft();
     painter.drawLine(QPointF(cells.left(), corner.y()), QPointF(cells.right(), corner.y()));

@@ -12,10 +12,10 @@
 
 #include "core/telemetry/comparison/operand_sqnr.h"
 #include "core/telemetry/frame/kernel_names.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

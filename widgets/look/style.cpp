@@ -10,7 +10,7 @@
 #include <QToolButton>
 
 #include "widgets/look/tokens.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

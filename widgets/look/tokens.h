@@ -24,6 +24,8 @@ inline constexpr double kCurveWidth = 1.75, kRawCurveWidth = 1, kRawCurveAlpha =
 enum class Type : int { caption = 11, secondary = 12, body = 13, heading = 16, figure = 20 };
 inline constexpr int kFormulaPixels = 12;
 
+inline constexpr QRgb kPaper = 0xffffffff, kBlack = 0xff000000;  // of exported pictures; text on coloured cells
+
 struct Colors {
   QRgb window, surface, sunken, popup, hairline, field_border, ink, ink2, disabled;
   QRgb accent, accent_soft, on_accent, good, good_soft, attention, attention_soft, bad, bad_soft, neutral_soft;

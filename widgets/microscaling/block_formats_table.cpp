@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/numerics/operand_format.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block_bars.h"
 #include "widgets/microscaling/block_presets.h"
 #include "widgets/microscaling/block_table.h"
@@ -15,7 +16,6 @@
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

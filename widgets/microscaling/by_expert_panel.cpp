@@ -5,10 +5,10 @@
 #include <QStyledItemDelegate>
 #include <cmath>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

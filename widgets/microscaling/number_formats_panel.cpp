@@ -9,11 +9,11 @@
 #include <cmath>
 
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block_formats_table.h"
 #include "widgets/microscaling/block_table.h"
 #include "widgets/microscaling/number_line.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/telemetry/frame/operand_costs.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/files/tensors/open_tensors.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

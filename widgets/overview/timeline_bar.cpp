@@ -14,10 +14,10 @@
 #include <limits>
 
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

@@ -51,7 +51,7 @@ ExpertColors ExpertColors::inOrder(const std::vector<int>& order, bool dark) {
 
 QColor ExpertColors::of(int expert) const {
   const auto index = static_cast<std::size_t>(expert);
-  return index < colors_.size() ? QColor(colors_[index]) : QColor(Qt::gray);
+  return index < colors_.size() ? QColor(colors_[index]) : QColor(colors(false).plain_bar);
 }
 
 }  // namespace moescope

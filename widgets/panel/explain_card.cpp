@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 

@@ -3,8 +3,8 @@
 #include <QButtonGroup>
 #include <algorithm>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

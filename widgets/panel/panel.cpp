@@ -12,10 +12,10 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 #include "widgets/plots/value_tile.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "widgets/look/tokens.h"
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {
@@ -148,8 +148,7 @@ QColor cursorColor(bool dark) {
 }
 
 QColor textOn(QRgb background) {
-  constexpr QRgb kBlack = 0xff000000, kWhite = 0xffffffff;
-  return QColor(contrast(background, kBlack) >= contrast(background, kWhite) ? kBlack : kWhite);
+  return QColor(contrast(background, kBlack) >= contrast(background, kPaper) ? kBlack : kPaper);
 }
 
 QBrush fineHatch(const QColor& color) {

@@ -12,9 +12,9 @@
 
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

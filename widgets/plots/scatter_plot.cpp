@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "core/telemetry/frame/specialisation.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/plots/type_scale.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {

@@ -1,4 +1,4 @@
-#include "widgets/plots/type_scale.h"
+#include "widgets/look/type_scale.h"
 
 #include <QApplication>
 #include <QEvent>
