@@ -53,6 +53,7 @@ import math
 import os
 import re
 import sys
+import threading
 import time
 import warnings
 import weakref
@@ -79,6 +80,7 @@ _SCORE_KINDS = {
 }
 _KEYS = itertools.count(1)
 _COMPILED = weakref.WeakValueDictionary()  # layers by their keys
+_MOST_KEPT_SLOTS = 1 << 22  # of all layers on one device, 32 MB, before they are counted within a step
 _SETTLING_STEPS = 3  # for how many steps ranks are compared before it is taken as known which see the same tokens
 
 
@@ -118,6 +120,7 @@ class MoeLog:
         self._trainable = None
         self._rows = None  # of all ranks, once they are known
         self._handles, self._file, self._closed = [], None, False
+        self._slots = _Slots()
         self._layers = _find_layers(self, model, routers, top_k)
         if not self._layers and self._ranks.alone():
             raise ValueError("no router found: no module has a buffer tokens_per_expert, and no name matches %r; "
@@ -188,6 +191,9 @@ class MoeLog:
             self._trainable = model is None or any(p.requires_grad for p in model.parameters())
         return self._trainable
 
+    def keep_slots(self, layer, places):
+        self._slots.keep(layer, places)
+
     def comparing(self):
         """Whether it is not yet known which ranks see the same tokens."""
         return self._ranks.comparing()
@@ -237,11 +243,14 @@ class MoeLog:
         """By the layers' names: a _Total's values, or None; all in one copy from each device."""
         with_bias = step % max(1, self._bias_every) == 0
         taken = [layer.take(with_bias) for layer in self._layers]
-        lists = iter(_on_host([tensor for _, tensors in taken for tensor in tensors]))
+        counted = self._slots.take()
+        lists = iter(_on_host([tensor for _, tensors in taken for tensor in tensors] + [each for _, each in counted]))
+        lists_of = [list(itertools.islice(lists, len(tensors))) for _, tensors in taken]
+        slots = _Slots.by_layer(counted, lists)
         own = {}
-        for layer, (host, tensors) in zip(self._layers, taken):
+        for layer, (host, _), values in zip(self._layers, taken, lists_of):
             key = _Row.key_of(layer.name, layer.number, self._first_layer)
-            own[key] = None if host is None else layer.total(host, list(itertools.islice(lists, len(tensors))))
+            own[key] = None if host is None else layer.total(host, values, slots.get(layer, []))
             fingerprint = layer.take_fingerprint()
             if self.comparing():
                 own["fingerprint", key] = fingerprint
@@ -475,9 +484,53 @@ class _Total:
         return row
 
 
+class _Slots:
+    """The experts that tokens were sent to since the last step. A call for a device takes the host as long for a few
+    numbers as for many, so the slots of all layers are counted together, once a step or when they get many."""
+
+    def __init__(self):
+        self._kept, self._size, self._counted, self._lock = {}, {}, [], threading.Lock()
+
+    def keep(self, layer, places):
+        """Places are -1 to E + 1: none, an expert, none again, padding."""
+        where = places.device, places.numel()
+        with self._lock:  # DataParallel's threads
+            self._kept.setdefault(where, []).append((layer, places))
+            self._size[places.device] = self._size.get(places.device, 0) + places.numel()
+            if self._size[places.device] > _MOST_KEPT_SLOTS:
+                self._count()
+
+    def take(self):
+        """[(layers, their counts of -1 to E and more, one after the other)]"""
+        with self._lock:
+            self._count()
+            counted, self._counted = self._counted, []
+        return counted
+
+    @staticmethod
+    def by_layer(counted, lists):
+        """{layer: its counts, added up}"""
+        found = {}
+        for layers, counts in zip((layers for layers, _ in counted), lists):
+            width = len(counts) // len(layers)
+            for place, layer in enumerate(layers):
+                own = counts[place * width: place * width + layer.experts + 2]
+                before = found.get(layer)
+                found[layer] = own if before is None else [a + b for a, b in zip(before, own)]
+        return found
+
+    def _count(self):
+        kept, self._kept, self._size = self._kept, {}, {}
+        for entries in kept.values():
+            layers = [layer for layer, _ in entries]
+            width = max(layer.experts for layer in layers) + 3
+            places = torch.stack([places.reshape(-1) for _, places in entries])
+            self._counted.append((layers, _histograms(places, width).reshape(-1)))
+
+
 class _Layer:
-    """One hooked module, and the sums since the last step on its device: slots below expert 0, by expert, and beyond
-    the experts; padding; sums over scores; weights by expert."""
+    """One hooked module, and what was summed since the last step on its device: slots that are not kept to be counted
+    with those of other layers, as _Slots has them; padding; sums over scores; weights by expert."""
 
     def __init__(self, log, name, module, above, top_k):
         self.log, self.module, self.above = log, module, above
@@ -546,14 +599,14 @@ class _Layer:
             self._sums[device] = torch.zeros(2 * self.experts + 8, dtype=exact, device=device)
         return self._sums[device]
 
-    def mask_of(self, tokens, mask, sums):
+    def mask_of(self, tokens, mask, device):
         """[tokens] which are no padding, None: no mask of that size."""
         self.tokens += tokens
         if mask is None or mask.numel() != tokens:
             self.unmasked += tokens
             return None
-        kept = (mask.reshape(-1) != 0).to(sums.device)
-        sums[self.experts + 2] += (~kept).sum()
+        kept = (mask.reshape(-1) != 0).to(device)
+        self.sums(device)[self.experts + 2] += (~kept).sum()
         return kept
 
     def take(self, with_bias):
@@ -563,7 +616,7 @@ class _Layer:
         self._forgot()
         if not any(host):
             return None, []
-        bias = self.bias() if with_bias and self._sums else None
+        bias = self.bias() if with_bias and host[0] else None
         return host, list(self._sums.values()) + ([] if bias is None else [bias])
 
     def _follow_change_of_checkpointing(self):
@@ -576,23 +629,30 @@ class _Layer:
             self._repeats_count = False
             self.failures += 1
 
-    def total(self, host, lists):
-        """A _Total's values, from take() with its tensors as lists."""
+    def total(self, host, lists, slots):
+        """A _Total's values, from take() with its tensors as lists, and the counts of slots that were kept."""
         experts = self.experts or 0
-        if not self._sums:
+        if not self._sums and not slots:
             return host + [0.0] * (_Total.HEAD - len(host) + 3 * experts)
         bias = lists[-1] if len(lists) > len(self._sums) else None
-        sums = []
+        sums = self._since_last_step(lists)
+        for place, count in enumerate(slots):
+            sums[place] += count
+        return (host + [sums[0] + sums[experts + 1]] + sums[experts + 2: experts + 8] + [0.0 if bias is None else 1.0] +
+                sums[1: experts + 1] + sums[experts + 8:] + (bias or [0.0] * experts))
+
+    def _since_last_step(self, lists):
+        sums = [0.0] * (2 * self.experts + 8)
         for device, now in zip(self._sums, lists):
-            before = self._before_step.pop(device, [0.0] * len(now))
-            sums.append([n - b for n, b in zip(now, before)])
+            before = self._before_step.pop(device, None)
+            sums = [s + n for s, n in zip(sums, now)]
+            if before is not None:
+                sums = [s - b for s, b in zip(sums, before)]
             if math.isfinite(sum(now)):
                 self._before_step[device] = now
             else:
                 self._sums[device].zero_()  # not a number once would be so for ever
-        sums = [sum(column) for column in zip(*sums)]
-        return (host + [sums[0] + sums[experts + 1]] + sums[experts + 2: experts + 8] + [0.0 if bias is None else 1.0] +
-                sums[1: experts + 1] + sums[experts + 8:] + (bias or [0.0] * experts))
+        return sums
 
     def take_fingerprint(self):
         value, self.fingerprint = self.fingerprint, None
@@ -692,9 +752,9 @@ class _RouterLayer(_Layer):
         return None
 
     def _see(self, _when, values, inputs, mask):
-        if any(_local(v) is None for v in values):
-            raise ValueError("what it returns is spread over ranks")
         values = [_local(v) for v in values]
+        if any(v is None for v in values):
+            raise ValueError("what it returns is spread over ranks")
         if not any(v.numel() for v in values if v.dim() > 1):
             return  # a pass without tokens
         form = tuple((v.dtype, v.dim(), v.shape[-1] if v.dim() else 0) for v in values)
@@ -833,23 +893,26 @@ class _RouterLayer(_Layer):
         return scores.topk(min(self.top_k, self.experts), dim=-1).indices, None
 
     def _add_counts(self, reading, values, indices, weights, mask):
-        """Returns [T] which tokens count, None: all; and [T, K] the slots' experts plus 1, 0 and E + 1 for none, E + 2
-        for padding."""
+        """Returns [T] which tokens count, None: all; and [T, K] the slots' experts, -1 and E for none, E + 1 for
+        padding."""
         experts = self.experts
         if indices is None:
             chosen = self._by_token(values[reading.map if reading.map is not None else reading.gates])
-            sums = self.sums(chosen.device)
-            tokens = self.mask_of(chosen.shape[0], mask, sums)
-            sums[1: experts + 1] += (chosen if tokens is None else chosen & tokens.unsqueeze(-1)).sum(0)
+            tokens = self.mask_of(chosen.shape[0], mask, chosen.device)
+            chosen = chosen if tokens is None else chosen & tokens.unsqueeze(-1)
+            self.sums(chosen.device)[1: experts + 1] += chosen.sum(0)
             return tokens, None
-        sums = self.sums(indices.device)
-        places = indices.reshape(-1, indices.shape[-1]).long().clamp(-1, experts) + 1
+        places = indices.reshape(-1, indices.shape[-1]).long().clamp(-1, experts)
         if reading.skips and weights is not None:
-            places = places.masked_fill(weights.reshape(places.shape) == 0, experts + 1)
-        tokens = self.mask_of(places.shape[0], mask, sums)
+            places = places.masked_fill(weights.reshape(places.shape) == 0, experts)
+        tokens = self.mask_of(places.shape[0], mask, places.device)
         if tokens is not None:
-            places = places.masked_fill(~tokens.unsqueeze(-1), experts + 2)
-        sums[: experts + 2] += _histogram(places.reshape(-1), experts + 3)[: experts + 2]
+            places = places.masked_fill(~tokens.unsqueeze(-1), experts + 1)
+        if _is_captured([places]):  # a replay of the graph runs what is captured, and nothing of this here
+            counts = _histograms(places.reshape(1, -1), experts + 3)[0]
+            self.sums(places.device)[: experts + 2] += counts[: experts + 2]
+        else:
+            self.log.keep_slots(self, places)
         return tokens, places
 
     def _judge(self, scores, indices, weights, tokens):
@@ -904,7 +967,7 @@ class _RouterLayer(_Layer):
 
     def _weigh(self, weights, places):
         """Adds up the weights [T, K] with which experts' outputs are mixed."""
-        gates = weights.new_zeros(places.shape[0], self.experts + 3).scatter_add_(1, places, weights)
+        gates = weights.new_zeros(places.shape[0], self.experts + 3).scatter_add_(1, places + 1, weights)
         self._add_gates(gates[:, 1: self.experts + 1], None)
 
     def _add_gates(self, gates, tokens):
@@ -912,13 +975,16 @@ class _RouterLayer(_Layer):
         sums[self.experts + 8:] += (gates if tokens is None else gates * tokens.unsqueeze(-1)).sum(0, dtype=sums.dtype)
 
 
-def _histogram(places, size):
-    """How often each of the numbers 0 to size - 1 is there, without waiting for the device."""
-    if places.device.type == "cpu":
-        return torch.bincount(places.long(), minlength=size)
-    if places.is_cuda and not torch.are_deterministic_algorithms_enabled():
-        return torch.histc(places.int(), bins=size, min=0, max=size - 1)
-    return (places.unsqueeze(-1) == torch.arange(size, device=places.device)).sum(0)
+def _histograms(rows, size):
+    """[rows, size]: how often each of -1 to size - 2 is in a row, without waiting for the device."""
+    if rows.device.type != "cpu" and (not rows.is_cuda or torch.are_deterministic_algorithms_enabled()):
+        numbers = torch.arange(-1, size - 1, device=rows.device)
+        return torch.stack([(row.unsqueeze(-1) == numbers).sum(0) for row in rows])
+    bins = rows.shape[0] * size
+    places = rows + torch.arange(1, bins, size, device=rows.device).unsqueeze(-1)
+    if rows.is_cuda:
+        return torch.histc(places.int(), bins=bins, min=0, max=bins - 1).reshape(-1, size)
+    return torch.bincount(places.reshape(-1), minlength=bins).reshape(-1, size)
 
 
 def _call_route(choose, scores, inputs):
@@ -1414,9 +1480,9 @@ def _on_host(tensors):
     for place, tensor in enumerate(tensors):
         devices.setdefault((tensor.device, tensor.dtype), []).append(place)
     for places in devices.values():
-        together = torch.cat([tensors[place] for place in places]).tolist()
+        numbers = iter(torch.cat([tensors[place] for place in places]).tolist())
         for place in places:
-            lists[place], together = together[: tensors[place].numel()], together[tensors[place].numel():]
+            lists[place] = list(itertools.islice(numbers, tensors[place].numel()))
     return lists
 
 

@@ -479,6 +479,24 @@ def padded(folder):
         keep(folder, name, [1, 2], loads)
 
 
+def micro_batches(folder):
+    """Of different sizes, and more than are kept to be counted together."""
+    net, most = Net(lambda: Block(Router()), layers=3), moescope_log._MOST_KEPT_SLOTS
+    moescope_log._MOST_KEPT_SLOTS = 5 * TOKENS * TOP_K
+    loads = []
+    with MoeLog(os.path.join(folder, "micro_batches.jsonl"), net, scores_every=2) as log:
+        for step in range(STEPS):
+            total = [[0] * EXPERTS for _ in net.blocks()]
+            for tokens in (TOKENS, TOKENS // 2, TOKENS, 1):
+                net(torch.randn(tokens, DIM)).square().mean().backward()
+                total = [[a + b for a, b in zip(load, load_of(block.router().seen.indices))]
+                         for load, block in zip(total, net.blocks())]
+            loads.append(total)
+            log.step(step)
+    moescope_log._MOST_KEPT_SLOTS = most
+    keep(folder, "micro_batches", [1, 2, 3], loads)
+
+
 def copies(folder):
     net = Net(lambda: Block(Router()))
     with MoeLog(os.path.join(folder, "copies.jsonl"), net) as log:
@@ -681,7 +699,7 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     for case in (one_hot, two_masks, routing_map, dispatch_mask, beyond, skipped, weights_and_logits, other_scores, statics,
                  probabilities, chosen_by_block, nested, titan, two_in_a_layer, from_pretrained, recomputed, changed, between,
-                 not_a_number, padded, copies,
+                 not_a_number, padded, micro_batches, copies,
                  unreadable, of_this_rank, unseen, full_disk, interrupted, ranks):
         case(sys.argv[1])
     with open(os.path.join(sys.argv[1], "names.json"), "w") as file:
