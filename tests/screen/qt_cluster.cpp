@@ -286,13 +286,44 @@ class ClusterPanelsTest : public QObject {
 
   void payloadsChangeTheMatrixBytes() {
     AllToAllPanel panel(selection_.get());
-    choose(&panel, "Payload", "MXFP8");
+    choose(&panel, "Token format", "MXFP8");
     show(&panel);
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const QString second = lines(panel.csv()).at(2);  // from rank 0 to rank 1
     const auto bytes = router->volume.copies_RR[1] * bytes_per_token(Payload::mxfp8, run_->history()->info().dim);
     QVERIFY2(second.contains(QLatin1Char(',') + QString::number(bytes) + QLatin1Char(',')), qPrintable(second));
+  }
+
+  // The figure of the answer is that of the longest bar.
+  void theStepWaitsForTheFullestRank() {
+    AllToAllPanel panel(selection_.get());
+    show(&panel);
+    const auto frame = selection_->frame();
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    const double overload = dispatch_totals(router->volume, false).max_over_mean;
+    const auto* matrix = panel.findChild<RankMatrix*>();
+    const QString expected = QString::fromUtf8("What does routing cost? The step waits for rank %1: %2 \u00d7 the mean")
+                                 .arg(matrix->fullest())
+                                 .arg(overload, 0, 'f', 2);
+    QCOMPARE(panel.answerText(), expected);
+    for (int rank = 0; rank < router->volume.ranks; ++rank)
+      QVERIFY(matrix->barRect(rank).width() <= matrix->barRect(matrix->fullest()).width());
+  }
+
+  // Figures go before bars, bars before the matrix gets too small; all stays inside.
+  void aNarrowMatrixDropsFiguresThenBars() {
+    AllToAllPanel panel(selection_.get());
+    for (const auto& [width, bars, figures] :
+         {std::tuple{640, true, true}, std::tuple{300, true, false}, std::tuple{190, false, false}}) {
+      panel.setMinimumSize(width, 200);
+      show(&panel, {width, 200});
+      const auto* matrix = panel.findChild<RankMatrix*>();
+      QCOMPARE(!matrix->barRect(0).isEmpty(), bars);
+      QCOMPARE(!matrix->figureRect(0).isEmpty(), figures);
+      QVERIFY(matrix->rect().contains(matrix->cellsRect()));
+      if (figures) QVERIFY(matrix->rect().contains(matrix->figureRect(2)));
+    }
   }
 
   void measuredLayersKeepTheirMeasuredGain() {

@@ -85,20 +85,23 @@ class QtExplain : public QObject {
   void tilesOfVolumesAndCapacityHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);
     PaddingAndCapacityPanel capacity(&selection_);
-    int tiles = 0;
     for (Panel* panel : {static_cast<Panel*>(&volumes), static_cast<Panel*>(&capacity)}) {
       panel->resize(600, 400);
       panel->show();
-      QApplication::processEvents();
-      for (const ValueTile* tile : panel->findChildren<ValueTile*>()) {
-        const auto figure = panel->figureUnder(tile->mapToGlobal(tile->rect().center()));
-        QVERIFY2(figure, qPrintable(tile->accessibleName()));
-        const Explanation explained = explain_figure(*run_.history(), *figure);
-        QVERIFY2(!explained.expression.empty(), figure->key.info().key);
-        ++tiles;
-      }
     }
-    QCOMPARE(tiles, 4 + 6);
+    QApplication::processEvents();
+    std::vector<std::optional<FigureTarget>> figures;
+    const auto* matrix = volumes.findChild<RankMatrix*>();
+    for (const QPoint place : {matrix->figureRect(0).center(), matrix->figureRect(1).center(),
+                               matrix->figureRect(2).center(), matrix->barRect(0).center().toPoint()})
+      figures.push_back(volumes.figureUnder(matrix->mapToGlobal(place)));
+    for (const ValueTile* tile : capacity.findChildren<ValueTile*>())
+      figures.push_back(capacity.figureUnder(tile->mapToGlobal(tile->rect().center())));
+    QCOMPARE(figures.size(), std::size_t{4 + 6});
+    for (const auto& figure : figures) {
+      QVERIFY(figure);
+      QVERIFY2(!explain_figure(*run_.history(), *figure).expression.empty(), figure->key.info().key);
+    }
     button(&capacity, "Pad 8")->click();
     auto* plot = capacity.findChild<CurvePlot*>();
     plot->grab();

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <QComboBox>
-#include <array>
 
 #include "core/parallel/volumes.h"
-#include "widgets/panel/layer_combo.h"
+#include "core/telemetry/frame/volume_stats.h"
+#include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/panel/panel.h"
-#include "widgets/plots/matrix_plot.h"
-#include "widgets/plots/value_tile.h"
 
 namespace moescope {
 
@@ -24,23 +22,23 @@ class AllToAllPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refill();
-  void paintSums(QPainter& painter) const;
-  std::shared_ptr<const TelemetryFrame> frame() const;
-  const VolumeFrame* volume(const std::shared_ptr<const TelemetryFrame>& frame) const;  // of the layer, nullptr: none
+  QComboBox* makeCombo(const QStringList& items, const QString& name, const QString& tip);
+  void fillMatrix(const VolumeFrame& volume);
+  void fillFigures(const VolumeFrame& volume);
+  const VolumeFrame* volume(const TelemetryFrame* frame) const;  // of the layer, nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
   double bytesPerCopy() const;  // a token's row in the chosen payload
-  QString bytesRule() const;    // how the bytes are computed
   QStringList describe(int source, int destination) const;
-  QString totalText(int which) const;
-  FigureTarget totalFigure(int which) const;
+  QStringList describeReceived(int rank) const;
+  FigureTarget figure(FigureKey key) const;
 
-  MatrixPlot* view_;
+  RankMatrix* view_;
   QComboBox *mode_, *payload_;
-  std::array<ValueTile*, 4> tiles_{};
   std::shared_ptr<const TelemetryFrame> shown_;
 };
 
