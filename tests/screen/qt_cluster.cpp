@@ -270,6 +270,34 @@ class ClusterPanelsTest : public QObject {
     }
   }
 
+  // Each answer says in words what the table holds.
+  void theAllToAllPanelsAnswerFromTheirNumbers() {
+    BytesByLinkPanel links(selection_.get());
+    BytesPerTokenAgainstKPanel sweep(selection_.get());
+    RanksATokenGoesToPanel spread(selection_.get());
+    for (Panel* panel : {static_cast<Panel*>(&links), static_cast<Panel*>(&sweep), static_cast<Panel*>(&spread)})
+      show(panel);
+    const QStringList standard = lines(links.csv())[1].split(QLatin1Char(','));
+    const double network = standard[3].toDouble(), nvlink = standard[4].toDouble();
+    const QString share = std::abs(network / (network + nvlink) - 0.5) < 0.02 ? QStringLiteral("Half")
+                                                                               : formatPercent(network / (network + nvlink));
+    QVERIFY2(links.answerText().contains(share + QStringLiteral(" of the bytes cross nodes")),
+             qPrintable(links.answerText()));
+    int first = 0;  // row of the smallest K with which DeepEP sends less
+    const QStringList rows = lines(sweep.csv());
+    const auto sum = [&](int row) {
+      return rows[row].section(QLatin1Char(','), 2, 2).toDouble() + rows[row].section(QLatin1Char(','), 3, 3).toDouble();
+    };
+    for (int row = 1; row + 1 < rows.size() && !first; row += 2)
+      if (sum(row + 1) < sum(row)) first = row;
+    QVERIFY(first > 0);
+    const QString k = rows[first].section(QLatin1Char(','), 0, 0);
+    QVERIFY2(sweep.answerText().contains(QStringLiteral("From K = %1 on: ").arg(k)), qPrintable(sweep.answerText()));
+    const float ranks = run_->history()->value_at(Metric::ranks_per_token, kWholeRun, selection_->step());
+    QVERIFY2(spread.answerText().contains(QStringLiteral("To %1 of").arg(formatValue(ranks, 3))),
+             qPrintable(spread.answerText()));
+  }
+
   void moreExpertsATokenSaturateDeepEpOnly() {
     BytesPerTokenAgainstKPanel panel(selection_.get());
     show(&panel);

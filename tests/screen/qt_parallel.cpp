@@ -177,6 +177,8 @@ class ParallelTest : public QObject {
       return button(panel, placement)->text().section(QStringLiteral(": "), 1).toDouble();
     };
     const double in_order = overload("in order");
+    QVERIFY2(panel->answerText().contains(button(panel, "in order")->text().section(": ", 1)),
+             qPrintable(panel->answerText()));
     for (const char* name : {"random", "balanced"}) {
       QTest::mouseClick(button(panel, name), Qt::LeftButton);
       QCOMPARE(open.window.session()->config().parallel.placement, std::string(name));
@@ -244,6 +246,8 @@ class ParallelTest : public QObject {
     QCOMPARE(rows[1], QString("4,0,1024,1024,1.5"));  // four all-to-alls of four copies of 16 values, 4 bytes each
     QVERIFY(rows[2].endsWith(",2.5"));
     QCOMPARE(panel.findChild<QTableWidget*>()->item(0, 3)->text(), QString("none"));  // the difference
+    QVERIFY2(panel.answerText().contains("exactly what the routing counts; the slowest rank takes 2.5"),
+             qPrintable(panel.answerText()));
     QVERIFY(panel.findChild<XyPlot*>()->notice().isEmpty());
     SyntheticRun alone(SyntheticShape{});
     alone.append(3);

@@ -13,10 +13,16 @@ QString payloadName(Payload payload) {
   return QString::fromUtf8(payload_name(payload)).toUpper();
 }
 
+// "\u221248.4 %": against standard in BF16
+QString changeText(double change) {
+  return (change > 0 ? QStringLiteral("+") : QString::fromUtf8("\u2212")) + formatPercent(std::abs(change));
+}
+
 }  // namespace
 
 BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes by link, and what is saved"), Provenance::counted, parent) {
+    : Panel(selection, tr("Bytes by link"), Provenance::counted, parent) {
+  showAnswers();
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
   plot_->setLegend(linkLegend());
@@ -37,7 +43,7 @@ void BytesByLinkPanel::refill() {
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
   plot_->setNotice({});
-  plot_->setCaption(tr("bytes of one dispatch, all ranks; %1").arg(rowWidth(*history)));
+  plot_->setCaption(tr("bytes of a dispatch, all ranks"));
   std::vector<BandBars::Row> rows;
   double standard = 0;
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
@@ -48,11 +54,9 @@ void BytesByLinkPanel::refill() {
                       each * static_cast<double>(copies.nvlink_out)};
       const double sum = line.network + line.nvlink;
       if (lines_.empty()) standard = sum;
-      const QString saved = standard > 0 && !lines_.empty()
-                                ? tr(sum > standard ? "%1, costs %2 more" : "%1, saves %2")
-                                      .arg(formatBytes(sum), formatPercent(std::abs(1 - sum / standard)))
-                                : formatBytes(sum);
-      rows.push_back(linkBar(wayName(way) + QLatin1Char(' ') + payloadName(payload), line.network, line.nvlink, saved));
+      const QString change = standard > 0 && !lines_.empty() ? changeText(sum / standard - 1) : QString();
+      rows.push_back(linkBar(wayName(way) + QLatin1Char(' ') + payloadName(payload), line.network, line.nvlink,
+                             formatBytes(sum) + QLatin1Char('\t') + change));
       lines_.push_back(line);
     }
   }
@@ -68,7 +72,27 @@ QStringList BytesByLinkPanel::describe(int row) const {
 
 QString BytesByLinkPanel::status() const {
   const auto frame = selection_->frame();
-  return frame ? timeStatus(frame->step, true) : QString();
+  if (!frame) return {};
+  return timeStatus(frame->step, true) + QStringLiteral(", ") + rowWidth(*selection_->history());
+}
+
+Panel::Answer BytesByLinkPanel::answer() const {
+  const auto frame = selection_->frame();
+  const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
+  if (!volume) return {};
+  const LinkCopies standard = total(copies_by_link(*volume, AllToAll::standard));
+  const LinkCopies lean = total(copies_by_link(*volume, AllToAll::deep_ep));
+  const auto network = static_cast<double>(standard.network_out), all = network + static_cast<double>(standard.nvlink_out);
+  const QString question = tr("How much crosses nodes?");
+  if (!(all > 0)) return {question, {tr("Nothing: every token stays on its rank")}};
+  if (!(network > 0)) return {question, {tr("Nothing: all ranks are in one node")}};
+  const QString share = std::abs(network / all - 0.5) < 0.02 ? tr("Half") : formatPercent(network / all);
+  const QString crosses = tr("%1 of the bytes cross nodes").arg(share);
+  const double change = static_cast<double>(lean.network_out) / network - 1;
+  return {question,
+          {crosses + (change < 0 ? tr("; DeepEP sends %1 fewer over the network").arg(formatPercent(-change))
+                                 : tr("; DeepEP sends as many over the network")),
+           crosses}};
 }
 
 QString BytesByLinkPanel::csv() const {
@@ -86,8 +110,8 @@ QString BytesByLinkPanel::explain() const {
   return tr("<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
             "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
             "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
-            "the same local index there, which forwards it over NVLink. <i>saves</i> is relative to standard in "
-            "BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine "
+            "the same local index there, which forwards it over NVLink. Percentages are relative to standard "
+            "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine "
             "is the reverse, and stays BF16 in the forward pass.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }

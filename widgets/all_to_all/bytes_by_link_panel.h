@@ -18,6 +18,7 @@ class BytesByLinkPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   struct Line {

@@ -1,6 +1,5 @@
 #include "widgets/all_to_all/bytes_on_the_wire_panel.h"
 
-#include <QHeaderView>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,7 +18,7 @@ constexpr std::size_t kMaxMarks = 24;  // more would be a band
 QString noRanks() {
   return Panel::tr(
       "No ranks: this run trains in one process.\n"
-      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains over several processes;\n"
+      "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains in several processes:\n"
       "attach to it, or open its recording.");
 }
 
@@ -27,21 +26,12 @@ QString noRanks() {
 
 BytesOnTheWirePanel::BytesOnTheWirePanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Bytes on the wire"), Provenance::measured_here, parent) {
-  headline_ = new QLabel(this);
-  headline_->setWordWrap(true);
-  headline_->setTextFormat(Qt::RichText);
-  addBody(headline_, 0);
-  table_ = new QTableWidget(0, 5, this);
-  table_->setHorizontalHeaderLabels(
-      {tr("from\nrank"), tr("sent,\nmeasured"), tr("counted by\nrouting"), tr("difference"), tr("all-to-all\nms")});
+  showAnswers();
+  table_ = new FigureTable({tr("from rank"), tr("sent"), tr("counted"), tr("difference"), tr("time, ms")}, this);
   table_->setAccessibleName(title());
-  table_->verticalHeader()->hide();
-  table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
-  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  table_->setSelectionMode(QAbstractItemView::NoSelection);
   addBody(table_, 3);
   plot_ = new XyPlot(this);
-  plot_->setCaptions(tr("step;  time in all-to-alls, measured"), tr("ms"));
+  plot_->setCaptions(tr("step"), tr("time in all-to-alls, ms"));
   addBody(plot_, 2);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
@@ -59,7 +49,6 @@ void BytesOnTheWirePanel::renew() {
   const auto frame = history ? selection_->frame() : nullptr;
   const bool spread = frame && fillRows(*frame);
   table_->setVisible(spread);
-  headline_->setVisible(spread);
   if (!history)
     plot_->setNotice(noRunNotice());
   else if (!frame)
@@ -78,6 +67,7 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
   const auto ranks = static_cast<std::size_t>(wire.ranks);
   if (ranks < 2 || wire.sent_RR.size() != ranks * ranks || wire.all_to_all_ms_R.size() != ranks) return false;
   step_ = frame.step;
+  over_nodes_ = wire.over_nodes;
   const History& history = *selection_->history();
   payload_ = QString::fromStdString(setting_at(history, "precision.payload", frame.step).value_or("fp32"));
   std::vector<std::uint64_t> counted(ranks * ranks);
@@ -108,35 +98,35 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
 
 void BytesOnTheWirePanel::fillTable() {
   table_->setRowCount(static_cast<int>(rows_.size()));
-  const auto put = [this](int row, int column, const QString& text) {
-    auto* item = new QTableWidgetItem(text);
-    item->setTextAlignment(Qt::AlignCenter);
-    table_->setItem(row, column, item);
-  };
-  double measured = 0, counted = 0, slowest = 0;
+  const QStringList none{tr("not recorded"), tr("none")};
   for (int r = 0; r < static_cast<int>(rows_.size()); ++r) {
     const Row& row = rows_[static_cast<std::size_t>(r)];
-    const QString none = tr("not recorded");
-    put(r, 0, QString::number(r));
-    put(r, 1, formatBytes(row.measured));
-    put(r, 2, std::isnan(row.counted) ? none : formatBytes(row.counted));
     const double difference = row.measured - row.counted;
-    put(r, 3, std::isnan(difference) ? none : difference == 0 ? tr("none") : formatBytes(difference));
-    put(r, 4, formatValue(row.ms, 3));
+    table_->setFigure(r, 0, {QString::number(r)});
+    table_->setFigure(r, 1, {formatBytes(row.measured)});
+    table_->setFigure(r, 2, std::isnan(row.counted) ? none : QStringList{formatBytes(row.counted)});
+    table_->setFigure(r, 3, std::isnan(difference) ? none
+                            : difference == 0      ? QStringList{tr("none")}
+                                                   : QStringList{formatBytes(difference)});
+    table_->setFigure(r, 4, {formatValue(row.ms, 3)});
+  }
+}
+
+Panel::Answer BytesOnTheWirePanel::answer() const {
+  if (rows_.empty()) return {};
+  double measured = 0, counted = 0, slowest = 0;
+  for (const Row& row : rows_) {
     measured += row.measured;
     counted += row.counted;
     slowest = std::max(slowest, row.ms);
   }
-  const bool over_nodes = selection_->frame()->wire.over_nodes;
+  const QString sent = tr("%1 a step").arg(formatBytes(measured));
   const QString equal = std::isnan(counted)   ? tr("the step was recorded without volumes")
                         : counted == measured ? tr("exactly what the routing counts")
                                               : tr("the routing counts %1").arg(formatBytes(counted));
-  headline_->setText(tr("<b>%1 a step</b> between %2 processes, measured (%3); %4 payload, %5. Slowest rank: %6 ms.")
-                         .arg(formatBytes(measured))
-                         .arg(rows_.size())
-                         .arg(equal, payload_.toUpper().toHtmlEscaped(),
-                              over_nodes ? tr("hierarchical all-to-all") : tr("flat all-to-all"),
-                              formatValue(slowest, 3)));
+  return {tr("What is really sent?"),
+          {tr("%1, %2; the slowest rank takes %3 ms").arg(sent, equal, formatValue(slowest, 3)), sent + ", " + equal,
+           sent}};
 }
 
 // As many steps of the visible range as are worth their unpacking; those asked for before are remembered.
@@ -171,7 +161,10 @@ void BytesOnTheWirePanel::fillPlot(const History& history) {
 }
 
 QString BytesOnTheWirePanel::status() const {
-  return rows_.empty() ? QString() : timeStatus(step_, true);
+  if (rows_.empty()) return {};
+  return QStringList{timeStatus(step_, true), tr("%1 payload").arg(payload_.toUpper()),
+                     over_nodes_ ? tr("hierarchical all-to-all") : tr("flat all-to-all")}
+      .join(QStringLiteral(", "));
 }
 
 QString BytesOnTheWirePanel::csv() const {

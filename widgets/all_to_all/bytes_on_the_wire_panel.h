@@ -2,10 +2,9 @@
 // and their times.
 #pragma once
 
-#include <QLabel>
-#include <QTableWidget>
 #include <map>
 
+#include "widgets/panel/figure_table.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"
 
@@ -21,6 +20,7 @@ class BytesOnTheWirePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
   void showEvent(QShowEvent* event) override;
 
  private:
@@ -36,12 +36,12 @@ class BytesOnTheWirePanel : public Panel {
   void fillTable();
   void fillPlot(const History& history);
 
-  QLabel* headline_;
-  QTableWidget* table_;
+  FigureTable* table_;
   XyPlot* plot_;
   std::vector<Row> rows_;
   std::int64_t step_ = -1;
   QString payload_;
+  bool over_nodes_ = false;
   const History* times_of_ = nullptr;
   std::uint64_t times_since_ = 0;
   std::map<std::int64_t, Times> times_;  // by step, of the frames that were read

@@ -15,9 +15,10 @@ constexpr int kMaxTopK = 16;
 
 BytesPerTokenAgainstKPanel::BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Bytes per token against K"), Provenance::counted, parent) {
+  showAnswers();
   payload_ = new QComboBox(this);
   payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
-  payload_->setAccessibleName(tr("Payload"));
+  payload_->setAccessibleName(tr("Token format"));
   addControl(payload_);
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
@@ -57,16 +58,13 @@ void BytesPerTokenAgainstKPanel::refill() {
       const double per_copy = each / kSweepTokens;
       const Line line{k, way, per_copy * static_cast<double>(copies.network_out),
                       per_copy * static_cast<double>(copies.nvlink_out)};
-      const QString name = tr("K = %1 %2").arg(k).arg(wayName(way)) +
-                           (k == info.top_k && way == AllToAll::standard ? tr(" (this run's K)") : QString());
-      rows.push_back(linkBar(name, line.network, line.nvlink, formatBytes(line.network + line.nvlink)));
+      const QString mark = k == info.top_k && way == AllToAll::standard ? tr("\tthis run's K") : QString();
+      rows.push_back(linkBar(tr("K = %1 %2").arg(k).arg(wayName(way)), line.network, line.nvlink,
+                             formatBytes(line.sum()) + mark));
       lines_.push_back(line);
     }
   }
-  plot_->setCaption(tr("bytes a token and dispatch; uniform routing of %1 experts over %2 ranks, nodes of %3")
-                        .arg(experts)
-                        .arg(ranks)
-                        .arg(per_node));
+  plot_->setCaption(tr("bytes a token and dispatch"));
   plot_->setRows(std::move(rows));
 }
 
@@ -79,7 +77,23 @@ QStringList BytesPerTokenAgainstKPanel::describe(int row) const {
 }
 
 QString BytesPerTokenAgainstKPanel::status() const {
-  return tr("uniform routing");
+  if (of_.empty() || lines_.empty()) return tr("uniform routing");
+  return tr("uniform routing, %1 experts, %2 ranks, nodes of %3").arg(of_[0]).arg(of_[1]).arg(of_[2]);
+}
+
+// Lines come in pairs: standard, then DeepEP, of one K.
+Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
+  if (lines_.empty() || !plot_->notice().isEmpty()) return {};
+  const QString question = tr("When does DeepEP send less?");
+  for (std::size_t i = 0; i + 1 < lines_.size(); i += 2)
+    if (lines_[i + 1].sum() < lines_[i].sum())
+      return {question,
+              {tr("From K = %1 on: %2 a token, standard %3")
+                   .arg(lines_[i].top_k)
+                   .arg(formatBytes(lines_[i + 1].sum()), formatBytes(lines_[i].sum())),
+               tr("From K = %1 on").arg(lines_[i].top_k)}};
+  return {question, {tr("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
+                     tr("At no K up to %1").arg(lines_.back().top_k)}};
 }
 
 QString BytesPerTokenAgainstKPanel::csv() const {

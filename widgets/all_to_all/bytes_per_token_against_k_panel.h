@@ -19,12 +19,14 @@ class BytesPerTokenAgainstKPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   struct Line {
     int top_k;
     AllToAll way;
     double network, nvlink;  // bytes a token
+    double sum() const { return network + nvlink; }
   };
   void refill();
   QStringList describe(int row) const;

@@ -7,6 +7,8 @@
 
 #include "core/parallel/replication.h"
 #include "core/telemetry/recording/run_settings.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -16,6 +18,11 @@ using Kind = PlacementChoice::Kind;
 constexpr const char* kCounted = "contiguous";  // of recordings that do not say
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
+constexpr double kWorthMoving = 0.05;  // of the mean: a placement that is less better is not named
+
+QStringList placementNames() {
+  return {Panel::tr("in order"), Panel::tr("random"), Panel::tr("balanced"), Panel::tr("by hand")};
+}
 
 double overload(const Placement& placement, std::span<const std::uint64_t> load) {
   const std::vector<double> loads = rank_loads(placement, load);
@@ -27,12 +34,13 @@ double overload(const Placement& placement, std::span<const std::uint64_t> load)
 
 ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Expert placement"), Provenance::counted, parent) {
+  showAnswers();
   addControl(new LayerCombo(selection, this));
   auto* row = new QWidget(this);
   auto* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(4, 0, 4, 0);
-  layout->setSpacing(4);
-  const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  const QStringList names = placementNames();
   const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
                          tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
                             "in one more slot per rank, then all are packed by this step's load"),
@@ -42,23 +50,23 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     buttons_[i]->setText(names[static_cast<int>(i)]);
     buttons_[i]->setToolTip(tips[static_cast<int>(i)]);
     buttons_[i]->setCheckable(true);
+    buttons_[i]->setProperty(kSwitchProperty, true);
     buttons_[i]->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     connect(buttons_[i], &QToolButton::clicked, this, [this, i] { choose(static_cast<Kind>(i)); });
     layout->addWidget(buttons_[i]);
   }
   planned_ = new QComboBox(this);
   for (const int steps : kReplanSteps)
-    planned_->addItem(steps == 0 ? tr("by this step's load") : tr("by the %1 steps before").arg(steps), steps);
-  planned_->setAccessibleName(tr("Load that balanced goes by"));
+    planned_->addItem(steps == 0 ? tr("this step's load") : tr("load of %1 steps").arg(steps), steps);
+  planned_->setAccessibleName(tr("Load that is balanced"));
   planned_->setToolTip(
-      tr("Which load the balanced placement knows. A training knows none of the step that it takes: "
-         "it can plan every N steps from the load of the N steps before"));
+      tr("The load that the balanced placement is planned from. A training does not know the load of the step\n"
+         "it is about to take: it can plan every N steps from the load of the N steps before"));
   connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
   addControl(planned_);
   addBody(row, 0);
   note_ = new QLabel(this);
   note_->setWordWrap(true);
-  note_->setContentsMargins(4, 0, 4, 0);
   addBody(note_, 0);
   strip_ = new PlacementStrip(this);
   strip_->refill = [this] { refill(); };
@@ -181,28 +189,20 @@ void ExpertPlacementPanel::refill() {
   const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
   tried_out_ = placement_choice_text(now) != counted;
   if (now.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(now.replan_every), 0));
-  const QStringList names{tr("in order"), tr("random"), tr("balanced"), tr("by hand")};
+  const QStringList names = placementNames();
   for (std::size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     const bool mine = kind == now.kind;
     const PlacementChoice tried =
         mine ? now : PlacementChoice{kind, {}, kind == Kind::balanced ? planned_->currentData().toInt() : 0};
-    const double each = overload(placed(tried, frame_->step, of), of);
+    const double each = overloads_[i] = overload(placed(tried, frame_->step, of), of);
     buttons_[i]->setChecked(mine);
     buttons_[i]->setText(kind == Kind::by_hand && !mine
                              ? names[static_cast<int>(i)]
                              : tr("%1: %2").arg(names[static_cast<int>(i)]).arg(each, 0, 'f', 2));
-    QFont font = this->font();
-    font.setBold(mine);
-    buttons_[i]->setFont(font);
   }
-  QString text = tr("Numbers: copies on the fullest rank over the mean, from this step's load (1 is even).");
-  if (tried_out_)
-    text +=
-        QLatin1Char(' ') + (live_ ? tr("<b>Counted so from the next step.</b>")
-                                  : tr("<b>Tried on the load only</b>: matrix and bytes stay as they were counted."));
-  if (const QString cost = costOfReplicas(now, of); !cost.isEmpty()) text += QLatin1Char(' ') + cost;
-  note_->setText(text);
+  note_->setText(costOfReplicas(now, of));
+  note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(now, frame_->step, of), of, where->ranks_per_node);
 }
 
@@ -235,7 +235,23 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 }
 
 QString ExpertPlacementPanel::status() const {
-  return frame_ ? timeStatus(frame_->step, true) : QString();
+  if (!frame_) return {};
+  const QString tried = live_ ? tr("counted from the next step on") : tr("tried on the load only");
+  return tried_out_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + tried : timeStatus(frame_->step, true);
+}
+
+Panel::Answer ExpertPlacementPanel::answer() const {
+  if (!frame_ || !strip_->notice().isEmpty() || load().empty()) return {};
+  const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
+  const QString now = QString::number(overloads_[shown], 'f', 2), question = tr("Would another placement help?");
+  if (shown == balanced)
+    return {question, {tr("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
+                       tr("Balanced: %1 \u00d7 the mean").arg(now)}};
+  if (overloads_[balanced] + kWorthMoving > overloads_[shown])
+    return {question, {tr("No: the fullest rank gets %1 \u00d7 the mean").arg(now), tr("No: %1 \u00d7").arg(now)}};
+  const QString then = QString::number(overloads_[balanced], 'f', 2);
+  return {question, {tr("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
+                     tr("Yes: balanced %1 instead of %2").arg(then, now)}};
 }
 
 QString ExpertPlacementPanel::csv() const {
@@ -266,8 +282,8 @@ QString ExpertPlacementPanel::explain() const {
       "Ctrl+Z undoes it. In a training the volumes are counted with the new placement from the next step on: matrix, "
       "bytes by link, ranks per token. In a recording only the load can be tried, because it does not hold which "
       "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference: the "
-      "heaviest experts get replicas in one more slot per rank, and all are packed by load. <i>By this step's load</i> "
-      "is the best that could be had, since a training knows that load only afterwards. <i>By the N steps before</i> "
+      "heaviest experts get replicas in one more slot per rank, and all are packed by load. <i>This step's load</i> "
+      "is the best that could be had, since a training knows that load only afterwards. <i>Load of N steps</i> "
       "is replication while training: a plan every N steps from what was counted until then, before the first one "
       "experts are in order. The line below the buttons says what it costs: replicas' gradients have to be added up "
       "in every step, and a plan sends the weights of every expert that comes to a rank anew, 3 D F values each. "

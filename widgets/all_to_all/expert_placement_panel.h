@@ -32,6 +32,7 @@ class ExpertPlacementPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   static constexpr std::size_t kKinds = 4;
@@ -51,6 +52,7 @@ class ExpertPlacementPanel : public Panel {
   QLabel* note_;
   QComboBox* planned_;  // which load "balanced" knows
   std::array<QToolButton*, kKinds> buttons_{};
+  std::array<double, kKinds> overloads_{};  // of each kind: fullest rank over the mean
   std::shared_ptr<const TelemetryFrame> frame_;
   QString asked_;
   bool live_ = false, tried_out_ = false;

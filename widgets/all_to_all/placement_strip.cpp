@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -87,8 +89,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
                      QString::number(rank));
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(plot.left(), plot.bottom() + 3 + line, plot.width(), line), Qt::AlignCenter,
-                   fontMetrics().elidedText(tr("rank;  numbers in the columns: experts, drag one to another rank"),
-                                            Qt::ElideRight, plot.width()));
+                   fittingText({tr("rank; drag an expert to another one"), tr("rank")}, fontMetrics(), plot.width()));
 }
 
 void PlacementStrip::paintData(QPainter& painter) {
@@ -96,8 +97,9 @@ void PlacementStrip::paintData(QPainter& painter) {
   const QColor edge = palette().base().color();
   for (const Block& block : blocks_) {
     const QRectF rect = rectOf(block);
-    QColor color = seriesColor(block.rank == fullest_ ? 1 : 0, dark());
-    if (block.expert % 2) color = dark() ? color.darker(125) : color.lighter(125);
+    const Colors& c = colors(palette());
+    QColor color(block.rank == fullest_ ? c.strong_bar : c.plain_bar);
+    if (block.expert % 2) color = dark() ? color.darker(120) : color.lighter(112);
     const bool replicated = placement_.first_replica[static_cast<std::size_t>(block.expert) + 1] -
                                 placement_.first_replica[static_cast<std::size_t>(block.expert)] >
                             1;

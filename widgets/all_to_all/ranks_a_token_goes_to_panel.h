@@ -13,6 +13,7 @@ class RanksATokenGoesToPanel : public FiguresPanel {
   QString explain() const override;
 
  protected:
+  Answer answer() const override;
   void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;
 };
 

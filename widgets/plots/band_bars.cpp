@@ -4,13 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {
 
-constexpr int kBarSwatch = 18;
+constexpr int kBarSwatch = 12;
 constexpr double kThickestRow = 26;
+
+QStringList columnsOf(const QString& figure) {
+  return figure.split(QLatin1Char('\t'));
+}
 
 }  // namespace
 
@@ -25,7 +31,7 @@ void BandBars::setRows(std::vector<Row> rows) {
     for (const Part& part : row.parts) sum += part.value;
     largest = std::max(largest, sum);
     if (std::isfinite(row.high)) largest = std::max(largest, row.high);
-    spoken << row.name + QLatin1Char(' ') + row.figure;
+    spoken << row.name + QLatin1Char(' ') + columnsOf(row.figure).join(QStringLiteral(", "));
   }
   setAccessibleDescription(spoken.join(QStringLiteral("; ")));
   top_ = largest * 1.02;
@@ -39,13 +45,32 @@ int BandBars::namesWidth() const {
   int widest = 0;
   for (const Row& row : rows_)
     if (!row.heading) widest = std::max(widest, fontMetrics().horizontalAdvance(row.name));
-  return std::min(widest, width() * 2 / 5) + 12;
+  return std::min(widest + 2, width() * 2 / 5) + kSpace8;
+}
+
+std::vector<int> BandBars::figureColumns() const {
+  std::vector<int> widths;
+  for (const Row& row : rows_) {
+    const QStringList columns = columnsOf(row.figure);
+    widths.resize(std::max<std::size_t>(widths.size(), static_cast<std::size_t>(columns.size())));
+    for (int i = 0; i < columns.size(); ++i) {
+      int& width = widths[static_cast<std::size_t>(i)];
+      width = std::max(width, fontMetrics().horizontalAdvance(columns[i]) + 1);
+    }
+  }
+  const auto taken = [&] {
+    int sum = 0;
+    for (const int width : widths) sum += width + kSpace12;
+    return sum;
+  };
+  while (widths.size() > 1 && taken() > width() / 2) widths.pop_back();
+  return widths;
 }
 
 int BandBars::figuresWidth() const {
-  int widest = 0;
-  for (const Row& row : rows_) widest = std::max(widest, fontMetrics().horizontalAdvance(row.figure));
-  return std::min(widest, width() * 2 / 5) + 10;
+  int sum = 0;
+  for (const int width : figureColumns()) sum += width + kSpace12;
+  return sum;
 }
 
 QStringList BandBars::keyLabels() const {
@@ -54,9 +79,36 @@ QStringList BandBars::keyLabels() const {
   return labels;
 }
 
-QMargins BandBars::margins() const {
+// At the right of the caption; below it where both do not fit on one line.
+std::vector<PlotFrame::KeyEntry> BandBars::placedKey() const {
+  std::vector<KeyEntry> entries = keyEntries(keyLabels(), kBarSwatch);
+  if (entries.empty()) return entries;
+  const int line = fontMetrics().height(), caption = fontMetrics().horizontalAdvance(caption_);
+  const bool one_line = entries.back().text.top() == entries.front().text.top();
+  const int right = entries.back().text.left() + fontMetrics().horizontalAdvance(legend_.back().label);
+  const bool beside = one_line && caption + kSpace16 + right - entries.front().swatch.left() <= width();
+  const int dx = beside ? width() - 1 - right : -entries.front().swatch.left(), dy = beside || caption_.isEmpty() ? 0 : line;
+  for (KeyEntry& entry : entries) {
+    entry.swatch.translate(dx, dy);
+    entry.text.translate(dx, dy);
+  }
+  return entries;
+}
+
+int BandBars::headHeight() const {
+  const std::vector<KeyEntry> entries = placedKey();
   const int line = fontMetrics().height();
-  return {namesWidth(), keyHeight(keyLabels(), kBarSwatch) + 6, figuresWidth(), 2 * line + 6};
+  if (entries.empty()) return caption_.isEmpty() ? 0 : line + kSpace4;
+  return entries.back().text.bottom() + 1 + kSpace4;
+}
+
+QMargins BandBars::margins() const {
+  return {namesWidth(), headHeight(), figuresWidth(), fontMetrics().height() + kSpace4};
+}
+
+QColor BandBars::colorOf(int color) const {
+  if (color >= 0) return seriesColor(color, dark());
+  return QColor(color == kPlain ? colors(palette()).plain_bar : colors(palette()).strong_bar);
 }
 
 Axis BandBars::axis() const {
@@ -81,24 +133,24 @@ QString BandBars::staticKey() const {
 }
 
 void BandBars::paintStatic(QPainter& painter) {
+  const QFontMetrics metrics(painter.font());
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(0, 1, width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                   elidedWords(caption_, metrics, width()));
   paintKey(painter);
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
   for (const Tick& tick : linearTicks(0, top_, std::max(2, plot.width() / withType(70)))) {
     const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
     painter.setPen(gridColor(palette()));
     painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    painter.setPen(palette().text().color());
+    painter.setPen(mutedText(palette()));
     painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
                      format_ ? format_(tick.value) : tick.label);
   }
-  painter.setPen(mutedText(palette()));
-  const QRect line(4, plot.bottom() + 3 + metrics.height(), width() - 8, metrics.height());
-  painter.drawText(line, Qt::AlignCenter, metrics.elidedText(caption_, Qt::ElideRight, line.width()));
 }
 
 void BandBars::paintKey(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kBarSwatch);
+  const std::vector<KeyEntry> entries = placedKey();
   for (std::size_t i = 0; i < legend_.size(); ++i) {
     const QRectF swatch = entries[i].swatch;
     if (legend_[i].band) {
@@ -109,13 +161,13 @@ void BandBars::paintKey(QPainter& painter) const {
     } else {
       paintBar(painter, swatch, legend_[i].color, legend_[i].fill);
     }
-    painter.setPen(palette().text().color());
+    painter.setPen(mutedText(palette()));
     painter.drawText(entries[i].text, Qt::AlignLeft | Qt::AlignVCenter, legend_[i].label);
   }
 }
 
 void BandBars::paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const {
-  const QColor solid = seriesColor(color, dark());
+  const QColor solid = colorOf(color);
   QColor pale = solid;
   pale.setAlpha(dark() ? 70 : 55);
   switch (fill) {
@@ -125,15 +177,14 @@ void BandBars::paintBar(QPainter& painter, const QRectF& bar, int color, Fill fi
     case Fill::hatched:
       painter.fillRect(bar, pale);
       painter.fillRect(bar, QBrush(solid, Qt::BDiagPattern));
-      break;
+      return;
     case Fill::dotted:
       painter.fillRect(bar, QBrush(solid, Qt::Dense5Pattern));
-      break;
+      return;
     case Fill::outlined:
-      break;
+      painter.setPen(QPen(solid, 1, Qt::DashLine));
+      painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5));
   }
-  painter.setPen(QPen(solid, 1.5, fill == Fill::outlined ? Qt::DashLine : Qt::SolidLine));
-  painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5));
 }
 
 void BandBars::paintBand(QPainter& painter, double low, double high, double y, double height) const {
@@ -155,10 +206,10 @@ void BandBars::paintData(QPainter& painter) {
     const int baseline_box = std::max(metrics.height(), static_cast<int>(each));
     const int top = static_cast<int>(y + (each - baseline_box) / 2);
     painter.setPen(row.heading ? mutedText(palette()) : palette().text().color());
-    const int room = row.heading ? width() - 12 : plot.left() - 10;
+    const int room = row.heading ? width() : plot.left() - kSpace8;
     if (room_for_text)
-      painter.drawText(QRect(6, top, room, baseline_box), Qt::AlignLeft | Qt::AlignVCenter,
-                       metrics.elidedText(row.name, Qt::ElideRight, room));
+      painter.drawText(QRect(0, top, room + 1, baseline_box), Qt::AlignLeft | Qt::AlignVCenter,
+                       elidedWords(row.name, metrics, room));
     double sum = 0;
     for (const Part& part : row.parts) {
       if (!(part.value > 0)) continue;
@@ -168,11 +219,20 @@ void BandBars::paintData(QPainter& painter) {
     }
     if (std::isfinite(row.low) && std::isfinite(row.high)) paintBand(painter, row.low, row.high, y + each / 2, each);
     painter.setPen(palette().text().color());
-    if (room_for_text)
-      painter.drawText(QRect(plot.right() + 6, top, width() - plot.right() - 8, baseline_box),
-                       Qt::AlignLeft | Qt::AlignVCenter,
-                       metrics.elidedText(row.figure, Qt::ElideRight, width() - plot.right() - 8));
+    if (room_for_text && !row.heading)
+      paintFigures(painter, columnsOf(row.figure), {plot.right() + 1, top, width() - plot.right() - 1, baseline_box});
     y += each;
+  }
+}
+
+void BandBars::paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const {
+  const std::vector<int> columns = figureColumns();
+  int right = line.left();
+  for (std::size_t i = 0; i < columns.size() && i < static_cast<std::size_t>(figures.size()); ++i) {
+    right += kSpace12 + columns[i];
+    painter.setPen(i == 0 ? palette().text().color() : mutedText(palette()));
+    painter.drawText(QRect(right - columns[i], line.top(), columns[i], line.height()),
+                     Qt::AlignRight | Qt::AlignVCenter, figures[static_cast<int>(i)]);
   }
 }
 

@@ -1,5 +1,6 @@
-// Horizontal bars of one quantity, each row with its name and figure. A bar may have parts and a band; the fill (solid,
-// hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours.
+// Horizontal bars of one quantity, each row with its name and figures. A bar may have parts and a band; the fill (solid,
+// hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours. What is drawn and the
+// key stand on one line above.
 #pragma once
 
 #include <vector>
@@ -13,16 +14,17 @@ class BandBars : public PlotFrame {
 
  public:
   enum class Fill { solid, hatched, outlined, dotted };
+  static constexpr int kPlain = -1, kStrong = -2;  // colours of bars that are no series
   struct Part {
     double value = 0;
-    int color = 0;  // index of seriesColor
+    int color = 0;  // index of seriesColor, kPlain or kStrong
     Fill fill = Fill::solid;
   };
   struct Row {
     QString name;  // empty: belongs to the row above
     std::vector<Part> parts;
     double low, high;  // the band; NaN: none
-    QString figure;
+    QString figure;        // columns apart by tabs, each right-aligned; the last go first where room is short
     bool heading = false;  // only the name
   };
   struct LegendEntry {
@@ -36,7 +38,7 @@ class BandBars : public PlotFrame {
   void setRows(std::vector<Row> rows);
   const std::vector<Row>& rows() const { return rows_; }
   void setLegend(std::vector<LegendEntry> legend);
-  void setCaption(const QString& caption) { caption_ = caption; }                            // of the axis, with unit
+  void setCaption(const QString& caption) { caption_ = caption; }                            // what is drawn, with unit
   void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // of the axis
   std::function<QStringList(int row)> describe;
 
@@ -52,8 +54,13 @@ class BandBars : public PlotFrame {
   double rowHeight() const;
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;
+  std::vector<int> figureColumns() const;  // widths
   int figuresWidth() const;
   QStringList keyLabels() const;
+  std::vector<KeyEntry> placedKey() const;  // beside the caption or below it
+  int headHeight() const;
+  QColor colorOf(int color) const;
+  void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;
   void paintBand(QPainter& painter, double low, double high, double y, double height) const;
   void paintKey(QPainter& painter) const;

@@ -1,0 +1,21 @@
+// A table of figures without a grid: headers and cells right-aligned. Each cell shows the longest of its forms that
+// fits, so that no number is ever cut.
+#pragma once
+
+#include <QTableWidget>
+
+namespace moescope {
+
+class FigureTable : public QTableWidget {
+  Q_OBJECT
+
+ public:
+  explicit FigureTable(const QStringList& headers, QWidget* parent = nullptr);
+  void setFigure(int row, int column, const QStringList& forms, const QString& tip = {}, bool strong = false);
+  QString shownText(int row, int column) const;
+
+ private:
+  void takeFont();
+};
+
+}  // namespace moescope
