@@ -6,6 +6,7 @@
 #include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/panel/verdict_line.h"
 
 namespace moescope {
 
@@ -22,8 +23,12 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
   health_ = addDock(new NodeHealthPanel(selection_), "dock_cluster_health");
   connect(published, &PublishedAndModelledPanel::hypothesisChanged, step_time, &TimeOfAStepPanel::setHypothesis);
   connect(published, &PublishedAndModelledPanel::hypothesisChanged, live_cost, &ThisImbalancePanel::setHypothesis);
-  connect(step_time, &TimeOfAStepPanel::answerChanged, timeline_panel_, [this, step_time] {
+  auto* verdict = new VerdictLine(this);
+  addOverPanels(verdict);
+  connect(step_time, &TimeOfAStepPanel::answerChanged, timeline_panel_, [this, step_time, verdict] {
     if (step_time->answered()) timeline_panel_->show(*step_time->answered());
+    const QString sentence = step_time->verdict();
+    verdict->setVerdict(sentence.isEmpty() ? QStringList() : QStringList{sentence}, {step_time->about()});
   });
   setEssential({published_, step_time_});
   setLeastRow(270);  // words, and the settings of a question

@@ -1,5 +1,5 @@
 // The panels of the Cluster and All-to-all workspaces: what they show are the numbers of core.
-#include <QLabel>
+#include <QDoubleSpinBox>
 #include <QSpinBox>
 #include <QTest>
 #include <cmath>
@@ -58,7 +58,7 @@ class ClusterPanelsTest : public QObject {
     show(&panel);
     std::vector<BarComparison> expected;
     for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
-      choose(&panel, "How the published runs are read",
+      choose(&panel, "Reading of the published runs",
              hypothesis == Hypothesis::h1 ? "H1: tokens split over TP" : "H2: tokens twice over TP");
       expected = compare_with_published(hypothesis);
       const QStringList rows = lines(panel.csv());
@@ -88,16 +88,14 @@ class ClusterPanelsTest : public QObject {
     const QStringList csv = lines(panel.csv());
     QCOMPARE(csv.size(), 7);
     QVERIFY(csv[0].endsWith(QStringLiteral("error (share),in the band,verdict")));
-    // Each check's error stands beside it, and whether the band holds it: in the row, below, and in the CSV.
-    QStringList said;
-    for (const QLabel* label : panel.findChildren<QLabel*>()) said << label->text();
-    const QString below = said.join(QLatin1Char(' '));
+    // Each check's error stands beside it, and whether the band holds it: in the row, in the answer and in the CSV.
+    const QString answer = panel.answerText();
     int checks = 0;
     for (const BarComparison& bar : expected) {
       if (std::string_view(bar.standing) != "check, not fitted") continue;
       ++checks;
       const QString verdict = QString::fromStdString(bar.verdict());
-      QVERIFY2(below.contains(verdict), qPrintable(below));
+      QVERIFY2(answer.contains(verdict), qPrintable(answer));
       QVERIFY(csv.filter(verdict).size() == 1);
       const QString error = verdict.left(verdict.indexOf(QLatin1Char('%')) + 1);
       bool in_row = false;
@@ -105,15 +103,15 @@ class ClusterPanelsTest : public QObject {
       QVERIFY2(in_row, qPrintable(error));
     }
     QCOMPARE(checks, 2);
-    QVERIFY2(below.contains(QStringLiteral("the pair speaks against H1")), qPrintable(below));
+    QVERIFY2(answer.contains(QStringLiteral("the pair speaks against H1")), qPrintable(answer));
   }
 
   // Hatched is what holds a fitted number, and only that: in the picture, and named in the CSV.
   void fittedPartsAreHatched() {
     TimeOfAStepPanel panel(selection_.get());
     for (const bool mxfp8 : {false, true}) {
-      choose(&panel, "Way", mxfp8 ? "DeepEP" : "standard");
-      choose(&panel, "Experts", mxfp8 ? "MXFP8" : "BF16");
+      choose(&panel, "All-to-all", mxfp8 ? "DeepEP" : "standard");
+      choose(&panel, "Experts", mxfp8 ? "MXFP8 experts" : "BF16 experts");
       show(&panel);
       const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == way, kWaitMs);
@@ -157,17 +155,49 @@ class ClusterPanelsTest : public QObject {
 
   void aStepsPartsAreTheModels() {
     TimeOfAStepPanel panel(selection_.get());
-    choose(&panel, "Way", "standard");
-    choose(&panel, "Experts", "BF16");
+    choose(&panel, "All-to-all", "standard");
+    choose(&panel, "Experts", "BF16 experts");
     show(&panel);
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
     const ClusterAnswer& shown = *panel.answered();
     QVERIFY(shown.problem.empty());
     // The published run, which the fit meets.
     QVERIFY(std::abs(shown.time.tokens_per_second - 651) < 0.5);
+    QVERIFY2(panel.answerText().contains("651 tokens/s a GPU"), qPrintable(panel.answerText()));
     double sum = 0;
     for (const BandBars::Row& row : panel.findChild<BandBars*>()->rows()) sum += row.parts.at(0).value;
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
+  }
+
+  // By the same question with either kind of all-to-all, whichever is chosen.
+  void theVerdictComparesBothKindsOfAllToAll() {
+    ClusterQuestion question;
+    question.way = AllToAll::standard;
+    const double standard = answer(question).time.ms_per_token;
+    question.way = AllToAll::deep_ep;
+    const double shorter = 1 - answer(question).time.ms_per_token / standard;
+    TimeOfAStepPanel panel(selection_.get());
+    for (const char* way : {"DeepEP", "standard"}) {
+      choose(&panel, "All-to-all", way);
+      show(&panel);
+      const AllToAll shown = way == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == shown, kWaitMs);
+      QCOMPARE(panel.verdict(), QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
+    }
+  }
+
+  // Only with routing of unequal popularity has it an exponent.
+  void fieldsThatCannotMatterAreAway() {
+    TimeOfAStepPanel panel(selection_.get());
+    show(&panel);
+    QVERIFY(!control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
+    choose(&panel, "Routing", "Zipf routing");
+    QVERIFY(control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
+    NodeHealthPanel health(selection_.get());
+    show(&health);
+    QVERIFY(control<QSpinBox>(&health, "at step")->isVisible());
+    choose(&health, "Fault", "no fault");
+    QVERIFY(!control<QSpinBox>(&health, "at step")->isVisible());
   }
 
   void whatCannotBeIsSaid() {
@@ -215,7 +245,12 @@ class ClusterPanelsTest : public QObject {
       QCOMPARE(rows[static_cast<int>(i) + 1].section(QLatin1Char(','), 6, 6),
                QString::number(expected[i].tokens_per_second, 'f', 2));
     QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
-        QString::number(expected[0].tokens_per_second, 'f', 0)));
+        formatCount(std::round(expected[0].tokens_per_second))));
+    const auto now = std::ranges::find_if(cases, [](const LiveCase& each) { return each.ep == 32; });
+    const auto at_32 = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*now, 1}).front();
+    const double lost = 1 - at_32.tokens_per_second / at_32.forced_tokens_per_second;
+    QVERIFY2(panel.answerText().contains(formatPercent(lost) + " of the throughput at EP 32"),
+             qPrintable(panel.answerText()));
   }
 
   // As the run's recording says, not as this machine has them; other programs' logs do not say.
@@ -235,19 +270,19 @@ class ClusterPanelsTest : public QObject {
         show(panel);
         const auto said = [panel] {
           QString text;
-          for (const QLabel* label : panel->findChildren<QLabel*>()) text += label->text() + '\n';
+          for (const FittedLabel* label : panel->findChildren<FittedLabel*>()) text += label->text() + '\n';
           return text;
         };
-        if (!QTest::qWaitFor([&] { return said().contains("modelled") && said().contains("fitted"); }, kWaitMs))
+        if (!QTest::qWaitFor([&] { return said().contains("fitted"); }, kWaitMs))
           return QString("no answer: " + said());
         all += said();
       }
       return all;
     };
     const QString known = of("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx");
-    QCOMPARE(known.count("The run's GEMMs: AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)"), 2);
+    QCOMPARE(known.count("the run's GEMMs: AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)"), 2);
     const QString foreign = of("");
-    QVERIFY2(foreign.contains("modelled") && !foreign.contains("GEMMs:"), qPrintable(foreign));
+    QVERIFY2(foreign.contains("fitted") && !foreign.contains("GEMMs:"), qPrintable(foreign));
   }
 
   void bytesByLinkAreTheVolumesTimesTheRow() {
@@ -386,24 +421,23 @@ class ClusterPanelsTest : public QObject {
 
   void nodeHealthIsTheSimulations() {
     NodeHealthPanel panel(selection_.get());
-    const auto says = [&](const QString& words) {
-      return std::ranges::any_of(panel.findChildren<QLabel*>(),
-                                 [&](const QLabel* label) { return label->text().contains(words); });
-    };
+    const auto says = [&](const QString& words) { return (panel.answerText() + panel.caption()).contains(words); };
     control<QSpinBox>(&panel, "MTBF")->setValue(0);
-    choose(&panel, "Fault to inject", "inject nothing");
+    choose(&panel, "Fault", "no fault");
     show(&panel, {640, 480});
     QVERIFY(says("faults: 0,"));
-    choose(&panel, "Fault to inject", QStringLiteral("inject: ") + QString::fromUtf8(fault_name(FaultKind::lost_node)));
+    choose(&panel, "Fault", QStringLiteral("fault: ") + QString::fromUtf8(fault_name(FaultKind::lost_node)));
     control<QSpinBox>(&panel, "at step")->setValue(300);
     NodeHealthConfig config;
     config.mtbf_hours = 0;
-    config.checkpoint_every = control<QSpinBox>(&panel, "save every")->value();
+    config.checkpoint_every = control<QSpinBox>(&panel, "checkpoint every")->value();
     config.faults = {{.kind = FaultKind::lost_node, .node = 0, .step = 300}};
     const HealthOutcome expected = simulate_node_health(config);
     QVERIFY(expected.restarts == 1 && expected.goodput < 1);
     QVERIFY(says(QStringLiteral("Goodput %1").arg(formatPercent(expected.goodput))));
-    QVERIFY(says(QStringLiteral("%1 of %2 steps taken twice; restarts: 1").arg(expected.lost_steps).arg(config.steps)));
+    QVERIFY(says(QStringLiteral("%1 of %2 steps are repeated")
+                     .arg(formatCount(static_cast<double>(expected.lost_steps)), formatCount(static_cast<double>(config.steps)))));
+    QVERIFY(says("restarts: 1"));
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), static_cast<int>(expected.points.size()) + 1);
     QCOMPARE(rows.last().section(QLatin1Char(','), 3), QString::number(expected.points.back().goodput, 'g', 7));

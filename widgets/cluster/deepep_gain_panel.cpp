@@ -14,7 +14,8 @@ constexpr int kBetweenPointsMs = 1000;  // between two points of a training's ro
 }  // namespace
 
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("DeepEP's gain on measured layers"), Provenance::measured_elsewhere, parent) {
+    : Panel(selection, tr("DeepEP gain on measured layers"), Provenance::measured_elsewhere, parent) {
+  showAnswers();
   shape_ = new QComboBox(this);
   shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
   shape_->setAccessibleName(tr("Shape of the layer"));
@@ -74,11 +75,11 @@ void DeepEPGainPanel::show(const Answer& answer) {
 void DeepEPGainPanel::draw() {
   const bool by_copies = axis_->currentIndex() == 0;
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
-  XyPlot::Series measured{tr("measured elsewhere: 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
-  XyPlot::Series predicted{tr("layer model, same routing"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
+  XyPlot::Series measured{tr("measured, 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
+  XyPlot::Series predicted{tr("model"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
   XyPlot::Series curve{
       by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
-  XyPlot::Series live{tr("this session's router (modelled)"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
+  XyPlot::Series live{tr("this router, modelled"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
   for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), g.measured);
     measured.names.push_back(tr("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
@@ -93,18 +94,29 @@ void DeepEPGainPanel::draw() {
     live.points.emplace_back(x(*answer_->live), answer_->live->modelled);
     live.names.push_back(QString::fromStdString(answer_->live->name));
   }
-  plot_->setCaptions(by_copies ? tr("copies a token that DeepEP sends (standard: K)") : tr("fullest rank / mean"),
-                     tr("time standard / DeepEP"));
+  plot_->setCaptions(by_copies ? tr("copies a token with DeepEP") : tr("fullest rank / mean"),
+                     tr("layer time, standard / DeepEP"));
   plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.3});
   plot_->setReference(1, tr("no gain"));
   plot_->setSeries({measured, predicted, curve, live});
 }
 
 QString DeepEPGainPanel::status() const {
-  if (!answer_) return tr("and modelled");
+  if (!answer_) return {};
   double worst = 0;
   for (const LayerGain& g : answer_->gains.measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
-  return tr("and modelled, the model within %1 of them").arg(formatPercent(worst));
+  return tr("model within %1").arg(formatPercent(worst));
+}
+
+Panel::Answer DeepEPGainPanel::answer() const {
+  if (!answer_ || answer_->gains.measured.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
+  const QString range = tr("A layer is %1 to %2 \u00d7 as fast")
+                            .arg(QString::number(least.measured, 'f', 2), QString::number(most.measured, 'f', 2));
+  const QString question = tr("What does DeepEP gain?");
+  if (!answer_->live) return {question, {range}};
+  const QString live = QString::number(answer_->live->modelled, 'f', 2);
+  return {question, {range + tr("; with this router %1 \u00d7 (modelled)").arg(live), range}};
 }
 
 QString DeepEPGainPanel::csv() const {

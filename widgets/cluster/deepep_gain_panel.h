@@ -23,6 +23,7 @@ class DeepEPGainPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   struct Question {

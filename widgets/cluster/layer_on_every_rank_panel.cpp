@@ -6,7 +6,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kMs = 1e-3;  // of a us
+constexpr double kMs = 1e-3;              // of a us
+constexpr double kHardlyWaiting = 0.005;  // share of the time
 
 QString nameOf(RankActivity activity) {
   return QString::fromUtf8(rank_activity_name(activity));
@@ -16,22 +17,18 @@ QString nameOf(RankActivity activity) {
 
 LayerOnEveryRankPanel::LayerOnEveryRankPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("A layer on every rank"), Provenance::modelled, parent) {
-  export_ = new QToolButton(this);
-  export_->setText(tr("Chrome trace..."));
+  showAnswers();
+  export_ = new QAction(tr("Save as Chrome trace..."), this);
   export_->setToolTip(tr("Saves this timeline as a trace that ui.perfetto.dev and chrome://tracing open"));
-  export_->setEnabled(false);
-  connect(export_, &QToolButton::clicked, this, &LayerOnEveryRankPanel::exportRequested);
-  addControl(export_);
-  headline_ = new QLabel(this);
-  headline_->setWordWrap(true);
-  headline_->setTextFormat(Qt::RichText);
-  addBody(headline_, 0);
+  export_->setVisible(false);
+  connect(export_, &QAction::triggered, this, &LayerOnEveryRankPanel::exportRequested);
+  addOption(export_);
   chart_ = new LaneChart(this);
   chart_->setActivities({{nameOf(RankActivity::dispatch), 1, Qt::SolidPattern},
                          {nameOf(RankActivity::experts), 0, Qt::SolidPattern},
                          {nameOf(RankActivity::combine), 2, Qt::Dense2Pattern},
-                         {tr("waiting for the slowest"), 3, Qt::Dense6Pattern}});
-  chart_->setCaption(tr("ms; one MoE layer and microbatch: forward, then backward"));
+                         {tr("waiting"), 3, Qt::Dense6Pattern}});
+  chart_->setCaption(tr("forward, then backward pass of one microbatch, ms"));
   chart_->setNotice(tr("Being computed"));
   addBody(chart_);
 }
@@ -44,15 +41,20 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   } catch (const std::runtime_error& error) {
     problem = QString::fromUtf8(error.what());
   }
-  export_->setEnabled(hasTimeline());
+  export_->setVisible(hasTimeline());
   chart_->setNotice(problem);
-  headline_->setText({});
+  of_.clear();
+  update();  // the header, too
   if (!hasTimeline()) return chart_->markDirty();
   const StepConfig& config = answer.config;
   of_ = tr("%1, %2, EP %3, %4 all-to-all, %5 experts")
             .arg(QString::fromStdString(config.shape.name), QString::fromStdString(config.hardware.name))
             .arg(timeline_.ranks)
-            .arg(QString::fromUtf8(all_to_all_name(config.way)), config.mxfp8 ? tr("MXFP8") : tr("BF16"));
+            .arg(config.way == AllToAll::deep_ep ? tr("DeepEP") : tr("standard"), config.mxfp8 ? tr("MXFP8") : tr("BF16"));
+  fillChart();
+}
+
+void LayerOnEveryRankPanel::fillChart() {
   std::vector<LaneChart::Interval> intervals;
   std::vector<double> experts(static_cast<std::size_t>(timeline_.ranks));
   for (const RankInterval& interval : timeline_.intervals) {
@@ -61,18 +63,21 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
     if (interval.activity == RankActivity::experts)
       experts[static_cast<std::size_t>(interval.rank)] += interval.to_us - interval.from_us;
   }
-  const auto slowest = std::ranges::max_element(experts) - experts.begin();
+  slowest_ = static_cast<int>(std::ranges::max_element(experts) - experts.begin());
   QStringList lanes;
   for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << tr("rank %1").arg(rank);
   chart_->setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
-  const bool even = timeline_.waiting_share < 0.005;
-  headline_->setText(tr("<b>%1 ms</b> a layer (modelled): %2. %3 Choose the case in <i>Time of a step</i>.")
-                         .arg(formatValue(timeline_.total_us * kMs, 3), of_.toHtmlEscaped(),
-                              even ? tr("All ranks have the same work.")
-                                   : tr("Ranks wait %1 of the time; rank %2 has the most rows.")
-                                         .arg(formatPercent(timeline_.waiting_share))
-                                         .arg(slowest)));
   chart_->markDirty();
+}
+
+Panel::Answer LayerOnEveryRankPanel::answer() const {
+  if (!hasTimeline()) return {};
+  const QString question = tr("Who waits for whom?"), ms = tr("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
+  if (timeline_.waiting_share < kHardlyWaiting) return {question, {tr("All ranks have the same work: %1").arg(ms), ms}};
+  const QString waits = tr("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
+  return {question,
+          {waits + tr(", most for rank %1; %2").arg(slowest_).arg(ms), waits + tr(", most for rank %1").arg(slowest_),
+           waits}};
 }
 
 std::string LayerOnEveryRankPanel::chromeTrace() const {
@@ -97,9 +102,9 @@ QString LayerOnEveryRankPanel::explain() const {
       "modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes over "
       "the slower of its two links, and the latency; its experts take their own rows (the backward pass twice as "
       "long); an all-to-all ends for all ranks together, so ranks that are done early wait for the slowest.</p><p>A "
-      "long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>Routing: this "
-      "router</i>, then <i>Placement: balanced</i>. Attention, shared experts and recompute are left "
-      "out.</p><p><i>Chrome trace</i> saves it for ui.perfetto.dev or chrome://tracing: one thread per rank, times in "
+      "long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>this router</i>, "
+      "then <i>experts balanced</i>. Attention, shared experts and recompute are left "
+      "out.</p><p><i>Save as Chrome trace</i> in the menu saves it for ui.perfetto.dev or chrome://tracing: one thread per rank, times in "
       "microseconds, every event marked modelled.</p>");
 }
 

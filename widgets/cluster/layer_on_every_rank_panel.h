@@ -27,12 +27,18 @@ class LayerOnEveryRankPanel : public Panel {
  signals:
   void exportRequested();
 
+ protected:
+  QString status() const override { return of_; }
+  Answer answer() const override;
+
  private:
-  QLabel* headline_;
+  void fillChart();
+
   LaneChart* chart_;
-  QToolButton* export_;
+  QAction* export_;
   LayerTimeline timeline_;
-  QString of_;  // the model and cluster of the layer
+  QString of_;       // the model and cluster of the layer
+  int slowest_ = 0;  // rank with the most rows
 };
 
 }  // namespace moescope

@@ -1,10 +1,11 @@
 #include "widgets/cluster/node_health_panel.h"
 
-#include <QGridLayout>
 #include <QStackedWidget>
 #include <algorithm>
 #include <stdexcept>
 
+#include "widgets/panel/flat_combo.h"
+#include "widgets/panel/flow_row.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -17,34 +18,8 @@ constexpr int kMaxPoints = 400, kMaxEventLines = 400;
 
 NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Node health"), Provenance::modelled, parent) {
-  auto* row = new QWidget(this);
-  auto* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(4, 0, 4, 0);
-  kind_ = new QComboBox(row);
-  for (int kind = 0; kind < kNumFaultKinds; ++kind)
-    kind_->addItem(tr("inject: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
-  kind_->addItem(tr("inject nothing"));
-  kind_->setAccessibleName(tr("Fault to inject"));
-  layout->addWidget(kind_);
-  const auto spin = [&](const QString& name, int low, int high, int value, const QString& suffix, const QString& tip) {
-    auto* box = new QSpinBox(row);
-    box->setRange(low, high);
-    box->setValue(value);
-    box->setPrefix(name + QLatin1Char(' '));
-    box->setSuffix(suffix);
-    box->setAccessibleName(name);
-    box->setToolTip(tip);
-    layout->addWidget(box);
-    connect(box, &QSpinBox::valueChanged, this, [this] { compute(); });
-    return box;
-  };
-  step_ = spin(tr("at step"), 0, 1999, 510, {}, tr("Step in which the injected fault happens"));
-  mtbf_ = spin(tr("MTBF"), 0, 100000, 2000, tr(" h"), tr("Mean time between failures of one node; 0: none at random"));
-  checkpoint_ = spin(tr("save every"), 0, 2000, 20, {}, tr("Steps between checkpoints; 0: none"));
-  addBody(row, 0);
-  summary_ = new QLabel(this);
-  summary_->setWordWrap(true);
-  addBody(summary_, 0);
+  showAnswers();
+  addBody(makeFields(), 0);
   strip_ = new LaneChart(this);
   std::vector<LaneChart::Activity> activities;
   constexpr int kColors[kNumActivities] = {0, 2, 1, 3, 5, 4, 6};
@@ -58,7 +33,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   strip_->setMinimumHeight(90);
   addBody(strip_, 2);
   curve_ = new XyPlot(this);
-  curve_->setCaptions(tr("hours"), tr("share"));
+  curve_->setCaptions(tr("hours"), tr("share of the time"));
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
   events_->setAccessibleName(tr("Events"));
@@ -68,12 +43,42 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   addBody(below, 3);
   view_ = new QComboBox(this);
   view_->addItems({tr("goodput"), tr("events")});
-  view_->setAccessibleName(tr("Shown below the strip"));
+  view_->setAccessibleName(tr("Below the strip"));
   view_->setToolTip(tr("Goodput over time, or the list of events"));
   connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
   addControl(view_);
-  connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
   compute();
+}
+
+QWidget* NodeHealthPanel::makeFields() {
+  auto* fields = new QWidget(this);
+  auto* row = new FlowRow(fields);
+  kind_ = new FlatCombo(fields);
+  for (int kind = 0; kind < kNumFaultKinds; ++kind)
+    kind_->addItem(tr("fault: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
+  kind_->addItem(tr("no fault"));
+  kind_->setAccessibleName(tr("Fault"));
+  kind_->setToolTip(tr("A fault that happens to one node, besides those at random"));
+  row->addWidget(kind_);
+  step_ = makeSpin(tr("at step"), 1999, 510, tr("Step in which the fault happens"));
+  mtbf_ = makeSpin(tr("MTBF"), 100000, 2000, tr("Mean time between failures of one node; 0: none at random"));
+  mtbf_->setSuffix(tr(" h"));
+  checkpoint_ = makeSpin(tr("checkpoint every"), 2000, 20, tr("Steps between checkpoints; 0: none"));
+  checkpoint_->setSuffix(tr(" steps"));
+  for (QWidget* field : {step_, mtbf_, checkpoint_}) row->addWidget(field);
+  connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
+  return fields;
+}
+
+QSpinBox* NodeHealthPanel::makeSpin(const QString& name, int high, int value, const QString& tip) {
+  auto* box = new QSpinBox(this);
+  box->setRange(0, high);
+  box->setValue(value);
+  box->setPrefix(name + QLatin1Char(' '));
+  box->setAccessibleName(name);
+  box->setToolTip(tip);
+  connect(box, &QSpinBox::valueChanged, this, [this] { compute(); });
+  return box;
 }
 
 NodeHealthConfig NodeHealthPanel::config() const {
@@ -87,11 +92,22 @@ NodeHealthConfig NodeHealthPanel::config() const {
 
 void NodeHealthPanel::compute() {
   const NodeHealthConfig asked = config();
+  step_->setVisible(!asked.faults.empty());
+  steps_ = std::max<std::int64_t>(1, asked.steps);
+  best_every_ = best_checkpoint_every(asked);
   outcome_ = simulate_node_health(asked);
   std::vector<LaneChart::Interval> intervals;
   for (const HealthInterval& interval : outcome_.intervals)
     intervals.push_back({0, static_cast<int>(interval.activity), interval.from_s / kHour, interval.to_s / kHour});
   strip_->setLanes({tr("run")}, std::move(intervals), outcome_.wall_s / kHour);
+  fillEvents();
+  fillCurve();
+  update();  // the header, too
+  strip_->markDirty();
+  curve_->markDirty();
+}
+
+void NodeHealthPanel::fillEvents() {
   std::vector<LaneChart::Flag> flags;
   QStringList words;
   for (const HealthEvent& event : outcome_.events) {
@@ -103,30 +119,36 @@ void NodeHealthPanel::compute() {
     if (words.size() < kMaxEventLines) words << text;
   }
   strip_->setFlags(std::move(flags));
-  events_->setPlainText(words.isEmpty() ? tr("Nothing fails.") : words.join(QLatin1Char('\n')));
+  events_->setPlainText(words.isEmpty() ? tr("No failures") : words.join(QLatin1Char('\n')));
+}
+
+void NodeHealthPanel::fillCurve() {
   XyPlot::Series goodput{tr("goodput so far"), 0, XyPlot::Mark::none, Qt::SolidLine, {}, {}};
-  XyPlot::Series lost{tr("lost steps / steps"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
+  XyPlot::Series lost{tr("repeated steps / steps"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
   const std::size_t every = std::max<std::size_t>(1, outcome_.points.size() / kMaxPoints);
   for (std::size_t i = 0; i < outcome_.points.size(); i += every) {
     const HealthPoint& point = outcome_.points[i];
     goodput.points.emplace_back(point.at_s / kHour, point.goodput);
-    lost.points.emplace_back(point.at_s / kHour, static_cast<double>(point.lost_steps) /
-                                                     static_cast<double>(std::max<std::int64_t>(1, asked.steps)));
+    lost.points.emplace_back(point.at_s / kHour, static_cast<double>(point.lost_steps) / static_cast<double>(steps_));
   }
   curve_->setAtLeastShown({0, 1}, {0, 1});
   curve_->setSeries({goodput, lost});
-  const std::int64_t best = best_checkpoint_every(asked);
-  summary_->setText(
-      tr("<b>Goodput %1</b>, %2 of %3 steps taken twice; restarts: %4, faults: %5, in %6 h. %7 All modelled.")
-          .arg(formatPercent(outcome_.goodput))
-          .arg(outcome_.lost_steps)
-          .arg(asked.steps)
-          .arg(outcome_.restarts)
-          .arg(outcome_.faults)
-          .arg(outcome_.wall_s / kHour, 0, 'f', 1)
-          .arg(best > 0 ? tr("Best at this MTBF: a checkpoint every %1 steps.").arg(best) : QString()));
-  strip_->markDirty();
-  curve_->markDirty();
+}
+
+QString NodeHealthPanel::status() const {
+  return tr("%1 h, faults: %2, restarts: %3")
+      .arg(outcome_.wall_s / kHour, 0, 'f', 1)
+      .arg(outcome_.faults)
+      .arg(outcome_.restarts);
+}
+
+Panel::Answer NodeHealthPanel::answer() const {
+  const QString goodput = tr("Goodput %1").arg(formatPercent(outcome_.goodput));
+  const QString steps = goodput + tr(": %1 of %2 steps are repeated")
+                                      .arg(formatCount(static_cast<double>(outcome_.lost_steps)),
+                                           formatCount(static_cast<double>(steps_)));
+  const QString best = tr("; best: a checkpoint every %1 steps").arg(best_every_);
+  return {tr("What do failures cost?"), {best_every_ > 0 ? steps + best : steps, steps, goodput}};
 }
 
 QString NodeHealthPanel::csv() const {

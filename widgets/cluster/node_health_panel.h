@@ -22,17 +22,25 @@ class NodeHealthPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
+ protected:
+  QString status() const override;
+  Answer answer() const override;
+
  private:
   NodeHealthConfig config() const;
+  QWidget* makeFields();
+  QSpinBox* makeSpin(const QString& name, int high, int value, const QString& tip);
   void compute();
+  void fillEvents();
+  void fillCurve();
 
   QComboBox *kind_, *view_;
   QSpinBox *step_, *mtbf_, *checkpoint_;
-  QLabel* summary_;
   LaneChart* strip_;
   XyPlot* curve_;
   QPlainTextEdit* events_;
   HealthOutcome outcome_;
+  std::int64_t steps_ = 1, best_every_ = 0;  // of the run; of checkpoints, 0: not known
 };
 
 }  // namespace moescope

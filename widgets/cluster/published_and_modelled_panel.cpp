@@ -6,7 +6,7 @@ namespace moescope {
 namespace {
 
 using Fill = BandBars::Fill;
-constexpr int kPublishedColor = 0, kModelColor = 1;
+constexpr int kPublishedColor = BandBars::kPlain, kModelColor = 0;
 
 Fill fillOf(const BarComparison& bar) {
   const std::string_view standing = bar.standing;
@@ -14,7 +14,7 @@ Fill fillOf(const BarComparison& bar) {
 }
 
 QString bandText(const Band& band) {
-  return QStringLiteral("%1-%2").arg(QString::number(band.low, 'f', 0), QString::number(band.high, 'f', 0));
+  return QString::fromUtf8("%1\u2013%2").arg(formatCount(std::round(band.low)), formatCount(std::round(band.high)));
 }
 
 QString signedPercent(double share) {
@@ -44,30 +44,28 @@ QString openText(const StepConfig& config) {
 
 void fillHypotheses(QComboBox* box) {
   box->addItems({Panel::tr("H1: tokens split over TP"), Panel::tr("H2: tokens twice over TP")});
-  box->setAccessibleName(Panel::tr("How the published runs are read"));
+  box->setAccessibleName(Panel::tr("Reading of the published runs"));
   box->setToolTip(Panel::tr(
       "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own (assumed)\n"
       "H2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\n"
-      "Which of them is right is not known."));
+      "It is not known which of them is right."));
 }
 
 PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Published and modelled"), Provenance::modelled, parent) {
+  showAnswers();
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
   addControl(hypothesis_);
   plot_ = new BandBars(this);
-  plot_->setCaption(tr("tokens/s per GPU"));
+  plot_->setCaption(tr("tokens/s a GPU"));
   plot_->setLegend({{tr("published"), kPublishedColor, Fill::solid, false},
-                    {tr("model, fitted to it"), kModelColor, Fill::hatched, false},
-                    {tr("model, prediction"), kModelColor, Fill::outlined, false},
-                    {tr("model, check (not fitted)"), kModelColor, Fill::dotted, false},
-                    {tr("band: what is not known"), 0, Fill::solid, true}});
+                    {tr("model: fitted"), kModelColor, Fill::hatched, false},
+                    {tr("predicted"), kModelColor, Fill::outlined, false},
+                    {tr("checked"), kModelColor, Fill::dotted, false},
+                    {tr("uncertainty"), 0, Fill::solid, true}});
   plot_->describe = [this](int row) { return describe(row); };
   addBody(plot_);
-  fitted_ = new QLabel(this);
-  fitted_->setWordWrap(true);
-  addBody(fitted_, 0);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
     compute();
     emit hypothesisChanged(hypothesis());
@@ -92,8 +90,8 @@ void PublishedAndModelledPanel::compute() {
   const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the predicted fourth bar
   for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
     const BarComparison& bar = bars_[static_cast<std::size_t>(i)];
-    if (i == 0) add(-1, {tr("671B on 256 B200, routing forced round-robin"), {}, none, none, {}, true});
-    if (i == h100_first) add(-1, {tr("671B on 512 H100: none of it was fitted"), {}, none, none, {}, true});
+    if (i == 0) add(-1, {tr("671B on 256 B200s, forced round-robin routing"), {}, none, none, {}, true});
+    if (i == h100_first) add(-1, {tr("671B on 512 H100s, not used in the fit"), {}, none, none, {}, true});
     QString name = QString::fromStdString(bar.name);
     if (std::isfinite(bar.published)) {
       add(i, {name,
@@ -105,19 +103,37 @@ void PublishedAndModelledPanel::compute() {
       name.clear();
     }
     const bool check = fillOf(bar) == Fill::dotted;
-    const QString error = check ? QStringLiteral(", %1").arg(signedPercent(bar.error())) : QString();
+    const QString error = check ? signedPercent(bar.error()) : QString();
     const QString figure =
-        QStringLiteral("%1%2 (%3)").arg(QString::number(bar.modelled, 'f', 0), error, bandText(bar.band));
+        QStringList{QString::number(bar.modelled, 'f', 0), error, bandText(bar.band)}.join(QLatin1Char('\t'));
     add(i, {name, {{bar.modelled, kModelColor, fillOf(bar)}}, bar.band.low, bar.band.high, figure, false});
   }
   plot_->setRows(std::move(rows));
   plot_->markDirty();
-  fitted_->setText(tr("<b>Fitted</b> to the B200 bars: standard network %1 GB/s, MXFP8 x %2, rest %3 ms. Three bars "
-                      "and three parameters: their agreement validates nothing. <b>Check</b>: %4 %5")
-                       .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
-                       .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
-                       .arg(parameters_.rest_ms, 0, 'f', 3)
-                       .arg(checksText(bars_), QString::fromStdString(pair_verdict())));
+  update();  // the answer, too
+}
+
+QString PublishedAndModelledPanel::fittedText() const {
+  return tr("standard network %1 GB/s, MXFP8 \u00d7 %2, rest %3 ms")
+      .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
+      .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
+      .arg(parameters_.rest_ms, 0, 'f', 3);
+}
+
+// Of the runs that the model was not fitted to.
+Panel::Answer PublishedAndModelledPanel::answer() const {
+  QStringList errors;
+  bool inside = true;
+  for (const BarComparison& bar : bars_)
+    if (fillOf(bar) == Fill::dotted) {
+      errors << signedPercent(bar.error());
+      inside = inside && bar.in_band();
+    }
+  const QString on = tr("%1 on H100s").arg(errors.join(tr(" and ")));
+  return {tr("Does the model hold?"),
+          {tr("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())),
+           on + (inside ? tr(", inside the uncertainty; not fitted to them") : tr(", outside the uncertainty")),
+           on + (inside ? tr(", inside the uncertainty") : tr(", outside the uncertainty")), on}};
 }
 
 QStringList PublishedAndModelledPanel::describe(int row) const {
@@ -129,14 +145,10 @@ QStringList PublishedAndModelledPanel::describe(int row) const {
     lines << tr("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
   else
     lines << tr("published: none");
-  lines << tr("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
+  lines << tr("modelled: %1, uncertainty %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
   if (std::isfinite(bar.published)) lines << tr("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
-  lines << tr("standing: %1").arg(QString::fromUtf8(bar.standing));
+  lines << tr("kind of model value: %1").arg(QString::fromUtf8(bar.standing));
   return lines;
-}
-
-QString PublishedAndModelledPanel::status() const {
-  return tr("solid: published");
 }
 
 QString PublishedAndModelledPanel::csv() const {
@@ -167,10 +179,10 @@ QString PublishedAndModelledPanel::explain() const {
                      .arg(QString::fromUtf8(run.name), QString::number(run.tokens_per_second, 'f', 0),
                           QString::fromUtf8(run.source));
   return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
-            "<i>Hatched</i>: the model where it was fitted; three parameters to three bars, so these must agree, which "
+            "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, which "
             "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
-            "check on other hardware that was not used in the fit.</p><p>The whisker is the band of what is not known: "
-            "all of these at their slow, and all at their fast ends. On the B200s:%2</p><p>On the "
+            "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty: numbers "
+            "that are not known, all at their slow and all at their fast ends. On the B200s:%2</p><p>On the "
             "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
             "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
             "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
@@ -180,7 +192,7 @@ QString PublishedAndModelledPanel::explain() const {
             "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
             "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
       .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
-           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())));
+           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())), fittedText());
 }
 
 QVariantMap PublishedAndModelledPanel::saveState() const {

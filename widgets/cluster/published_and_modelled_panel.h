@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QComboBox>
-#include <QLabel>
 
 #include "core/cluster/published_runs.h"
 #include "widgets/panel/panel.h"
@@ -25,16 +24,16 @@ class PublishedAndModelledPanel : public Panel {
   void hypothesisChanged(Hypothesis hypothesis);
 
  protected:
-  QString status() const override;
+  Answer answer() const override;
 
  private:
   Hypothesis hypothesis() const;
   void compute();
+  QString fittedText() const;
   QStringList describe(int row) const;
 
   BandBars* plot_;
   QComboBox* hypothesis_;
-  QLabel* fitted_;
   std::vector<BarComparison> bars_;
   StepParameters parameters_;
   std::vector<int> bar_of_row_;  // -1: a heading

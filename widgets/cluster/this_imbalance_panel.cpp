@@ -1,20 +1,30 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 
-#include <QHeaderView>
+#include <QApplication>
 #include <QTimer>
 #include <algorithm>
+#include <cmath>
 
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {
 
 constexpr int kLeastPauseMs = 3000;  // between two answers while training goes on: they take a core for a while
+constexpr int kAnsweredEp = 32;
+constexpr double kLittle = 0.01;  // share of the throughput
 
 StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
+}
+
+// Share of the throughput, against forced balance with BF16 tokens at the same EP degree.
+double lostOf(const LiveCost& cost, const LiveCost& first_of_row) {
+  return 1 - cost.tokens_per_second / first_of_row.forced_tokens_per_second;
 }
 
 // That a GPU sends in a step, over all MoE layers, so that replicas' gradients are added up in BF16.
@@ -28,22 +38,24 @@ double replicaBytes(const LiveCost& cost) {
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("This imbalance at 671B on 256 GPUs"), Provenance::modelled, parent) {
+  showAnswers();
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
   hypothesis_->setCurrentIndex(static_cast<int>(Hypothesis::h2));
   addControl(hypothesis_);
+  note_ = new FittedLabel(this);
+  note_->setRole(QPalette::PlaceholderText);
+  followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
+  addBody(note_, 0);
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);
-  addBody(notice_, 0);
-  table_ = new QTableWidget(0, kVariants + 2, this);
-  table_->setHorizontalHeaderLabels({tr("EP"), tr("forced\nbalance"), tr("this\nrouter"), tr("node-\nlimited"),
-                                     tr("balanced\nplacement"), tr("MXFP8\npayload"), tr("all\nthree")});
+  notice_->setAlignment(Qt::AlignCenter);
+  notice_->setForegroundRole(QPalette::PlaceholderText);
+  addBody(notice_);
+  table_ = new FigureTable({tr("EP"), tr("forced\nbalance"), tr("this\nrouter"), tr("node-\nlimited"),
+                            tr("balanced\nplacement"), tr("MXFP8\ntokens"), tr("all\nthree")},
+                           this);
   table_->setAccessibleName(title());
-  table_->verticalHeader()->hide();
-  table_->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
-  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  table_->setSelectionMode(QAbstractItemView::NoSelection);
-  table_->setWordWrap(false);
   addBody(table_);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
@@ -64,6 +76,9 @@ void ThisImbalancePanel::showEvent(QShowEvent* event) {
 
 void ThisImbalancePanel::say(const QString& notice) {
   notice_->setText(notice);
+  notice_->setVisible(!notice.isEmpty());
+  table_->setVisible(notice.isEmpty());
+  note_->setVisible(notice.isEmpty());
 }
 
 // One answer at a time, and a pause between two: while training goes on a new load comes with every step.
@@ -114,49 +129,66 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
   since_.start();
   const int rows = static_cast<int>(costs_.size()) / kVariants;
   table_->setRowCount(rows);
-  const auto put = [this](int row, int column, const QString& text, const QString& tip, bool strong) {
-    auto* item = new QTableWidgetItem(text);
-    item->setTextAlignment(Qt::AlignCenter);
-    item->setToolTip(tip);
-    QFont font = item->font();
-    font.setBold(strong);
-    item->setFont(font);
-    table_->setItem(row, column, item);
-  };
-  for (int row = 0; row < rows; ++row) {
-    const LiveCost* first = &costs_[static_cast<std::size_t>(row) * kVariants];
-    put(row, 0, QString::number(first->the_case.ep), tr("expert-parallel ranks, in nodes of 8"), true);
-    put(row, 1, QString::number(first->forced_tokens_per_second, 'f', 0),
-        tr("forced round-robin, experts in order, BF16 payload"), false);
-    const LiveCost* best = std::max_element(first, first + kVariants, [](const LiveCost& a, const LiveCost& b) {
-      return a.tokens_per_second < b.tokens_per_second;
-    });
-    for (int v = 0; v < kVariants; ++v) {
-      const LiveCost& cost = first[v];
-      const double change = cost.tokens_per_second / first->forced_tokens_per_second - 1;
-      QString tip =
-          tr("modelled %1 tokens/s/GPU, band %2-%3\nexperts of the fullest rank: %4 x the mean\n"
-             "%5 copies a token, %6 over the network")
-              .arg(QString::number(cost.tokens_per_second, 'f', 0), QString::number(cost.band.low, 'f', 0),
-                   QString::number(cost.band.high, 'f', 0), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
-                   formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
-      if (cost.gradients_sent > 0)
-        tip += tr("\nnot in it: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
-                   .arg(cost.gradients_sent)
-                   .arg(formatBytes(replicaBytes(cost)));
-      put(row, v + 2,
-          QStringLiteral("%1 (%2%3 %)")
-              .arg(QString::number(cost.tokens_per_second, 'f', 0), change >= 0 ? QStringLiteral("+") : QString())
-              .arg(100 * change, 0, 'f', 0),
-          tip, &cost == best);
-    }
-  }
-  say(tr("tokens/s/GPU and the change against forced balance; MXFP8 experts, DeepEP. The load of layer %1 at step %2 "
-         "is %3; the cost is modelled, with fitted numbers.")
-          .arg(of.layer)
-          .arg(formatCount(static_cast<double>(of.step)), measuredWhere(selection_->history())) +
-      (of.units.isEmpty() ? QString() : tr(" The run's GEMMs: %1.").arg(of.units)));
+  for (int row = 0; row < rows; ++row) fillRow(row);
+  note_->setTexts(noteForms());
+  say({});
   renew();  // there may be a new load by now
+}
+
+void ThisImbalancePanel::fillRow(int row) {
+  const LiveCost* first = &costs_[static_cast<std::size_t>(row) * kVariants];
+  table_->setFigure(row, 0, {QString::number(first->the_case.ep)}, tr("expert-parallel ranks, in nodes of 8"), true);
+  table_->setFigure(row, 1, {formatCount(std::round(first->forced_tokens_per_second))},
+                    tr("forced round-robin, experts in order, BF16 tokens"));
+  const LiveCost* best = std::max_element(first, first + kVariants, [](const LiveCost& a, const LiveCost& b) {
+    return a.tokens_per_second < b.tokens_per_second;
+  });
+  for (int v = 0; v < kVariants; ++v) {
+    const LiveCost& cost = first[v];
+    const QString speed = formatCount(std::round(cost.tokens_per_second));
+    const double lost = lostOf(cost, *first);
+    const QString change = QString::number(-100 * lost, 'f', 0) + QStringLiteral(" %");
+    const QString signed_change = lost < 0 ? QLatin1Char('+') + change : withMinus(change);
+    table_->setFigure(row, v + 2, {QStringLiteral("%1 (%2)").arg(speed, signed_change), signed_change}, tipOf(cost),
+                      &cost == best);
+  }
+}
+
+QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
+  QString tip = tr("modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
+                   "%5 copies a token, %6 over the network")
+                    .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
+                         formatCount(std::round(cost.band.high)),
+                         formatValue(cost.traffic.expert_rows_max_over_mean, 3),
+                         formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
+  if (cost.gradients_sent > 0)
+    tip += tr("\nnot included: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
+               .arg(cost.gradients_sent)
+               .arg(formatBytes(replicaBytes(cost)));
+  return tip;
+}
+
+QStringList ThisImbalancePanel::noteForms() const {
+  const QString figures = tr("tokens/s a GPU and the change against forced balance");
+  const QString how = figures + tr("; MXFP8 experts, DeepEP");
+  const QString load = how + tr("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));
+  return {shown_.units.isEmpty() ? load : load + tr("; the run's GEMMs: %1").arg(shown_.units), load, how, figures};
+}
+
+// At the EP degree of the published runs, or the first there is.
+Panel::Answer ThisImbalancePanel::answer() const {
+  if (costs_.empty() || !notice_->text().isEmpty()) return {};
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < costs_.size(); i += kVariants)
+    if (costs_[i].the_case.ep == kAnsweredEp) row = i;
+  const LiveCost &now = costs_[row], &all = costs_[row + kVariants - 1];
+  const QString question = tr("What does this load cost?"), at = tr(" at EP %1").arg(now.the_case.ep);
+  const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
+  if (lost_now < kLittle) return {question, {tr("Hardly anything") + at, tr("Hardly anything")}};
+  const QString lost = tr("%1 of the throughput").arg(formatPercent(lost_now)) + at;
+  const QString left = lost_then < kLittle ? tr("hardly any with all three remedies")
+                                           : tr("%1 with all three remedies").arg(formatPercent(lost_then));
+  return {question, {lost + QStringLiteral("; ") + left, lost}};
 }
 
 QString ThisImbalancePanel::status() const {
@@ -198,9 +230,9 @@ QString ThisImbalancePanel::explain() const {
             "heaviest experts get replicas and experts are packed by this load, one more slot per rank; adding up the "
             "replicas' gradients is not in the figure, its bytes are in the cell's tooltip, and what a plan from "
             "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
-            "payload</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
-            "same EP degree with a BF16 payload, so a smaller payload can be above it. Bold: the best of a row. Point "
-            "at a cell for band and traffic.</p>")
+            "tokens</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
+            "same EP degree with BF16 tokens, so smaller tokens can be above it. Bold: the best of a row. Point "
+            "at a cell for its uncertainty and traffic.</p>")
       .arg(measuredWhere(selection_->history()));
 }
 

@@ -4,12 +4,13 @@
 
 #include <QComboBox>
 #include <QElapsedTimer>
-#include <QTableWidget>
+#include <QLabel>
 
 #include "core/cluster/live_cost.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
-#include "widgets/plots/plot_frame.h"
 
 namespace moescope {
 
@@ -28,6 +29,7 @@ class ThisImbalancePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
   void showEvent(QShowEvent* event) override;
 
  private:
@@ -41,9 +43,13 @@ class ThisImbalancePanel : public Panel {
   };
   void renew();
   void show(std::vector<LiveCost> costs, const Asked& of);
-  void say(const QString& notice);
+  void say(const QString& notice);  // in place of the table
+  void fillRow(int row);
+  QString tipOf(const LiveCost& cost) const;
+  QStringList noteForms() const;
 
-  QTableWidget* table_;
+  FigureTable* table_;
+  FittedLabel* note_;
   QLabel* notice_;
   QComboBox* hypothesis_;
   QElapsedTimer since_;

@@ -1,29 +1,37 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
-#include <QEvent>
-#include <QGridLayout>
+#include <QApplication>
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/telemetry/frame/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/panel/flat_combo.h"
+#include "widgets/panel/flow_row.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {
 
 using Fill = BandBars::Fill;
-constexpr int kComputeColor = 0, kNetworkColor = 1, kRestColor = 3;
-constexpr int kFewestInRow = 3, kMostInRow = 4;
+constexpr int kComputeColor = 0, kNetworkColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
+constexpr int kOverlaps[] = {0, 25, 50, 75, 100};  // per cent
+constexpr double kNoChange = 0.005;                // of a step: less is not worth a word
 constexpr int kBetweenLoadsMs = 1000;  // between the loads of two steps of a training
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
   return name.starts_with("all-to-all") || name == "DeepEP overhead" || name == "tensor parallelism";
+}
+
+ClusterQuestion with_other_way(ClusterQuestion question) {
+  question.way = question.way == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
+  return question;
 }
 
 int colorOf(const StepPart& part) {
@@ -34,72 +42,21 @@ int colorOf(const StepPart& part) {
 
 }  // namespace
 
-// Names beside their fields, as many in a row as are read whole.
-class TimeOfAStepPanel::ChoiceGrid : public QWidget {
- public:
-  explicit ChoiceGrid(QWidget* parent) : QWidget(parent) {
-    grid_ = new QGridLayout(this);
-    grid_->setContentsMargins(4, 0, 4, 0);
-    grid_->setHorizontalSpacing(5);
-    grid_->setVerticalSpacing(2);
-  }
-  void add(QLabel* name, QWidget* field) { choices_.push_back({name, field}); }
-  void arrange() {
-    const int in_row = leastWidth(kMostInRow) <= width() ? kMostInRow : kFewestInRow;
-    if (std::exchange(in_row_, in_row) == in_row) return;
-    for (const auto& [name, field] : choices_)
-      for (QWidget* widget : {static_cast<QWidget*>(name), field}) grid_->removeWidget(widget);
-    for (int i = 0; i < static_cast<int>(choices_.size()); ++i) {
-      const auto& [name, field] = choices_[static_cast<std::size_t>(i)];
-      grid_->addWidget(name, i / in_row, 2 * (i % in_row));
-      grid_->addWidget(field, i / in_row, 2 * (i % in_row) + 1);
-    }
-    for (int i = 0; i < kMostInRow; ++i) grid_->setColumnStretch(2 * i + 1, i < in_row ? 1 : 0);
-  }
-
- protected:
-  bool event(QEvent* event) override {
-    if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) arrange();
-    return QWidget::event(event);
-  }
-
- private:
-  // With all names whole; fields may be a little narrower than they like.
-  int leastWidth(int in_row) const {
-    constexpr int kSpared = 8;
-    std::vector<int> names(static_cast<std::size_t>(in_row)), fields = names;
-    for (std::size_t i = 0; i < choices_.size(); ++i) {
-      int &name = names[i % names.size()], &field = fields[i % names.size()];
-      name = std::max(name, choices_[i].name->sizeHint().width());
-      field = std::max(field, choices_[i].field->minimumSizeHint().width() - kSpared);
-    }
-    return std::accumulate(names.begin(), names.end(), 0) + std::accumulate(fields.begin(), fields.end(), 0) +
-           2 * in_row * grid_->horizontalSpacing();
-  }
-
-  struct Choice {
-    QLabel* name;
-    QWidget* field;
-  };
-  std::vector<Choice> choices_;
-  QGridLayout* grid_;
-  int in_row_ = 0;
-};
-
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Time of a step"), Provenance::modelled, parent) {
+  showAnswers();
   buildChoices();
-  headline_ = new QLabel(this);
-  headline_->setTextFormat(Qt::RichText);
-  headline_->setWordWrap(true);
-  addBody(headline_, 0);
+  note_ = new FittedLabel(this);
+  note_->setRole(QPalette::PlaceholderText);
+  followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
+  addBody(note_, 0);
   plot_ = new BandBars(this);
-  plot_->setCaption(tr("ms per token and GPU"));
+  plot_->setCaption(tr("ms a token and GPU"));
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
   plot_->setLegend({{tr("compute"), kComputeColor, Fill::solid, false},
                     {tr("communication"), kNetworkColor, Fill::solid, false},
                     {tr("rest and pipeline"), kRestColor, Fill::solid, false},
-                    {tr("hatched: holds a fitted number"), kNetworkColor, Fill::hatched, false}});
+                    {tr("with a fitted number"), kRestColor, Fill::hatched, false}});
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int row) { return describe(row); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -113,71 +70,76 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   chosen();
 }
 
-QComboBox* TimeOfAStepPanel::addChoice(ChoiceGrid* grid, const QString& name, const QStringList& items,
+// The items say what they are of, since no label stands before them.
+QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const QStringList& items,
                                        const QString& tip) {
-  auto* box = new QComboBox(this);
+  auto* box = new FlatCombo(this);
   box->addItems(items);
   box->setAccessibleName(name);
-  box->setToolTip(tip);
-  box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
-  box->setMinimumContentsLength(4);
-  auto* label = new QLabel(name, this);
-  label->setBuddy(box);
-  grid->add(label, box);
+  box->setToolTip(name + QStringLiteral(": ") + tip);
+  row->addWidget(box);
   connect(box, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   return box;
 }
 
 void TimeOfAStepPanel::buildChoices() {
-  auto* grid = new ChoiceGrid(this);
+  auto* fields = new QWidget(this);
+  auto* row = new FlowRow(fields);
   QStringList models, profiles;
   for (const ModelShape& shape : model_shapes()) models << QString::fromStdString(shape.name);
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name);
-  model_ = addChoice(grid, tr("Model"), models, tr("Published shape, on 256 GPUs"));
-  hardware_ = addChoice(grid, tr("GPU"), profiles, tr("Hardware profile: assets/hardware"));
-  recipe_ = addChoice(grid, tr("Experts"), {tr("BF16"), tr("MXFP8")}, tr("Grouped GEMMs of the routed experts"));
-  way_ = addChoice(grid, tr("Way"), {tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"));
-  payload_ =
-      addChoice(grid, tr("Payload"), {tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Format of the rows in the all-to-all"));
-  latent_ = addChoice(grid, tr("Rows"), {tr("D"), tr("D/2"), tr("D/4")},
-                      tr("Values of a dispatched row\n"
+  model_ = addChoice(row, tr("Model"), models, tr("published shape, on 256 GPUs"));
+  hardware_ = addChoice(row, tr("GPU"), profiles, tr("hardware profile (assets/hardware)"));
+  recipe_ = addChoice(row, tr("Experts"), {tr("BF16 experts"), tr("MXFP8 experts")},
+                      tr("format of the grouped GEMMs of the routed experts"));
+  way_ = addChoice(row, tr("All-to-all"), {tr("standard"), tr("DeepEP")}, tr("kind of all-to-all"));
+  payload_ = addChoice(row, tr("Token format"), {tr("BF16 tokens"), tr("FP8 tokens"), tr("MXFP8 tokens")},
+                       tr("format of the rows in the all-to-all"));
+  ep_ = addChoice(row, tr("EP degree"), {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
+                  tr("expert-parallel ranks, in nodes of 8"));
+  buildRouting(row);
+  latent_ = addChoice(row, tr("Row width"), {tr("rows of D"), tr("rows of D/2"), tr("rows of D/4")},
+                      tr("values of a dispatched row\n"
                          "D: the model's width, as in DeepSeek-V3\n"
                          "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
                          "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs"));
-  ep_ = addChoice(grid, tr("EP"), {"8", "16", "32", "64", "128", "256"}, tr("Expert-parallel ranks, in nodes of 8"));
-  routing_ =
-      addChoice(grid, tr("Routing"),
-                {tr("forced"), tr("uniform"), tr("grouped"), tr("Zipf"), tr("this router"), tr("this, node-limited")},
-                tr("forced: round-robin, as in the published runs\n"
-                   "uniform: all experts alike\n"
-                   "grouped: 4 of 8 groups\n"
-                   "Zipf: experts of unequal popularity\n"
-                   "this router: the load of the chosen layer and step, stretched to the model's experts\n"
-                   "node-limited: its tokens stay within 4 of 8 groups"));
-  placement_ = addChoice(grid, tr("Placement"), {tr("in order"), tr("random"), tr("balanced")},
-                         tr("balanced: replicate the heaviest and pack, one more slot a rank"));
-  recompute_ = addChoice(grid, tr("Recompute"), {tr("none"), tr("selective"), tr("full")},
+  recompute_ = addChoice(row, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
                          tr("selective keeps the results of the all-to-all"));
-  hypothesis_ = addChoice(grid, tr("Reading"), {}, {});
+  overlap_ = addChoice(row, tr("Overlap"), {}, tr("share of the all-to-all hidden behind compute; the published runs "
+                                                   "have none"));
+  for (const int percent : kOverlaps)
+    overlap_->addItem(percent == 0 ? tr("no overlap") : tr("%1 % overlap").arg(percent), percent);
+  hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
-  for (int h = 0; h < hypothesis_->count(); ++h) hypothesis_->setItemText(h, hypothesis_->itemText(h).left(2));  // room
+  connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
+  addOption(hypothesis_);
+  addBody(fields, 0);
+  setQuestion({});
+}
+
+void TimeOfAStepPanel::buildRouting(QLayout* row) {
+  routing_ = addChoice(row, tr("Routing"),
+                       {tr("forced routing"), tr("uniform routing"), tr("grouped routing"), tr("Zipf routing"),
+                        tr("this router"), tr("this router, node-limited")},
+                       tr("which experts tokens choose\n"
+                          "forced: round-robin, as in the published runs\n"
+                          "uniform: all experts alike\n"
+                          "grouped: 4 of 8 groups\n"
+                          "Zipf: experts of unequal popularity\n"
+                          "this router: the load of the chosen layer and step, stretched to the model's experts\n"
+                          "node-limited: its tokens stay within 4 of 8 groups"));
   zipf_ = new QDoubleSpinBox(this);
   zipf_->setRange(0, 2);
   zipf_->setSingleStep(0.1);
   zipf_->setValue(ClusterQuestion().zipf_exponent);
+  zipf_->setPrefix(tr("exponent "));
   zipf_->setAccessibleName(tr("Zipf exponent"));
-  grid->add(new QLabel(tr("Zipf s"), this), zipf_);
+  zipf_->hide();
+  row->addWidget(zipf_);
   connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
-  overlap_ = new QSlider(Qt::Horizontal, this);
-  overlap_->setRange(0, 100);
-  overlap_->setAccessibleName(tr("Overlap"));
-  overlap_->setToolTip(tr("Share of the all-to-all hidden behind compute; the published runs have none"));
-  overlap_text_ = new QLabel(this);
-  grid->add(overlap_text_, overlap_);
-  connect(overlap_, &QSlider::valueChanged, this, [this] { chosen(); });
-  grid->arrange();
-  addBody(grid, 0);
-  setQuestion({});
+  placement_ = addChoice(row, tr("Placement"), {tr("experts in order"), tr("experts at random"), tr("experts balanced")},
+                         tr("which rank holds which expert\n"
+                            "balanced: the heaviest are replicated, all are packed, one more slot a rank"));
 }
 
 ClusterQuestion TimeOfAStepPanel::question() const {
@@ -188,12 +150,12 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.way = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
   q.latent_part = 1 << latent_->currentIndex();
-  q.ep = ep_->currentText().toInt();
+  q.ep = ep_->currentText().section(QLatin1Char(' '), 1).toInt();
   q.routing = static_cast<AskedRouting>(routing_->currentIndex());
   q.zipf_exponent = zipf_->value();
   q.placement = static_cast<AskedPlacement>(placement_->currentIndex());
   q.recompute = static_cast<Recompute>(recompute_->currentIndex());
-  q.overlap = overlap_->value() / 100.0;
+  q.overlap = overlap_->currentData().toInt() / 100.0;
   q.hypothesis = static_cast<Hypothesis>(hypothesis_->currentIndex());
   if (!is_live(q.routing)) return q;
   if (const auto frame = selection_->frame()) {
@@ -214,12 +176,12 @@ void TimeOfAStepPanel::setQuestion(const ClusterQuestion& q) {
   way_->setCurrentIndex(static_cast<int>(q.way));
   payload_->setCurrentIndex(static_cast<int>(q.payload));
   latent_->setCurrentIndex(std::countr_zero(static_cast<unsigned>(q.latent_part)));
-  setText(ep_, std::to_string(q.ep));
+  setText(ep_, "EP " + std::to_string(q.ep));
   routing_->setCurrentIndex(static_cast<int>(q.routing));
   zipf_->setValue(q.zipf_exponent);
   placement_->setCurrentIndex(static_cast<int>(q.placement));
   recompute_->setCurrentIndex(static_cast<int>(q.recompute));
-  overlap_->setValue(static_cast<int>(std::lround(100 * q.overlap)));
+  overlap_->setCurrentIndex(std::max(0, overlap_->findData(static_cast<int>(std::lround(100 * q.overlap)))));
   setHypothesis(q.hypothesis);
 }
 
@@ -228,9 +190,8 @@ void TimeOfAStepPanel::setHypothesis(Hypothesis hypothesis) {
 }
 
 void TimeOfAStepPanel::chosen() {
-  if (!headline_) return;  // still being built
-  zipf_->setEnabled(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
-  overlap_text_->setText(tr("Overlap %1 %").arg(overlap_->value()));
+  if (!note_) return;  // still being built
+  zipf_->setVisible(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
   plot_->markDirty();
 }
 
@@ -250,15 +211,17 @@ void TimeOfAStepPanel::refill() {
 void TimeOfAStepPanel::ask() {
   pause_.start();
   worker_.start([this, asked = *asked_](std::stop_token stopped) {
-    ClusterAnswer result = moescope::answer(asked);
+    ClusterAnswer result = moescope::answer(asked), other = moescope::answer(with_other_way(asked));
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
-        this, [this, result = std::move(result)] { show(result); }, Qt::QueuedConnection);
+        this, [this, result = std::move(result), other = std::move(other)] { show(result, other); },
+        Qt::QueuedConnection);
   });
 }
 
-void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
+void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& other_way) {
   answer_ = answer;
+  other_way_ = other_way;
   setProperty("busy", false);
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
@@ -266,33 +229,62 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
                     {{part.ms, colorOf(part), part.fitted.empty() ? Fill::solid : Fill::hatched}},
                     std::nan(""),
                     std::nan(""),
-                    tr("%1 ms, %2, %3")
-                        .arg(formatValue(part.ms, 3), formatPercent(part.ms / answer.time.ms_per_token),
-                             QString::fromUtf8(provenance_name(part.kind))),
+                    QStringList{formatValue(part.ms, 3) + tr(" ms"), formatPercent(part.ms / answer.time.ms_per_token),
+                                QString::fromUtf8(provenance_name(part.kind))}
+                        .join(QLatin1Char('\t')),
                     false});
   }
   plot_->setRows(std::move(rows));
-  if (answer.problem.empty())
-    headline_->setText(tr("<b>%1 tokens/s/GPU</b>, band %2-%3 (modelled, with fitted numbers); %4 ms/token. Network %5 "
-                          "a token, NVLink %6 "
-                          "(counted); fullest rank %7 x the mean.")
-                           .arg(QString::number(answer.time.tokens_per_second, 'f', 0),
-                                QString::number(answer.band.low, 'f', 0), QString::number(answer.band.high, 'f', 0),
-                                formatValue(answer.time.ms_per_token, 4), formatBytes(answer.time.network_bytes),
-                                formatBytes(answer.time.nvlink_bytes),
-                                formatValue(answer.config.traffic.expert_rows_max_over_mean, 3)) +
-                       unitsOfRun());
-  else
-    headline_->setText(QString::fromStdString(answer.problem).toHtmlEscaped());
+  note_->setTexts(noteForms());
   plot_->markDirty();
+  update();  // the answer, too
   emit answerChanged();
+}
+
+QStringList TimeOfAStepPanel::noteForms() const {
+  if (!answer_ || !answer_->problem.empty()) return {};
+  const QString network = tr("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
+  const QString bytes = network + tr(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
+  const QString fullest =
+      bytes + tr("; fullest rank %1 \u00d7 the mean")
+                  .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
+  return {fullest + tr("; some numbers are fitted") + unitsOfRun(), fullest, bytes, network};
+}
+
+Panel::Answer TimeOfAStepPanel::answer() const {
+  const QString question = tr("How fast is a step?");
+  if (!answer_) return {};
+  if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
+  const QString speed = tr("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
+  const QString band = speed + tr(", between %1 and %2")
+                                   .arg(formatCount(std::round(answer_->band.low)),
+                                        formatCount(std::round(answer_->band.high)));
+  return {question,
+          {band + tr("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
+}
+
+QString TimeOfAStepPanel::about() const {
+  return QStringList{model_->currentText(), hardware_->currentText(), ep_->currentText(), recipe_->currentText(),
+                     routing_->currentText()}
+      .join(QStringLiteral(", "));
+}
+
+QString TimeOfAStepPanel::verdict() const {
+  if (!answer_ || !other_way_ || !answer_->problem.empty() || !other_way_->problem.empty()) return {};
+  const bool deep_ep = answer_->config.way == AllToAll::deep_ep;
+  const double with = (deep_ep ? *answer_ : *other_way_).time.ms_per_token;
+  const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
+  if (std::abs(change) < kNoChange) return tr("DeepEP leaves the step as long as it is (modelled)");
+  const QString by = formatPercent(std::abs(change));
+  return (change < 0 ? tr("DeepEP shortens the step by %1 (modelled)") : tr("DeepEP lengthens the step by %1 (modelled)"))
+      .arg(by);
 }
 
 // Where the load is that of the open run: what multiplied its matrices, as its recording says.
 QString TimeOfAStepPanel::unitsOfRun() const {
   if (!is_live(asked_->routing) || !selection_->history()) return {};
   const std::string units = multiplied_by(selection_->history()->info());
-  return units.empty() ? QString() : tr(" The run's GEMMs: %1.").arg(QString::fromStdString(units).toHtmlEscaped());
+  return units.empty() ? QString() : tr("; the run's GEMMs: %1").arg(QString::fromStdString(units));
 }
 
 QStringList TimeOfAStepPanel::describe(int row) const {
@@ -339,7 +331,7 @@ QString TimeOfAStepPanel::explain() const {
             "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
             "and head do not divide into the pipeline's stages, so one rank has more work than the others. <i>pipeline "
             "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
-            "by operation.</p><p><i>Rows</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) values of "
+            "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) values of "
             "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the projections "
             "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
             "uses the imbalance of this session's layer, stretched to the "
@@ -350,21 +342,21 @@ QString TimeOfAStepPanel::explain() const {
 QVariantMap TimeOfAStepPanel::saveState() const {
   QVariantMap state;
   for (const QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_})
+       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_,
+        overlap_})
     state[box->accessibleName()] = box->currentIndex();
   state[QStringLiteral("zipf")] = zipf_->value();
-  state[QStringLiteral("overlap")] = overlap_->value();
   return state;
 }
 
 void TimeOfAStepPanel::restoreState(const QVariantMap& state) {
   for (QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_}) {
+       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_,
+        overlap_}) {
     const int place = state.value(box->accessibleName(), box->currentIndex()).toInt();
     if (place >= 0 && place < box->count()) box->setCurrentIndex(place);
   }
   zipf_->setValue(state.value(QStringLiteral("zipf"), zipf_->value()).toDouble());
-  overlap_->setValue(state.value(QStringLiteral("overlap"), overlap_->value()).toInt());
 }
 
 }  // namespace moescope

@@ -4,12 +4,11 @@
 
 #include <QComboBox>
 #include <QDoubleSpinBox>
-#include <QLabel>
-#include <QSlider>
 #include <QTimer>
 #include <optional>
 
 #include "widgets/cluster/cluster_question.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/band_bars.h"
@@ -28,35 +27,38 @@ class TimeOfAStepPanel : public Panel {
 
   void setHypothesis(Hypothesis hypothesis);
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
+  // "DeepEP shortens the step by 12 % (modelled)"; empty: there is no answer yet, or none is possible.
+  QString verdict() const;
+  QString about() const;  // the case that it is for, in a few words
 
  signals:
   void answerChanged();
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
-  class ChoiceGrid;
   ClusterQuestion question() const;  // with the load of the layer and step on the screen
   void setQuestion(const ClusterQuestion& question);
-  QComboBox* addChoice(ChoiceGrid* grid, const QString& name, const QStringList& items, const QString& tip);
+  QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
+  void buildRouting(QLayout* row);
   void chosen();
   void refill();
   void ask();
-  void show(const ClusterAnswer& answer);
+  void show(const ClusterAnswer& answer, const ClusterAnswer& other_way);
+  QStringList noteForms() const;
   QString unitsOfRun() const;
   QStringList describe(int row) const;
 
   BandBars* plot_;
-  QLabel* headline_ = nullptr;  // null while the choices are built
+  FittedLabel* note_ = nullptr;  // null while the choices are built
   QComboBox *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_, *recompute_,
-      *hypothesis_;
+      *hypothesis_, *overlap_;
   QDoubleSpinBox* zipf_;
-  QSlider* overlap_;
-  QLabel* overlap_text_;
   std::optional<ClusterQuestion> asked_;
-  std::optional<ClusterAnswer> answer_;
+  std::optional<ClusterAnswer> answer_, other_way_;  // with the other kind of all-to-all
   QTimer pause_;  // before the next load: while training goes on, one comes with every step
   LatestWorker worker_;
 };

@@ -1,0 +1,30 @@
+// A row of fields that goes on in a second row where there is little room. Hidden fields take none.
+#pragma once
+
+#include <QLayout>
+#include <QList>
+
+namespace moescope {
+
+class FlowRow : public QLayout {
+ public:
+  explicit FlowRow(QWidget* parent);
+  ~FlowRow() override;
+  void addItem(QLayoutItem* item) override { items_ << item; }
+  int count() const override { return static_cast<int>(items_.size()); }
+  QLayoutItem* itemAt(int index) const override { return items_.value(index); }
+  QLayoutItem* takeAt(int index) override;
+  bool hasHeightForWidth() const override { return true; }
+  int heightForWidth(int width) const override { return place({0, 0, width, 0}, false); }
+  Qt::Orientations expandingDirections() const override { return {}; }
+  QSize sizeHint() const override;
+  QSize minimumSize() const override;
+  void setGeometry(const QRect& rect) override;
+
+ private:
+  int place(const QRect& room, bool move) const;  // the height that it takes
+
+  QList<QLayoutItem*> items_;
+};
+
+}  // namespace moescope
