@@ -107,7 +107,7 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wante
 
 std::string provenance(const History& history, const MetricInfo& info) {
   const bool elsewhere = history.info().config_toml.empty() && info.provenance == Provenance::measured_here;
-  return provenance_name(elsewhere ? Provenance::measured_elsewhere : info.provenance);
+  return provenance_name(elsewhere ? Provenance::from_log : info.provenance);
 }
 
 Json figures_json(const History& history, const std::vector<Scalar>& scalars) {

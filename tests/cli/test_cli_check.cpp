@@ -134,7 +134,7 @@ TEST_F(CliCheck, FiguresAreThoseOfTheLog) {
       if (figure["key"] == "max_vio" && value["layer"] == 2) max_vio_of_layer_2 = value["value"];
     }
     if (figure["key"] == "ce_loss") {
-      EXPECT_EQ(figure["provenance"], "measured elsewhere");
+      EXPECT_EQ(figure["provenance"], "from the log");
       EXPECT_EQ(figure["unit"], "nats/token");
     }
   }

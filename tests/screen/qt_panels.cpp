@@ -118,11 +118,11 @@ class PanelsTest : public QObject {
     const auto imported = std::make_shared<History>(info);
     imported->append(run_->next());
     selection_->setHistories({imported});
-    QCOMPARE(kind(loss), QStringLiteral("measured elsewhere"));
+    QCOMPARE(kind(loss), QStringLiteral("from the log"));
     QCOMPARE(kind(bytes), QStringLiteral("counted"));
     FigureTarget target{.key = "ce_loss"};
     target.step = imported->steps().last;
-    QVERIFY(figureCard(explain_figure(*imported, target)).contains("measured elsewhere"));
+    QVERIFY(figureCard(explain_figure(*imported, target)).contains("from the log"));
   }
 
   void aRestingMouseReadsWhatIsUnderItNow() {

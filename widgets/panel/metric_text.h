@@ -13,7 +13,7 @@ QString metricName(Metric metric);     // "Cross-entropy loss"
 QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/token"
 bool metricIsShare(Metric metric);     // shown in percent
 
-// "measured here"; of a log of another program "measured elsewhere".
+// "measured here"; of a log of another program "from the log".
 QString measuredWhere(const History* run);
 // What biases and margins of a run are in at a step: " (logits)", where the rule adds biases to the router's outputs in
 // place of the scores; else empty.

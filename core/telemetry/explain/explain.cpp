@@ -107,7 +107,7 @@ FigureTarget with_capacity(const History& history, FigureTarget target) {
 
 Provenance provenance_in(const RunInfo& run, Provenance kind) {
   const bool imported = run.config_toml.empty();
-  return imported && kind == Provenance::measured_here ? Provenance::measured_elsewhere : kind;
+  return imported && kind == Provenance::measured_here ? Provenance::from_log : kind;
 }
 
 Explanation explain_figure(const History& history, const FigureTarget& asked) {

@@ -31,7 +31,7 @@ struct FigureTarget {
   std::optional<OperandPlace> quant{};  // of QuantFrame figures; nullopt: the first quantized operand of the layer
 };
 
-// For imported runs "measured here" becomes "measured elsewhere".
+// For imported runs "measured here" becomes "from the log".
 Provenance provenance_in(const RunInfo& run, Provenance kind);
 
 struct Explanation {

@@ -110,10 +110,10 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   finding.title += one ? ": expert " + std::to_string(dead[0]) + " has been dead for " + batches
                        : ": " + std::to_string(dead.size()) + " dead experts";
   finding.brief = (one ? "expert " : "experts ") + listed(dead) + (one ? " gets" : " get") + " no token";
-  finding.saw = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " not had one token for ";
+  finding.saw = (one ? "Expert " : "Experts ") + listed(dead) + (one ? " has" : " have") + " had no token for ";
   finding.saw += one ? "" : grouped(kDeadSteps) + " steps and more, expert " + std::to_string(dead[0]) + " for ";
   finding.saw += batches + ", since step " + load.axis().name(longest.silent_since) + ".";
-  finding.why = "Without tokens there is no gradient: parameters that are stored and never used.";
+  finding.why = "Without tokens there is no gradient: the parameters are stored and never used.";
   out.push_back(std::move(finding));
 }
 
@@ -134,7 +134,7 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
   const std::string of_log = "in all " + grouped(load.loads()) + " batches of the log";
   finding.title += ": " + counted(std::ssize(starved), "starved expert", "starved experts");
   finding.brief = (one ? "expert " : "experts ") + listed(starved) + (one ? " gets" : " get") +
-                  (without.size() == starved.size() ? " no token " + of_log : " hardly any tokens");
+                  (without.size() == starved.size() ? " no token " + of_log : " almost no tokens");
   finding.saw = (one ? "Expert " : "Experts ") + listed(starved) + (one ? " has" : " have") + " got less than " +
                 percent(kStarvedShare) + " of the fair share for " + grouped(kStarvedSteps) +
                 " steps or more (the longest for " + grouped(load.last_step() - since + 1) + ").";
@@ -145,8 +145,8 @@ void ExpertWatch::add_starved(const RecentLoad& load, std::vector<Finding>& out)
     finding.saw += silence > 0 ? " The longest time without a token was " + load.batches_text(silence) + "."
                                : " None of them was ever without a token.";
   finding.why =
-      "What it learns comes from a hundredth of the text that the others see. A count of dead experts does not show "
-      "it.";
+      "Such an expert learns from a hundredth of the tokens of the other experts. A count of dead experts does not "
+      "show it.";
   out.push_back(std::move(finding));
 }
 
@@ -181,7 +181,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
                 mean + " of it" + (one ? "" : " on average") + " just now: " + percent(idle) +
                 " of the layer's capacity is idle.";
   finding.why =
-      "Idle experts are parameters that hardly learn, and the others carry their load. MaxVio does not show it: it "
+      "Underused experts learn slowly, and the other experts carry their load. MaxVio does not show it, because it "
       "measures the fullest expert.";
   out.push_back(std::move(finding));
 }
@@ -204,7 +204,7 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
                 percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been this full for " +
                 grouped(load.last_step() - since + 1) + " steps";
   finding.saw += hot.size() > 1 ? "; so are " + listed(std::span(hot).subspan(1)) + "." : ".";
-  finding.why = "With expert parallelism the rank that holds it sets the pace of all others.";
+  finding.why = "With expert parallelism all other ranks wait for the rank that holds it.";
   out.push_back(std::move(finding));
 }
 
@@ -231,8 +231,8 @@ void ExpertWatch::describe(const LoadEpisode& silence, const StepAxis& axis, Fin
   const std::string expert = std::to_string(silence.expert);
   finding.experts = {silence.expert};
   finding.title += ": expert " + expert + " was dead";
-  finding.saw = "Expert " + expert + " of this layer had not one token for " + grouped(kDeadSteps) +
-                " steps or more over " + axis.words(silence.steps) + ", and came back.";
+  finding.saw = "Expert " + expert + " of this layer had no token for " + grouped(kDeadSteps) + " steps or more over " +
+                axis.words(silence.steps) + ", and came back.";
 }
 
 }  // namespace moescope

@@ -432,30 +432,30 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
       return {};
     case Verdict::identical:
       finding.title = names + ": identical losses";
-      finding.why = "The settings in which they differ have not changed a single bit of the loss.";
+      finding.why = "The settings in which the runs differ have not changed any bit of the loss.";
       break;
     case Verdict::equal:
       finding.title = names + ": no difference that matters";
-      finding.why = "A loss gap large enough to matter would have stood out from what chance makes of equal runs.";
+      finding.why = "A loss gap that matters would exceed the noise of equal runs.";
       break;
     case Verdict::unclear:
       finding.title = names + ": not told apart";
       finding.why =
-          "Chance alone makes equal runs differ as much, and by more than matters: more noise twins or more steps "
-          "would tell.";
+          "Equal runs differ as much by noise, and by more than matters. More noise twins or more steps would settle "
+          "it.";
       break;
     case Verdict::worse:
     case Verdict::better:
       finding.title = names + (conclusion.verdict == Verdict::worse ? ": worse" : ": better");
       finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
       finding.why =
-          "They differ by more than chance makes of equal runs, most likely because of the settings in which they "
-          "differ. About 1 in 20 comparisons between equal runs reports this.";
+          "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
+          "comparisons of equal runs reports this.";
       break;
     case Verdict::lost:
       finding.title = names + ": one loss is NaN or infinite";
       finding.severity = Severity::severe;
-      finding.why = "Nothing can be compared from there on.";
+      finding.why = "The runs cannot be compared from that step on.";
       break;
   }
   return {finding};

@@ -124,18 +124,18 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
   finding.knobs = {"optimizer.router_lr_factor", "optimizer.lr", "router.z_coeff"};
   finding.title += ": the router is saturated";
-  finding.saw = softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
-                               " nats: one expert has nearly all of them, and those chosen beside it score next to 0."
-                         : percent(saturated_.value) +
-                               " of its scores are at the ends of their range, above 0.71 or under " +
-                               decimal(1.0 / (8 * n_experts_), 2) + ".";
+  finding.saw =
+      softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
+                     " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
+               : percent(saturated_.value) + " of its scores are at the ends of their range, above 0.71 or under " +
+                     decimal(1.0 / (8 * n_experts_), 2) + ".";
   finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
   finding.why = softmax_
-                    ? "At the ends of a softmax the scores hardly move with the logits, so the gate hardly learns. "
-                    : "At the ends of a sigmoid a score hardly moves with its logit, so the gate hardly learns. ";
+                    ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
+                    : "A saturated sigmoid changes little with its logit, so that the gate learns almost nothing. ";
   finding.why +=
-      "Between experts with equal scores there, the bias and rounding decide: the load may oscillate with them, "
-      "however small the bias rate is.";
+      "Bias and rounding decide between experts with equal scores, and the load may oscillate with them at any bias "
+      "update rate.";
   out.push_back(std::move(finding));
 }
 
@@ -148,8 +148,8 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
                 " nats, the score margin " + decimal(margin_, 2) + ".";
   finding.why =
-      "Where a token goes does not depend on the token: expert_bias and differences in the last digits decide it for "
-      "whole batches at once, and the load may oscillate with them, however small the bias rate is.";
+      "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
+      "for whole batches at once, and the load may oscillate with them at any bias update rate.";
   out.push_back(std::move(finding));
 }
 
@@ -178,11 +178,11 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
                 decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
                 " the layer's mean, and the gate weighs its output at " +
                 decimal(static_cast<double>(worst.weight), 2) + " of the average";
-  finding.saw += found.size() > 1 ? "; so it is with " + listed(std::span(found).subspan(1)) + "." : ".";
-  finding.why = strong ? "Where it is chosen the gate gives it a high weight: by its scores it would get more tokens "
-                         "than the bias allows."
-                       : "The load looks even, but its output hardly counts: the bias brings it tokens, and the gate "
-                         "has not learnt to use it.";
+  finding.saw += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
+  finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
+                         "tokens than the bias allows."
+                       : "The load looks even, but the output of this expert has almost no weight: the bias brings it "
+                         "tokens, and the gate has not learnt to use them.";
   out.push_back(std::move(finding));
 }
 

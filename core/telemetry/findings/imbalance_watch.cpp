@@ -103,11 +103,11 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const Since& since, std:
   finding.brief = "expert " + std::to_string(fullest) + " has " + share + " times its fair share";
   finding.saw = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
                 decimal(load.fullest_share() - 1) + " and has been high for " + grouped(load.steps_since(since)) +
-                " steps; the fullest just now, expert " + std::to_string(fullest) + ", has " + share +
-                " times its fair share.";
+                " steps. The fullest expert of the newest batches, expert " + std::to_string(fullest) + ", has " +
+                share + " times its fair share.";
   finding.why =
-      "This is not noise of single batches, which averages out over several. With expert parallelism the rank that "
-      "holds the fullest expert makes all others wait.";
+      "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
+      "ranks wait for the rank that holds the fullest expert.";
   out.push_back(std::move(finding));
 }
 
@@ -120,14 +120,14 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
   finding.title += ": " + experts + " carry " + times;
   finding.knobs = {"parallel.placement"};
-  finding.brief = experts + ", which lie on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
-  finding.saw = "Together, " + experts + " have carried " + times + " or nearly that for " +
+  finding.brief = experts + ", which are on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
+  finding.saw = "Together, " + experts + " have carried " + times + " or nearly as much for " +
                 grouped(load.steps_since(rank_)) + " steps.";
-  finding.saw += " They are neighbours: where the experts are placed in order on " + std::to_string(found->ranks) +
-                 " ranks, they lie on one of them.";
+  finding.saw += " These experts are neighbours: if the experts are placed in order on " +
+                 std::to_string(found->ranks) + " ranks, all of them are on one rank.";
   finding.why =
-      "With expert parallelism the rank that holds them makes all others wait, although no single expert need be far "
-      "too full. Experts that are placed in another order would share the load.";
+      "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
+      "placement of the experts would share the load.";
   out.push_back(std::move(finding));
 }
 
@@ -139,18 +139,16 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   finding.title += ": every batch is uneven";
   finding.knobs = {"data.batch", "router.aux_mode"};
   finding.brief = "the fullest expert of a batch has " + times +
-                  " times its fair share (mean of the batches), another one "
-                  "each time";
+                  " times its fair share (mean of the batches), another one each time";
   finding.saw = "The fullest expert of a batch has " + times +
-                " times its fair share, as a mean of the batches; chance "
-                "alone would give it " +
+                " times its fair share, as a mean of the batches; chance alone would give it " +
                 decimal(load.chance().batch_max_vio + 1) + ". Over " + load.batches_text(load.loads_in_window()) +
                 " together the fullest has only " + together +
-                " times: it is another one each time. This has lasted for " + grouped(load.steps_since(batches_)) +
-                " steps.";
+                " times: the fullest expert differs from batch to batch. This has lasted for " +
+                grouped(load.steps_since(batches_)) + " steps.";
   finding.why =
-      "Every step waits for the rank with the fullest expert, whichever that is. Batches of one kind of text each do "
-      "this, and sequences that all prefer the same experts: a mean over many batches looks even.";
+      "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
+      "text, or sequences that prefer the same experts, cause it. A mean over many batches looks even.";
   out.push_back(std::move(finding));
 }
 

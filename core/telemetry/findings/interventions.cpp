@@ -240,16 +240,16 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   if (!pinned.empty()) add("router.pinned_bias", "expert_bias is held at " + pinned + ".");
   if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias are frozen.");
   if (holds("router.force_balance", read.last))
-    add("router.force_balance", "Experts take turns, whatever the scores are: the load is forced to be even.");
+    add("router.force_balance", "Experts are chosen in turn, whatever the scores are: the load is forced to be even.");
   if (const double noise = number("router.gate_noise", read.last); noise > 0)
-    add("router.gate_noise", "Noise of " + decimal(noise, 3) + " is added to the logits that choose.");
+    add("router.gate_noise", "Noise of " + decimal(noise, 3) + " is added to the logits that choose experts.");
   if (finding.saw.empty()) return;
   finding.steps = {since({"router.killed_experts", "router.pinned_bias", "router.frozen", "router.force_balance",
                           "router.gate_noise"},
                          read),
                    read.last};
   finding.title = "The router is controlled by hand";
-  finding.why = "This is a setting, not a fault: the load reflects it as much as the router.";
+  finding.why = "This is a setting, not a fault: the load reflects the setting as well as the router.";
   out.push_back(std::move(finding));
 }
 
@@ -269,11 +269,11 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
   finding.steps = {since({"router.top_k", "router.route_norm"}, read), now};
   finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
   finding.saw =
-      "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: it is route_scale, whatever "
-      "the score.";
+      "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: the weight is route_scale, "
+      "whatever the score is.";
   finding.why =
-      "The cross-entropy does not depend on the scores, so no gradient of it reaches the gates. Which expert a token "
-      "gets is decided by the initial weights, expert_bias" +
+      "The cross-entropy does not depend on the scores, so that none of its gradient reaches the gates. The choice of "
+      "experts is decided by the initial weights, expert_bias" +
       std::string(aux || z ? ", the auxiliary losses" : "") +
       " and weight decay. Without route_norm, or with a top_k of 2, the gates learn from the text.";
   out.push_back(std::move(finding));
@@ -314,9 +314,9 @@ void Interventions::add_router_causes(Finding& finding) const {
   const std::int64_t step = finding.steps.last;
   if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
   if (holds("router.force_balance", step))
-    finding.saw += " Experts take turns (router.force_balance), whatever the scores are.";
+    finding.saw += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
   if (const double noise = number("router.gate_noise", step); noise > 0)
-    finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose.";
+    finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose experts.";
   if (nothing_balances(step)) finding.saw += " " + balancing(step);
 }
 

@@ -95,7 +95,7 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.experts = {fullest};
   finding.metric = Metric::entropy_norm;
   finding.title += collapsed ? " has collapsed" : " is collapsing";
-  finding.saw = "Its load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(load_.living()) +
+  finding.saw = "The load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(load_.living()) +
                 " experts did all the work (entropy of the load of " + load_.batches_text(load_.loads_in_window()) +
                 " together)";
   const double by_chance = load_.chance().effective;
@@ -107,8 +107,8 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   finding.saw += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
                  std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its share.";
   finding.why =
-      "Experts without tokens get no gradient and learn nothing, while those that have them get better and may take "
-      "more. The loss need not show it; with expert parallelism the full ranks make all others wait.";
+      "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
+      "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
   out.push_back(std::move(finding));
 }
 
@@ -127,10 +127,10 @@ void LoadWatch::add_past(std::vector<Finding>& out) const {
       OscillationWatch::describe(past, load_.axis(), finding);
     } else {
       finding.saw = finding.title + " had collapsed over " + load_.axis().words(past.steps) +
-                    "; more experts have been in use since then.";
+                    "; since then more experts have been in use.";
       finding.title += " had collapsed";
     }
-    finding.why = "It is over, but the steps meanwhile were trained that way.";
+    finding.why = "The collapse is over, but the model was trained through those steps.";
     out.push_back(std::move(finding));
   }
 }

@@ -155,7 +155,7 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
     finding.saw = ongoing && lost.steps.size() > 1
                       ? "It has been NaN or infinite since step " + axis_->name(lost.steps.first)
                   : lost.exact ? "It was NaN or infinite at " + when
-                               : "It was NaN or infinite somewhere in " + when + ", of which only means are kept";
+                               : "It was NaN or infinite somewhere in " + when + "; only means of these steps are kept";
     if (ongoing && lost.steps.size() == 1) finding.saw += ", the last one";
     const auto spike = std::ranges::find_if(spikes_.rbegin(), spikes_.rend(),
                                             [&](const Spike& each) { return each.steps.first < lost.steps.first; });
@@ -163,11 +163,11 @@ void LossWatch::add_lost(std::vector<Finding>& out) const {
     finding.saw += ".";
     if (lost.weights) {
       finding.saw += " The gradient was NaN or infinite, too, and the step was taken with it.";
-      finding.why = "The weights contain NaN by now, so training further is useless. Go back to an earlier checkpoint.";
+      finding.why = "The weights contain NaN, so that further training is useless. Go back to an earlier checkpoint.";
     } else if (ongoing) {
       finding.why =
-          "This history does not show the weights: if a step was taken with the gradient of such a loss, they contain "
-          "NaN, and training further is useless.";
+          "This history does not show the weights. If a step was taken with the gradient of such a loss, they contain "
+          "NaN, and further training is useless.";
     } else {
       finding.why =
           "It became finite again: the step was skipped, or the run continued from other weights. The cause may come "
@@ -205,8 +205,8 @@ void LossWatch::add_stuck(std::vector<Finding>& out) const {
                 " nats/token; over the 100 steps from step " + axis_->name(flat_since_) + " on it was " +
                 decimal(plateau_, 3) + ". The run began at " + decimal(start_, 3) + ".";
   finding.why =
-      "A learning rate that is far too high does this without a NaN; so does one near 0, and so does a text from which "
-      "nothing more can be learnt. A twin with a tenth of optimizer.lr shows which.";
+      "A learning rate that is far too high or near 0 causes this, and so does a text from which nothing more can be "
+      "learnt. A twin with a tenth of optimizer.lr shows which.";
   out.push_back(std::move(finding));
 }
 
@@ -222,8 +222,8 @@ void LossWatch::add_risen(std::vector<Finding>& out) const {
                 " nats/token; over the 100 steps up to step " + axis_->name(lowest_step_) + " it was " +
                 decimal(lowest_, 3) + ".";
   finding.why =
-      "Either what is read has changed, so that the two cannot be compared, or what was learnt is lost: a learning "
-      "rate that is too high does this without a NaN.";
+      "Either the text has changed, so that the two values cannot be compared, or the model has lost what it had "
+      "learnt: a learning rate that is too high causes this without a NaN.";
   out.push_back(std::move(finding));
 }
 
@@ -246,15 +246,14 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
       aux->saw += " An even load alone makes " + decimal(*even_aux, 3) + " of it (the coefficient times the layers).";
     aux->why =
         "The gates are trained on the sum, so that an uneven load affects them more than the text does. This number "
-        "does not show what that costs: look at the mutual information, and at the loss of a twin with a smaller "
-        "coefficient.";
+        "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
   }
   if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", Metric::z_loss)) {
     z->knobs = {"router.z_coeff"};
     z->why =
-        "It pulls the router's logits towards 0, where all experts have equal scores: a router that mainly minimises "
-        "it does not distinguish experts. It is meant to keep large logits from growing, for which it should be small "
-        "beside the cross-entropy.";
+        "The z-loss pulls the logits of the router towards 0, where all experts have equal scores: a router that "
+        "mainly minimises it does not distinguish experts. Its purpose is to keep large logits from growing; for that "
+        "it should be small beside the cross-entropy.";
   }
 }
 

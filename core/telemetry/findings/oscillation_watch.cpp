@@ -112,12 +112,10 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   const bool by_bias = newest_.bias_step.is_known;
   finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
   finding.brief = "the fullest expert of a batch has " + decimal(newest_.max_vio + 1) +
-                  " times its fair share (mean of 50 batches), of these batches together only " +
+                  " times its fair share (mean of 50 batches), over these batches together only " +
                   decimal(newest_.together_max_vio + 1);
   finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio) +
-                " (mean of 50 batches), of these batches together "
-                "only " +
-                decimal(newest_.together_max_vio) + ".";
+                " (mean of 50 batches), over these batches together only " + decimal(newest_.together_max_vio) + ".";
   if (newest_.stride == 1 || !by_bias)
     finding.saw += " An expert that is too full now is too empty " +
                    counted(deepest.lag * newest_.stride, "step", "steps") + " later (correlation " +
@@ -126,19 +124,19 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
     finding.saw += " A step of the bias is " + decimal(newest_.bias_step.of_margin, 2) +
                    " times the mean score margin, which is " + decimal(newest_.bias_step.margin, 2) + ".";
   else
-    finding.saw += " What makes it swing is not known: the log does not have the bias of successive steps.";
-  finding.why = by_bias ? "The bias overshoots: its step is large compared with the differences of the scores, so that "
-                          "each step reverses the imbalance instead of reducing it. Batches stay uneven, and where a "
-                          "token goes depends on the step."
-                        : "A bias whose step is large compared with the differences of the scores does this, and so "
-                          "do batches whose kinds of text alternate. Batches stay uneven, and where a token goes "
-                          "depends on the step.";
+    finding.saw += " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
+  finding.why =
+      by_bias ? "The bias overshoots: its step is large compared with the differences of the scores, so that each step "
+                "reverses the imbalance instead of reducing it. Batches stay uneven, and the expert of a token depends "
+                "on the step."
+              : "A bias whose step is large compared with the differences of the scores causes this, and so do batches "
+                "whose kinds of text alternate. Batches stay uneven, and the expert of a token depends on the step.";
   out.push_back(std::move(finding));
 }
 
 void OscillationWatch::describe(const LoadEpisode& oscillation, const StepAxis& axis, Finding& finding) {
   finding.title += ": the load oscillated";
-  finding.saw = "The load oscillated about the even one over " + axis.words(oscillation.steps) +
+  finding.saw = "The load oscillated about the fair share over " + axis.words(oscillation.steps) +
                 " (MaxVio of a batch " + decimal(oscillation.max_vio, 2) + "), and then settled.";
 }
 

@@ -23,7 +23,7 @@ bool may_clip(const QuantFormat& format) {
 std::string why_clipped(const QuantFormat& format) {
   const double cut = largest_cut(format);
   if (!(cut > 0)) return "The largest value of a block is clipped, which adds noise. MX scales by RCEIL never clip.";
-  return upper(format.rule) + " cuts the largest value of a block by up to " + percent(cut) + " in " +
+  return upper(format.rule) + " reduces the largest value of a block by up to " + percent(cut) + " in " +
          upper(format.element) + ", which adds noise. Scales by RCEIL never clip.";
 }
 
@@ -35,7 +35,7 @@ std::string bell_text(const QuantFormat& format) {
 
 std::string why_noisy(const QuantFormat& format) {
   const bool clips = !(largest_cut(format) == 0);
-  return std::string("Values of very different size share a scale") + (clips ? ", or block maxima are clipped" : "") +
+  return std::string("Values of very different sizes share a scale") + (clips ? ", or block maxima are clipped" : "") +
          ": the noise is larger than the format alone would make it.";
 }
 
@@ -123,12 +123,12 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
     const std::string of = std::string(" of ") + operand_name(worst.operand);
     if (finding.kind == FindingKind::underflow) {
       finding.metric = FigureKey("underflow");
-      finding.title = percent(underflow) + of + " vanish in " + what;
-      finding.saw = where + percent(underflow) + " of the non-zero values became zero; SQNR is " + decimal(sqnr, 3) +
-                    " dB, which hides it." + more;
+      finding.title = percent(underflow) + of + " become 0 in " + what;
+      finding.saw = where + percent(underflow) + " of the non-zero values became 0; SQNR is " + decimal(sqnr, 3) +
+                    " dB, which does not show it." + more;
       finding.why =
-          "Small values are lost completely. With rounding to nearest they are lost at every step, which does not "
-          "average out; with stochastic rounding some of them are rounded up instead.";
+          "Small values are lost. With rounding to nearest they are lost at every step, which does not average out; "
+          "stochastic rounding rounds some of them up.";
     } else if (finding.kind == FindingKind::clipping) {
       finding.metric = FigureKey("clipped_blocks");
       if (static_cast<double>(worst.clipped_blocks) < kManyClippedBlocks) finding.severity = Severity::note;

@@ -195,8 +195,8 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     finding.saw = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
                   (back == 1 ? " is back" : " are back") + (back ? " after " + returned + " steps" : "") + ".";
     finding.why =
-        "Another kind of text or a change of settings can cause it: the router's balance was learnt for what came "
-        "before. Where the sign rule balances, expert_bias takes about gap / rate steps to follow.";
+        "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
+        "text. With the sign rule, expert_bias needs about gap / rate steps to follow.";
     return finding;
   }
   finding.kind = FindingKind::no_recovery;
@@ -226,8 +226,8 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
   finding.brief = "MaxVio of a batch was " + decimal(shift.before[left[0]], 2) + " before and is " +
                   decimal(newest_mean(left[0]), 2) + " (mean of the newest batches)";
   finding.why =
-      "Where the sign rule balances, expert_bias moves by its rate in each step, whatever the distance: this layer's "
-      "scores now prefer a few experts by more than it has made up for, or by a gap that grows as fast.";
+      "With the sign rule, expert_bias moves by its rate in each step, whatever the distance. The scores of this layer "
+      "prefer a few experts by more than the bias has corrected so far, or by a gap that grows as fast.";
 }
 
 // Most layers.
@@ -245,7 +245,7 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
                  std::to_string(left.size()) + " of them (mean), where it was " + decimal(before, 2) + ".";
   finding.why =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
-      "What balanced the routers before does not do so any more.";
+      "The biases that balanced the routers before no longer do.";
 }
 
 void ShiftWatch::findings(std::vector<Finding>& out) const {

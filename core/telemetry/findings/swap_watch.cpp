@@ -101,10 +101,9 @@ void SwapWatch::findings(std::vector<Finding>& out) const {
                     " had before, and the other way round";
     finding.saw = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
                   " have the load that those of layer " + b +
-                  " had before, and the other way round; neither load is like "
-                  "the layer's own before.";
+                  " had before, and the other way round; neither load resembles the earlier load of its layer.";
     finding.why =
-        "Routers do not exchange what they prefer. More likely the log names its layers in another order, or a "
+        "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "
         "checkpoint was loaded with the weights of two layers exchanged.";
     out.push_back(std::move(finding));
   }

@@ -343,11 +343,11 @@ TEST(Findings, FormatsAreJudgedByTheirOwnFigures) {
   EXPECT_FALSE(says(nvfp4, "FLOOR") || says(nvfp4, "E4M3") || says(nvfp4, "RCEIL")) << nvfp4;
 
   const std::string mxfp4 = quant_text("mxfp4_e2m1_floor", 17, 0.3f);
-  EXPECT_TRUE(says(mxfp4, "FLOOR cuts the largest value of a block by up to 25 % in E2M1")) << mxfp4;
+  EXPECT_TRUE(says(mxfp4, "FLOOR reduces the largest value of a block by up to 25 % in E2M1")) << mxfp4;
   const std::string mxfp8 = quant_text("mxfp8_e4m3_floor", 30.6f, 0.17f);
-  EXPECT_TRUE(says(mxfp8, "FLOOR cuts the largest value of a block by up to 12.5 % in E4M3")) << mxfp8;
+  EXPECT_TRUE(says(mxfp8, "FLOOR reduces the largest value of a block by up to 12.5 % in E4M3")) << mxfp8;
   const std::string even = quant_text("mxfp4_e2m1_even", 17, 0.13f);
-  EXPECT_TRUE(says(even, "EVEN cuts the largest value of a block by up to 14.3 % in E2M1")) << even;
+  EXPECT_TRUE(says(even, "EVEN reduces the largest value of a block by up to 14.3 % in E2M1")) << even;
 
   // FP8 never clips, and its scales are no blocks'.
   const std::string fp8 = quant_text("fp8_e4m3_tensor", 25, 0);

@@ -71,7 +71,7 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
     const auto found = of_kind(find_all(run.history()), FindingKind::loss_not_finite);
     return found.size() == 1 ? found[0] : Finding{};
   };
-  EXPECT_TRUE(tells(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN by now"));
+  EXPECT_TRUE(tells(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN, so that"));
   EXPECT_FALSE(tells(lost("[router]\ntop_k = 2\n", 3), "contain NaN by now"));
   EXPECT_FALSE(tells(lost("", kNaN), "contain NaN by now"));  // another program may have left the step out
   EXPECT_TRUE(tells(lost("", kNaN), "This history does not show"));
