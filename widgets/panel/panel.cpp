@@ -78,7 +78,8 @@ class Panel::AnswerLine : public QWidget {
     const QFontMetrics metrics(font);
     const bool shows_legend = legend_ && panel_->hasFigures();
     painter.setFont(typeFont(QApplication::font(), Type::caption));
-    const int legend = shows_legend ? paintFlatLegend(painter, rect(), legend_(), palette()) : 0;
+    const QRect right = rect().adjusted(width() / 3, 0, 0, 0);
+    const int legend = shows_legend ? paintFlatLegend(painter, right, legend_(), palette()) : 0;
     painter.setFont(font);
     const int room = width() - (legend > 0 ? legend + kSpace12 : 0);
     QString shown = fittingText(answer.answers, metrics, room);

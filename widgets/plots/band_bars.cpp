@@ -139,14 +139,11 @@ void BandBars::paintStatic(QPainter& painter) {
                    elidedWords(caption_, metrics, width()));
   paintKey(painter);
   const QRect plot = plotRect();
-  for (const Tick& tick : linearTicks(0, top_, std::max(2, plot.width() / withType(70)))) {
-    const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    painter.setPen(mutedText(palette()));
-    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
-                     format_ ? format_(tick.value) : tick.label);
-  }
+  std::vector<Tick> ticks = linearTicks(0, top_, std::max(2, plot.width() / withType(70)));
+  if (format_)
+    for (Tick& tick : ticks) tick.label = format_(tick.value);
+  paintVerticalGrid(painter, axis(), ticks);
+  paintBottomAxis(painter, axis(), ticks, {});
 }
 
 void BandBars::paintKey(QPainter& painter) const {

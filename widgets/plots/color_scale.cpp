@@ -233,9 +233,9 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   const int ends = metrics.horizontalAdvance(low) + metrics.horizontalAdvance(high) + 2 * gap;
   const int caption = scale.caption.isEmpty() ? 0 : metrics.horizontalAdvance(scale.caption) + gap;
   int width = swatches + ends + bar + caption;
-  const bool with_caption = width <= area.width() * 2 / 3;
+  const bool with_caption = width <= area.width();
   if (!with_caption) width -= caption;
-  if (width > area.width() * 2 / 3) return 0;
+  if (width > area.width()) return 0;
   int x = area.right() + 1 - width;
   const auto text = [&](const QString& words, const QColor& color) {
     painter.setPen(color);
@@ -278,7 +278,7 @@ LegendScale utilisationLegend(bool dark, LoadScale scale) {
   std::ranges::sort(ticks, {}, &Tick::value);
   return {.lut = lut,
           .ticks = std::move(ticks),
-          .caption = QStringLiteral("x fair"),
+          .caption = QStringLiteral("\u00d7 fair share"),
           .beyond = true,
           .first_code = 2,
           .swatches = {{QColor(lut[kZeroLoadCode]), QStringLiteral("0"), true}}};

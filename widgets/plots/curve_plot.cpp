@@ -51,24 +51,14 @@ QString CurvePlot::staticKey() const {
 
 void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
-  for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
-  paintLeftAxis(painter, valueAxis(), values, value_caption_);
+  for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3);
+  paintLeftAxis(painter, valueAxis(), values, tr("%1, %").arg(value_caption_));
   const int most = std::max(2, plot.width() / withType(48));
-  for (const Tick& tick : bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most)) {
-    const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
-    const int width = metrics.horizontalAdvance(tick.label);
-    painter.setPen(gridColor(palette()));
-    if (!bars_) painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    painter.setPen(palette().text().color());
-    painter.drawText(
-        QRect(std::min(x - width / 2, this->width() - width), plot.bottom() + 4, width + 1, metrics.height()),
-        Qt::AlignCenter, tick.label);
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+  const auto ticks = bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most);
+  paintBottomAxis(painter, xAxis(), ticks, captionForms(x_caption_));
+  painter.setPen(axisColor(palette()));
+  painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
 }
 
 void CurvePlot::paintData(QPainter& painter) {
@@ -131,14 +121,11 @@ QPoint CurvePlot::cursorPosition() const {
 void CurvePlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
   if (std::isfinite(mark_)) {
-    painter.setPen(cursorColor(dark()));
     const int x = static_cast<int>(std::lround(xAxis().toPixel(mark_)));
     if (bars_) {
-      painter.setBrush(cursorColor(dark()));
-      painter.drawPolygon(QPolygon({{x, plot.bottom() + 1}, {x - 4, plot.bottom() + 6}, {x + 4, plot.bottom() + 6}}));
-      painter.setBrush(Qt::NoBrush);
+      paintPointerUp(painter, QPointF(x, plot.bottom() + 1));
     } else {
-      painter.drawLine(x, plot.top(), x, plot.bottom());
+      paintCursorLine(painter, x);
     }
   }
   if (!describe || !plot.contains(mouse_)) return;

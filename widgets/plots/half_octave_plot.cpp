@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -84,41 +85,22 @@ QString HalfOctavePlot::staticKey() const {
 
 void HalfOctavePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
   const int most = std::max(2, plot.height() / withType(26));
   auto ticks = texts_.shares ? linearTicks(0, top_, most) : integerTicks(0, static_cast<int>(top_), most);
   for (Tick& tick : ticks)
-    if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3) + QStringLiteral(" %");
-  paintLeftAxis(painter, countAxis(), ticks, texts_.counted);
-  int right = -1000;
-  // The last bin has no upper end: its own label, under its middle, stands in place of one.
-  const QString last = lastIsShown() ? orMore(last_) : QString();
-  const int last_width = metrics.horizontalAdvance(last);
-  const int last_left =
-      std::min(static_cast<int>(std::lround(xOf(last_ + 0.5))) - last_width / 2, width() - last_width);
-  const int end = lastIsShown() ? last_left - 6 : width();
-  if (lastIsShown()) {
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(last_left, plot.bottom() + 4, last_width + 1, metrics.height()), Qt::AlignCenter, last);
-  }
+    if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3);
+  paintLeftAxis(painter, countAxis(), ticks, texts_.shares ? tr("%1, %").arg(texts_.counted) : texts_.counted);
+  std::vector<Tick> edges;
   for (int bin = first_; bin <= last_ + (lastIsShown() ? 0 : 1); ++bin) {
     const int power = (bin - kHalfOctaves) / 2;
-    if (bin % 2 != 0 || power % 2 != 0) continue;
-    const int x = static_cast<int>(std::lround(xOf(bin)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    const QString label = formatPowerOfTwo(power);
-    const int width = metrics.horizontalAdvance(label);
-    const int left = std::clamp(x - width / 2, 0, this->width() - width);
-    if (left < right + 6 || left + width > end) continue;
-    right = left + width;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, label);
+    if (bin % 2 == 0 && power % 2 == 0) edges.push_back({xOf(bin), formatPowerOfTwo(power)});
   }
-  painter.setPen(mutedText(palette()));
-  const QRect caption(0, plot.bottom() + 3 + metrics.height(), width(), metrics.height());
-  const QString text = firstThatFits({texts_.caption, texts_.in_short}, metrics, caption.width());
-  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
+  // The last bin has no upper end: its own label, under its middle, stands in place of one.
+  if (lastIsShown()) edges.push_back({xOf(last_ + 0.5), orMore(last_)});
+  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
+  paintBottomAxis(painter, pixels, edges, captionForms(texts_.caption) + captionForms(texts_.in_short));
+  painter.setPen(axisColor(palette()));
+  painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
 }
 
 void HalfOctavePlot::paintData(QPainter& painter) {
@@ -156,9 +138,8 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   for (const auto& [text, color] : rows) {
     painter.fillRect(QRect(row.left(), row.center().y() - 4, 10, 9), color);
     painter.setPen(palette().text().color());
-    const QString shown = firstThatFits({text, text.section(QLatin1Char(','), 0, 0)}, metrics, row.width() - 15);
     painter.drawText(row.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(shown, Qt::ElideRight, row.width() - 15));
+                     fittingText({text, text.section(QLatin1Char(','), 0, 0)}, metrics, row.width() - 15));
     row.translate(0, metrics.height());
   }
 }

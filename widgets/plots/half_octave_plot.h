@@ -28,8 +28,8 @@ class HalfOctavePlot : public PlotFrame {
   void setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front, int color);
 
  protected:
-  QMargins margins() const override {
-    return {axisLabelWidth(), 8 + (texts_.front.isEmpty() ? 1 : 2) * fontMetrics().height(), 12, axisLabelHeight()};
+  QMargins margins() const override {  // the legend over the caption
+    return {axisLabelWidth(), 4 + (texts_.front.isEmpty() ? 2 : 3) * fontMetrics().height(), 12, axisLabelHeight()};
   }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;

@@ -46,22 +46,10 @@ QString Histogram::staticKey() const {
 
 void Histogram::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
-  int last_right = -1000;
-  for (const Tick& tick : linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)))) {
-    const int x = static_cast<int>(std::lround(shareAxis().toPixel(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    const QString label = QString::number(tick.value * 100, 'g', 3);
-    const int width = metrics.horizontalAdvance(label);
-    if (x - width / 2 < last_right) continue;
-    last_right = x + width / 2 + 4;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - width / 2 - 1, plot.bottom() + 4, width + 3, metrics.height()), Qt::AlignCenter, label);
-  }
-  painter.setPen(mutedText(palette()));
-  const QRect caption(0, plot.bottom() + 3 + metrics.height(), width(), metrics.height());
-  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(share_caption_, Qt::ElideRight, caption.width()));
+  std::vector<Tick> shares = linearTicks(0, top_share_, std::max(2, plot.width() / withType(40)));
+  for (Tick& tick : shares) tick.label = QString::number(tick.value * 100, 'g', 3);
+  paintVerticalGrid(painter, shareAxis(), shares);
+  paintBottomAxis(painter, shareAxis(), shares, captionForms(share_caption_));
   std::vector<Tick> centred = ticks_;
   for (Tick& tick : centred) tick.value += 0.5;
   const Axis categories{.low = static_cast<double>(first_),

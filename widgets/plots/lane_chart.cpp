@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -38,8 +39,8 @@ QStringList LaneChart::keyLabels() const {
 QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
-  const int line = fontMetrics().height();
-  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kLaneSwatch) + 4 + kFlagHeight, 14, 2 * line + 6};
+  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kLaneSwatch) + 4 + kFlagHeight, 14,
+          axisLabelHeight()};
 }
 
 Axis LaneChart::axis() const {
@@ -59,22 +60,15 @@ QString LaneChart::staticKey() const {
 void LaneChart::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  for (const Tick& tick : linearTicks(0, end_, std::max(2, plot.width() / withType(70)))) {
-    const int x = static_cast<int>(std::lround(axis().toPixel(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
-                     tick.label);
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(caption_, Qt::ElideRight, plot.width()));
+  const std::vector<Tick> ticks = linearTicks(0, end_, std::max(2, plot.width() / withType(70)));
+  paintVerticalGrid(painter, axis(), ticks);
+  paintBottomAxis(painter, axis(), ticks, captionForms(caption_));
   painter.setPen(palette().text().color());
   const int every = std::max(1, static_cast<int>(std::ceil(metrics.height() / laneHeight())));
   for (int lane = 0; lane < names_.size(); lane += every) {
     const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
-    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, names_[lane]);
+    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, 
+                     elidedWords(names_[lane], metrics, plot.left() - 8));
   }
   paintKey(painter);
 }

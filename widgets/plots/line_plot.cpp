@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -49,10 +51,12 @@ float LineSeries::valueAt(std::int64_t step) const {
 
 LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
   legend_rows_ = 1;
+  marks_inside_ = true;
 }
 
 void LinePlot::setSeries(std::vector<LineSeries> series) {
   series_ = std::move(series);
+  chooseEnds();  // first: the width of the plot depends on it
   columns_.clear();
   for (const LineSeries& each : series_) columns_.push_back(columnsOf(each));
   chooseValueRange();
@@ -135,17 +139,32 @@ QString LinePlot::staticKey() const {
 }
 
 void LinePlot::paintStatic(QPainter& painter) {
-  const QRect plot = plotRect();
   paintStepAxis(painter);
+  const QRect plot = plotRect();
   const int most = std::max(2, plot.height() / withType(26));
   auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
   if (percent_)
-    for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3)) + QStringLiteral(" %");
-  paintLeftAxis(painter, valueAxis(), ticks, caption_);
+    for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
+  QString caption = percent_ ? tr("%1, %").arg(caption_) : caption_;
+  if (log_values_ && !caption.isEmpty()) caption = tr("%1, log").arg(caption);
+  paintLeftAxis(painter, valueAxis(), ticks, isLow() ? QString() : caption);
+  painter.setPen(axisColor(palette()));
+  painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
+  paintReferences(painter);
+}
+
+void LinePlot::paintReferences(QPainter& painter) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   for (const ReferenceLine& line : references_) {
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
-    if (plot.contains(plot.left(), y)) painter.drawLine(plot.left(), y, plot.right(), y);
+    if (!plot.contains(plot.left(), y)) continue;
+    painter.drawLine(plot.left(), y, plot.right(), y);
+    if (ends_) continue;  // named at its end, too
+    const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
+    painter.drawText(QRect(plot.left() + kSpace4, top, plot.width(), metrics.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, elidedWords(line.label, metrics, plot.width() - kSpace8));
   }
 }
 
@@ -159,8 +178,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
   const Axis axis = valueAxis();
   const bool smoothing = series.smoothing > 0;
   const QColor strong = seriesColor(series.color, dark());
-  QColor faint = strong;
-  faint.setAlpha(dark() ? 90 : 80);
+  const QColor faint = rawColor(strong);
   std::vector<QLineF> spans;
   std::vector<QPointF> raw, smooth;
   const auto flush = [&](std::vector<QPointF>& points, const QColor& color, bool bold) {
@@ -212,67 +230,146 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
 }
 
 void LinePlot::paintOverlay(QPainter& painter) {
-  if (isPainted(bandAbove())) {
-    painter.setClipRect(bandAbove());  // of one rectangle: quick
-    paintSeriesLegend(painter);
+  if (isPainted(figuresRect())) {
+    painter.setClipRect(figuresRect());  // of one rectangle: quick
+    paintNames(painter);
     painter.setClipping(false);
   }
   TimeAxisPlot::paintOverlay(painter);
 }
 
-// Above the plot: names with the values at the crosshair, or at the cursor when there is none; from the right, as many
-// as fit.
-void LinePlot::paintSeriesLegend(QPainter& painter) const {
-  if (legendTop() < 0) return;  // no room is kept for it in a low plot
-  const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
+QRect LinePlot::figuresRect() const {
+  if (!ends_) return bandAbove();
+  const int left = plotRect().right() + 2;
+  return {left, 0, width() - left, height()};
+}
+
+bool LinePlot::isActive(std::size_t series) const {
+  const auto of_active = [this](const LineSeries& each) { return each.history.get() == selection_->history(); };
+  const bool only = std::ranges::all_of(series_, of_active);
+  return only ? series == 0 : of_active(series_[series]);
+}
+
+// With the values at the crosshair, or at the cursor when there is none.
+std::vector<LinePlot::Named> LinePlot::named() const {
+  std::vector<Named> curves;
   const std::int64_t step = selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step();
-  int right = plot.right() - 4;
-  struct Entry {
-    QString name, value;
-    QColor color;
-    bool dashed = false;
-    QString text{};
-    int advance = 0;  // of the text: measuring takes as long as drawing
-  };
-  std::vector<Entry> entries;
-  for (const ReferenceLine& line : references_) entries.push_back({line.label, {}, mutedText(palette()), true});
-  for (const LineSeries& series : series_) {
-    const float value = series.history ? series.valueAt(step) : kNoValue;
-    QString text = QLatin1Char(' ') + (percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3));
-    if (series.smoothing > 0) text += tr(" (strong: EMA %1)").arg(series.smoothing, 0, 'g', 3);
-    entries.push_back({series.label, text, seriesColor(series.color, dark())});
-  }
-  int wanted = 0, names = 0;
-  for (Entry& entry : entries) {
-    entry.text = entry.name + entry.value;
-    entry.advance = metrics.horizontalAdvance(entry.text);
-    wanted += entry.advance + 26;
-  }
-  if (wanted > plot.width()) {
-    for (const Entry& entry : entries) names += metrics.horizontalAdvance(entry.name) + 26;
-    for (Entry& entry : entries) {
-      if (names > plot.width()) entry.name = entry.name.section(QLatin1Char(' '), 0, 0);  // which run: its letter
-      entry.text = entries.size() == 1 ? entry.name + entry.value : entry.name;
-      entry.advance = metrics.horizontalAdvance(entry.text);
+  for (std::size_t i = 0; i < series_.size(); ++i) {
+    const LineSeries& each = series_[i];
+    const float value = each.history ? each.valueAt(step) : kNoValue;
+    Named curve{.series = static_cast<int>(i),
+                .name = series_.size() > 1 ? each.label : QString(),
+                .value = percent_ || !std::isfinite(value) ? formatted(value) : formatValue(value, 3),
+                .color = seriesColor(each.color, dark()),
+                .active = isActive(i),
+                .y = plotRect().bottom() + 0.0};
+    if (i < columns_.size()) {
+      const auto last = std::find_if(columns_[i].rbegin(), columns_[i].rend(),
+                                     [](const Column& column) { return column.bin.finite > 0; });
+      if (last != columns_[i].rend())
+        curve.y = valueAxis().toPixel(std::isfinite(last->smooth) ? double(last->smooth) : double(last->bin.mean()));
     }
+    curves.push_back(std::move(curve));
   }
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const int width = std::min(entry->advance + 22, plot.width() - 5), for_text = width - 18;
-    if (right - width < plot.left()) return;
-    const QRect box(right - width, legendTop(), width, legendRow());
-    const QRect swatch(box.left() + 2, box.center().y(), 14, 3);
-    if (entry->dashed) {
-      painter.setPen(QPen(entry->color, 1, Qt::DashLine));
-      painter.drawLine(swatch.left() + 1, swatch.center().y(), swatch.right() - 1, swatch.center().y());
-    } else {
-      painter.fillRect(swatch, entry->color);
+  for (const ReferenceLine& line : references_)
+    if (ends_ && line.value >= values_.low && line.value <= values_.high)
+      curves.push_back({.value = line.label, .color = mutedText(palette()), .y = valueAxis().toPixel(line.value)});
+  return curves;
+}
+
+// "A mxfp8 2.31", "A 2.31"; without room for both only the name, which says which curve it is.
+QStringList LinePlot::endForms(const Named& curve) const {
+  const QString first = curve.name.section(QLatin1Char(' '), 0, 0);
+  if (curve.isReference()) return {curve.value, curve.value.section(QLatin1Char(' '), 0, 0)};
+  if (curve.name.isEmpty()) return {curve.value};
+  const auto with_value = [&](const QString& name) { return name + QLatin1Char(' ') + curve.value; };
+  if (first.size() > 1) return {with_value(curve.name), curve.name};
+  return {with_value(curve.name), with_value(first), first};  // of a run: its letter
+}
+
+// As wide as the names need with values of usual length, in steps, so that the plot keeps its width while they change.
+void LinePlot::chooseEnds() {
+  const QFontMetrics metrics(semibold(font()));
+  const int most = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
+  int widest = 0;
+  ends_ = true;
+  const std::vector<Named> curves = named();
+  for (const Named& curve : curves) {
+    const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare);
+    widest = std::max(widest, form.isEmpty() ? most : metrics.horizontalAdvance(form) + spare);
+  }
+  const int lines = static_cast<int>(curves.size()) * metrics.height();
+  ends_ = widest > 0 && widest + kSpace12 <= most && lines <= height() - axisLabelHeight();
+  const int wanted = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
+  if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
+}
+
+void LinePlot::paintNames(QPainter& painter) const {
+  ends_ ? paintEnds(painter) : paintSeriesLegend(painter);
+}
+
+// At the ends of the curves, moved apart where these are close to each other.
+void LinePlot::paintEnds(QPainter& painter) const {
+  const QRect plot = plotRect();
+  const QFont usual = painter.font(), strong = semibold(usual);
+  const int line = QFontMetrics(strong).height() - 2, left = plot.right() + kSpace8, room = width() - left;
+  std::vector<Named> curves = named();
+  std::ranges::stable_sort(curves, {}, &Named::y);
+  double next = plot.top() + 2;
+  for (Named& curve : curves) next = (curve.y = std::max(curve.y, next)) + line;
+  double lowest = plot.bottom();
+  for (auto curve = curves.rbegin(); curve != curves.rend(); ++curve)
+    lowest = (curve->y = std::min(curve->y, lowest)) - line;
+  for (const Named& curve : curves) {
+    painter.setFont(curve.active ? strong : usual);
+    const QFontMetrics metrics(painter.font());
+    const QString text = fittingText(endForms(curve), metrics, room);
+    const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
+    const QString letter = curve.name.section(QLatin1Char(' '), 0, 0);
+    int x = left;
+    if (letter.size() == 1 && text.startsWith(letter)) {  // of a run, in its colour
+      painter.setFont(strong);
+      painter.setPen(curve.color);
+      painter.drawText(x, baseline, letter);
+      x += QFontMetrics(strong).horizontalAdvance(letter);
+      painter.setFont(curve.active ? strong : usual);
     }
+    painter.setPen(curve.isReference() ? curve.color : palette().text().color());
+    painter.drawText(x, baseline, letter.size() == 1 && x > left ? text.mid(1) : text);
+  }
+  painter.setFont(usual);
+}
+
+// In the row of the caption, from the right: swatches, names and values, or fewer of them.
+void LinePlot::paintSeriesLegend(QPainter& painter) const {
+  if (isLow()) return;  // no room is kept for it in a low plot
+  constexpr int kSwatch = 14;
+  const QFontMetrics metrics(painter.font());
+  const QRect room = freeInCaptionRow();
+  std::vector<Named> curves = named();
+  for (Named& curve : curves)
+    if (curve.name.isEmpty()) curve.name = series_[static_cast<std::size_t>(curve.series)].label;
+  QStringList texts;
+  int wanted = 0;
+  for (std::size_t form = 0; form < 3; ++form) {
+    texts.clear();
+    wanted = 0;
+    for (const Named& curve : curves) {
+      const QStringList forms = endForms(curve);
+      texts << (form == 0 ? forms.front() : form == 1 ? curve.name : forms.back());
+      wanted += kSwatch + kSpace4 + metrics.horizontalAdvance(texts.back()) + kSpace12;
+    }
+    if (wanted <= room.width()) break;
+  }
+  int x = std::max(room.left(), room.right() - wanted + kSpace12);
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const int text = metrics.horizontalAdvance(texts[static_cast<int>(i)]);
+    if (x + kSwatch + kSpace4 + text > width()) return;
+    painter.fillRect(QRect(x, room.center().y(), kSwatch, 2), curves[i].color);
     painter.setPen(palette().text().color());
-    painter.drawText(
-        box.left() + 18, box.top() + (box.height() - metrics.height()) / 2 + metrics.ascent(),
-        entry->advance <= for_text ? entry->text : metrics.elidedText(entry->text, Qt::ElideRight, for_text));
-    right -= width + 4;
+    painter.drawText(QRect(x + kSwatch + kSpace4, room.top(), text + 1, room.height()),
+                     Qt::AlignLeft | Qt::AlignVCenter, texts[static_cast<int>(i)]);
+    x += kSwatch + kSpace4 + text + kSpace12;
   }
 }
 

@@ -1,4 +1,5 @@
-// Curves of scalars over steps. Where many steps share a pixel each column shows their whole range as a vertical span;
+// Curves of scalars over steps, named at their ends with the values at the crosshair or the cursor; where the ends have
+// no room, in a legend above. Where many steps share a pixel each column shows their whole range as a vertical span;
 // a smoothed curve lies over the faint raw one. NaN and Inf break the line and are marked at the bottom.
 #pragma once
 
@@ -51,7 +52,8 @@ class LinePlot : public TimeAxisPlot {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  void paintPrintedOverlay(QPainter& painter) override { paintSeriesLegend(painter); }
+  void paintPrintedOverlay(QPainter& painter) override { paintNames(painter); }
+  QRect figuresRect() const override;
   QString staticKey() const override;
   QStringList readoutAt(QPoint position) const override;
 
@@ -68,13 +70,30 @@ class LinePlot : public TimeAxisPlot {
   QString formatted(float value) const;  // a dash where there is none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
+  struct Named {
+    int series = -1;  // -1: a reference line
+    QString name, value;
+    QColor color;
+    bool active = false;  // of the run that is looked at
+    double y = 0;         // where the curve ends
+    bool isReference() const { return series < 0; }
+  };
+  std::vector<Named> named() const;
+  bool isActive(std::size_t series) const;
+  // The name and the value at the end of a curve, long to short.
+  QStringList endForms(const Named& curve) const;
+  void chooseEnds();
+  void paintNames(QPainter& painter) const;
+  void paintEnds(QPainter& painter) const;
   void paintSeriesLegend(QPainter& painter) const;
+  void paintReferences(QPainter& painter) const;
 
   std::vector<LineSeries> series_;
   std::vector<std::vector<Column>> columns_;
   std::vector<ReferenceLine> references_;
   QString caption_;
   bool log_values_ = false, percent_ = false, exact_at_infinity_ = false;
+  bool ends_ = true;  // curves are named at their ends
   double least_low_ = kNoValue, least_high_ = kNoValue;
   ValueRange values_;
 };

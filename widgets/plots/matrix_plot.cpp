@@ -12,8 +12,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastHatchedCell = 5;  // logical pixels
+constexpr double kLeastSeparateCell = 5;  // logical pixels
 constexpr double kWidestCell = 2.4;      // of its other side, where cells should look square
+constexpr double kSmallLabels = 0.9;     // of columns that are narrow for their names
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   return std::ranges::any_of(ticks, [&](const Tick& tick) {
@@ -69,7 +70,7 @@ void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
   row_caption_ = caption;
   int widest = 0;
   for (const Tick& tick : row_ticks_) widest = std::max(widest, fontMetrics().horizontalAdvance(tick.label));
-  beside_caption_ = caption.isEmpty() ? 0 : widest + fontMetrics().height() + 2;
+  widest_label_ = widest;
 }
 
 void MatrixPlot::setColumnAxis(std::vector<Tick> ticks, const QString& caption) {
@@ -83,9 +84,8 @@ void MatrixPlot::setCurrent(int row, int column) {
 }
 
 QMargins MatrixPlot::margins() const {
-  return QMargins(std::max(withType(row_label_width_), beside_caption_) + 8, 6, legendWidth(fontMetrics()) + 12,
-                  axisLabelHeight()) +
-         extra_;
+  const int above = fontMetrics().height() + kSpace4;
+  return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;
 }
 
 QRect MatrixPlot::cellsRect() const {
@@ -125,49 +125,37 @@ QString MatrixPlot::legendKey() const {
 }
 
 QRect MatrixPlot::legendRect() const {
-  const int left = cellsRect().right() + 8 + extra_.right();
-  return {left, 0, width() - left, height()};
+  const QRect row = captionRow();
+  return {freeInCaptionRow().left(), 0, width(), row.height()};
 }
 
 void MatrixPlot::paintColorLegend(QPainter& painter) {
-  paintLegend(painter, QRect(legendRect().left() + 2, 2, legendWidth(fontMetrics()) - 2, height() - 6), legend_,
-              palette());
+  if (!legend_elsewhere_ || printed()) paintLegendInRow(painter, legend_);
 }
 
 void MatrixPlot::paintStatic(QPainter& painter) {
   const QRect cells = cellsRect();
   const QFontMetrics metrics(painter.font());
-  painter.setPen(palette().text().color());
+  painter.setPen(mutedText(palette()));
   int last = -1000;
   for (const Tick& tick : row_ticks_) {
     const int y = static_cast<int>(cellRect(static_cast<int>(tick.value), 0).center().y());
     if (std::abs(y - last) < metrics.height() - 2) continue;
     last = y;
-    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - 8 - extra_.left(), metrics.height()),
+    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - kSpace8 - extra_.left(), metrics.height()),
                      Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
-  last = -1000;
-  const int under = cells.bottom() + 3 + extra_.bottom();
-  const QFont usual = painter.font();
-  if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) {
-    QFont small = usual;
-    small = scaledFont(usual, 0.8);
-    painter.setFont(small);
-  }
-  const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
-  for (std::size_t i = 0; i < column_ticks_.size(); i += stride) {
-    const Tick& tick = column_ticks_[i];
-    const int x = static_cast<int>(cellRect(0, static_cast<int>(tick.value)).center().x());
-    const int half = painter.fontMetrics().horizontalAdvance(tick.label) / 2 + 1;
-    if (x - half < last) continue;
-    last = x + half;
-    painter.drawText(QRect(x - half, under, 2 * half + 2, metrics.height()), Qt::AlignCenter, tick.label);
-  }
-  painter.setFont(usual);
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(cells.left(), under + metrics.height() - 1, cells.width(), metrics.height()), Qt::AlignCenter,
-                   metrics.elidedText(column_caption_, Qt::ElideRight, cells.width()));
-  paintLeftAxis(painter, {}, {}, row_caption_);
+  paintLeftCaption(painter, margins().left() - kSpace8, row_caption_);  // the margin is measured
+  const QFont usual = painter.font();
+  if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
+  const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());
+  std::vector<Tick> labels;
+  for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
+    labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
+  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
+  paintBottomAxis(painter, pixels, labels, captionForms(column_caption_), cells.bottom() - plotRect().bottom() + extra_.bottom());
+  painter.setFont(usual);
 }
 
 QImage MatrixPlot::image(const QSize& most) const {
@@ -203,7 +191,7 @@ void MatrixPlot::paintData(QPainter& painter) {
   if (cells.width() < 2 || cells.height() < 2) return;
   painter.drawImage(cells, image(cells.size() * devicePixelRatioF()));
   const QRectF cell = cellRect(0, 0);
-  if (std::min(cell.width(), cell.height()) >= kLeastHatchedCell) {
+  if (std::min(cell.width(), cell.height()) >= kLeastSeparateCell) {
     painter.setPen(palette().base().color());
     for (int row = 1; row < rows_; ++row)
       painter.drawLine(QPointF(cells.left(), cellRect(row, 0).top()), QPointF(cells.right(), cellRect(row, 0).top()));
@@ -216,37 +204,22 @@ void MatrixPlot::paintData(QPainter& painter) {
   if (decorate) decorate(painter);
 }
 
-// Small cells share the lines of one pattern.
 void MatrixPlot::paintHatch(QPainter& painter) const {
-  const QRectF cell = cellRect(0, 0);
-  const bool small = std::min(cell.width(), cell.height()) < kLeastHatchedCell;
-  painter.setPen(hatchOnZeroLoad(dark()));
-  const QBrush fine = fineHatch(hatchOnZeroLoad(dark()));
+  const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));
   for (int row = 0; row < rows_; ++row)
-    for (int column = 0; column < columns_; ++column) {
-      if (codes_[static_cast<std::size_t>(row) * columns_ + column] != hatched_code_) continue;
-      if (small) {
-        painter.fillRect(cellRect(row, column), fine);
-        continue;
-      }
-      const QRectF box = cellRect(row, column).adjusted(1, 1, -1, -1);
-      painter.drawLine(box.bottomLeft(), box.topRight());
-    }
+    for (int column = 0; column < columns_; ++column)
+      if (codes_[static_cast<std::size_t>(row) * columns_ + column] == hatched_code_)
+        painter.fillRect(cellRect(row, column), lines);
 }
 
 void MatrixPlot::paintOverlay(QPainter& painter) {
   if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
-    painter.setPen(cursorColor(dark()));
-    // A pointer at the row shows the layer; the box shows the cell.
     const QRectF row_box = cellRect(row_, 0).united(cellRect(row_, columns_ - 1));
-    const QPointF tip(row_box.left() - 1, row_box.center().y());
-    painter.setBrush(cursorColor(dark()));
-    painter.drawPolygon(QPolygonF({tip, tip + QPointF(-5, -4), tip + QPointF(-5, 4)}));
-    painter.setBrush(Qt::NoBrush);
-    if (column_ >= 0) {
-      painter.drawRect(cellRect(row_, column_).adjusted(-1, -1, 0, 0));
-      painter.drawRect(cellRect(row_, column_).adjusted(-2, -2, 1, 1));
-    }
+    if (rows_framed_) paintFrame(painter, row_box);
+    const auto tick = std::ranges::find(row_ticks_, static_cast<double>(row_), &Tick::value);
+    paintRowLabel(painter, row_box.center().y(), tick == row_ticks_.end() ? QString() : tick->label);
+    if (column_ >= 0 && !(rows_framed_ && cellRect(row_, column_).width() < kLeastSeparateCell))
+      paintFrame(painter, cellRect(row_, column_));
   }
   int row = 0, column = 0;
   if (describe && cellAt(mouse_, &row, &column)) {

@@ -18,12 +18,13 @@ class MatrixPlot : public PlotFrame {
   // codes: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
   void setLegend(const LegendScale& scale);
+  void setLegendElsewhere() { legend_elsewhere_ = true; }  // on the panel's answer line; pictures still have it
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
-  void setCurrent(int row, int column);                           // -1: none
-  void setHatched(int code) { hatched_code_ = code; }             // drawn with diagonal lines
-  void setRowLabelWidth(int width) { row_label_width_ = width; }  // for long names; as beside the usual type
+  void setCurrent(int row, int column);                // -1: none
+  void setFramed(bool rows) { rows_framed_ = rows; }   // the chosen row has a frame, not its cell
+  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
@@ -45,6 +46,7 @@ class MatrixPlot : public PlotFrame {
  protected:
   QMargins margins() const override;
   QString staticKey() const override;
+  QRect captionRow() const override { return PlotFrame::captionRow().translated(0, -extra_.top()); }
   QRect legendRect() const override;
   QString legendKey() const override;
   void paintStatic(QPainter& painter) override;
@@ -70,10 +72,9 @@ class MatrixPlot : public PlotFrame {
   std::vector<Tick> row_ticks_, column_ticks_;
   QString row_caption_, column_caption_;
   QMargins extra_;
-  int row_label_width_ = 38;  // beside the usual type
-  int beside_caption_ = 0;    // width of the widest row label beside the vertical caption
-  QFont measured_font_;       // of beside_caption_
-  bool square_ = false;
+  int widest_label_ = 0;  // of the rows
+  QFont measured_font_;   // of widest_label_
+  bool square_ = false, rows_framed_ = false, legend_elsewhere_ = false;
 };
 
 // Weights for setWeights: on a diverging scale the value farthest from neutral wins, and "no token" over everything; on

@@ -65,7 +65,6 @@ QString PercentilePlot::staticKey() const {
 
 void PercentilePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
   std::vector<Tick> ticks;
   for (int power = -octaves_; power <= octaves_; ++power)
     ticks.push_back(
@@ -74,19 +73,11 @@ void PercentilePlot::paintStatic(QPainter& painter) {
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   const int fair = static_cast<int>(std::lround(valueAxis().toPixel(1)));
   painter.drawLine(plot.left(), fair, plot.right(), fair);
-  int right = -1000;
-  painter.setPen(palette().text().color());
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const QString label = QString::number(groups_[i].id);
-    const int width = metrics.horizontalAdvance(label);
-    const int left = static_cast<int>((xOf(i) + xOf(i + 1) - width) / 2);
-    if (left < right + 5) continue;
-    right = left + width;
-    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, label);
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(group_caption_, Qt::ElideRight, plot.width()));
+  std::vector<Tick> labels;
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    labels.push_back({(xOf(i) + xOf(i + 1)) / 2, QString::number(groups_[i].id)});
+  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
+  paintBottomAxis(painter, pixels, labels, captionForms(group_caption_));
 }
 
 void PercentilePlot::paintData(QPainter& painter) {
@@ -108,11 +99,7 @@ void PercentilePlot::paintData(QPainter& painter) {
 
 void PercentilePlot::paintOverlay(QPainter& painter) {
   if (const QRectF bar = barOf(current_); !bar.isEmpty()) {
-    painter.setPen(cursorColor(dark()));
-    painter.setBrush(cursorColor(dark()));
-    const QPointF tip(bar.center().x(), bar.bottom() + 1);
-    painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, 5), tip + QPointF(4, 5)}));
-    painter.setBrush(Qt::NoBrush);
+    paintPointerUp(painter, QPointF(bar.center().x(), bar.bottom() + 1));
   }
   PlotFrame::paintOverlay(painter);
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -19,13 +20,33 @@
 namespace moescope {
 namespace {
 
-// "Cross-en…, nats/token": of a caption that is too long its words give way, not the unit behind the last comma.
-QString withItsUnit(const QString& caption, const QFontMetrics& metrics, int width) {
-  const int comma = static_cast<int>(caption.lastIndexOf(QLatin1String(", ")));
-  const QString unit = comma < 0 ? QString() : caption.mid(comma);
-  const int room = width - metrics.horizontalAdvance(unit);
-  if (room < metrics.averageCharWidth() * 4) return metrics.elidedText(caption, Qt::ElideRight, width);
-  return metrics.elidedText(caption.left(caption.size() - unit.size()), Qt::ElideRight, room) + unit;
+constexpr int kWaitingLines = 4;  // of the grid without data
+constexpr int kPointerSize = 5;
+
+// "Cross-entropy loss, nats/token", or "nats/token".
+QString fittingCaption(const QString& caption, const QFontMetrics& metrics, int width) {
+  const QString unit = caption.section(QLatin1String(", "), -1);
+  if (const QString shown = fittingText({caption, unit}, metrics, width); !shown.isEmpty()) return shown;
+  return elidedWords(caption, metrics, width);
+}
+
+// Breaks lines that are too long between words.
+QStringList brokenLines(const QStringList& lines, const QFontMetrics& metrics, int width) {
+  QStringList broken;
+  for (const QString& line : lines) {
+    QString part;
+    for (const QString& word : line.split(QLatin1Char(' '))) {
+      const QString longer = part.isEmpty() ? word : part + QLatin1Char(' ') + word;
+      if (!part.isEmpty() && metrics.horizontalAdvance(longer) > width) broken << std::exchange(part, word);
+      else part = longer;
+    }
+    broken << part;
+  }
+  return broken;
+}
+
+int roundedUp(int pixels, int unit) {
+  return (pixels + unit - 1) / unit * unit;
 }
 
 }  // namespace
@@ -134,11 +155,7 @@ void PlotFrame::paintPrinted() {
   QPainter painter(this);
   painter.setFont(font());
   painter.fillRect(rect(), palette().base());
-  if (!notice_.isEmpty()) {
-    painter.setPen(mutedText(palette()));
-    painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
-    return;
-  }
+  if (!notice_.isEmpty()) return paintNotice(painter);
   painter.save();
   paintStatic(painter);
   paintColorLegend(painter);
@@ -146,6 +163,8 @@ void PlotFrame::paintPrinted() {
   painter.save();
   painter.setClipRect(rect());
   paintData(painter);
+  painter.setClipRect(rect());
+  paintMarks(painter);
   painter.restore();
   paintPrintedOverlay(painter);
 }
@@ -166,8 +185,23 @@ void PlotFrame::renderStatic() {
     same_axes ? painter.fillRect(legendRect(), palette().base()) : paintStatic(painter);
     return paintColorLegend(painter);
   }
+  paintNotice(painter);
+}
+
+// The grid stays, so that a panel keeps its form while it waits.
+void PlotFrame::paintNotice(QPainter& painter) const {
+  if (notice_.trimmed().isEmpty()) return;
+  const QRect area = rect().adjusted(kSpace12, kSpace4, -kSpace12, -kSpace4);
+  painter.setPen(gridColor(palette()));
+  for (int i = 0; i <= kWaitingLines; ++i) {
+    const int y = area.top() + (area.height() - 1) * i / kWaitingLines;
+    painter.drawLine(area.left(), y, area.right(), y);
+  }
+  constexpr int kFlags = Qt::AlignCenter | Qt::TextWordWrap;
+  const QRect text = painter.boundingRect(area, kFlags, notice_);
+  painter.fillRect(text.adjusted(-kSpace8, -kSpace4, kSpace8, kSpace4), palette().base());
   painter.setPen(mutedText(palette()));
-  painter.drawText(rect().adjusted(12, 4, -12, -4), Qt::AlignCenter | Qt::TextWordWrap, notice_);
+  painter.drawText(area, kFlags, notice_);
 }
 
 void PlotFrame::renderContent() {
@@ -186,6 +220,8 @@ void PlotFrame::paintContent(QPainter& painter) {
   if (!notice_.isEmpty()) return;
   painter.setClipRect(rect());
   paintData(painter);
+  painter.setClipRect(rect());
+  paintMarks(painter);
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {
@@ -238,18 +274,31 @@ int PlotFrame::withType(double pixels) const {
   return moescope::withType(pixels, fontMetrics());
 }
 
-// Strokes beside each other read as a thick one: Qt's raster engine draws wider polylines some fifty times slower.
+int PlotFrame::axisLabelHeight() const {
+  return fontMetrics().height() + kSpace4 + 2;
+}
+
+// As single lines: Qt's raster engine draws wide polylines some fifty times slower.
 void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
-  const double scale = typeScale(fontMetrics());
-  const int strokes = bold ? static_cast<int>(std::lround(2 * scale * scale)) : static_cast<int>(std::lround(scale));
+  const QColor color = painter.pen().color();
+  const double width = (bold ? kCurveWidth : kRawCurveWidth) * typeScale(fontMetrics());
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.save();
-  for (int stroke = 0; stroke < strokes; ++stroke) {
+  if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
+    painter.setPen(QPen(color, 0));
     painter.drawPolyline(points.data(), static_cast<int>(points.size()));
-    painter.translate(0, 0.7 / devicePixelRatioF());
+  } else {
+    std::vector<QLineF> lines;
+    lines.reserve(points.size());
+    for (std::size_t i = 1; i < points.size(); ++i) lines.emplace_back(points[i - 1], points[i]);
+    painter.setPen(QPen(color, width, Qt::SolidLine, color.alpha() < 255 ? Qt::FlatCap : Qt::SquareCap));
+    painter.drawLines(lines.data(), static_cast<int>(lines.size()));
   }
-  painter.restore();
   painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+QColor PlotFrame::rawColor(QColor color) const {
+  color.setAlphaF(static_cast<float>(kRawCurveAlpha));
+  return color;
 }
 
 void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
@@ -262,17 +311,140 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
     if (y < plot.top() || y > plot.bottom() + 1) continue;
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.setPen(gridColor(palette()));
-    painter.drawLine(plot.left() - 3, y, plot.right(), y);
-    painter.setPen(palette().text().color());
-    const QRect place(0, y - metrics.height() / 2, plot.left() - 6, metrics.height());
+    painter.drawLine(plot.left(), y, plot.right(), y);
+    painter.setPen(mutedText(palette()));
+    const QRect place(0, y - metrics.height() / 2, plot.left() - kSpace8, metrics.height());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
-  wanted_excess_ = widest + 6 - margins().left();
+  paintLeftCaption(painter, widest, caption);
+}
+
+// The margin grows in steps, so that plots above each other have the same one.
+void PlotFrame::paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const {
+  const QFontMetrics metrics(painter.font());
+  wanted_excess_ = roundedUp(widest_label + kSpace8, kSpace8) - margins().left();
   wanted_room_above_ = caption.isEmpty() ? 0 : std::max(0, metrics.height() + kSpace4 - margins().top());
+  caption_end_ = 0;
+  legend_start_ = width();
   if (caption.isEmpty()) return;
   painter.setPen(mutedText(palette()));
-  const QRect place(0, plot.top() - metrics.height() - kSpace4, width(), metrics.height());
-  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, withItsUnit(caption, metrics, place.width()));
+  const QRect row = captionRow();
+  const QString shown = fittingCaption(caption, metrics, row.width());
+  caption_end_ = metrics.horizontalAdvance(shown);
+  painter.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, shown);
+}
+
+QRect PlotFrame::captionRow() const {
+  const int line = fontMetrics().height();
+  return {0, std::max(0, plotRect().top() - line - kSpace4), width(), line};
+}
+
+QRect PlotFrame::freeInCaptionRow() const {
+  const QRect row = captionRow();
+  const int from = caption_end_ + (caption_end_ > 0 ? kSpace12 : 0);
+  return {from, row.top(), legend_start_ - kSpace8 - from, row.height()};
+}
+
+void PlotFrame::paintLegendInRow(QPainter& painter, const LegendScale& scale) const {
+  const QRect row = captionRow().adjusted(caption_end_ + kSpace12, 0, 0, 0);
+  legend_start_ = width() - paintFlatLegend(painter, row, scale, palette());
+}
+
+void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const {
+  const QRect plot = plotRect();
+  painter.setPen(gridColor(palette()));
+  for (const Tick& tick : ticks) {
+    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    if (x >= plot.left() && x <= plot.right() + 1) painter.drawLine(x, plot.top(), x, plot.bottom());
+  }
+}
+
+void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks,
+                                const QStringList& captions, int below) const {
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  const int top = plot.bottom() + 1 + below, right = width();
+  const QRect row(0, top + kSpace4, right, metrics.height());
+  const int first = ticks.empty() ? 0 : metrics.horizontalAdvance(ticks.front().label);
+  const QString caption = fittingText(captions, metrics, right - plot.left() - first - kSpace12);
+  const int caption_width = metrics.horizontalAdvance(caption);
+  const int caption_left = std::min(plot.right() + 1, right - 1) - caption_width;
+  painter.setPen(mutedText(palette()));
+  if (!caption.isEmpty())
+    painter.drawText(QRect(caption_left, row.top(), caption_width + 1, row.height()), Qt::AlignCenter, caption);
+  const int end = caption.isEmpty() ? right + kSpace8 : caption_left;
+  int last = -kSpace8;
+  for (const Tick& tick : ticks) {
+    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    if (x < plot.left() - 1 || x > plot.right() + 1) continue;
+    painter.setPen(axisColor(palette()));
+    painter.drawLine(x, top, x, top + 3);
+    const int wide = metrics.horizontalAdvance(tick.label);
+    const int left = std::clamp(x - wide / 2, 0, std::max(0, right - wide));
+    if (left < last + kSpace8 || left + wide + kSpace8 > end) continue;
+    last = left + wide;
+    painter.setPen(mutedText(palette()));
+    painter.drawText(QRect(left, row.top(), wide + 1, row.height()), Qt::AlignCenter, tick.label);
+  }
+}
+
+namespace {
+
+QColor haloOf(const QPalette& palette) {
+  QColor halo = palette.base().color();
+  halo.setAlphaF(0.7F);
+  return halo;
+}
+
+}  // namespace
+
+void PlotFrame::paintCursorLine(QPainter& painter, int x) const {
+  const QRect plot = plotRect();
+  painter.fillRect(QRect(x - 1, plot.top(), 3, plot.height()), haloOf(palette()));
+  painter.fillRect(QRect(x, plot.top(), 1, plot.height() + 1), cursorColor(dark()));
+}
+
+void PlotFrame::paintFrame(QPainter& painter, const QRectF& cell) const {
+  const QRectF around(std::round(cell.left()) - 0.5, std::round(cell.top()) - 0.5, std::round(cell.width()) + 1,
+                      std::round(cell.height()) + 1);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(haloOf(palette()), 3.5, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
+  painter.drawRect(around);
+  painter.setPen(QPen(cursorColor(dark()), 1.5, Qt::SolidLine, Qt::SquareCap, Qt::MiterJoin));
+  painter.drawRect(around);
+}
+
+void PlotFrame::paintPointer(QPainter& painter, QPointF tip, int way) const {
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(cursorColor(dark()));
+  const double back = -way * kPointerSize;
+  painter.drawPolygon(QPolygonF({tip, tip + QPointF(back, -4), tip + QPointF(back, 4)}));
+  painter.setBrush(Qt::NoBrush);
+}
+
+void PlotFrame::paintPointerUp(QPainter& painter, QPointF tip) const {
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(cursorColor(dark()));
+  painter.drawPolygon(QPolygonF({tip, tip + QPointF(-4, kPointerSize), tip + QPointF(4, kPointerSize)}));
+  painter.setBrush(Qt::NoBrush);
+}
+
+void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label) const {
+  const QRect plot = plotRect();
+  const QFont usual = painter.font();
+  painter.setFont(semibold(usual));
+  const QFontMetrics metrics(painter.font());
+  const int wide = metrics.horizontalAdvance(label), line = metrics.height();
+  const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
+  const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
+  if (!label.isEmpty() && wide <= right) {
+    painter.fillRect(QRect(0, top, plot.left() - 3, line), palette().base());
+    painter.setPen(palette().text().color());
+    painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
+  }
+  const bool beside = wide + kPointerSize + 2 <= right;
+  paintPointer(painter, QPointF(beside ? place.left() - 3 : plot.left() - 2, y), 1);
+  painter.setFont(usual);
 }
 
 std::vector<PlotFrame::KeyEntry> PlotFrame::keyEntries(const QStringList& labels, int swatch) const {
@@ -297,12 +469,14 @@ int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
   return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
 }
 
-PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& lines) const {
-  if (lines.isEmpty()) return {near, lines};
+PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
+  if (all.isEmpty()) return {near, all};
   const QFontMetrics metrics = fontMetrics();
+  const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8);
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
-  QRect box(0, 0, std::min(width + 20, this->width()), metrics.height() * static_cast<int>(lines.size()) + 6);
+  QRect box(0, 0, std::min(width + 2 * kSpace8 + 4, this->width()),
+            metrics.height() * static_cast<int>(lines.size()) + 2 * kSpace4);
   box.moveTopLeft(near + QPoint(14, 12));
   if (box.right() >= this->width()) box.moveRight(near.x() - 10);
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
@@ -320,18 +494,12 @@ void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
   if (readout.lines.isEmpty()) return;
   const QRect& box = readout.box;
   const QFontMetrics metrics = fontMetrics();
-  QColor ground = QColor(colors(palette()).popup);
-  ground.setAlpha(235);
-  painter.setPen(QColor(colors(palette()).field_border));
-  painter.setBrush(ground);
-  painter.drawRect(box);
-  painter.setBrush(Qt::NoBrush);
+  const Colors& c = colors(palette());
+  drawRounded(painter, box, kRadiusControl, QColor(c.popup), QColor(c.hairline));
   painter.setPen(palette().text().color());
-  const bool all_fit = box.width() < width();
-  int y = box.top() + 3;
+  int y = box.top() + kSpace4;
   for (const QString& line : readout.lines) {
-    painter.drawText(box.left() + 6, y + metrics.ascent(),
-                     all_fit ? line : metrics.elidedText(line, Qt::ElideRight, box.width() - 12));
+    painter.drawText(box.left() + kSpace8, y + metrics.ascent(), elidedWords(line, metrics, box.width() - 2 * kSpace8));
     y += metrics.height();
   }
 }
@@ -340,6 +508,13 @@ QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int
   for (const QString& text : texts)
     if (metrics.horizontalAdvance(text) <= width) return text;
   return texts.back();
+}
+
+QStringList captionForms(const QString& caption) {
+  QStringList forms{caption};
+  for (auto at = caption.lastIndexOf(QLatin1Char(';')); at > 0; at = caption.lastIndexOf(QLatin1Char(';'), at - 1))
+    forms << caption.left(at).trimmed();
+  return forms;
 }
 
 }  // namespace moescope

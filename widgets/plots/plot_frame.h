@@ -4,6 +4,9 @@
 // plot is really on screen; the data are painted over a cached static layer (axes, grid, labels); the overlay
 // (crosshair, cursor, hover, focus) over both. While only the overlay changes, the rest is cached as a picture, so that
 // moving the mouse costs a copy of pixels.
+//
+// All plots look alike: the title of the value axis lies flat above it, the title of the other axis at the right end of
+// its row of labels; what is chosen has a frame of ink in a halo of the ground, which shows on every map.
 #pragma once
 
 #include <QMargins>
@@ -19,6 +22,8 @@
 #include "widgets/plots/axis.h"
 
 namespace moescope {
+
+struct LegendScale;
 
 class PlotFrame : public QWidget {
   Q_OBJECT
@@ -68,6 +73,7 @@ class PlotFrame : public QWidget {
   // While painting: whether any of it is painted anew.
   bool isPainted(const QRect& part) const { return painted_.intersects(part); }
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
+  virtual void paintMarks(QPainter&) {}           // over the data, without its clip
   // What the static layer depends on besides size, resolution, font and palette.
   virtual QString staticKey() const { return {}; }
   // A part of the static layer that changes more often: a scale of colours. Painted again alone, over its own area.
@@ -77,9 +83,28 @@ class PlotFrame : public QWidget {
 
   QRect plotRect() const;
   bool dark() const;
-  // Ticks with grid lines at the left, labels right-aligned in the margin, which grows with them; the caption stands on
-  // top of the axis.
+  // Labels right-aligned in the margin, which grows with them, and grid lines; the caption above, its unit alone where
+  // there is little room.
   void paintLeftAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QString& caption) const;
+  // For plots that paint labels of rows themselves: how wide the widest is.
+  void paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const;
+  // One row under the plot: labels, and at its right end the longest of the captions (long to short) that has room.
+  // Labels keep off the caption and each other.
+  void paintBottomAxis(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks, const QStringList& captions,
+                       int below = 0) const;
+  void paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const;
+  virtual QRect captionRow() const;  // above the plot, as wide as the widget
+  // A colour scale on one line at the right of the caption's row; printed or where no answer line has it.
+  void paintLegendInRow(QPainter& painter, const LegendScale& scale) const;
+  // Room that caption and legend leave for other text in their row.
+  QRect freeInCaptionRow() const;
+
+  void paintCursorLine(QPainter& painter, int x) const;               // through the plot
+  void paintFrame(QPainter& painter, const QRectF& cell) const;       // around a chosen cell or row
+  void paintPointer(QPainter& painter, QPointF tip, int way) const;   // a triangle; way +1 points right, -1 left
+  void paintPointerUp(QPainter& painter, QPointF tip) const;
+  // The label of the chosen row in place of those near it, bold, with a triangle.
+  void paintRowLabel(QPainter& painter, double y, const QString& label) const;
   // A key on top, as wide as the widget: for each label where its swatch and its text stand, in as many lines as
   // needed.
   struct KeyEntry {
@@ -110,10 +135,12 @@ class PlotFrame : public QWidget {
   QPoint mouse_{-1, -1};  // negative: elsewhere
 
   int axisLabelWidth() const { return withType(58); }
-  int axisLabelHeight() const { return withType(34); }  // labels over a caption
+  int axisLabelHeight() const;  // one row of labels
   int withType(double pixels) const;                    // as many beside the usual type
-  // One device pixel wide, or, when bold, as thick as the type wants it; antialiased.
+  // Antialiased, in the pen's colour: as thick as curves are, or as raw values are that lie behind one.
   void drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const;
+  QColor rawColor(QColor color) const;  // of values behind a smoothed curve
+  bool printed() const { return printed_; }
 
  private:
   void takeType();
@@ -122,6 +149,7 @@ class PlotFrame : public QWidget {
   void renderContent();
   void paintContent(QPainter& painter);
   void paintPrinted();
+  void paintNotice(QPainter& painter) const;
 
   bool dirty_ = true, printed_ = false;
   bool content_valid_ = false;  // content_ shows what was prepared last
@@ -136,10 +164,13 @@ class PlotFrame : public QWidget {
   // second ones as found while painting.
   int label_excess_ = 0, room_above_ = 0;
   mutable int wanted_excess_ = 0, wanted_room_above_ = 0;
+  mutable int caption_end_ = 0, legend_start_ = 0;  // in the row of the caption
   double last_paint_ms_ = 0;
 };
 
 // From versions of a text, long to short: the longest that fits into `width`, or the last.
 QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width);
+// A caption with parts, "layer; line: least to most, bar: 10 % to 90 %": itself and what stands before each semicolon.
+QStringList captionForms(const QString& caption);
 
 }  // namespace moescope

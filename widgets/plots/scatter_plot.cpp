@@ -79,26 +79,13 @@ QString ScatterPlot::staticKey() const {
 
 void ScatterPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
   const auto ticks = octaveTicks(octaves_);
   paintLeftAxis(painter, axis(true), ticks, y_caption_);
-  int right = -1000;
-  for (const Tick& tick : ticks) {
-    const int x = static_cast<int>(std::lround(axis(false).toPixel(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    const int width = metrics.horizontalAdvance(tick.label);
-    if (x - width / 2 < right + 4) continue;
-    right = x + width / 2;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - width / 2, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+  paintVerticalGrid(painter, axis(false), ticks);
+  paintBottomAxis(painter, axis(false), ticks, captionForms(x_caption_));
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
-  paintLegend(painter, QRect(plot.right() + 10, 2, legendWidth(fontMetrics()) - 4, height() - 6), legend_, palette());
+  paintLegendInRow(painter, legend_);
 }
 
 void ScatterPlot::paintData(QPainter& painter) {

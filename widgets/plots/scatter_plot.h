@@ -32,7 +32,7 @@ class ScatterPlot : public PlotFrame {
 
  protected:
   QMargins margins() const override {
-    return {axisLabelWidth(), 10, legendWidth(fontMetrics()) + 8, axisLabelHeight()};
+    return {axisLabelWidth(), fontMetrics().height() + 4, 12, axisLabelHeight()};
   }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;

@@ -3,6 +3,8 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -22,7 +24,7 @@ void ShareBars::setBars(std::vector<Bar> bars) {
 void ShareBars::paintStatic(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   const QRect line(4, 1, width() - 8, fontMetrics().height());
-  painter.drawText(line, Qt::AlignLeft, fontMetrics().elidedText(title_, Qt::ElideRight, line.width()));
+  painter.drawText(line, Qt::AlignLeft, fittingText({title_, title_.section(QLatin1Char(':'), 0, 0)}, fontMetrics(), line.width()));
 }
 
 void ShareBars::paintData(QPainter& painter) {
@@ -41,9 +43,9 @@ void ShareBars::paintData(QPainter& painter) {
     if (y + metrics.height() > height()) break;
     painter.setPen(palette().text().color());
     painter.drawText(QRect(6, y, names + 2, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(bar.name, Qt::ElideRight, names + 1));
+                     elidedWords(bar.name, metrics, names + 1));
     const int length = std::max(1, static_cast<int>(bar.share / longest * room));
-    painter.fillRect(QRect(left, y + 3, length, metrics.height() - 6), seriesColor(0, dark()));
+    painter.fillRect(QRect(left, y + 3, length, metrics.height() - 6), QColor(&bar == bars_.data() ? colors(palette()).strong_bar : colors(palette()).plain_bar));
     painter.drawText(QRect(left + length + 5, y, figures + 4, metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
                      bar.figure);
     y += metrics.height();

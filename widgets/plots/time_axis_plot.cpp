@@ -10,8 +10,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/telemetry/recording/marks.h"
-#include "widgets/look/tokens.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -28,7 +27,7 @@ TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(pa
   connect(selection_, &Selection::focusChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::linkedStepChanged, this, [this] {
     if (!isUnderMouse()) updateHover();
-    if (legend_rows_ > 0) update(bandAbove());
+    update(figuresRect());
   });
   connect(selection_, &Selection::timeChanged, this, [this] {
     if (std::exchange(seen_range_, range()) == range()) return update();
@@ -46,9 +45,13 @@ void TimeAxisPlot::setStepLabelsShown(bool shown) {
 }
 
 QMargins TimeAxisPlot::margins() const {
-  const bool low = height() < withType(kLowPlot);
-  const int below = low ? fontMetrics().height() + 4 : axisLabelHeight();
-  return {axisLabelWidth(), 10 + (low ? 0 : legend_rows_ * legendRow()), right_margin_, labels_shown_ ? below : 6};
+  const int rows = isLow() ? 0 : legend_rows_;
+  const int above = rows > 0 ? rows * legendRow() + kSpace4 : kSpace8;
+  return {axisLabelWidth(), above, right_margin_, labels_shown_ ? axisLabelHeight() : 6};
+}
+
+bool TimeAxisPlot::isLow() const {
+  return height() < withType(kLowPlot);
 }
 
 QPoint TimeAxisPlot::cursorPosition() const {
@@ -64,7 +67,8 @@ void TimeAxisPlot::followPicture() {
 
 // Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
 QString TimeAxisPlot::staticKey() const {
-  QString key = QStringLiteral("%1:%2").arg(log_steps_).arg(labels_shown_) + step_note_;
+  QString key = QStringLiteral("%1:%2:%3").arg(log_steps_).arg(labels_shown_).arg(plotRect().right());
+  key += step_notes_.join(QLatin1Char(';'));
   for (const Tick& tick : stepTicks())
     key += QStringLiteral(":%1@%2").arg(tick.label).arg(std::lround(xOf(tick.value)));
   return key;
@@ -105,53 +109,66 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
   return std::clamp<std::int64_t>(step, range().first, std::max(range().first, range().last));
 }
 
-void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
-  const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
-  for (const Tick& tick : stepTicks()) {
-    const int x = static_cast<int>(std::lround(xOf(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    if (!labels_shown_) continue;
-    const int width = metrics.horizontalAdvance(tick.label);
-    // Beside the plot there may be a legend.
-    const int left = std::clamp(x - width / 2, 0, std::max(0, plot.right() + 9 - width));
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(left, plot.bottom() + 4, width + 1, metrics.height()), Qt::AlignCenter, tick.label);
-  }
-  if (!labels_shown_ || height() < withType(kLowPlot)) return;
-  painter.setPen(mutedText(palette()));
-  const QRect caption(plot.left(), plot.bottom() + 4 + metrics.height() - 1, plot.width(), metrics.height());
-  QString text = log_steps_ ? tr("step, log") : tr("step");
-  if (!step_note_.isEmpty()) text += QStringLiteral(";  ") + step_note_;
-  painter.drawText(caption, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideRight, caption.width()));
+QStringList TimeAxisPlot::stepCaptions() const {
+  const QString axis = log_steps_ ? tr("step, log") : tr("step");
+  QStringList captions;
+  for (const QString& note : step_notes_) captions << tr("%1 (%2)").arg(axis, note);
+  return captions << axis;
 }
 
-void TimeAxisPlot::paintMarkers(QPainter& painter) const {
-  if (!selection_->history()) return;
+void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
+  if (!labels_shown_) return;
+  std::vector<Tick> ticks = stepTicks();
+  for (Tick& tick : ticks) tick.value = xOf(tick.value);  // the axis is in pixels
+  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
+  paintBottomAxis(painter, pixels, ticks, stepCaptions());
+}
+
+const std::vector<Mark>& TimeAxisPlot::marks() {
+  const History* history = selection_->history();
+  const std::size_t markers = history ? history->markers().size() : 0;
+  if (std::exchange(marked_, history) != history || std::exchange(known_markers_, markers) != markers)
+    marks_ = history ? marks_of(*history) : std::vector<Mark>{};
+  return marks_;
+}
+
+// A triangle, a dotted line below it, and what was done there as far as there is room up to the next mark.
+void TimeAxisPlot::paintMarks(QPainter& painter) {
   const QRect plot = plotRect();
-  painter.setPen(mutedText(palette()));
-  painter.setBrush(mutedText(palette()));
-  for (const Marker& marker : selection_->history()->markers()) {
-    if (marker.kind == kSettingsMarker || marker.step < range().first || marker.step > range().last) continue;
-    const int x = static_cast<int>(std::lround(xOf(marker.step)));
-    painter.drawPolygon(QPolygon({{x - 4, plot.top() - 7}, {x + 4, plot.top() - 7}, {x, plot.top() - 1}}));
-    for (int y = plot.top(); y < plot.bottom(); y += 5) painter.drawLine(x, y, x, y + 1);
+  const int top = marks_inside_ ? plot.top() : plot.top() - 8, line = fontMetrics().height();
+  const QRect room = marks_inside_ ? plot : freeInCaptionRow();
+  std::vector<std::pair<int, const Mark*>> shown;
+  for (const Mark& mark : marks())
+    if (mark.step >= range().first && mark.step <= range().last)
+      shown.emplace_back(static_cast<int>(std::lround(xOf(static_cast<double>(mark.step)))), &mark);
+  const QColor color = mutedText(palette());
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const int x = shown[i].first, next = i + 1 < shown.size() ? shown[i + 1].first : room.right() + kSpace8;
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    painter.drawPolygon(QPolygon({{x - 4, top}, {x + 4, top}, {x, top + 6}}));
+    painter.setPen(color);
+    for (int y = plot.top(); y < plot.bottom(); y += 4) painter.drawLine(x, y, x, y + 1);
+    const int left = x + 7;
+    const QString text = elidedWords(QString::fromStdString(shown[i].second->title), fontMetrics(),
+                                     std::min(next - kSpace12, room.right()) - left);
+    if (text.size() < 3 || left < room.left()) continue;
+    const QRect place(left, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1, line);
+    if (marks_inside_) painter.fillRect(place, palette().base());
+    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, text);
   }
   painter.setBrush(Qt::NoBrush);
 }
 
 void TimeAxisPlot::paintOverlay(QPainter& painter) {
   const QRect plot = plotRect();
-  paintMarkers(painter);
-  const auto line = [&](std::int64_t step, const QColor& color, Qt::PenStyle style) {
-    if (step < range().first || step > range().last) return;
-    painter.setPen(QPen(color, 1, style));
-    const int x = static_cast<int>(std::lround(xOf(step)));
-    painter.drawLine(x, plot.top(), x, plot.bottom());
-  };
-  line(selection_->step(), cursorColor(dark()), Qt::SolidLine);
-  line(crosshairStep(), palette().text().color(), Qt::DotLine);
+  const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(static_cast<double>(step)))); };
+  const auto shown = [&](std::int64_t step) { return step >= range().first && step <= range().last; };
+  if (shown(selection_->step())) paintCursorLine(painter, x_of(selection_->step()));
+  if (const std::int64_t step = crosshairStep(); shown(step)) {
+    painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
+    painter.drawLine(x_of(step), plot.top(), x_of(step), plot.bottom());
+  }
   if (drag_ == Drag::box) {
     QColor veil = QColor(colors(palette()).accent);
     painter.setPen(veil);

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "core/telemetry/recording/marks.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 
@@ -19,8 +21,8 @@ class TimeAxisPlot : public PlotFrame {
   bool logSteps() const { return log_steps_; }
   // Without labels when another plot with the same axis stands right below.
   void setStepLabelsShown(bool shown);
-  // Beside the caption of the axis, set in refill: "mean of 12 a column".
-  void setStepNote(const QString& note) { step_note_ = note; }
+  // Beside the caption of the axis, set in refill: "mean of 12 per column"; long to short.
+  void setStepNotes(const QStringList& notes) { step_notes_ = notes; }
 
  protected:
   StepRange range() const { return selection_->range(); }
@@ -34,8 +36,11 @@ class TimeAxisPlot : public PlotFrame {
     const QRect plot = plotRect();
     return {plot.left(), 0, plot.width(), plot.top()};
   }
-  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - 9; }
-  int legendRow() const { return fontMetrics().height() + 2; }
+  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - kSpace4; }
+  int legendRow() const { return fontMetrics().height(); }
+  bool isLow() const;                                                       // a plot whose curves need all of the room
+  virtual QRect figuresRect() const { return legend_rows_ > 0 ? bandAbove() : QRect(); }  // that follow the crosshair
+  void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
   void followPicture() override;
   QString staticKey() const override;
@@ -53,7 +58,8 @@ class TimeAxisPlot : public PlotFrame {
 
   Selection* selection_;
   int right_margin_ = 12;
-  int legend_rows_ = 0;  // of text, above the marks and the data
+  int legend_rows_ = 0;     // of text above the data; the last one has the caption
+  bool marks_inside_ = false;  // markers stand in the plot, not above it
 
  private:
   enum class Drag { none, pressed, box, pan };
@@ -67,12 +73,16 @@ class TimeAxisPlot : public PlotFrame {
   void panFromPress(double x);
   bool isUnderMouse() const;
   std::int64_t crosshairStep() const;  // -1: nowhere
-  void paintMarkers(QPainter& painter) const;
+  const std::vector<Mark>& marks();
+  QStringList stepCaptions() const;
   QString markerTextAt(int x) const;
 
   bool log_steps_ = false;
   bool labels_shown_ = true;
-  QString step_note_;
+  QStringList step_notes_;
+  std::vector<Mark> marks_;
+  std::size_t known_markers_ = 0;
+  const History* marked_ = nullptr;  // whose marks these are
   StepRange seen_range_;
   Drag drag_ = Drag::none;
   QPoint press_;

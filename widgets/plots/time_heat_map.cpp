@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/look/tokens.h"
+
 namespace moescope {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr double kLeastFramedRow = 5;  // logical pixels
 }  // namespace
 
 TimeHeatMap::TimeHeatMap(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
-  right_margin_ = legendWidth(fontMetrics()) + 8;
+  legend_rows_ = 1;
 }
 
 void TimeHeatMap::setSource(const QString& source, int rows) {
@@ -153,7 +155,7 @@ void TimeHeatMap::paintColumns(std::int64_t first, std::int64_t end) {
 
 QString TimeHeatMap::staticKey() const {
   return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3").arg(first_row_).arg(last_row_).arg(rows_) +
-         row_caption_ + legend_.caption + (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
+         row_caption_ + current_label_ + legend_.caption + (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
          (row_ticks_.empty() ? QString() : row_ticks_.front().label);
 }
 
@@ -161,18 +163,18 @@ void TimeHeatMap::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  int last_y = -1000;
+  int last_y = -1000, widest = metrics.horizontalAdvance(current_label_);
+  painter.setPen(mutedText(palette()));
   for (const Tick& tick : row_ticks_) {
     const int y = static_cast<int>(std::lround(yOf(tick.value + 0.5)));
     if (y < plot.top() || y > plot.bottom() || std::abs(y - last_y) < metrics.height()) continue;
     last_y = y;
-    painter.setPen(palette().text().color());
-    painter.drawLine(plot.left() - 4, y, plot.left() - 1, y);
-    painter.drawText(QRect(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()),
+    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+    painter.drawText(QRect(0, y - metrics.height() / 2, plot.left() - kSpace8, metrics.height()),
                      Qt::AlignRight | Qt::AlignVCenter, tick.label);
   }
-  paintLeftAxis(painter, {}, {}, row_caption_);
-  paintLegend(painter, QRect(plot.right() + 8, 2, legendWidth(fontMetrics()) - 2, height() - 6), legend_, palette());
+  paintLeftCaption(painter, widest + kSpace12, row_caption_);  // with the pointer at the chosen row
+  if (!legend_elsewhere_ || printed()) paintLegendInRow(painter, legend_);
 }
 
 void TimeHeatMap::paintData(QPainter& painter) {
@@ -209,17 +211,11 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
   if (place >= first_row_ && place <= last_row_) {
     const QRect plot = plotRect();
     const double a = yOf(place), b = yOf(place + 1);
-    painter.setPen(cursorColor(dark()));
-    if (std::abs(b - a) >= kLeastFramedRow) {
-      painter.drawRect(QRectF(plot.left(), std::min(a, b) - 0.5, plot.width() - 1, std::abs(b - a)));
-    } else {  // a frame would hide so thin a row: pointers at both ends
-      painter.setBrush(cursorColor(dark()));
-      for (const double side : {-1.0, 1.0}) {
-        const QPointF tip(side < 0 ? plot.left() : plot.right() + 1, (a + b) / 2);
-        painter.drawPolygon(QPolygonF({tip, tip + QPointF(side * 6, -4), tip + QPointF(side * 6, 4)}));
-      }
-      painter.setBrush(Qt::NoBrush);
-    }
+    if (std::abs(b - a) >= kLeastFramedRow)  // a frame would hide a thinner row
+      paintFrame(painter, QRectF(plot.left(), std::min(a, b), plot.width(), std::abs(b - a)));
+    const auto tick = std::ranges::find(row_ticks_, static_cast<double>(place), &Tick::value);
+    const QString label = !current_label_.isEmpty() ? current_label_ : tick == row_ticks_.end() ? QString() : tick->label;
+    paintRowLabel(painter, (a + b) / 2, label);
   }
   TimeAxisPlot::paintOverlay(painter);
 }

@@ -26,12 +26,16 @@ class TimeHeatMap : public TimeAxisPlot {
   void setVisibleRows(int first, int last);
   void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
   void setLegend(const LegendScale& scale);
+  void setLegendElsewhere() { legend_elsewhere_ = true; }  // on the panel's answer line; pictures still have it
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
   void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
   // Columns without data repeat the one before, for values that are measured only every n-th step.
   void setHeld(bool held) { held_ = held; }
-  void setCurrentRow(int row) { current_row_ = row; }
+  void setCurrentRow(int row, const QString& label = {}) {
+    current_row_ = row;
+    current_label_ = label;
+  }
   // The row at each position, a permutation; empty: as fetched. Everything else counts rows as fetched.
   void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
 
@@ -61,10 +65,10 @@ class TimeHeatMap : public TimeAxisPlot {
 
   QString source_;
   int rows_ = 0, first_row_ = 0, last_row_ = -1, current_row_ = -1, hatched_code_ = -1;
-  bool upward_ = false, held_ = false;
+  bool upward_ = false, held_ = false, legend_elsewhere_ = false;
   std::vector<int> order_;
   std::vector<Tick> row_ticks_;
-  QString row_caption_;
+  QString row_caption_, current_label_;
   LegendScale legend_;
   std::array<std::uint8_t, 256> weights_{};
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/color_scale.h"
 
@@ -82,29 +84,20 @@ void XyPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   paintLeftAxis(painter, yAxis(), linearTicks(y_.low, y_.high, std::max(2, plot.height() / withType(28))), y_caption_);
-  for (const Tick& tick : linearTicks(x_.low, x_.high, std::max(2, plot.width() / withType(60)))) {
-    const int x = static_cast<int>(std::lround(xAxis().toPixel(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - withType(40), plot.bottom() + 3, withType(80), metrics.height()), Qt::AlignCenter,
-                     tick.label);
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(x_caption_, Qt::ElideRight, plot.width()));
+  paintBottomAxis(painter, xAxis(), linearTicks(x_.low, x_.high, std::max(2, plot.width() / withType(60))),
+                  captionForms(x_caption_));
   if (std::isfinite(reference_)) {
     const int y = static_cast<int>(std::lround(yAxis().toPixel(reference_)));
-    painter.setPen(QPen(mutedText(palette()), 0, Qt::DashLine));
+    painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
     painter.drawLine(plot.left(), y, plot.right(), y);
     painter.drawText(QRect(plot.left(), y - metrics.height() - 1, plot.width() - 4, metrics.height()), Qt::AlignRight,
-                     reference_label_);
+                     elidedWords(reference_label_, metrics, plot.width() - 4));
   }
   paintKey(painter);
 }
 
 double XyPlot::lineWidth() const {
-  return 1.6 * typeScale(fontMetrics());
+  return kCurveWidth * typeScale(fontMetrics());
 }
 
 void XyPlot::paintKey(QPainter& painter) const {

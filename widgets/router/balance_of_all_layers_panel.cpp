@@ -150,7 +150,9 @@ void BalanceOfAllLayersPanel::refillLayers() {
   layers_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
                      static_cast<int>(layers.size()));
   const std::int64_t steps = layers_->stepsPerColumn();
-  layers_->setStepNote(steps > 1 ? tr("mean of %1 a column").arg(formatCount(static_cast<double>(steps))) : QString());
+  const QString count = formatCount(static_cast<double>(steps));
+  layers_->setStepNotes(steps > 1 ? QStringList{tr("mean of %1 per column").arg(count), tr("%1 per column").arg(count)}
+                                  : QStringList());
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }

@@ -101,8 +101,9 @@ void LoadOverTimePanel::refill() {
                        .arg(static_cast<int>(scale_->scale())),
                    experts);
   const std::int64_t steps = plot_->stepsPerColumn();
-  const QString note = summary() == Summary::mean ? tr("mean of %1 a column") : tr("extreme of %1 a column");
-  plot_->setStepNote(steps > 1 ? note.arg(formatCount(static_cast<double>(steps))) : QString());
+  const QString note = summary() == Summary::mean ? tr("mean of %1 per column") : tr("extreme of %1 per column");
+  const QString count = formatCount(static_cast<double>(steps));
+  plot_->setStepNotes(steps > 1 ? QStringList{note.arg(count), tr("%1 per column").arg(count)} : QStringList());
   plot_->setCurrentRow(selection_->expert());
 }
 

@@ -80,7 +80,6 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
-  view_->setRowLabelWidth(60);
   strip_ = new ByteStrip(this);
   strip_->setAccessibleName(tr("Bytes of the chosen expert"));
   strip_->refill = [this] { refillStrip(); };

@@ -46,7 +46,6 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
-  view_->setRowLabelWidth(78);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, view_, &PlotFrame::markDirty);
   connect(view_, &MatrixPlot::cellChosen, this,
