@@ -276,7 +276,8 @@ class MoeLog:
         unseen = [row.name for row, total in zip(self._rows, totals) if total.is_empty()]
         if unseen and all(total.is_empty() for total in totals):
             self.warn("unseen", "no router was seen in the first step, though these were found: %s. Only passes that "
-                      "record gradients count; a model that was compiled and ran before the log was made is not seen"
+                      "record gradients count; a model that was compiled, itself or another of its class, and ran before "
+                      "the log was made is not seen: then torch._dynamo.config.skip_nnmodule_hook_guards = False helps"
                       % ", ".join(unseen)[:500])
         elif unseen:
             self._notes.append("Not called in the first step: " + ", ".join(unseen)[:500])
