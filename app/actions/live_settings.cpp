@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/bars/actions_dock.h"
-#include "app/bars/live_bar.h"
+#include "app/bars/live_popover.h"
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
@@ -91,18 +91,20 @@ class PlacementCommand : public QUndoCommand {
 
 }  // namespace
 
-LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LiveBar* bar,
+LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LivePopover* popover,
                            ActionsDock* dock, WorkspaceTabs* workspaces)
     : QObject(workspaces),
       session_(session),
       selection_(selection),
       undo_(undo),
       form_(form),
-      bar_(bar),
+      popover_(popover),
       dock_(dock),
       workspaces_(workspaces) {
   connect(form_, &SetupForm::liveChangeRequested, this, &LiveSettings::changeActive);
-  connect(bar_, &LiveBar::changeRequested, this, &LiveSettings::changeActive);
+  connect(popover_, &LivePopover::changeRequested, this, &LiveSettings::changeActive);
+  connect(popover_, &LivePopover::undoRequested, undo_, &QUndoStack::undo);
+  connect(popover_, &LivePopover::redoRequested, undo_, &QUndoStack::redo);
   connect(dock_, &ActionsDock::changeRequested, this, &LiveSettings::changeActive);
   connect(workspaces_->text(), &TextWorkspace::probeWanted, this,
           [this](const QString& escaped) { changeActive("telemetry.probe", escaped.toStdString()); });
@@ -112,12 +114,12 @@ LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack
 
 void LiveSettings::show() {
   const auto& histories = session_->histories();
-  bar_->showRun(histories.size() > 1 ? runLetter(selection_->run()) : QString());
+  popover_->showRun(histories.size() > 1 ? runLetter(selection_->run()) : QString());
   if (histories.empty()) return;
   const RunConfig config = session_->config(selection_->run());
   const RunConfig* known = session_->hasConfig() ? &config : nullptr;
   const bool live = session_->isLive();
-  bar_->showConfig(known, live);
+  popover_->showConfig(known, live);
   dock_->showDomains(histories.front()->info().domains);
   dock_->showConfig(known, live);
   form_->setOpenRun(live ? known : nullptr);
@@ -128,11 +130,9 @@ void LiveSettings::show() {
   placement->setAsked(live ? QString::fromStdString(config.parallel.placement) : QString());
 }
 
-// Empty: the settings are those of the run in training.
 QString LiveSettings::purposeOfForm() const {
-  if (session_->isLive()) return {};
-  return session_->hasConfig() ? "Settings of the next run, filled in from what is open"
-                               : "Settings of the next run, not of what is open";
+  if (!session_->isLive()) return "settings for a new run";
+  return QString("run %1, in training").arg(runLetter(selection_->run()));
 }
 
 void LiveSettings::changeActive(const QString& key, const ConfigValue& value) {
@@ -150,7 +150,7 @@ void LiveSettings::change(int place, const QString& key, const ConfigValue& valu
   if (difference(now, wanted).empty()) return;  // "own", which changes nothing
   if (const auto problems = validate(wanted); !problems.empty()) {
     const QString problem = QString::fromStdString(problems.front().message);
-    bar_->showProblem(problem);
+    popover_->showProblem(problem);
     dock_->showProblem(problem);
     return;
   }
@@ -160,8 +160,11 @@ void LiveSettings::change(int place, const QString& key, const ConfigValue& valu
 }
 
 void LiveSettings::focus(const QString& key) {
-  FieldEditor* editor = bar_->editor(key.toStdString());
-  if (editor && editor->isEnabled() && editor->isVisible()) return editor->setFocus(Qt::ShortcutFocusReason);
+  FieldEditor* editor = popover_->editor(key.toStdString());
+  if (editor && editor->isEnabled()) {
+    emit popoverWanted();
+    return editor->setFocus(Qt::ShortcutFocusReason);
+  }
   emit formWanted();
   form_->showField(key.toStdString());
 }

@@ -12,7 +12,7 @@ class QUndoStack;
 namespace moescope {
 
 class ActionsDock;
-class LiveBar;
+class LivePopover;
 class RunSession;
 class Selection;
 class SetupForm;
@@ -22,7 +22,7 @@ class LiveSettings : public QObject {
   Q_OBJECT
 
  public:
-  LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LiveBar* bar,
+  LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LivePopover* popover,
                ActionsDock* dock, WorkspaceTabs* workspaces);
 
   void show();                                                           // those of the active run
@@ -31,7 +31,8 @@ class LiveSettings : public QObject {
   void focus(const QString& key);  // where it can be changed at once, else in the form
 
  signals:
-  void formWanted();  // on the screen
+  void formWanted();     // on the screen
+  void popoverWanted();  // the same
 
  private:
   void placeExperts(const QString& placement);  // parallel.placement
@@ -41,7 +42,7 @@ class LiveSettings : public QObject {
   Selection* selection_;
   QUndoStack* undo_;
   SetupForm* form_;
-  LiveBar* bar_;
+  LivePopover* popover_;
   ActionsDock* dock_;
   WorkspaceTabs* workspaces_;
 };

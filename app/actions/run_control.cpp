@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "app/actions/recording_place.h"
-#include "app/bars/run_bar.h"
+#include "app/bars/window_bar.h"
 #include "app/look/messages.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
@@ -26,7 +26,7 @@ QString text(const std::vector<ConfigProblem>& problems) {
 
 }  // namespace
 
-RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay, RunBar* bar,
+RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay, WindowBar* bar,
                        WorkspaceTabs* workspaces, Messages* messages)
     : QObject(messages->window()),
       session_(session),
@@ -35,15 +35,14 @@ RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay
       bar_(bar),
       workspaces_(workspaces),
       messages_(messages) {
-  connect(bar_, &RunBar::runRequested, this, [this](bool run) {
+  connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
     if (Lab* lab = session_->lab()) bar_->showStatus(lab->status());  // the button answers before the next tick
   });
-  connect(bar_, &RunBar::stepRequested, this, &RunControl::stepOnce);
-  connect(bar_, &RunBar::resetRequested, this, &RunControl::startOver);
-  connect(bar_, &RunBar::presetRequested, this, &RunControl::startPreset);
-  connect(bar_, &RunBar::untilRequested, this, &RunControl::setUntil);
-  connect(bar_, &RunBar::speedRequested, this, [this](double limit) {
+  connect(bar_, &WindowBar::stepRequested, this, &RunControl::stepOnce);
+  connect(bar_, &WindowBar::resetRequested, this, &RunControl::startOver);
+  connect(bar_, &WindowBar::untilRequested, this, &RunControl::setUntil);
+  connect(bar_, &WindowBar::speedRequested, this, [this](double limit) {
     speed_limit_ = limit;
     replay_->setSpeed(limit);
     if (Lab* lab = session_->lab()) lab->set_max_steps_per_s(limit);
@@ -168,18 +167,17 @@ void RunControl::showReplay() {
 }
 
 void RunControl::showOpen(const RunConfig* config) {
-  const QString name = QFileInfo(session_->path()).fileName();
   if (session_->isLive()) return bar_->showRun(*config);
   if (session_->isFollowing()) {
     replay_->pause();  // it was opened whole, and has grown
-    return bar_->showFollowing(name);
+    return bar_->showFollowing();
   }
   if (isReplay()) {
-    bar_->showRecording((session_->canGrow() ? "recording " : "log ") + name, config);
+    bar_->showRecording();
     return showReplay();
   }
   if (session_->attachedTo().isEmpty()) return bar_->showNothing();
-  bar_->showRecording((growing_ended_ ? "detached from " : "attached to ") + session_->attachedTo(), config);
+  bar_->showRecording();
 }
 
 void RunControl::showStatus(const LabStatus& status) {

@@ -1,5 +1,5 @@
 // Running: starts models in training, and lets them, or the replay of a recording, go, pause, step and start over. The
-// run bar asks for it and shows it.
+// bar asks for it and shows it.
 #pragma once
 
 #include <QObject>
@@ -16,16 +16,16 @@ namespace moescope {
 
 class Messages;
 class Replay;
-class RunBar;
 class RunSession;
 class Selection;
+class WindowBar;
 class WorkspaceTabs;
 
 class RunControl : public QObject {
   Q_OBJECT
 
  public:
-  RunControl(RunSession* session, Selection* selection, Replay* replay, RunBar* bar, WorkspaceTabs* workspaces,
+  RunControl(RunSession* session, Selection* selection, Replay* replay, WindowBar* bar, WorkspaceTabs* workspaces,
              Messages* messages);
 
   enum class Start { running, paused };
@@ -42,7 +42,7 @@ class RunControl : public QObject {
 
   void addActionsTo(QMenu* menu);
   void addPresetsTo(QMenu* menu);
-  // The run bar shows what is open: one run of several, with its settings where they are known.
+  // The bar shows what is open: one run of several, with its settings where they are known.
   void showOpen(const RunConfig* config);
   void showStatus(const LabStatus& status);  // while it trains
 
@@ -63,7 +63,7 @@ class RunControl : public QObject {
   RunSession* session_;
   Selection* selection_;
   Replay* replay_;
-  RunBar* bar_;
+  WindowBar* bar_;
   WorkspaceTabs* workspaces_;
   Messages* messages_;
   double speed_limit_ = 0;

@@ -1,8 +1,6 @@
 #include "app/actions/run_costs.h"
 
 #include "app/actions/compare_actions.h"
-#include "app/bars/preset_list.h"
-#include "app/bars/run_bar.h"
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
 #include "core/training/lab/candidate_groups.h"
@@ -16,13 +14,16 @@ constexpr int kSamples = 12;              // that make a figure; a better one af
 
 }  // namespace
 
-RunCosts::RunCosts(RunSession* session, RunBar* bar, SetupForm* form, CompareActions* comparison, bool keeps)
+RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps)
     : QObject(form), session_(session), form_(form), speeds_(keeps) {
-  form_->setCost([this](const RunConfig& config) { return speeds_.costText({config}); });
-  bar->presets()->setCost([this](const QString& preset) {
-    const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
-    return PresetList::Cost{speeds_.listText(runs), speeds_.costText(runs)};
-  });
+  form_->setCosts(
+      [this](const RunConfig& config) {
+        return PresetList::Cost{speeds_.shortText(config), speeds_.costText({config})};
+      },
+      [this](const QString& preset) {
+        const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
+        return PresetList::Cost{speeds_.listText(runs), speeds_.costText(runs)};
+      });
   comparison->setTwinCost([this](const RunConfig& twin) {
     return speeds_.twinText(twin, session_->isLive() ? session_->lab()->status().step : 0);
   });

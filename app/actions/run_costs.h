@@ -10,7 +10,6 @@
 namespace moescope {
 
 class CompareActions;
-class RunBar;
 class RunSession;
 class SetupForm;
 
@@ -19,7 +18,7 @@ class RunCosts : public QObject {
 
  public:
   // `keeps`: what was measured counts in the next start of the program, too.
-  RunCosts(RunSession* session, RunBar* bar, SetupForm* form, CompareActions* comparison, bool keeps);
+  RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LabStatus& status);  // of the open run, from time to time
 

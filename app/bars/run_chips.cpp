@@ -7,23 +7,27 @@
 #include <QToolButton>
 
 #include "app/look/icons.h"
-#include "app/look/messages.h"
 #include "core/config/dense_twin.h"
 #include "core/training/lab/lock_step.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
 RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(4, 0, 4, 0);
-  row->setSpacing(2);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpace4);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* chip = new QToolButton;
     chip->setCheckable(true);
     chip->setAutoRaise(true);
-    chip->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    chip->setProperty(kChipProperty, true);
+    chip->setIconSize({kChipSize, kChipSize});
+    followFont(chip, [chip] { chip->setFixedHeight(withType(kFieldHeight, chip->fontMetrics())); });
     chip->setObjectName("chip_" + runLetter(run));
     chip->setFocusPolicy(Qt::TabFocus);
     chip->setContextMenuPolicy(Qt::CustomContextMenu);  // actions of its own would give it a menu's arrow
@@ -41,7 +45,9 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
   }
   compare_ = new QToolButton;
   compare_->setObjectName("compare_button");
-  compare_->setText("Compare with...");
+  compare_->setText("Compare");
+  compare_->setAutoRaise(true);
+  followFont(compare_, [this] { compare_->setFixedHeight(withType(kFieldHeight, compare_->fontMetrics())); });
   compare_->setPopupMode(QToolButton::InstantPopup);
   compare_->setFocusPolicy(Qt::TabFocus);
   menu_ = new QMenu(compare_);
@@ -54,10 +60,14 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
 
 void RunChips::setLive(bool live) {
   live_ = live;
-  compare_->setEnabled(live);
-  compare_->setToolTip(
-      live ? "Train a twin of run A beside it, on the same batches: another setting, number format or seed"
-           : kNothingTrains);
+  compare_->setVisible(live);
+  compare_->setToolTip("Train a twin of run A beside it, on the same batches: another setting, number format or seed");
+  emit changed();
+}
+
+void RunChips::setShown(Parts parts) {
+  parts_ = parts;
+  drawChips();
 }
 
 void RunChips::setFormats(const QStringList& formats) {
@@ -69,6 +79,7 @@ void RunChips::showRuns(const std::vector<Run>& runs, int active) {
   runs_ = runs;
   active_ = active;
   drawChips();
+  emit changed();
 }
 
 void RunChips::drawChips() {
@@ -77,9 +88,10 @@ void RunChips::drawChips() {
     chip->setVisible(run < static_cast<int>(runs_.size()));
     if (run >= static_cast<int>(runs_.size())) continue;
     const Run& shown = runs_[static_cast<std::size_t>(run)];
-    chip->setIcon(chipPixmap(runLetter(run), seriesColor(run, isDark(palette())), 18, devicePixelRatioF()));
-    chip->setText(shown.progress);
-    chip->setToolButtonStyle(shown.progress.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
+    chip->setIcon(chipPixmap(runLetter(run), seriesColor(run, isDark(palette())), kChipSize, devicePixelRatioF()));
+    const QString words = !shown.progress.isEmpty() ? shown.progress : parts_.names ? shown.name : QString();
+    chip->setText(words);
+    chip->setToolButtonStyle(words.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
     chip->setChecked(run == active_);
     QString tip = QString("Run %1: %2").arg(runLetter(run), shown.name);
     if (!shown.differs.isEmpty()) tip += "\ndiffers from A in " + shown.differs;
@@ -87,6 +99,8 @@ void RunChips::drawChips() {
     chip->setToolTip(tip + "\nClick: panels of one run show it, live settings act on it");
     chip->setAccessibleName(tip);
   }
+  compare_->setIcon(picture(Picture::plus, palette()));
+  compare_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
 }
 
 void RunChips::fillMenu() {

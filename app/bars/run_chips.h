@@ -27,10 +27,16 @@ class RunChips : public QWidget {
   explicit RunChips(QWidget* parent = nullptr);
 
   void showRuns(const std::vector<Run>& runs, int active);
+  struct Parts {
+    bool names = true;  // of the runs
+    bool words = true;  // "Compare"
+  };
+  void setShown(Parts parts);  // the rest is in the tool tips
   void setLive(bool live);                      // runs can be added and removed
   void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
 
  signals:
+  void changed();  // what is shown, and so its width
   void activated(int run);
   void removeRequested(int run);
   void noiseTwinRequested();
@@ -49,6 +55,7 @@ class RunChips : public QWidget {
   std::vector<Run> runs_;
   int active_ = 0;
   bool live_ = false;
+  Parts parts_;
   QStringList formats_;
   std::vector<QToolButton*> chips_;
   QToolButton* compare_;

@@ -4,6 +4,8 @@
 #include <QPainterPath>
 #include <QSvgRenderer>
 #include <cmath>
+#include <initializer_list>
+#include <utility>
 
 #include "core/io/assets.h"
 #include "widgets/look/tokens.h"
@@ -13,7 +15,8 @@ namespace moescope {
 
 namespace {
 
-constexpr int kSize = 16;
+constexpr int kPictureGrid = 16;  // units in which shapes are given
+constexpr double kPictureStroke = 1.6;
 
 QPainterPath triangle(double x, double y, double w, double h) {
   QPainterPath path;
@@ -24,66 +27,98 @@ QPainterPath triangle(double x, double y, double w, double h) {
   return path;
 }
 
-QPainterPath turnBack() {  // an open ring with an arrow head
-  QPainterPath ring;
-  ring.arcMoveTo(3, 3, 10, 10, 60);
-  ring.arcTo(3, 3, 10, 10, 60, 290);
-  QPainterPathStroker stroker;
-  stroker.setWidth(2);
-  QPainterPath path = stroker.createStroke(ring);
-  path.addPath(triangle(9.5, 0.5, 4.5, 6));
+QPainterPath lines(std::initializer_list<QPolygonF> strokes) {
+  QPainterPath path;
+  for (const QPolygonF& stroke : strokes) path.addPolygon(stroke);
+  return path;
+}
+
+QPainterPath turnBack() {  // an open ring
+  QPainterPath path;
+  path.arcMoveTo(3, 3, 10, 10, 140);
+  path.arcTo(3, 3, 10, 10, 140, 310);
+  path.addPolygon(QPolygonF({{2.6, 2.4}, {2.9, 6.4}, {6.9, 6.1}}));
   return path;
 }
 
 QPainterPath sliders() {
   QPainterPath path;
-  for (int i = 0; i < 3; ++i) {
-    const double y = 3.5 + 4.5 * i, knob = i == 1 ? 10 : 4.5;
-    path.addRect(1.5, y - 0.75, 13, 1.5);
-    path.addEllipse(QPointF(knob, y), 2.2, 2.2);
+  for (const auto& [y, knob] : {std::pair(4.5, 10.5), std::pair(11.5, 5.5)}) {
+    path.moveTo(1.5, y);
+    path.lineTo(knob - 2, y);
+    path.addEllipse(QPointF(knob, y), 2, 2);
+    path.moveTo(knob + 2, y);
+    path.lineTo(14.5, y);
   }
-  path.setFillRule(Qt::WindingFill);
   return path;
+}
+
+QPainterPath glass() {
+  QPainterPath path;
+  path.addEllipse(QPointF(7, 7), 4.5, 4.5);
+  path.moveTo(10.3, 10.3);
+  path.lineTo(14, 14);
+  return path;
+}
+
+bool isFilled(Picture which) {
+  return which == Picture::play || which == Picture::pause || which == Picture::step;
 }
 
 QPainterPath shape(Picture which) {
   QPainterPath path;
   switch (which) {
+    case Picture::menu:
+      return lines({QPolygonF({{2, 4}, {14, 4}}), QPolygonF({{2, 8}, {14, 8}}), QPolygonF({{2, 12}, {14, 12}})});
     case Picture::play:
-      return triangle(4, 2, 10, 12);
+      return triangle(4, 2, 9.5, 12);
     case Picture::pause:
       path.addRect(3.5, 2.5, 3.2, 11);
       path.addRect(9.3, 2.5, 3.2, 11);
       return path;
     case Picture::step:
       path = triangle(2.5, 2.5, 8, 11);
-      path.addRect(11.2, 2.5, 2.4, 11);
+      path.addRect(11.6, 2.5, 2, 11);
       return path;
     case Picture::reset:
       return turnBack();
+    case Picture::live:
+      return lines({QPolygonF({{1, 8.5}, {4, 8.5}, {6.3, 3}, {9.7, 13}, {12, 8.5}, {15, 8.5}})});
     case Picture::settings:
       return sliders();
+    case Picture::plus:
+      return lines({QPolygonF({{8, 2.5}, {8, 13.5}}), QPolygonF({{2.5, 8}, {13.5, 8}})});
+    case Picture::close:
+      return lines({QPolygonF({{3.5, 3.5}, {12.5, 12.5}}), QPolygonF({{12.5, 3.5}, {3.5, 12.5}})});
+    case Picture::search:
+      return glass();
   }
   return path;
 }
 
-QPixmap pixmapOf(Picture which, const QColor& color) {
+}  // namespace
+
+QPixmap picturePixmap(Picture which, const QColor& color, int size) {
   constexpr int kRatio = 2;
-  QPixmap pixmap(kSize * kRatio, kSize * kRatio);
+  QPixmap pixmap(size * kRatio, size * kRatio);
   pixmap.setDevicePixelRatio(kRatio);
   pixmap.fill(Qt::transparent);
   QPainter painter(&pixmap);
   painter.setRenderHint(QPainter::Antialiasing);
-  painter.fillPath(shape(which), color);
+  painter.scale(1.0 * size / kPictureGrid, 1.0 * size / kPictureGrid);
+  if (isFilled(which))
+    painter.fillPath(shape(which), color);
+  else
+    painter.strokePath(shape(which), QPen(color, kPictureStroke, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
   return pixmap;
 }
 
-}  // namespace
-
+// What is switched on is in the accent's colour.
 QIcon picture(Picture which, const QPalette& palette) {
   QIcon icon;
-  icon.addPixmap(pixmapOf(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);
-  icon.addPixmap(pixmapOf(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
+  icon.addPixmap(picturePixmap(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);
+  icon.addPixmap(picturePixmap(which, palette.color(QPalette::Disabled, QPalette::ButtonText)), QIcon::Disabled);
+  icon.addPixmap(picturePixmap(which, QColor(colors(palette).accent)), QIcon::Normal, QIcon::On);
   return icon;
 }
 

@@ -6,8 +6,10 @@
 
 namespace moescope {
 
-enum class Picture { play, pause, step, reset, settings };
+enum class Picture { menu, play, pause, step, reset, live, settings, plus, close, search };
 QIcon picture(Picture which, const QPalette& palette);
+// In one colour, `size` logical pixels wide and high.
+QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);
 
 QIcon applicationIcon();  // assets/moescope.svg
 

@@ -144,6 +144,7 @@ QWidget* FieldEditor::makeChoice() {
 
 QWidget* FieldEditor::makeNumber(bool whole) {
   number_ = new NumberEdit(whole, field_.min, field_.max);
+  number_->setUnit(QString::fromStdString(field_.unit));
   connect(number_, &NumberEdit::edited, this, &FieldEditor::edited);
   connect(number_, &NumberEdit::committed, this, &FieldEditor::committed);
   return number_;
@@ -187,6 +188,10 @@ void FieldEditor::setValue(const ConfigValue& value) {
   if (text_) text_->setText(QString::fromStdString(std::get<std::string>(value)));
   if (number_ && std::holds_alternative<std::int64_t>(value)) number_->setWhole(std::get<std::int64_t>(value));
   if (number_ && std::holds_alternative<double>(value)) number_->setNumber(std::get<double>(value));
+}
+
+void FieldEditor::setUnit(const QString& unit) {
+  if (number_) number_->setUnit(unit);
 }
 
 void FieldEditor::clear() {

@@ -28,6 +28,7 @@ class FieldEditor : public QWidget {
 
   const ConfigField& field() const { return field_; }
   void setValue(const ConfigValue& value);   // emits nothing
+  void setUnit(const QString& unit);         // of a number, inside its field
   void clear();                              // no value is known; emits nothing
   std::optional<ConfigValue> value() const;  // nullopt: the text is not of the right type
   QString problem() const;                   // with this value by itself; empty: none

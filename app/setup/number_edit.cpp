@@ -1,6 +1,8 @@
 #include "app/setup/number_edit.h"
 
+#include <QApplication>
 #include <QKeyEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QLocale>
 #include <QTimer>
@@ -8,6 +10,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
@@ -52,8 +56,10 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
 }
 
 NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
-    : QAbstractSpinBox(parent), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
+    : QAbstractSpinBox(parent), unit_(new QLabel(this)), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
   setFocusPolicy(Qt::StrongFocus);
+  unit_->setAttribute(Qt::WA_TransparentForMouseEvents);
+  unit_->setForegroundRole(QPalette::PlaceholderText);
   rest_->setSingleShot(true);
   rest_->setInterval(kRestMs);
   connect(rest_, &QTimer::timeout, this, &NumberEdit::commit);
@@ -62,6 +68,37 @@ NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
     dirty_ = true;
     emit edited();
   });
+  connect(lineEdit(), &QLineEdit::textChanged, this, &NumberEdit::placeUnit);
+}
+
+void NumberEdit::setUnit(const QString& unit) {
+  unit_->setText(unit);
+  placeUnit();
+}
+
+// The arrows stand in its place while the pointer is over the field.
+void NumberEdit::placeUnit() {
+  const QFont small = typeFont(QApplication::font(), Type::secondary);
+  if (unit_->font() != small) unit_->setFont(small);
+  unit_->resize(unit_->sizeHint());
+  unit_->move(width() - kSpace8 - unit_->width(), (height() - unit_->height()) / 2);
+  const int needed = 2 * kSpace8 + fontMetrics().horizontalAdvance(text()) + kSpace8 + unit_->width();
+  unit_->setVisible(!unit_->text().isEmpty() && !underMouse() && needed <= width());
+}
+
+void NumberEdit::resizeEvent(QResizeEvent* event) {
+  QAbstractSpinBox::resizeEvent(event);
+  placeUnit();
+}
+
+void NumberEdit::enterEvent(QEnterEvent* event) {
+  QAbstractSpinBox::enterEvent(event);
+  placeUnit();
+}
+
+void NumberEdit::leaveEvent(QEvent* event) {
+  QAbstractSpinBox::leaveEvent(event);
+  placeUnit();
 }
 
 void NumberEdit::setNumber(double value) {

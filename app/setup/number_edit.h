@@ -22,6 +22,7 @@ class NumberEdit : public QAbstractSpinBox {
  public:
   NumberEdit(bool whole, double min, double max, QWidget* parent = nullptr);
 
+  void setUnit(const QString& unit);  // inside the field at its right, where it has room
   void setNumber(double value);
   void setWhole(std::int64_t value);
   std::optional<double> number() const;       // nullopt: not a number
@@ -39,13 +40,18 @@ class NumberEdit : public QAbstractSpinBox {
   StepEnabled stepEnabled() const override;
   QValidator::State validate(QString& input, int& pos) const override;
   void wheelEvent(QWheelEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void enterEvent(QEnterEvent* event) override;
+  void leaveEvent(QEvent* event) override;
   bool event(QEvent* event) override;
 
  private:
   bool isForTheWindow(const QKeyEvent& key) const;
   void show(const QString& text);
   void commit();
+  void placeUnit();
 
+  class QLabel* unit_;
   bool whole_;
   double min_, max_;
   bool dirty_ = false;

@@ -123,6 +123,16 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   return speed ? text + " in " + aboutDuration(steps * speed->seconds_per_step) : text;
 }
 
+QString RunSpeeds::shortText(const RunConfig& run) const {
+  const int steps = run.optimizer.total_steps;
+  const QString text = QString("%1, %2 steps").arg(megabytes(run_cost(run).bytes), groupedDigits(steps));
+  const auto speed = of(run);
+  if (!speed) return text + "; time known after 20 steps";
+  return text + QString(" in %1 (%2)")
+                    .arg(aboutDuration(steps * speed->seconds_per_step),
+                         speed->measured ? "measured here" : "estimated from " + speed->of);
+}
+
 QString RunSpeeds::costText(const std::vector<RunConfig>& runs) const {
   const RunCost cost = costOfAll(runs);
   QString text = runs.size() > 1 ? QString("%1 runs on the same batches, together ").arg(runs.size()) : QString();

@@ -28,6 +28,8 @@ class RunSpeeds {
   // Parameters, memory and the time to the end of the schedule, of runs in lock-step together, with where each comes
   // from. In a sentence or two.
   QString costText(const std::vector<RunConfig>& runs) const;
+  // Memory and time alone: "48 MB, 2,000 steps in about 7 min (measured here)".
+  QString shortText(const RunConfig& run) const;
   // The same in a few words: "3 runs, 0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s".
   QString listText(const std::vector<RunConfig>& runs) const;
   // The same of a twin of `first` that starts when that one has taken `step` steps.

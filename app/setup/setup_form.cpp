@@ -1,29 +1,39 @@
 #include "app/setup/setup_form.h"
 
-#include <QComboBox>
+#include <QAction>
+#include <QApplication>
+#include <QEvent>
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/look/icons.h"
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
+#include "app/setup/group_header.h"
 #include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/published_recipes.h"
+#include "core/training/run_cost.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 
 namespace moescope {
 
 namespace {
+
+constexpr int kNewRunPicture = 12;
 
 QLabel* wrappedLabel() {
   auto* label = new QLabel;
@@ -32,82 +42,146 @@ QLabel* wrappedLabel() {
   return label;
 }
 
-QToolButton* groupHeader(const QString& title, QWidget* body) {
-  auto* header = new QToolButton;
-  header->setText(title);
-  header->setCheckable(true);
-  header->setAutoRaise(true);
-  header->setProperty(kHeadingProperty, true);
-  header->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-  header->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  QFont bold = header->font();
-  bold.setBold(true);
-  header->setFont(bold);
-  QObject::connect(header, &QToolButton::toggled, body, [header, body](bool open) {
-    header->setArrowType(open ? Qt::DownArrow : Qt::RightArrow);
-    body->setVisible(open);
-  });
-  header->setArrowType(Qt::RightArrow);
-  body->hide();
-  return header;
+QLabel* quietLabel(const QString& text = {}) {
+  auto* label = new QLabel(text);
+  label->setForegroundRole(QPalette::PlaceholderText);
+  return label;
+}
+
+// "Experts per token (top_k)": the key is read in the foot.
+QString withoutParenthesis(QString label) {
+  return label.remove(QRegularExpression(" \\([^)]*\\)"));
+}
+
+QString parametersText(const RunConfig& config) {
+  const double millions = 1e-6 * static_cast<double>(run_cost(config).parameters);
+  return QString("%1 M parameters").arg(millions, 0, 'f', millions < 1 ? 2 : 1);
 }
 
 }  // namespace
 
 SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(6, 6, 6, 6);
-  column->setSpacing(6);
-  followFont(this, [this] { setMinimumWidth(withType(300, fontMetrics())); });
-  purpose_ = wrappedLabel();
-  purpose_->setObjectName("setup_purpose");
-  QFont bold = purpose_->font();
-  bold.setBold(true);
-  purpose_->setFont(bold);
-  column->addWidget(purpose_);
-  column->addWidget(makeTop());
+  column->setContentsMargins(kSpace16, kSpace12, kSpace4, kSpace12);
+  column->setSpacing(kSpace8);
+  column->addLayout(makeHead());
+  column->addLayout(makeTop());
   column->addWidget(makeFields(), 1);
   column->addWidget(makeBottom());
-  setPurpose("Settings of the next run");
+  followFont(this, [this] {
+    for (QLabel* label : {purpose_, explanation_}) label->setFont(typeFont(QApplication::font(), Type::secondary));
+    markChanges();
+  });
+  drawPictures();
   setDraft(RunConfig{});
+  setOpenRun(nullptr);
+}
+
+QLayout* SetupForm::makeHead() {
+  auto* title = new QLabel("Set-up");
+  followFont(this, [title] { title->setFont(typeFont(QApplication::font(), Type::heading, true)); });
+  purpose_ = quietLabel("settings for a new run");
+  purpose_->setObjectName("setup_purpose");
+  auto* close = new QToolButton;
+  close->setObjectName("close_setup");
+  close->setAccessibleName("Close the set-up");
+  close->setToolTip("Close (Esc)");
+  close->setAutoRaise(true);
+  close->setFocusPolicy(Qt::TabFocus);
+  connect(close, &QToolButton::clicked, this, &SetupForm::closeRequested);
+  close_ = close;
+  auto* head = new QHBoxLayout;
+  head->setContentsMargins(0, 0, kSpace12, 0);
+  head->setSpacing(kSpace8);
+  head->addWidget(title);
+  head->addWidget(purpose_, 1);
+  head->addWidget(close);
+  return head;
 }
 
 void SetupForm::setPurpose(const QString& text) {
   purpose_->setText(text);
-  purpose_->setVisible(!text.isEmpty());
 }
 
-QWidget* SetupForm::makeTop() {
-  auto* top = new QWidget;
-  auto* rows = new QVBoxLayout(top);
-  rows->setContentsMargins(0, 0, 0, 0);
-  presets_ = new QComboBox;
+void SetupForm::takeFocus() {
+  filter_->setFocus(Qt::OtherFocusReason);
+}
+
+QLayout* SetupForm::makeTop() {
+  presets_ = new PresetList;
   presets_->setAccessibleName("Preset");
   presets_->setToolTip("Fill the form with a preset; training goes on until you start a new run");
-  presets_->addItem("Preset...");
+  presets_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  presets_->setFocusPolicy(Qt::StrongFocus);
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
   presets_->insertSeparator(presets_->count());
   presets_->addItem("Real models side by side...");
   connect(presets_, &QComboBox::activated, this, [this](int index) {
-    if (index == presets_->count() - 1)
-      comparePresets();
-    else if (index > 0)
-      emit presetRequested(presets_->itemText(index));
-    presets_->setCurrentIndex(0);
+    index == presets_->count() - 1 ? comparePresets() : emit presetRequested(presets_->itemText(index));
+    choosePreset();
   });
   auto* open = new QPushButton("Open...");
   open->setToolTip("Fill the form from a TOML file");
   connect(open, &QPushButton::clicked, this, &SetupForm::openConfigRequested);
   filter_ = new QLineEdit;
   filter_->setPlaceholderText("Find a setting");
+  filter_->setAccessibleName("Find a setting");
   filter_->setClearButtonEnabled(true);
+  find_ = filter_->addAction(QIcon(), QLineEdit::LeadingPosition);
   connect(filter_, &QLineEdit::textChanged, this, &SetupForm::filter);
   auto* sources = new QHBoxLayout;
+  sources->setSpacing(kSpace8);
   sources->addWidget(presets_, 1);
   sources->addWidget(open);
+  auto* rows = new QVBoxLayout;
+  rows->setContentsMargins(0, 0, kSpace12, 0);
+  rows->setSpacing(kSpace8);
   rows->addLayout(sources);
   rows->addWidget(filter_);
-  return top;
+  rows->addLayout(makeHint());
+  return rows;
+}
+
+QLayout* SetupForm::makeHint() {
+  auto* words = quietLabel("Changes take effect at the next step.");
+  auto* needs = quietLabel("needs a new run");
+  hint_mark_ = new QLabel;
+  hint_ = new QWidget;
+  auto* line = new QHBoxLayout(hint_);
+  line->setContentsMargins(0, 0, 0, 0);
+  line->setSpacing(kSpace4);
+  line->addWidget(words);
+  line->addSpacing(kSpace8);
+  line->addWidget(hint_mark_);
+  line->addWidget(needs);
+  line->addStretch(1);
+  followFont(this, [words, needs] {
+    for (QLabel* label : {words, needs}) label->setFont(typeFont(QApplication::font(), Type::secondary));
+  });
+  auto* row = new QHBoxLayout;
+  row->addWidget(hint_);
+  return row;
+}
+
+// Shows the preset whose settings these are, if there is one.
+void SetupForm::choosePreset() {
+  const QString name = QString::fromStdString(draft_.name);
+  const bool known = std::ranges::count(preset_names(), draft_.name) > 0;
+  presets_->choose(known && difference(load_preset(draft_.name).config, draft_).empty() ? name : QString());
+}
+
+void SetupForm::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) drawPictures();
+}
+
+void SetupForm::drawPictures() {
+  close_->setIcon(picture(Picture::close, palette()));
+  const QColor quiet = palette().color(QPalette::PlaceholderText);
+  find_->setIcon(picturePixmap(Picture::search, quiet));
+  const QPixmap mark = picturePixmap(Picture::reset, quiet, kNewRunPicture);
+  hint_mark_->setPixmap(mark);
+  for (auto& [key, row] : rows_) row.new_run->setPixmap(mark);
 }
 
 void SetupForm::comparePresets() {
@@ -119,8 +193,8 @@ void SetupForm::comparePresets() {
 QWidget* SetupForm::makeFields() {
   auto* fields = new QWidget;
   auto* column = new QVBoxLayout(fields);
-  column->setContentsMargins(0, 0, 4, 0);
-  column->setSpacing(2);
+  column->setContentsMargins(0, 0, kSpace12, 0);
+  column->setSpacing(0);
   for (const ConfigField& field : config_fields()) {
     const bool known = std::any_of(groups_.begin(), groups_.end(),
                                    [&](const Group& g) { return g.body->objectName() == field.group.c_str(); });
@@ -133,50 +207,65 @@ QWidget* SetupForm::makeFields() {
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setWidget(fields);
+  for (QWidget* ground : {static_cast<QWidget*>(fields), scroll->viewport()}) ground->setBackgroundRole(QPalette::Base);
   return scroll;
 }
 
 QWidget* SetupForm::makeBottom() {
   auto* bottom = new QWidget;
   auto* column = new QVBoxLayout(bottom);
-  column->setContentsMargins(0, 0, 0, 0);
+  column->setContentsMargins(0, 0, kSpace12, 0);
+  column->setSpacing(kSpace4);
+  explained_ = wrappedLabel();
   explanation_ = wrappedLabel();
+  explanation_->setForegroundRole(QPalette::PlaceholderText);
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
-  explanation_->setText(
-      "Point at a setting to read what it does. Settings marked \"live\" take effect at the next step of the model in "
-      "training; all others need a new run. A right click trains a twin with another value beside the run.");
+  explained_->setText("<b>Settings</b>");
+  explanation_->setText("Point at a setting to read what it does. A right click on its name trains a twin with another value.");
   // Of one height, whatever it explains: fields must not move under the pointer.
   auto* words = new QScrollArea;
   words->setWidgetResizable(true);
   words->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   words->setFrameShape(QFrame::NoFrame);
-  followFont(words, [words] { words->setFixedHeight(7 * words->fontMetrics().lineSpacing()); });
+  words->setFocusPolicy(Qt::NoFocus);
   words->setWidget(explanation_);
+  for (QWidget* ground : {static_cast<QWidget*>(explanation_), words->viewport()})
+    ground->setBackgroundRole(QPalette::Base);
+  followFont(words, [words] { words->setFixedHeight(3 * words->fontMetrics().lineSpacing()); });
   summary_ = wrappedLabel();
   cost_ = wrappedLabel();
   cost_->setObjectName("setup_cost");
   cost_->setAccessibleName("What a run with these settings costs");
   cost_->hide();
+  column->addWidget(explained_);
+  column->addWidget(words);
+  column->addWidget(summary_);
+  column->addWidget(cost_);
+  column->addSpacing(kSpace4);
+  column->addLayout(makeButtons());
+  return bottom;
+}
+
+QLayout* SetupForm::makeButtons() {
   start_ = new QPushButton("Start new run");
   start_->setObjectName("start_new_run");
+  start_->setProperty(kPrimaryProperty, true);
   start_->setToolTip("Stop the open run (its recording stays) and train a new model with these settings");
   connect(start_, &QPushButton::clicked, this, [this] { emit startRequested(draft_); });
   revert_ = new QPushButton("Revert");
   revert_->setToolTip("Back to the settings of the open run");
   connect(revert_, &QPushButton::clicked, this, [this] { setDraft(open_run_); });
-  auto* row = new QHBoxLayout;
-  compare_ = new QPushButton("Compare");
+  compare_ = new QPushButton("Compare as twin");
   compare_->setObjectName("compare_draft");
   compare_->setToolTip("Train a model with these settings beside run A, on the same batches");
   connect(compare_, &QPushButton::clicked, this, [this] { emit twinRequested(draft_); });
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace8);
   row->addWidget(revert_);
+  row->addStretch(1);
   row->addWidget(compare_);
-  row->addWidget(start_, 1);
-  column->addWidget(words);
-  column->addWidget(summary_);
-  column->addWidget(cost_);
-  column->addLayout(row);
-  return bottom;
+  row->addWidget(start_);
+  return row;
 }
 
 void SetupForm::addGroup(QVBoxLayout* column, const std::string& title) {
@@ -184,19 +273,18 @@ void SetupForm::addGroup(QVBoxLayout* column, const std::string& title) {
   group.body = new QWidget;
   group.body->setObjectName(QString::fromStdString(title));
   auto* grid = new QGridLayout(group.body);
-  grid->setContentsMargins(14, 0, 0, 4);
-  grid->setHorizontalSpacing(6);
-  grid->setVerticalSpacing(2);
-  grid->setColumnStretch(0, 1);
+  grid->setContentsMargins(0, kSpace4, 0, kSpace12);
+  grid->setHorizontalSpacing(kSpace4);
+  grid->setVerticalSpacing(kSpace4);
+  grid->setColumnStretch(2, 1);
   for (const ConfigField& field : config_fields()) {
     if (field.group != title) continue;
     addRow(grid, field);
     group.keys.push_back(field.key);
   }
-  auto* header = groupHeader(QString::fromStdString(title), group.body);
-  header->setChecked(title == "Router" || title == "Balance");
-  group.header = header;
-  column->addWidget(header);
+  group.header = new GroupHeader(QString::fromStdString(title), group.body);
+  group.header->setChecked(title == "Router" || title == "Balance");
+  column->addWidget(group.header);
   column->addWidget(group.body);
   groups_.push_back(group);
 }
@@ -205,18 +293,19 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   Row row;
   const int y = grid->rowCount();
   row.label = new QLabel;
-  row.label->setWordWrap(true);
   row.label->setToolTip(fieldToolTip(field));
+  followFont(this, [this, label = row.label] { label->setFixedWidth(withType(kLabelColumn - kMarkSize, fontMetrics())); });
   row.editor = new FieldEditor(field);
   row.label->setBuddy(row.editor);
-  row.unit = new QLabel(QString::fromStdString(field.unit));
-  row.unit->setEnabled(false);
+  row.new_run = new QLabel;
+  row.new_run->setFixedWidth(kMarkSize);
+  row.new_run->setToolTip("Needs a new run");
   row.problem = wrappedLabel();
   row.problem->setObjectName("problem_of_" + QString::fromStdString(field.key));
   row.problem->hide();
   grid->addWidget(row.label, y, 0);
-  grid->addWidget(row.editor, y, 1);
-  grid->addWidget(row.unit, y, 2);
+  grid->addWidget(row.new_run, y, 1);
+  grid->addWidget(row.editor, y, 2);
   grid->addWidget(row.problem, y + 1, 0, 1, 3);
   rows_[field.key] = row;
   const std::string key = field.key;
@@ -234,8 +323,7 @@ void SetupForm::offerTwinsOf(const Row& row) {
                           .possible = [this] { return has_open_run_; },
                           .chosen = [this, key](const ConfigValue& value) { emit valueTwinRequested(key, value); },
                           .other = [this, key] { emit compareRequested(key); }};
-  for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.unit)})
-    offerTwins(part, field, offers);
+  offerTwins(row.label, field, offers);
   if (!row.editor->findChild<QLineEdit*>()) offerTwins(row.editor->focusProxy(), field, offers);
 }
 
@@ -264,6 +352,8 @@ void SetupForm::setOpenRun(const RunConfig* config) {
     }
   }
   revert_->setEnabled(has_open_run_);
+  hint_->setVisible(has_open_run_);
+  markNewRuns();
   check();
 }
 
@@ -273,7 +363,7 @@ bool SetupForm::showField(const std::string& key) {
   filter_->clear();
   for (Group& group : groups_)
     if (std::ranges::find(group.keys, key) != group.keys.end())
-      static_cast<QToolButton*>(group.header)->setChecked(true);
+      group.header->setChecked(true);
   // After the layout has taken the group in.
   QMetaObject::invokeMethod(
       this,
@@ -329,6 +419,7 @@ void SetupForm::check() {
     if (!shown_already) problems_.push_back(std::move(problem));
   }
   offerUsed(shown);
+  choosePreset();
   showProblems();
   markChanges();
   showCost();
@@ -344,15 +435,23 @@ void SetupForm::offerUsed(const RunConfig& shown) {
   }
 }
 
-void SetupForm::setCost(std::function<QString(const RunConfig&)> text) {
-  cost_of_ = std::move(text);
+void SetupForm::setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
+                         std::function<PresetList::Cost(const QString&)> of_preset) {
+  cost_of_ = std::move(of_draft);
+  presets_->setCost(std::move(of_preset));
   showCost();
 }
 
 // Of settings that can be trained: a shape that is refused has no size.
 void SetupForm::showCost() {
-  cost_->setVisible(cost_of_ && problems_.empty());
-  if (cost_of_ && problems_.empty()) cost_->setText(cost_of_(draft_));
+  const bool known = problems_.empty();
+  for (const Group& group : groups_)
+    if (group.body->objectName() == "Model") group.header->setNote(known ? parametersText(draft_) : QString());
+  cost_->setVisible(cost_of_ && known);
+  if (!cost_of_ || !known) return;
+  const PresetList::Cost cost = cost_of_(draft_);
+  cost_->setText("A new run: " + cost.in_short);
+  cost_->setToolTip(cost.whole);
 }
 
 void SetupForm::showProblems() {
@@ -370,7 +469,7 @@ void SetupForm::showProblems() {
     const bool bad = std::any_of(problems_.begin(), problems_.end(), [&](const ConfigProblem& p) {
       return std::find(group.keys.begin(), group.keys.end(), p.key) != group.keys.end();
     });
-    if (bad) static_cast<QToolButton*>(group.header)->setChecked(true);
+    if (bad) group.header->setChecked(true);
   }
   QStringList rest;  // problems of no single field
   for (const ConfigProblem& problem : problems_)
@@ -385,14 +484,33 @@ void SetupForm::showProblems() {
   compare_->setEnabled(problems_.empty() && has_open_run_ && !difference(open_run_, draft_).empty());
 }
 
+// On one line; of a label that has no room the last words go.
+QString SetupForm::labelOf(const ConfigField& field, const QFont& font) const {
+  const QString label = withoutParenthesis(QString::fromStdString(field.label));
+  return elidedWords(label, QFontMetrics(font), withType(kLabelColumn - kMarkSize, fontMetrics()));
+}
+
 void SetupForm::markChanges() {
   for (auto& [key, row] : rows_) {
     const ConfigField& field = row.editor->field();
     const bool changed = has_open_run_ && field.get(draft_) != field.get(open_run_);
-    QString text = QString::fromStdString(field.label).toHtmlEscaped();
-    if (changed) text = "<b>" + text + "</b>";
-    if (field.live) text += QString(" <span style='color:%1'>live</span>").arg(palette().link().color().name());
-    if (row.label->text() != text) row.label->setText(text);
+    const QFont font = changed ? semibold(this->font()) : this->font();
+    if (row.label->font() != font) row.label->setFont(font);
+    row.label->setText(labelOf(field, font));
+  }
+  rows_.at("router.top_k").editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
+}
+
+// At the head of a group of which nothing changes while it trains, else beside each setting.
+void SetupForm::markNewRuns() {
+  for (const Group& group : groups_) {
+    const bool all = std::ranges::none_of(group.keys, [](const std::string& key) { return find_field(key)->live; });
+    group.header->setNeedsNewRun(has_open_run_ && all);
+    for (const std::string& key : group.keys) {
+      Row& row = rows_.at(key);
+      row.marked = has_open_run_ && !all && !find_field(key)->live;
+      row.new_run->setVisible(row.marked && !row.editor->isHidden());
+    }
   }
 }
 
@@ -404,13 +522,13 @@ void SetupForm::filter(const QString& text) {
       const ConfigField& field = row.editor->field();
       const QString haystack = QString::fromStdString(field.key + " " + field.label + " " + field.help);
       const bool shown = haystack.contains(text, Qt::CaseInsensitive);
-      for (QWidget* part :
-           {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.editor), static_cast<QWidget*>(row.unit)})
+      for (QWidget* part : {static_cast<QWidget*>(row.label), static_cast<QWidget*>(row.editor)})
         part->setVisible(shown);
+      row.new_run->setVisible(shown && row.marked);
       any |= shown;
     }
     group.header->setVisible(any);
-    if (!text.isEmpty()) static_cast<QToolButton*>(group.header)->setChecked(any);
+    if (!text.isEmpty()) group.header->setChecked(any);
   }
 }
 
@@ -418,10 +536,12 @@ void SetupForm::explain(const ConfigField& field) {
   // A setting that stands for others is explained by what it stands for now.
   const std::string recipe = field.derived ? published_recipe_about(to_string(field.get(draft_))) : "";
   const std::string& help = recipe.empty() ? field.help : recipe;
-  explanation_->setText(
-      cardInPrint(QString("<b>%1</b>: %2 <i>Allowed: %3.</i>")
-                      .arg(QString::fromStdString(field.key), QString::fromStdString(help).toHtmlEscaped(),
-                           rangeText(field).toHtmlEscaped())));
+  explained_->setText(QString("<b>%1</b> <code>%2</code>")
+                          .arg(withoutParenthesis(QString::fromStdString(field.label)).toHtmlEscaped(),
+                               QString::fromStdString(field.key)));
+  explanation_->setText(cardInPrint(QString("%1 <i>Allowed: %2.</i>")
+                                        .arg(QString::fromStdString(help).toHtmlEscaped(),
+                                             rangeText(field).toHtmlEscaped())));
 }
 
 }  // namespace moescope

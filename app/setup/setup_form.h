@@ -9,19 +9,22 @@
 #include <string>
 #include <vector>
 
+#include "app/setup/preset_list.h"
 #include "core/config/run_config.h"
 
-class QComboBox;
+class QAction;
 class QGridLayout;
 class QLabel;
 class QLineEdit;
 class QPushButton;
 class QScrollArea;
+class QToolButton;
 class QVBoxLayout;
 
 namespace moescope {
 
 class FieldEditor;
+class GroupHeader;
 
 class SetupForm : public QWidget {
   Q_OBJECT
@@ -33,15 +36,17 @@ class SetupForm : public QWidget {
   void setDraft(const RunConfig& config);
   // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
   void setOpenRun(const RunConfig* config);
-  // What a run of some settings will cost, in words for the draft; shown anew by showCost().
-  void setCost(std::function<QString(const RunConfig&)> text);
+  // What a run of some settings will cost: of the draft, and of each preset in the list; shown anew by showCost().
+  void setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
+                std::function<PresetList::Cost(const QString&)> of_preset);
   void showCost();
-  void setPurpose(const QString& text);  // what the settings are for, on top; empty: those of the open run
+  void setPurpose(const QString& text);  // what the settings are for: "run A, in training"
+  void takeFocus();
   FieldEditor* editor(const std::string& key) const;
   bool showField(const std::string& key);  // opens its group and scrolls to it; false: there is no such field
-  QSize sizeHint() const override { return {300, 600}; }
 
  signals:
+  void closeRequested();
   void startRequested(moescope::RunConfig config);
   void liveChangeRequested(QString key, moescope::ConfigValue value);
   void presetRequested(QString name);
@@ -50,22 +55,29 @@ class SetupForm : public QWidget {
   void valueTwinRequested(QString key, moescope::ConfigValue value);
   void twinRequested(moescope::RunConfig config);  // with the draft
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
   struct Row {
     FieldEditor* editor = nullptr;
     QLabel* label = nullptr;
-    QLabel* unit = nullptr;
+    QLabel* new_run = nullptr;  // the mark of what does not change while it trains
+    bool marked = false;
     QLabel* problem = nullptr;
   };
   struct Group {
-    QWidget* header = nullptr;
+    GroupHeader* header = nullptr;
     QWidget* body = nullptr;
     std::vector<std::string> keys;
   };
-  QWidget* makeTop();
+  QLayout* makeHead();
+  QLayout* makeTop();
+  QLayout* makeHint();
   void comparePresets();
   QWidget* makeFields();
   QWidget* makeBottom();
+  QLayout* makeButtons();
   void addGroup(QVBoxLayout* column, const std::string& title);
   void addRow(QGridLayout* grid, const ConfigField& field);
   void offerTwinsOf(const Row& row);
@@ -76,6 +88,10 @@ class SetupForm : public QWidget {
   void offerUsed(const RunConfig& shown);  // the settings that it reads
   void showProblems();
   void markChanges();
+  void markNewRuns();
+  QString labelOf(const ConfigField& field, const QFont& font) const;
+  void choosePreset();
+  void drawPictures();
   void filter(const QString& text);
   void explain(const ConfigField& field);
   bool goesLive(const ConfigField& field) const { return field.live && has_open_run_; }
@@ -85,14 +101,17 @@ class SetupForm : public QWidget {
   std::map<std::string, Row> rows_;
   std::vector<Group> groups_;
   std::vector<ConfigProblem> problems_;
-  QComboBox* presets_ = nullptr;
+  PresetList* presets_ = nullptr;
+  QToolButton* close_ = nullptr;
+  QAction* find_ = nullptr;
   QLineEdit* filter_ = nullptr;
   QScrollArea* scroll_ = nullptr;
   QLabel* purpose_ = nullptr;
-  QLabel* explanation_ = nullptr;
+  QWidget* hint_ = nullptr;
+  QLabel *hint_mark_ = nullptr, *explained_ = nullptr, *explanation_ = nullptr;
   QLabel* summary_ = nullptr;
   QLabel* cost_ = nullptr;
-  std::function<QString(const RunConfig&)> cost_of_;
+  std::function<PresetList::Cost(const RunConfig&)> cost_of_;
   QPushButton* start_ = nullptr;
   QPushButton* revert_ = nullptr;
   QPushButton* compare_ = nullptr;

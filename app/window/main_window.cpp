@@ -28,22 +28,24 @@
 #include "app/actions/source_status.h"
 #include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
-#include "app/bars/live_bar.h"
+#include "app/bars/live_popover.h"
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/outcomes_dock.h"
-#include "app/bars/run_bar.h"
 #include "app/bars/start_card.h"
 #include "app/bars/status_line.h"
+#include "app/bars/window_bar.h"
 #include "app/export/export_actions.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/session/opening_progress.h"
 #include "app/session/settings.h"
+#include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
 #include "app/window/commands.h"
 #include "app/window/first_steps.h"
 #include "app/window/help_menu.h"
+#include "app/window/menu_key.h"
 #include "app/window/projector_view.h"
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
@@ -84,8 +86,8 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   setWindowTitle("MoEScope");
   setAcceptDrops(true);
   resize(1280, 800);
-  buildBars();
   buildWorkspaces();
+  buildBars();
   buildDocks();
   connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
   buildActions(units);
@@ -104,19 +106,18 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
 }
 
 void MainWindow::buildBars() {
+  bar_ = new WindowBar(workspaces_->tabs(), this);
+  addToolBar(Qt::TopToolBarArea, bar_);
+  form_ = new SetupForm;
+  drawer_ = new SetupDrawer(form_, bar_->setupAction(), this);
+}
+
+void MainWindow::buildWorkspaces() {
   status_ = new StatusLine(this);
   setStatusBar(status_);
   status_->showThreads(num_threads());
   messages_ = new Messages(this);
   connect(messages_, &Messages::warned, this, &MainWindow::failed);
-  run_bar_ = new RunBar(this);
-  addToolBar(Qt::TopToolBarArea, run_bar_);
-  addToolBarBreak();
-  live_bar_ = new LiveBar(this);
-  addToolBar(Qt::TopToolBarArea, live_bar_);
-}
-
-void MainWindow::buildWorkspaces() {
   auto* central = new QWidget(this);
   notice_ = new NoticeBar(central);
   start_card_ = new StartCard(central);
@@ -139,33 +140,20 @@ void MainWindow::buildDocks() {
     dock->hide();
     return dock;
   };
-  form_dock_ = add(Qt::LeftDockWidgetArea, makeFormDock());
   actions_dock_ = add(Qt::RightDockWidgetArea, new ActionsDock(this));
   notes_ = add(Qt::RightDockWidgetArea, new NotesDock(&session_, &selection_, this));
   outcomes_ = add(Qt::BottomDockWidgetArea, new OutcomesDock(&selection_, this));
-  layout_ = new WindowLayout(this, workspaces_, form_dock_);
+  layout_ = new WindowLayout(this, workspaces_);
+  connect(layout_, &WindowLayout::handedOver, drawer_, &SetupDrawer::close);
   projector_ = new ProjectorView(layout_, messages_, this);
 }
 
-QDockWidget* MainWindow::makeFormDock() {
-  form_ = new SetupForm;
-  auto* dock = new QDockWidget("Run set-up", this);
-  dock->setObjectName("dock_setup");
-  dock->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
-  dock->setWidget(form_);
-  followFont(dock, [dock] { dock->setMaximumWidth(withType(400, dock->fontMetrics())); });  // the rest is the panels'
-  QAction* toggle = run_bar_->setupAction();
-  connect(toggle, &QAction::triggered, dock, &QDockWidget::setVisible);
-  connect(dock->toggleViewAction(), &QAction::toggled, toggle, &QAction::setChecked);
-  return dock;
-}
-
 void MainWindow::buildActions(const UnitsOfStart& units) {
-  settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, live_bar_, actions_dock_, workspaces_);
-  control_ = new RunControl(&session_, &selection_, &replay_, run_bar_, workspaces_, messages_);
+  settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, bar_->live(), actions_dock_, workspaces_);
+  control_ = new RunControl(&session_, &selection_, &replay_, bar_, workspaces_, messages_);
   files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
   source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
-  comparison_ = new CompareActions(&session_, &selection_, &compared_, run_bar_->chips(), workspaces_, messages_);
+  comparison_ = new CompareActions(&session_, &selection_, &compared_, bar_->chips(), workspaces_, messages_);
   candidates_ = new QueueActions(&session_, &selection_, outcomes_, notice_, files_, workspaces_, messages_);
   hosts_ = new HostActions(&session_, form_, notice_, messages_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
@@ -173,7 +161,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
-  costs_ = new RunCosts(&session_, run_bar_, form_, comparison_, remembers_);
+  costs_ = new RunCosts(&session_, form_, comparison_, remembers_);
   heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
   new ScanActions(&session_, &selection_, workspaces_, this);
@@ -195,12 +183,21 @@ void MainWindow::buildMenus(const QStringList& about) {
   buildRunMenu();
   buildActionsMenu();
   QMenu* view = menuBar()->addMenu("&View");
-  form_dock_->toggleViewAction()->setShortcut(Qt::Key_F2);
-  view->addAction(form_dock_->toggleViewAction());
+  view->addActions({bar_->setupAction(), bar_->liveAction()});
   fillViewMenu(view, workspaces_, layout_, projector_, &selection_);
-  menuBar()->setCornerWidget(workspaces_->tabs(), Qt::TopRightCorner);
   lessons_->addMenuTo(menuBar());
   fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, files_, about);
+  buildMenuButton();
+}
+
+// The menu bar holds the menus and is not shown: they open from one button.
+void MainWindow::buildMenuButton() {
+  menuBar()->hide();
+  auto* menu = new QMenu(this);
+  menu->setObjectName("window_menu");
+  menu->addActions(menuBar()->actions());
+  bar_->setMenu(menu);
+  connect(new MenuKey(this), &MenuKey::pressed, bar_, &WindowBar::openMenu);
 }
 
 void MainWindow::buildFileMenu() {
@@ -278,18 +275,20 @@ void MainWindow::connectSession() {
   });
 }
 
-// What the form and the live bar ask for besides changes of the open run.
+// What the form and the live settings ask for besides changes of the open run.
 void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
-  connect(files_, &FileActions::formWanted, form_dock_, &QWidget::show);
-  connect(settings_, &LiveSettings::formWanted, form_dock_, &QWidget::show);
+  connect(files_, &FileActions::formWanted, drawer_, &SetupDrawer::open);
+  connect(settings_, &LiveSettings::formWanted, drawer_, &SetupDrawer::open);
+  connect(settings_, &LiveSettings::popoverWanted, bar_, &WindowBar::openLive);
+  connect(bar_->live(), &LivePopover::allSettingsRequested, drawer_, &SetupDrawer::open);
   connect(form_, &SetupForm::compareRequested, comparison_, &CompareActions::askForTwin);
   connect(form_, &SetupForm::twinRequested, comparison_, &CompareActions::addTwin);
   connect(form_, &SetupForm::valueTwinRequested, comparison_, &CompareActions::addTwinWith);
-  connect(live_bar_, &LiveBar::twinRequested, comparison_, &CompareActions::addTwinWith);
-  connect(live_bar_, &LiveBar::compareRequested, comparison_, &CompareActions::askForTwin);
+  connect(bar_->live(), &LivePopover::twinRequested, comparison_, &CompareActions::addTwinWith);
+  connect(bar_->live(), &LivePopover::compareRequested, comparison_, &CompareActions::askForTwin);
 }
 
 void MainWindow::connectPanels() {

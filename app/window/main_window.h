@@ -26,7 +26,6 @@ class FileActions;
 class FirstSteps;
 class Heartbeat;
 class LessonActions;
-class LiveBar;
 class LiveSettings;
 class NotesDock;
 class NoticeBar;
@@ -36,14 +35,15 @@ class HostActions;
 class QueueActions;
 class RecordingActions;
 class RouterActions;
-class RunBar;
 class RunControl;
 class RunCosts;
+class SetupDrawer;
 class SetupForm;
 class SourceStatus;
 class StartCard;
 class StatusLine;
 class UnitActions;
+class WindowBar;
 class WindowLayout;
 class WorkspaceTabs;
 
@@ -83,10 +83,10 @@ class MainWindow : public QMainWindow {
   void buildBars();
   void buildWorkspaces();
   void buildDocks();
-  QDockWidget* makeFormDock();
   void buildActions(const UnitsOfStart& units);
   void buildLessons();
   void buildMenus(const QStringList& about);
+  void buildMenuButton();
   void buildFileMenu();
   void buildEditMenu();
   void buildRunMenu();
@@ -115,14 +115,13 @@ class MainWindow : public QMainWindow {
   FindingsWatch findings_;
   Messages* messages_;
 
-  RunBar* run_bar_;
-  LiveBar* live_bar_;
+  WindowBar* bar_;
   StatusLine* status_;
   NoticeBar* notice_;      // over the workspaces
   StartCard* start_card_;  // the same
   WorkspaceTabs* workspaces_;
   SetupForm* form_;
-  QDockWidget* form_dock_;
+  SetupDrawer* drawer_;
   ActionsDock* actions_dock_;
   NotesDock* notes_;
   OutcomesDock* outcomes_;

@@ -1,11 +1,7 @@
 #include "app/workspaces/window_layout.h"
 
-#include <QAction>
 #include <QEvent>
-#include <QLayout>
-#include <QScopedValueRollback>
 #include <QScreen>
-#include <QStyle>
 #include <algorithm>
 #include <utility>
 
@@ -16,61 +12,26 @@ namespace moescope {
 
 namespace {
 
-constexpr int kWindowLayoutVersion = 3;
+constexpr int kWindowLayoutVersion = 4;
 constexpr char kArrangementKey[] = "window/arrangement";
 constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
-constexpr int kFormWidth = 320;
-constexpr int kLeastWidth = 960;  // half of a screen of 1920
 
 }  // namespace
 
-WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDockWidget* form_dock)
-    : QObject(window), window_(window), workspaces_(workspaces), form_dock_(form_dock) {
+WindowLayout::WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces)
+    : QObject(window), window_(window), workspaces_(workspaces) {
   timer_.setInterval(kSaveEveryMs);
   timer_.setTimerType(Qt::VeryCoarseTimer);
   connect(&timer_, &QTimer::timeout, this, &WindowLayout::saveIfChanged);
-  connect(form_dock_->toggleViewAction(), &QAction::toggled, this, [this](bool shown) {
-    if (!folding_ && !lent_ && !projected_ && shown != form_dock_->isHidden()) form_wanted_ = shown;
-  });
-  // Asked for by hand, it says so before it goes.
-  connect(form_dock_->toggleViewAction(), &QAction::triggered, this, [this](bool shown) { form_wanted_ = shown; });
   window_->installEventFilter(this);
 }
 
 bool WindowLayout::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::LayoutRequest) {
-    allowFolding();
-  } else if (event->type() == QEvent::Resize) {
-    foldOrUnfoldForm();
+  if (event->type() == QEvent::Resize)
     applyWidths();
-  } else if (event->type() == QEvent::MouseButtonRelease) {
+  else if (event->type() == QEvent::MouseButtonRelease)
     learnWidths();  // a line between docks may have been dragged
-  }
   return QObject::eventFilter(watched, event);
-}
-
-void WindowLayout::showForm(bool shown) {
-  const QScopedValueRollback<bool> ours(folding_, true);
-  form_dock_->setVisible(shown);
-}
-
-void WindowLayout::foldOrUnfoldForm() {
-  const bool was_wide = std::exchange(wide_, window_->width() >= kRoomForForm);
-  if (was_wide == wide_ || lent_ || projected_ || form_dock_->isFloating()) return;
-  if (form_wanted_ && form_dock_->isHidden() == wide_) showForm(wide_);
-}
-
-// A form that would fold must not keep the window from getting as narrow as it gets without it.
-void WindowLayout::allowFolding() {
-  const bool folds = wide_ && !form_dock_->isHidden() && !form_dock_->isFloating() && !lent_ && !projected_;
-  if (!folds) {
-    if (std::exchange(least_width_, 0) > 0) window_->setMinimumSize(0, 0);  // the layout's again
-    return;
-  }
-  const int form =
-      form_dock_->minimumSizeHint().width() + window_->style()->pixelMetric(QStyle::PM_DockWidgetSeparatorExtent);
-  const int least = std::max(kLeastWidth, window_->layout()->totalMinimumSize().width() - form);
-  if (std::exchange(least_width_, least) != least) window_->setMinimumWidth(least);
 }
 
 QList<QDockWidget*> WindowLayout::sideDocks() const {
@@ -97,11 +58,6 @@ void WindowLayout::applyWidths() {
 
 void WindowLayout::setDefault() {
   if (projected_) return project();
-  window_->addDockWidget(Qt::LeftDockWidgetArea, form_dock_);
-  form_dock_->setFloating(false);
-  wide_ = window_->width() >= kRoomForForm;
-  form_wanted_ = wide_;
-  showForm(wide_);
   widths_.clear();
   for (Workspace* workspace : workspaces_->all()) {
     workspace->arrangeAnew();
@@ -109,7 +65,6 @@ void WindowLayout::setDefault() {
   }
   // Docks that were just shown get their sizes when the layout has taken them in.
   QTimer::singleShot(0, this, [this] {
-    window_->resizeDocks({form_dock_}, {kFormWidth}, Qt::Horizontal);
     for (Workspace* workspace : workspaces_->all()) workspace->applySizes();
   });
 }
@@ -119,14 +74,13 @@ void WindowLayout::setDefaultIfNothingWasKept() {
 }
 
 QVariantMap WindowLayout::arrangement() const {
-  QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)}, {"form", form_wanted_}, {"wide", wide_}};
+  QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)}};
   for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->arrangement();
   return layout;
 }
 
 QVariantMap WindowLayout::now() const {
   QVariantMap layout{{"window", window_->saveState(kWindowLayoutVersion)},
-                     {"form", form_wanted_},
                      {"workspace", workspaces_->current()->name()}};
   for (const Workspace* each : workspaces_->all()) layout["workspaces/" + each->name()] = each->remembered();
   return layout;
@@ -160,9 +114,6 @@ void WindowLayout::restore() {
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
   if (smaller_screen || kept.isEmpty()) fitScreen();
   arranged_ = window_->restoreState(kept["window"].toByteArray(), kWindowLayoutVersion);
-  form_wanted_ = kept.value("form", !form_dock_->isHidden()).toBool();
-  wide_ = window_->width() >= kRoomForForm;
-  if (smaller_screen && room.width() < kRoomForForm) showForm(false);
   for (Workspace* each : workspaces_->all()) each->restore(kept["workspaces/" + each->name()].toMap());
   workspaces_->bringUp(kept["workspace"].toString());
   timer_.start();
@@ -188,6 +139,7 @@ void WindowLayout::project() {
     learnWidths();
     widths_before_ = widths_;
   }
+  emit handedOver();
   for (QDockWidget* dock : sideDocks()) dock->hide();
   for (Workspace* workspace : workspaces_->all()) workspace->project();
   applySizesSoon();
@@ -198,8 +150,7 @@ void WindowLayout::endProjection() {
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);
   // For the end of the lesson: the panels keep what was chosen in them.
-  form_wanted_ = before["form"].toBool();
-  for (const char* key : {"window", "wide"}) own_[key] = before[key];
+  own_["window"] = before["window"];
   for (const Workspace* each : workspaces_->all()) {
     const QString key = "workspaces/" + each->name();
     QVariantMap panels = own_[key].toMap();
@@ -209,10 +160,7 @@ void WindowLayout::endProjection() {
 }
 
 void WindowLayout::restoreArrangement(const QVariantMap& own) {
-  const QScopedValueRollback<bool> ours(folding_, true);
   window_->restoreState(own["window"].toByteArray(), kWindowLayoutVersion);
-  form_wanted_ = own["form"].toBool();
-  if (form_wanted_ && wide_ != own["wide"].toBool()) showForm(wide_);
   widths_ = widths_before_;
   for (Workspace* each : workspaces_->all()) each->restore(own["workspaces/" + each->name()].toMap());
   applySizesSoon();
@@ -227,17 +175,13 @@ void WindowLayout::applySizesSoon() {
 }
 
 void WindowLayout::lendToLesson() {
-  if (!std::exchange(lent_, true)) {
-    own_ = now();
-    own_["wide"] = wide_;
-  }
-  form_dock_->hide();
+  if (!std::exchange(lent_, true)) own_ = now();
+  emit handedOver();
 }
 
 void WindowLayout::takeBack() {
   window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
   lent_ = false;
-  if (form_wanted_ && !projected_ && wide_ != own_["wide"].toBool()) showForm(wide_);
   for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());
   workspaces_->bringUp(own_["workspace"].toString());
   if (projected_ && before_.isEmpty()) project();

@@ -13,15 +13,13 @@ namespace moescope {
 
 class WorkspaceTabs;
 
-// The docks at the sides of the window keep their width while it changes its size. The set-up form folds when the
-// window gets narrower than kRoomForForm, and comes back with the room if it was open.
+// The docks at the sides of the window keep their width while it changes its size.
 class WindowLayout : public QObject {
   Q_OBJECT
 
  public:
   static constexpr int kSaveEveryMs = 5000;
-  static constexpr int kRoomForForm = 1400;  // logical pixels
-  WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces, QDockWidget* form_dock);
+  WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces);
 
   // Takes over what was kept, and from now on keeps each change, so that a crash does not cost it.
   void restore();
@@ -38,6 +36,9 @@ class WindowLayout : public QObject {
   void lendToLesson();
   void takeBack();
 
+ signals:
+  void handedOver();  // to a lesson or a hall: what lies over the panels goes
+
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
 
@@ -49,23 +50,15 @@ class WindowLayout : public QObject {
   void project();
   void endProjection();
   void fitScreen();
-  void foldOrUnfoldForm();
-  void showForm(bool shown);
-  void allowFolding();
   QList<QDockWidget*> sideDocks() const;  // on the screen
   void learnWidths();
   void applyWidths();
 
   QMainWindow* window_;
   WorkspaceTabs* workspaces_;
-  QDockWidget* form_dock_;
   QTimer timer_;
   QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
   bool arranged_ = false, lent_ = false, projected_ = false;
-  int least_width_ = 0;       // of the window, set here; 0: the layout's
-  bool wide_ = false;         // enough for the form
-  bool form_wanted_ = false;  // by the person, even where it has no room
-  bool folding_ = false;      // what the form does now is not the person's wish
   QVariantMap saved_, own_;   // own_: the person's, while a lesson has the window
   QVariantMap before_;        // the hall; empty: the lesson on the screen is older than the projection
   QMap<QDockWidget*, int> widths_before_;

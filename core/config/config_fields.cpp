@@ -317,7 +317,7 @@ void add_router_balance(std::vector<ConfigField>& t) {
       "that stays at each step. Megatron-LM's default is 0: the biases fit the last batch. 0.9 averages over about 10 "
       "steps and needs about 10 steps to balance the start.")));
   t.push_back(live(field<s, &RouterConfig::bias_update_rate>(
-      "router.bias_update_rate", kGroup, "Bias update rate", "", {0, 1},
+      "router.bias_update_rate", kGroup, "Bias update rate", "per step", {0, 1},
       "Step of the sign rule, which balances without a loss: after each step the bias of an overloaded expert falls by "
       "this value and that of an underloaded expert rises. The bias changes which experts are chosen, never the mixing "
       "weights. DeepSeek-V3: 0.001. 0.1 oscillates: MaxVio of the batch stays high while MaxVio of the window is low. "

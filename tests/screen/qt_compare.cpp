@@ -24,7 +24,7 @@
 
 #include "app/actions/compare_actions.h"
 #include "app/actions/run_control.h"
-#include "app/bars/run_bar.h"
+#include "app/bars/window_bar.h"
 #include "app/bars/run_chips.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
@@ -79,7 +79,7 @@ struct OpenWindow {
   }
   Lab* lab() { return window.session()->lab(); }
   QToolButton* chip(const QString& run) { return chips()->findChild<QToolButton*>("chip_" + run); }
-  RunChips* chips() { return window.findChild<RunBar*>()->chips(); }
+  RunChips* chips() { return window.findChild<WindowBar*>()->chips(); }
   void trainTo(std::int64_t step) {
     lab()->run_until(step);
     waitFor(step);

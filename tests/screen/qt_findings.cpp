@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/live_bar.h"
+#include "app/bars/live_popover.h"
 #include "app/bars/status_line.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"

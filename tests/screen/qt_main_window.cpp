@@ -6,20 +6,26 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QMainWindow>
+#include <QMenu>
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QStatusBar>
 #include <QTemporaryDir>
+#include <QTabBar>
 #include <QTest>
+#include <QToolButton>
 #include <QWindow>
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <iterator>
 #include <thread>
 
+#include "app/actions/file_actions.h"
 #include "app/actions/heartbeat.h"
-#include "app/bars/live_bar.h"
-#include "app/bars/run_bar.h"
+#include "app/bars/live_popover.h"
+#include "app/bars/run_chips.h"
+#include "app/bars/window_bar.h"
 #include "app/look/messages.h"
 #include "app/program/batch_schedule.h"
 #include "app/setup/field_editor.h"
@@ -29,6 +35,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 
@@ -63,7 +70,7 @@ class MainWindowTest : public QObject {
     const auto paused_at = w.step();
     QTest::qWait(200);
     QCOMPARE(w.step(), paused_at);
-    QTRY_COMPARE(w.window.findChild<RunBar*>()->runAction()->text(), QString("Run"));
+    QTRY_COMPARE(w.window.findChild<WindowBar*>()->runAction()->text(), QString("Run"));
   }
 
   void periodTakesExactlyOneStep() {
@@ -87,7 +94,13 @@ class MainWindowTest : public QObject {
   void keysOfTheRunWorkWhileANumberHasTheFocus() {
     OpenWindow w;
     const double before = w.lab()->config(0).router.bias_update_rate;
-    w.typeLive("router.bias_update_rate", "0.1");
+    w.key(Qt::Key_F2);
+    auto* line = w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->findChild<QLineEdit*>();
+    line->setFocus();
+    line->selectAll();
+    QTest::keyClicks(line, "0.1");
+    QTest::keyClick(line, Qt::Key_Return);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
     QWidget* editor = w.window.focusWidget();
     QVERIFY(qobject_cast<NumberEdit*>(editor) || qobject_cast<QLineEdit*>(editor));
     QTest::keyClick(editor, Qt::Key_Z, Qt::ControlModifier);
@@ -122,7 +135,7 @@ class MainWindowTest : public QObject {
 
     w.key(Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
-    QCOMPARE(std::get<double>(*w.window.findChild<LiveBar*>()->editor("router.bias_update_rate")->value()), before);
+    QCOMPARE(std::get<double>(*w.window.findChild<LivePopover*>()->editor("router.bias_update_rate")->value()), before);
     QCOMPARE(std::get<double>(*w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->value()), before);
     w.key(Qt::Key_Y, Qt::ControlModifier);
     QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
@@ -148,6 +161,103 @@ class MainWindowTest : public QObject {
     QCOMPARE(w.lab()->config(0).router.top_k, before);
     QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 0);
     w.trainTo(1);
+  }
+
+  // Its keys are those of the window.
+  void livePopoverOpensAndTakesChangesBack() {
+    OpenWindow w;
+    const double before = w.lab()->config(0).router.bias_update_rate;
+    auto* live = w.window.findChild<LivePopover*>();
+    w.key(Qt::Key_F4);
+    QVERIFY(live->isVisible());
+    w.typeLive("router.bias_update_rate", "0.1");
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    QTest::keyClick(live, Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QTest::keyClick(live, Qt::Key_Escape);
+    QVERIFY(!live->isVisible());
+  }
+
+  void theBarHasNothingThatALogCanNeverUse() {
+    MainWindow window(false);
+    window.show();
+    const auto shown = [&](const char* name) { return window.findChild<QToolButton*>(name)->isVisible(); };
+    QVERIFY(shown("set-up_button") && shown("menu_button"));
+    for (const char* name : {"run_button", "step_button", "reset_button", "live_button", "compare_button"})
+      QVERIFY2(!shown(name), name);
+    window.files()->open({QStringLiteral(MOESCOPE_TEST_DATA "/../assets/samples/unbalanced_bf16.jsonl")});
+    QTRY_VERIFY_WITH_TIMEOUT(shown("run_button"), kWaitMs);
+    for (const char* name : {"step_button", "reset_button", "live_button", "compare_button"})
+      QVERIFY2(!shown(name), name);
+    QTest::keyClick(&window, Qt::Key_F4);
+    QVERIFY(!window.findChild<LivePopover*>()->isVisible());
+  }
+
+  // Names of runs go first, then words; nothing is cut, and nothing lies over another.
+  void theBarFitsEveryWidth_data() {
+    QTest::addColumn<int>("width");
+    for (const int width : {860, 1024, 1280, 1920}) QTest::addRow("%d", width) << width;
+  }
+  void theBarFitsEveryWidth() {
+    QFETCH(int, width);
+    MainWindow window(false);
+    window.resize(width, 700);
+    window.show();
+    auto* bar = window.findChild<WindowBar*>();
+    bar->showRun(nano());
+    bar->chips()->setLive(true);
+    bar->chips()->showRuns({{"a-rather-long-name-of-a-run", {}, {}}, {"another-long-name", {}, {}}, {"c", {}, {}}}, 0);
+    LabStatus status;
+    status.step = 123456;
+    bar->showStatus(status);
+    QTest::qWait(50);
+    const auto* tabs = window.findChild<QTabBar*>("workspace_tabs");
+    QCOMPARE(tabs->isVisible(), width > kNarrowWindow);
+    const QWidget* content = tabs->parentWidget();
+    int right = 0;
+    for (int i = 0; i < content->layout()->count(); ++i) {
+      const QWidget* part = content->layout()->itemAt(i)->widget();
+      if (!part || !part->isVisible()) continue;
+      QVERIFY2(part->width() >= part->minimumSizeHint().width(), qPrintable(part->objectName()));
+      QVERIFY2(part->x() >= right, qPrintable(part->objectName()));
+      right = part->x() + part->width();
+    }
+    QVERIFY2(right <= width, qPrintable(QString::number(right)));
+    QCOMPARE(bar->chips()->findChild<QToolButton*>("chip_A")->text().isEmpty(), width < 1920);
+  }
+
+  void theMenuOpensByAltAndF10() {
+    MainWindow window(false);
+    window.show();
+    QVERIFY(takesKeys(&window));
+    auto* menu = window.findChild<QMenu*>("window_menu");
+    QStringList titles;
+    for (const QAction* action : menu->actions()) titles << action->text().remove('&');
+    QCOMPARE(titles, (QStringList{"File", "Edit", "Run", "Actions", "View", "Lessons", "Help"}));
+    const auto opens = [&](const std::function<void()>& press) {
+      bool opened = false;
+      QTimer::singleShot(100, menu, [&] {
+        opened = menu->isVisible();
+        menu->close();
+      });
+      press();
+      QTest::qWait(150);
+      return opened;
+    };
+    QVERIFY(opens([&] { QTest::keyClick(&window, Qt::Key_F10); }));
+    const auto alt = [&](QTest::KeyAction action) {
+      QTest::sendKeyEvent(action, &window, Qt::Key_Alt, QString(),
+                          action == QTest::Press ? Qt::AltModifier : Qt::NoModifier);
+    };
+    QVERIFY(opens([&] {
+      alt(QTest::Press);
+      alt(QTest::Release);
+    }));
+    QVERIFY(!opens([&] {  // Alt+M is something else
+      alt(QTest::Press);
+      QTest::keyClick(&window, Qt::Key_X, Qt::AltModifier);
+      alt(QTest::Release);
+    }));
   }
 
   void untilPausesBeforeTheStep() {
@@ -316,7 +426,7 @@ class MainWindowTest : public QObject {
     MainWindow window(false);
     window.runControl()->setRecorded(false);
     QLineEdit* until = nullptr;
-    for (QLineEdit* line : window.findChild<RunBar*>()->findChildren<QLineEdit*>())
+    for (QLineEdit* line : window.findChildren<QLineEdit*>())
       if (line->placeholderText() == "no end") until = line;
     QVERIFY(until);
     const auto start = [&](const char* preset) {

@@ -21,7 +21,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
-#include "app/bars/run_bar.h"
+#include "app/bars/window_bar.h"
 #include "app/program/arguments.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
@@ -242,7 +242,7 @@ class OpeningTest : public QObject {
     }
     window.selection()->setStep(7);
     QCOMPARE(window.selection()->step(), 7);
-    QCOMPARE(window.findChild<RunBar*>()->runAction()->text(), QString("Play"));
+    QCOMPARE(window.findChild<WindowBar*>()->runAction()->text(), QString("Play"));
   }
 
   void aRecordingWithoutItsLogSaysSo() {
@@ -285,7 +285,7 @@ class OpeningTest : public QObject {
     QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
     message->close();
     QCOMPARE(w.window.findChild<SetupForm*>()->findChild<QLabel*>("setup_purpose")->text(),
-             QString("Settings of the next run, not of what is open"));
+             QString("settings for a new run"));
     drop(&w.window, {bad, "/usr/share/common-licenses"});  // data to train on beside a run
     QTRY_VERIFY(w.complaint());
     QVERIFY2(w.complaint()->text().contains("no log that MoEScope knows"), qPrintable(w.complaint()->text()));

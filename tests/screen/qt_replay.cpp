@@ -9,7 +9,7 @@
 #include <QTest>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/run_bar.h"
+#include "app/bars/window_bar.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
@@ -89,14 +89,14 @@ class QtReplay : public QObject {
     replay.pause();
   }
 
-  void theRunBarPlaysARecording() {
+  void theBarPlaysARecording() {
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.files()->open({recorded("played")});
     QTRY_COMPARE(opened.size(), 1);
     QVERIFY(takesKeys(&window));
-    RunBar* bar = window.findChild<RunBar*>();
+    WindowBar* bar = window.findChild<WindowBar*>();
     QVERIFY(bar->runAction()->isEnabled());
     bar->resetAction()->trigger();
     QCOMPARE(window.selection()->step(), 0);

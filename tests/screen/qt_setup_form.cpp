@@ -187,6 +187,40 @@ class SetupFormTest : public QObject {
     QCOMPARE(f.form.draft().model.dim, 64);
   }
 
+  // With a mark at each, or at the head of a group of which all do.
+  void whatNeedsANewRunIsMarked() {
+    FormWithKeys f;
+    const RunConfig open = f.form.draft();
+    const auto marks = [&] {
+      int marks = 0;
+      for (const QLabel* label : f.form.findChildren<QLabel*>())
+        marks += label->isVisible() && label->toolTip() == "Needs a new run";
+      return marks;
+    };
+    QCOMPARE(marks(), 0);
+    f.form.setOpenRun(&open);
+    int headers = 0;
+    for (const QToolButton* header : f.form.findChildren<QToolButton*>())
+      headers += header->toolTip() == "These settings need a new run";
+    QVERIFY(headers > 0);
+    for (QToolButton* header : f.form.findChildren<QToolButton*>())
+      if (header->isCheckable()) header->setChecked(true);
+    QVERIFY(marks() > 0);
+  }
+
+  // The pixels of a unit must not lie over those of a number.
+  void aUnitGivesWayToALongNumber() {
+    NumberEdit edit(false, 0, 1);
+    edit.setUnit("per step");
+    edit.setNumber(0.001);
+    edit.resize(140, 28);
+    edit.setVisible(true);
+    const auto* unit = edit.findChild<QLabel*>();
+    QVERIFY(unit->isVisible());
+    edit.setNumber(0.00012345678912);
+    QVERIFY(!unit->isVisible());
+  }
+
   void startHandsOutTheDraft() {
     FormWithKeys f;
     QSignalSpy start(&f.form, &SetupForm::startRequested);
@@ -280,20 +314,20 @@ class SetupFormTest : public QObject {
   void theCostOfADraftSaysWhereItComesFrom() {
     FormWithKeys f;
     RunSpeeds speeds(false);
-    f.form.setCost([&](const RunConfig& config) { return speeds.costText({config}); });
+    f.form.setCosts(
+        [&](const RunConfig& config) { return PresetList::Cost{speeds.shortText(config), speeds.costText({config})}; },
+        {});
     const auto* cost = f.form.findChild<QLabel*>("setup_cost");
     RunConfig nano = load_preset("nano").config;
     f.form.setDraft(nano);
-    QVERIFY2(cost->text().startsWith("0.32 M parameters"), qPrintable(cost->text()));
-    QVERIFY2(cost->text().contains("known once"), qPrintable(cost->text()));
+    QVERIFY2(cost->text().endsWith("1,000 steps; time known after 20 steps"), qPrintable(cost->text()));
+    QVERIFY2(cost->toolTip().startsWith("0.32 M parameters"), qPrintable(cost->toolTip()));
     speeds.note(nano, 0.3);
     f.form.showCost();
-    QVERIFY2(cost->text().endsWith("1,000 steps: about 5 min (measured here)."), qPrintable(cost->text()));
+    QVERIFY2(cost->text().endsWith("1,000 steps in about 5 min (measured here)"), qPrintable(cost->text()));
     nano.data.batch *= 2;  // twice the work
     f.form.setDraft(nano);
-    QVERIFY2(cost->text().endsWith("1,000 steps: about 10 min (computed by FLOPs from the step time of nano, measured "
-                                   "here)."),
-             qPrintable(cost->text()));
+    QVERIFY2(cost->text().endsWith("1,000 steps in about 10 min (estimated from nano)"), qPrintable(cost->text()));
     f.type("router.top_k", "99");
     QVERIFY(cost->isHidden());
   }

@@ -11,13 +11,14 @@
 
 #include "app/actions/file_actions.h"
 #include "app/lessons/lesson_actions.h"
-#include "app/setup/setup_form.h"
+#include "app/setup/setup_drawer.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
 #include "tests/support/synthetic_run.h"
+#include "widgets/look/tokens.h"
 
 using namespace moescope;
 
@@ -112,26 +113,22 @@ class WindowLayoutTest : public QObject {
 
   void everyPanelHasItsShareOfTheWindow_data() {
     QTest::addColumn<QSize>("size");
-    QTest::addColumn<bool>("form");
-    QTest::newRow("small, the form folded") << QSize(1280, 800) << false;
-    QTest::newRow("large, the form beside the panels") << QSize(1920, 1080) << true;
+    QTest::newRow("small") << QSize(1280, 800);
+    QTest::newRow("large") << QSize(1920, 1080);
   }
 
   void everyPanelHasItsShareOfTheWindow() {
     QFETCH(QSize, size);
-    QFETCH(bool, form);
     MainWindow window(false);
     window.resize(size);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QTest::qWait(100);
     QCOMPARE(window.size(), size);
-    QCOMPARE(window.findChild<SetupForm*>()->isVisible(), form);
-    const int room = size.width() - (form ? 400 : 0);
     for (const Panel* panel : window.workspaces()->overview()->panels()) {
       if (panel->title() == "Findings") continue;  // a tab behind Balance
       QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
-      QVERIFY2(panel->width() > room / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
+      QVERIFY2(panel->width() > size.width() / 5, qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
       QVERIFY2(panel->height() > size.height() / 4, qPrintable(panel->title()));
     }
   }
@@ -216,47 +213,35 @@ class WindowLayoutTest : public QObject {
     QVERIFY(seen());
   }
 
-  void theFormGivesWayToThePanelsAndComesBack() {
+  void theSetUpLiesOverThePanels() {
     MainWindow window(false);
-    window.resize(1500, 900);
+    window.resize(1280, 800);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QVERIFY(takesKeys(&window));
     QTest::qWait(100);
-    auto* form = window.findChild<QDockWidget*>("dock_setup");
-    QVERIFY(form->isVisible());
-    const int width = form->width();
-    window.resize(1280, 800);
-    QVERIFY(!form->isVisible());
-    window.resize(1024, 700);
-    window.resize(1600, 900);
-    QVERIFY(form->isVisible());
-    QTest::qWait(20);
-    QVERIFY2(std::abs(form->width() - width) < 10, qPrintable(QString::number(form->width())));
-    window.resize(1280, 800);
-    form->toggleViewAction()->trigger();  // wanted all the same
-    QVERIFY(form->isVisible());
-    window.resize(1240, 800);
-    QVERIFY(form->isVisible());
-    form->toggleViewAction()->trigger();
-    window.resize(1760, 1000);
-    QVERIFY(!form->isVisible());
-  }
-
-  void theWindowGetsNarrowAtOnceWithTheFormOpen() {
-    MainWindow window(false);
-    window.resize(1600, 900);
-    window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
-    QTest::qWait(100);
-    auto* form = window.findChild<QDockWidget*>("dock_setup");
-    QVERIFY(form->isVisible());
+    auto* drawer = window.findChild<SetupDrawer*>();
+    QVERIFY(!drawer->isVisible());
+    const QRect panels = window.workspaces()->geometry();
+    QTest::keyClick(&window, Qt::Key_F2);
+    QVERIFY(drawer->isVisible());
+    QCOMPARE(window.workspaces()->geometry(), panels);
+    QCOMPARE(drawer->width(), kDrawerWidth);
+    const auto at_the_right = [&] {
+      return drawer->geometry().right() == window.width() - 1 && drawer->y() == window.centralWidget()->y() &&
+             drawer->geometry().bottom() == window.centralWidget()->geometry().bottom();
+    };
+    QVERIFY(at_the_right());
     window.resize(1024, 700);
     QTest::qWait(50);
-    QCOMPARE(window.width(), 1024);
-    QVERIFY(!form->isVisible());
-    window.resize(1600, 900);
-    QTest::qWait(50);
-    QVERIFY(form->isVisible());
+    QVERIFY(at_the_right());
+    QTest::keyClick(window.focusWidget(), Qt::Key_Escape);
+    QVERIFY(!drawer->isVisible());
+    QTest::keyClick(&window, Qt::Key_F2);
+    window.lessons()->start("1", LessonActions::Ask::never);
+    QTRY_VERIFY(window.lessons()->active());
+    QVERIFY(!drawer->isVisible());
+    window.lessons()->leave();
   }
 
   void aLogFitsIntoASmallWindow() {
@@ -322,14 +307,11 @@ class WindowLayoutTest : public QObject {
     const auto* rows = window.findChild<QDockWidget*>("dock_compare_table")->findChild<QTableView*>()->verticalHeader();
     const int row = rows->defaultSectionSize();
     const QFont usual = QApplication::font();
-    const bool form = window.findChild<QDockWidget*>("dock_setup")->isVisible();
-
     QTest::keyClick(&window, Qt::Key_F5);
     QTest::qWait(kSettledMs);
     QVERIFY(plot->fontMetrics().height() >= 1.35 * line);
     QVERIFY2(rows->defaultSectionSize() >= row + plot->fontMetrics().height() - line,
              qPrintable(QString("%1, then %2").arg(row).arg(rows->defaultSectionSize())));
-    QVERIFY(!window.findChild<QDockWidget*>("dock_setup")->isVisible());
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
       QTest::qWait(kSettledMs);
@@ -344,7 +326,6 @@ class WindowLayoutTest : public QObject {
     QCOMPARE(QApplication::font(), usual);
     QCOMPARE(plot->fontMetrics().height(), line);
     QCOMPARE(window.size(), size);
-    QCOMPARE(window.findChild<QDockWidget*>("dock_setup")->isVisible(), form);
     for (Workspace* workspace : window.workspaces()->all()) {
       window.workspaces()->bringUp(workspace);
       QTest::qWait(kSettledMs);

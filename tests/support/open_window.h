@@ -11,7 +11,7 @@
 #include <QTest>
 
 #include "app/actions/run_control.h"
-#include "app/bars/live_bar.h"
+#include "app/bars/live_popover.h"
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"
@@ -58,7 +58,7 @@ struct OpenWindow {
     lab()->flush();
   }
   void typeLive(const char* field, const char* text) {
-    auto* line = window.findChild<LiveBar*>()->editor(field)->findChild<QLineEdit*>();
+    auto* line = window.findChild<LivePopover*>()->editor(field)->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, text);

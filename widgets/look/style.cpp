@@ -52,17 +52,36 @@ void drawPushButton(QPainter& painter, const QStyleOption& option, const Colors&
 // Flat until it is hovered, pressed or switched on.
 void drawToolButton(QPainter& painter, const QStyleOption& option, const Colors& c, const QWidget* widget) {
   const bool enabled = option.state & QStyle::State_Enabled;
-  const bool heading = has(widget, kHeadingProperty), exclusive = has(widget, kSwitchProperty);
-  const bool on = (option.state & (QStyle::State_On | QStyle::State_Sunken)) && !heading;
+  const bool exclusive = has(widget, kSwitchProperty);
+  const bool on = option.state & (QStyle::State_On | QStyle::State_Sunken);
   const bool hovered = enabled && (option.state & QStyle::State_MouseOver);
   if (on && exclusive)
     drawRounded(painter, option.rect, kRadiusControl, QColor(c.surface), QColor(c.hairline));
   else if (on)
-    drawRounded(painter, option.rect, kRadiusControl, QColor(c.accent_soft), Qt::transparent);
+    drawRounded(painter, option.rect, kRadiusControl, QColor(has(widget, kChipProperty) ? c.neutral_soft : c.accent_soft),
+                Qt::transparent);
   else if (hovered)
     drawRounded(painter, option.rect, kRadiusControl, QColor(c.neutral_soft), Qt::transparent);
   if (focusedByKeyboard(option))
     drawRounded(painter, option.rect, kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+}
+
+bool hasPictureAndWords(const QStyleOptionToolButton& button) {
+  return button.toolButtonStyle == Qt::ToolButtonTextBesideIcon && !button.icon.isNull() && !button.text.isEmpty() &&
+         !(button.features & QStyleOptionToolButton::Arrow);
+}
+
+// What is switched on is in the accent's colour.
+void drawPictureAndWords(QPainter& painter, const QStyleOptionToolButton& button, const Colors& c, bool accents) {
+  const bool enabled = button.state & QStyle::State_Enabled, on = button.state & QStyle::State_On;
+  const QRect picture(button.rect.left() + kSpace8, button.rect.center().y() + 1 - button.iconSize.height() / 2,
+                      button.iconSize.width(), button.iconSize.height());
+  button.icon.paint(&painter, picture, Qt::AlignCenter, enabled ? QIcon::Normal : QIcon::Disabled,
+                    on ? QIcon::On : QIcon::Off);
+  painter.setFont(button.font);
+  painter.setPen(QColor(!enabled ? c.disabled : on && accents ? c.accent : c.ink));
+  painter.drawText(button.rect.adjusted(2 * kSpace8 + button.iconSize.width(), 0, 0, 0),
+                   Qt::AlignLeft | Qt::AlignVCenter | Qt::TextHideMnemonic, button.text);
 }
 
 void drawCheckBox(QPainter& painter, const QStyleOption& option, const Colors& c) {
@@ -188,6 +207,9 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
     case PE_FrameFocusRect:
       return drawRounded(*painter, option->rect, kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
     case PE_IndicatorArrowDown:
+      if (const auto* button = qobject_cast<const QToolButton*>(widget);
+          button && button->popupMode() == QToolButton::InstantPopup)
+        return;  // its picture or its words say that it opens
       return drawChevron(*painter, option->rect, QColor(c.ink2));
     case PE_FrameMenu:
     case PE_Frame:
@@ -239,6 +261,11 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
         painter->setFont(semibold(painter->font()));
         return QProxyStyle::drawControl(element, &white, painter, widget);
       }
+      break;
+    case CE_ToolButtonLabel:
+      if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option);
+          button && hasPictureAndWords(*button))
+        return drawPictureAndWords(*painter, *button, c, !has(widget, kChipProperty));
       break;
     default:
       break;
@@ -320,6 +347,8 @@ int WindowStyle::styleHint(StyleHint hint, const QStyleOption* option, const QWi
   switch (hint) {
     case SH_ComboBox_Popup:
       return 0;
+    case SH_MenuBar_AltKeyNavigation:
+      return 0;  // the menu bar is hidden: Alt opens the menu button's menu
     case SH_ScrollBar_Transient:
     case SH_EtchDisabledText:
       return 0;
@@ -347,6 +376,9 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
     case CT_TabBarTab:
       return {wanted.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};
     case CT_ToolButton:
+      if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option); button && hasPictureAndWords(*button))
+        return {button->iconSize.width() + button->fontMetrics.horizontalAdvance(button->text) + 3 * kSpace8,
+                std::max(wanted.height(), typed(kFlatHeight))};
       return {wanted.width(), std::max(wanted.height(), typed(kFlatHeight))};
     default:
       return wanted;

@@ -9,7 +9,7 @@ namespace moescope {
 inline constexpr char kFlatProperty[] = "flat";         // QComboBox: text and a chevron without a frame
 inline constexpr char kPrimaryProperty[] = "primary";   // QPushButton: the one that a person most likely wants
 inline constexpr char kSwitchProperty[] = "switch";     // QToolButton: one of several exclusive choices
-inline constexpr char kHeadingProperty[] = "heading";   // QToolButton: folds a group; its arrow shows the state
+inline constexpr char kChipProperty[] = "chip";         // QToolButton: an open run
 inline constexpr char kBarTabsProperty[] = "bar_tabs";  // QTabBar: as high as the bar
 
 class WindowStyle : public QProxyStyle {

@@ -1,4 +1,4 @@
-// The presets to start, each with what a run of it costs beside its name while the list is open.
+// The presets, each with what a run of it costs beside its name while the list is open.
 #pragma once
 
 #include <QComboBox>
@@ -12,8 +12,7 @@ class PresetList : public QComboBox {
  public:
   explicit PresetList(QWidget* parent = nullptr);
 
-  void add(const QString& preset, const QString& run_a);  // `run_a`: the name that its run A goes by
-  void choose(const QString& run_a);                      // emits nothing; no such one: own settings
+  void choose(const QString& preset);  // emits nothing; no such one: own settings
 
   struct Cost {
     QString in_short;  // beside the name: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
@@ -22,6 +21,9 @@ class PresetList : public QComboBox {
   void setCost(std::function<Cost(const QString& preset)> cost) { cost_ = std::move(cost); }
 
   void showPopup() override;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
 
  private:
   std::function<Cost(const QString&)> cost_;

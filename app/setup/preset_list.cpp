@@ -1,8 +1,11 @@
-#include "app/bars/preset_list.h"
+#include "app/setup/preset_list.h"
 
 #include <QAbstractItemView>
 #include <QPainter>
+#include <QStyleOptionComboBox>
 #include <QStyledItemDelegate>
+#include <QStylePainter>
+#include <algorithm>
 
 #include "core/config/run_config.h"
 #include "widgets/plots/color_scale.h"
@@ -11,7 +14,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kRunA = Qt::UserRole, kCost = Qt::UserRole + 1;
+constexpr int kCost = Qt::UserRole;
 constexpr int kGap = 24;  // between name and cost
 
 // Costs stand in a column at the right.
@@ -51,18 +54,24 @@ PresetList::PresetList(QWidget* parent) : QComboBox(parent) {
   setItemDelegate(new CostDelegate(this));
 }
 
-void PresetList::add(const QString& preset, const QString& run_a) {
-  addItem(preset, run_a);
+void PresetList::choose(const QString& preset) {
+  setCurrentIndex(preset.isEmpty() ? -1 : findText(preset));
 }
 
-void PresetList::choose(const QString& run_a) {
-  setCurrentIndex(findData(run_a, kRunA));
+void PresetList::paintEvent(QPaintEvent*) {
+  QStylePainter painter(this);
+  QStyleOptionComboBox option;
+  initStyleOption(&option);
+  option.currentText = "Preset: " + (currentIndex() < 0 ? QString("own settings") : currentText());
+  painter.drawComplexControl(QStyle::CC_ComboBox, option);
+  painter.drawControl(QStyle::CE_ComboBoxLabel, option);
 }
 
 // What is measured while the program runs makes the times better: asked anew each time.
 void PresetList::showPopup() {
+  const std::vector<std::string> presets = preset_names();
   for (int i = 0; i < count(); ++i) {
-    if (itemText(i).isEmpty() || !cost_) continue;
+    if (std::ranges::count(presets, itemText(i).toStdString()) == 0 || !cost_) continue;
     const Cost cost = cost_(itemText(i));
     const QString about = QString::fromStdString(preset_about(itemText(i).toStdString())).trimmed();
     setItemData(i, cost.in_short, kCost);

@@ -1,0 +1,51 @@
+#include "app/bars/pace_popover.h"
+
+#include <QApplication>
+#include <QComboBox>
+#include <QIntValidator>
+#include <QLabel>
+#include <QLineEdit>
+#include <QVBoxLayout>
+#include <limits>
+
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+
+namespace moescope {
+
+PacePopover::PacePopover(QWidget* parent) : Popover("Pace", parent), speed_(new QComboBox), until_(new QLineEdit) {
+  setObjectName("pace_popover");
+  speed_->addItem("as fast as possible", 0.0);
+  for (double limit : {60.0, 10.0, 1.0}) speed_->addItem(QString("%1 steps/s").arg(limit), limit);
+  connect(speed_, &QComboBox::activated, this, [this] { emit speedRequested(speed_->currentData().toDouble()); });
+  addRow("Speed", speed_);
+  until_->setPlaceholderText("no end");
+  until_->setValidator(new QIntValidator(0, std::numeric_limits<int>::max(), until_));
+  connect(until_, &QLineEdit::editingFinished, this, &PacePopover::onUntilEdited);
+  connect(until_, &QLineEdit::returnPressed, this, &QWidget::hide);
+  until_name_ = addRow("Until step", until_);
+  words_ = new QLabel;
+  words_->setWordWrap(true);
+  words_->setForegroundRole(QPalette::PlaceholderText);
+  followFont(this, [this] { words_->setFont(typeFont(QApplication::font(), Type::secondary)); });
+  column()->addWidget(words_);
+  setTraining(true);
+}
+
+void PacePopover::setTraining(bool training) {
+  for (QWidget* part : {static_cast<QWidget*>(until_), static_cast<QWidget*>(until_name_)}) part->setVisible(training);
+  words_->setText(training ? "Training pauses before this step. Without one, it goes on past the end of the schedule."
+                           : "As fast as possible, a recording is replayed in 10 s.");
+}
+
+void PacePopover::onUntilEdited() {
+  bool ok = false;
+  const qint64 step = until_->text().toLongLong(&ok);
+  emit untilRequested(ok ? std::optional(step) : std::nullopt);
+}
+
+void PacePopover::showUntil(std::optional<qint64> step) {
+  until_->setText(step ? QString::number(*step) : QString());
+}
+
+}  // namespace moescope

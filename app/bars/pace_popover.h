@@ -1,0 +1,35 @@
+// How fast a run goes, and where it pauses.
+#pragma once
+
+#include <optional>
+
+#include "app/bars/popover.h"
+
+class QComboBox;
+class QLabel;
+class QLineEdit;
+
+namespace moescope {
+
+class PacePopover : public Popover {
+  Q_OBJECT
+
+ public:
+  explicit PacePopover(QWidget* parent = nullptr);
+
+  void showUntil(std::optional<qint64> step);
+  void setTraining(bool training);  // else a replay, which has no end of its own
+
+ signals:
+  void speedRequested(double steps_per_s);          // 0: as fast as it can
+  void untilRequested(std::optional<qint64> step);  // nullopt: no end
+
+ private:
+  void onUntilEdited();
+
+  QComboBox* speed_;
+  QLineEdit* until_;
+  QLabel *until_name_, *words_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,42 @@
+// A frame that opens under a button of the bar and closes with Escape or a click elsewhere: rows of a label and a field.
+#pragma once
+
+#include <QFrame>
+#include <functional>
+
+class QGridLayout;
+class QLabel;
+class QVBoxLayout;
+
+namespace moescope {
+
+class Popover : public QFrame {
+  Q_OBJECT
+
+ public:
+  Popover(const QString& title, QWidget* parent);
+
+  void openUnder(QWidget* anchor);  // its right edge at the anchor's, moved into the screen
+
+ signals:
+  void opened();
+  void closed();
+
+ protected:
+  QLabel* addRow(const QString& name, QWidget* field);
+  void setNote(const QString& text);  // beside the title
+  QVBoxLayout* column() const { return column_; }
+
+  void keyPressEvent(QKeyEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+  void hideEvent(QHideEvent* event) override;
+
+ private:
+  QVBoxLayout* column_;
+  QGridLayout* rows_;
+  QLabel* note_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,287 @@
+#include "app/bars/window_bar.h"
+
+#include <QAction>
+#include <QComboBox>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QMenu>
+#include <QPainter>
+#include <QTabBar>
+#include <QToolButton>
+
+#include "app/bars/live_popover.h"
+#include "app/bars/pace_popover.h"
+#include "app/bars/run_chips.h"
+#include "app/bars/step_button.h"
+#include "app/look/icons.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kNarrowest = 5;    // level of setNarrowness()
+constexpr int kLeastBar = 320;   // width
+constexpr int kLineHeight = 20;  // of the lines between groups
+
+// The bar's ground, with a line below.
+class BarContent : public QWidget {
+ public:
+  using QWidget::QWidget;
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    painter.fillRect(rect(), QColor(c.surface));
+    painter.fillRect(0, height() - 1, width(), 1, QColor(c.hairline));
+  }
+};
+
+class BarLine : public QWidget {
+ public:
+  explicit BarLine(QWidget* parent) : QWidget(parent) { setFixedWidth(2 * kSpace8 + 1); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter(this).fillRect(kSpace8, (height() - kLineHeight) / 2, 1, kLineHeight,
+                            QColor(colors(palette()).hairline));
+  }
+};
+
+}  // namespace
+
+WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
+    : QToolBar("Bar", parent),
+      content_(new BarContent(this)),
+      tabs_(workspaces),
+      tab_list_(new QComboBox),
+      chips_(new RunChips),
+      count_(new StepButton) {
+  setObjectName("window_bar");
+  setMovable(false);
+  setContextMenuPolicy(Qt::PreventContextMenu);
+  layout()->setContentsMargins(0, 0, 0, 0);
+  live_popover_ = new LivePopover(this);
+  pace_ = new PacePopover(this);
+  makeActions();
+  takeTabs(workspaces);
+  makeLayout();
+  addWidget(content_);
+  followFont(this, [this] { content_->setFixedHeight(withType(kBarHeight, fontMetrics())); });
+  connect(pace_, &PacePopover::speedRequested, this, &WindowBar::speedRequested);
+  connect(pace_, &PacePopover::untilRequested, this, &WindowBar::untilRequested);
+  connect(count_, &QToolButton::clicked, this, [this] { pace_->openUnder(count_); });
+  connect(chips_, &RunChips::changed, this, &WindowBar::fit);
+  drawPictures();
+  showNothing();
+}
+
+void WindowBar::makeActions() {
+  run_ = new QAction("Run", this);
+  run_->setShortcut(Qt::Key_Space);
+  run_->setWhatsThis("Run or pause");
+  connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
+  step_ = new QAction("Step", this);
+  step_->setShortcut(Qt::Key_Period);
+  step_->setWhatsThis("Train exactly one step, or show the next of a recording");
+  step_->setToolTip("Train exactly one step (.)");
+  connect(step_, &QAction::triggered, this, &WindowBar::stepRequested);
+  reset_ = new QAction("Reset", this);
+  reset_->setShortcut(Qt::Key_R);
+  reset_->setWhatsThis("Reset: start this run again from step 0");
+  reset_->setToolTip("Start this run again from step 0 with its present settings (R); its recording stays");
+  connect(reset_, &QAction::triggered, this, &WindowBar::resetRequested);
+  live_ = new QAction("Live", this);
+  live_->setShortcut(Qt::Key_F4);
+  live_->setWhatsThis("Live settings: change the model in training");
+  live_->setToolTip("Settings that take effect at the next step (F4)");
+  connect(live_, &QAction::triggered, this, &WindowBar::openLive);
+  setup_ = new QAction("Set-up", this);
+  setup_->setShortcut(Qt::Key_F2);
+  setup_->setCheckable(true);
+  setup_->setWhatsThis("Set-up: all settings of a run");
+  setup_->setToolTip("All settings of a run (F2)");
+}
+
+// Of the stack of workspaces; where the window is narrow, a list in their place.
+void WindowBar::takeTabs(QTabBar* tabs) {
+  tabs->setProperty(kBarTabsProperty, true);
+  tabs->setUsesScrollButtons(false);
+  tab_list_->setProperty(kFlatProperty, true);
+  tab_list_->setObjectName("workspace_list");
+  tab_list_->setAccessibleName("Workspace");
+  tab_list_->setFocusPolicy(Qt::TabFocus);
+  for (int i = 0; i < tabs->count(); ++i) tab_list_->addItem(tabs->tabText(i));
+  tab_list_->setFont(semibold(tab_list_->font()));
+  connect(tabs, &QTabBar::currentChanged, tab_list_, &QComboBox::setCurrentIndex);
+  connect(tab_list_, &QComboBox::activated, tabs, &QTabBar::setCurrentIndex);
+}
+
+void WindowBar::makeLayout() {
+  auto* row = new QHBoxLayout(content_);
+  row->setContentsMargins(kSpace4, 0, kSpace8, 1);
+  row->setSpacing(2);
+  menu_ = new QToolButton(content_);
+  menu_->setObjectName("menu_button");
+  menu_->setAccessibleName("Menu");
+  menu_->setToolTip("Menu (F10)");
+  menu_->setAutoRaise(true);
+  menu_->setFocusPolicy(Qt::TabFocus);
+  menu_->setPopupMode(QToolButton::InstantPopup);
+  row->addWidget(menu_);
+  row->addWidget(tabs_);
+  row->addWidget(tab_list_);
+  row->addStretch(1);
+  row->addWidget(chips_);
+  of_runs_ << chips_ << addLine() << addButton(run_, false);
+  of_training_ << addButton(step_, false) << addButton(reset_, false);
+  of_runs_ << count_;
+  row->addWidget(count_);
+  addLine();
+  live_button_ = addButton(live_, true);
+  of_training_ << live_button_;
+  setup_button_ = addButton(setup_, true);
+}
+
+QToolButton* WindowBar::addButton(QAction* action, bool words) {
+  auto* button = new QToolButton(content_);
+  button->setDefaultAction(action);
+  button->setObjectName(action->text().toLower() + "_button");
+  button->setAutoRaise(true);
+  button->setFocusPolicy(Qt::TabFocus);
+  button->setToolButtonStyle(words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  followFont(button, [button] { button->setFixedHeight(withType(kFieldHeight, button->fontMetrics())); });
+  content_->layout()->addWidget(button);
+  return button;
+}
+
+QWidget* WindowBar::addLine() {
+  auto* line = new BarLine(content_);
+  content_->layout()->addWidget(line);
+  return line;
+}
+
+void WindowBar::setMenu(QMenu* menu) {
+  menu_->setMenu(menu);
+}
+
+void WindowBar::openMenu() {
+  menu_->showMenu();
+}
+
+void WindowBar::openLive() {
+  if (open_ != Open::training) return;
+  live_popover_->openUnder(live_button_);
+}
+
+void WindowBar::drawPictures() {
+  menu_->setIcon(picture(Picture::menu, palette()));
+  run_->setIcon(picture(running_ ? Picture::pause : Picture::play, palette()));
+  step_->setIcon(picture(Picture::step, palette()));
+  reset_->setIcon(picture(Picture::reset, palette()));
+  live_->setIcon(picture(Picture::live, palette()));
+  setup_->setIcon(picture(Picture::settings, palette()));
+}
+
+void WindowBar::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) drawPictures();
+  if (event->type() == QEvent::FontChange) fit();
+  QToolBar::changeEvent(event);
+}
+
+void WindowBar::resizeEvent(QResizeEvent* event) {
+  QToolBar::resizeEvent(event);
+  fit();
+}
+
+QSize WindowBar::minimumSizeHint() const {
+  return {kLeastBar, content_->minimumHeight()};
+}
+
+void WindowBar::setNarrowness(int level) {
+  chips_->setShown({.names = level < 1, .words = level < 2});
+  count_->setShort(level >= 3);
+  for (QToolButton* button : {live_button_, setup_button_})
+    button->setToolButtonStyle(level < 4 ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  const bool in_list = level >= kNarrowest || width() < withType(kNarrowWindow, fontMetrics());
+  tabs_->setVisible(!in_list);
+  tab_list_->setVisible(in_list);
+  chips_->updateGeometry();
+}
+
+// The first of ever narrower forms that has room.
+void WindowBar::fit() {
+  for (int level = 0; level <= kNarrowest; ++level) {
+    setNarrowness(level);
+    content_->layout()->invalidate();
+    if (content_->layout()->sizeHint().width() <= width()) return;
+  }
+}
+
+void WindowBar::setRunning(bool running) {
+  running_ = running;
+  const bool training = open_ == Open::training;
+  run_->setText(running ? "Pause" : training ? "Run" : "Play");
+  run_->setToolTip(running    ? training ? "Pause after this step (Space)" : "Pause the replay (Space)"
+                   : training ? "Train on (Space)"
+                              : "Replay the recording from the cursor on (Space)");
+  run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
+}
+
+// Keys work for replays, too, where there is no button: one step on, and back to the first.
+void WindowBar::setOpen(Open open) {
+  const bool can_run = open == Open::training || open == Open::recording;
+  for (QAction* action : {run_, step_, reset_}) action->setEnabled(can_run);
+  live_->setEnabled(open == Open::training);
+  if (open == open_) return;
+  open_ = open;
+  for (QWidget* part : of_runs_) part->setVisible(open != Open::nothing);
+  for (QWidget* part : of_training_) part->setVisible(open == Open::training);
+  count_->setVisible(can_run);
+  pace_->setTraining(open == Open::training);
+  if (open != Open::training) live_popover_->hide();
+  setRunning(false);
+  fit();
+}
+
+void WindowBar::showNothing() {
+  setOpen(Open::nothing);
+}
+
+void WindowBar::showRun(const RunConfig& config) {
+  scheduled_ = config.optimizer.total_steps;
+  setOpen(Open::training);
+}
+
+void WindowBar::showRecording() {
+  setOpen(Open::recording);
+}
+
+void WindowBar::showFollowing() {
+  setOpen(Open::following);
+}
+
+void WindowBar::showReplay(bool playing, std::int64_t step) {
+  if (playing != running_) setRunning(playing);
+  last_step_ = step;
+  count_->showStep(step, std::nullopt);
+}
+
+void WindowBar::showStatus(const LabStatus& status) {
+  if (status.running != running_) setRunning(status.running);
+  last_step_ = status.step;
+  const std::int64_t end = until_.value_or(scheduled_);
+  const QSize before = count_->sizeHint();
+  count_->showStep(status.step, status.step <= end ? std::optional(end) : std::nullopt);
+  if (count_->sizeHint() != before) fit();
+}
+
+void WindowBar::showUntil(std::optional<qint64> step) {
+  until_ = step;
+  pace_->showUntil(step);
+}
+
+}  // namespace moescope

@@ -1,0 +1,91 @@
+// The one bar of the window: menu, workspaces, open runs, running, live settings and set-up. What the open run cannot
+// do is not there. Where it is narrow, names of runs go first, and nothing is cut.
+#pragma once
+
+#include <QToolBar>
+#include <optional>
+
+#include "core/config/run_config.h"
+#include "core/training/lab/lab_status.h"
+
+class QAction;
+class QComboBox;
+class QTabBar;
+class QToolButton;
+
+namespace moescope {
+
+class LivePopover;
+class PacePopover;
+class RunChips;
+class StepButton;
+
+class WindowBar : public QToolBar {
+  Q_OBJECT
+
+ public:
+  explicit WindowBar(QTabBar* workspaces, QWidget* parent = nullptr);
+
+  QAction* runAction() const { return run_; }
+  QAction* stepAction() const { return step_; }
+  QAction* resetAction() const { return reset_; }
+  QAction* liveAction() const { return live_; }
+  QAction* setupAction() const { return setup_; }
+  RunChips* chips() const { return chips_; }
+  LivePopover* live() const { return live_popover_; }
+  void setMenu(QMenu* menu);
+  void openMenu();
+  void openLive();
+
+  void showNothing();
+  void showFollowing();  // a log that another program writes
+  void showRun(const RunConfig& config);
+  void showRecording();
+  void showReplay(bool playing, std::int64_t step);  // of a recording
+  void showStatus(const LabStatus& status);          // a run in training only
+  void showUntil(std::optional<qint64> step);
+
+  QSize minimumSizeHint() const override;
+
+ signals:
+  void runRequested(bool run);
+  void stepRequested();
+  void resetRequested();
+  void speedRequested(double steps_per_s);          // 0: as fast as it can
+  void untilRequested(std::optional<qint64> step);  // nullopt: no end
+
+ protected:
+  void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+
+ private:
+  enum class Open { nothing, training, recording, following };
+  void makeActions();
+  void makeLayout();
+  void takeTabs(QTabBar* tabs);
+  QToolButton* addButton(QAction* action, bool words);
+  QWidget* addLine();  // between groups
+  void drawPictures();
+  void setRunning(bool running);
+  void setOpen(Open open);
+  void fit();
+  void setNarrowness(int level);
+
+  QWidget* content_;
+  QToolButton *menu_, *live_button_, *setup_button_;
+  QTabBar* tabs_;
+  QComboBox* tab_list_;
+  RunChips* chips_;
+  QAction *run_, *step_, *reset_, *live_, *setup_;
+  QList<QWidget*> of_runs_, of_training_;  // shown while there are some
+  StepButton* count_;
+  PacePopover* pace_;
+  LivePopover* live_popover_;
+  Open open_ = Open::following;
+  std::int64_t last_step_ = 0;
+  std::int64_t scheduled_ = 0;           // steps of the open run's schedule
+  std::optional<std::int64_t> until_;
+  bool running_ = false;
+};
+
+}  // namespace moescope

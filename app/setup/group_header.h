@@ -1,0 +1,25 @@
+// The head of a group of settings, which folds it: its name, a note, and whether all of it needs a new run.
+#pragma once
+
+#include <QToolButton>
+
+namespace moescope {
+
+class GroupHeader : public QToolButton {
+ public:
+  GroupHeader(const QString& title, QWidget* body, QWidget* parent = nullptr);
+
+  void setNote(const QString& note);
+  void setNeedsNewRun(bool needs);
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  QString note_;
+  bool needs_new_run_ = false;
+};
+
+}  // namespace moescope

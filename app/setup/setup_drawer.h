@@ -1,0 +1,36 @@
+// The set-up at the right edge of the window, over the panels, between the bar and the status line. Closed at first.
+#pragma once
+
+#include <QFrame>
+
+class QAction;
+class QMainWindow;
+
+namespace moescope {
+
+class SetupForm;
+
+class SetupDrawer : public QFrame {
+  Q_OBJECT
+
+ public:
+  // Opens and closes with `toggle`, with Escape and with the button of the form.
+  SetupDrawer(SetupForm* form, QAction* toggle, QMainWindow* window);
+
+  void open();
+  void close();
+
+ protected:
+  void keyPressEvent(QKeyEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;  // on the window and its bars
+
+ private:
+  void place();
+
+  SetupForm* form_;
+  QAction* toggle_;
+  QMainWindow* window_;
+};
+
+}  // namespace moescope

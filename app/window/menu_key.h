@@ -1,0 +1,27 @@
+// Opens the menu by Alt alone, when it is released, or by F10.
+#pragma once
+
+#include <QObject>
+
+class QWidget;
+
+namespace moescope {
+
+class MenuKey : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit MenuKey(QWidget* window);
+
+ signals:
+  void pressed();
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;  // on the application
+
+ private:
+  QWidget* window_;
+  bool alt_alone_ = false;  // held, and nothing else was pressed meanwhile
+};
+
+}  // namespace moescope
