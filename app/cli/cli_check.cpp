@@ -249,7 +249,7 @@ void check(const CheckOptions& options) {
 
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
-  Command command(app, "check", "Says what is wrong with a run, by its exit status, too");
+  Command command(app, "check", "Report what is wrong with a run, also by the exit status");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_run_option(command, options->run);
   add_routed_options(command, options->routed);

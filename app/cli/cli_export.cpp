@@ -129,7 +129,7 @@ void export_run(const ExportOptions& options) {
 
 void add_export_command(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  Command command(app, "export", "Writes a recording in a format that other programs read");
+  Command command(app, "export", "Write a recording in a format that other programs read");
   command
       .option("RECORDING", options->in,
               "Recording (.moescope); for tensorboard, replay and pictures any training log, "

@@ -199,7 +199,7 @@ void print_figures(const FiguresOptions& options) {
 
 void add_figures_command(CLI::App& app) {
   auto options = std::make_shared<FiguresOptions>();
-  Command command(app, "figures", "Prints what the window shows at a step, for scripts");
+  Command command(app, "figures", "Print the figures that the window shows at a step, for scripts");
   command.option("RUN", options->file, "Recording (.moescope) or training log").required();
   add_routed_options(command, options->routed);
   command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
