@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/workspaces/picture.h"
+#include "core/io/assets.h"
 #include "core/telemetry/comparison/comparison.h"
 #include "core/telemetry/comparison/operand_sqnr.h"
 #include "core/telemetry/findings/checks.h"
@@ -25,19 +26,24 @@ constexpr double kAnyDifference = 0;
 constexpr QSize kFigure{640, 330};
 
 constexpr const char* kStyle = R"css(
-body { font: 15px/1.5 "DejaVu Sans", Helvetica, Arial, sans-serif; color: #1d2126; background: #fff;
-       max-width: 1240px; margin: 2em auto; padding: 0 1.2em; }
-h1 { font-size: 1.7em; margin-bottom: .1em } h2 { margin-top: 1.8em; border-bottom: 1px solid #c8ccd2 }
-table { border-collapse: collapse; margin: .6em 0; display: block; overflow-x: auto }
-th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #e1e4e8; vertical-align: top }
-th { background: #f1f2f4 } th:first-child, td:first-child, td.words, th.words { text-align: left }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(480px, 1fr)); gap: .5em 1.5em }
-figure { margin: .6em 0; page-break-inside: avoid; min-width: 0 } figure pre { max-height: 24em } figure svg { max-width: 100%; height: auto }
-.muted { color: #5b6470 } .severe, .warning { border-left: 4px solid #9a4d00; padding-left: .8em }
-.note { border-left: 4px solid #9aa1aa; padding-left: .8em } .verdict { font-size: 1.1em }
-details { margin: .5em 0 } summary { cursor: pointer; color: #1b66b0 } pre { overflow-x: auto; background: #f6f7f8; padding: .8em }
+body { background: var(--surface); max-width: 1240px; margin: 24px auto; padding: 0 16px; }
+h1 { margin-bottom: 4px } h2 { margin-top: 24px; border-bottom: 1px solid var(--hairline) }
+table { border-collapse: collapse; margin: 8px 0; display: block; overflow-x: auto }
+th, td { padding: 4px 12px; text-align: right; border-bottom: 1px solid var(--hairline); vertical-align: top }
+th { background: var(--sunken) } th:first-child, td:first-child, td.words, th.words { text-align: left }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(480px, 1fr)); gap: 8px 24px }
+figure { margin: 8px 0; page-break-inside: avoid; min-width: 0 } figure pre { max-height: 24em } figure svg { max-width: 100%; height: auto }
+.muted { color: var(--ink2) } .severe, .warning, .note { border-radius: 6px; padding: 8px 12px; margin: 8px 0 }
+.severe { background: var(--bad-soft) } .warning { background: var(--attention-soft) } .note { background: var(--neutral-soft) }
+.verdict { font-size: var(--heading) }
+details { margin: 8px 0 } summary { cursor: pointer; color: var(--accent) } pre { overflow-x: auto; background: var(--sunken); padding: 12px }
 @media print { details { display: none } body { margin: 0; max-width: none } }
 )css";
+
+QString pageStyle() {
+  const std::string_view look = page_look();
+  return QString::fromUtf8(look.data(), static_cast<qsizetype>(look.size())) + QString(kStyle).trimmed();
+}
 
 QString html(const std::string& text) {
   return QString::fromStdString(text).toHtmlEscaped();
@@ -132,7 +138,7 @@ void Report::head() {
               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title>"
               "<meta name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
               "<h1>%1</h1>\n<p class=\"muted\">%3%4</p>\n")
-              .arg(title, QString(kStyle).trimmed(),
+              .arg(title, pageStyle(),
                    source_.file.isEmpty() ? QString() : "Recording " + source_.file.toHtmlEscaped() + ", ",
                    "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
 }
@@ -142,7 +148,7 @@ QString Report::twinWords(std::size_t i) const {
     return QString("the settings of A up to step %1. Up to there they differ by chance only.")
         .arg(beginning->steps().last);
   return histories_[i]->info().config_toml.empty()
-             ? QString("the settings of A once more. They differ by chance only.")
+             ? QString("the same settings as A. They differ by chance only.")
              : QString("the settings of A with another seed. They differ by chance only.");
 }
 
@@ -177,14 +183,13 @@ void Report::outcome() {
     out_ +=
         twins_.empty()
             ? QString(
-                  "<p class=\"muted\">No run differs from A by chance alone, so it is not known how much of a "
-                  "difference is chance.</p>\n")
+                  "<p class=\"muted\">No run is a noise twin of A (same settings, other seed), so it is not known how "
+                  "much of a difference is chance.</p>\n")
             : QString(
                   "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
                   "validation "
                   "loss where it is measured from the start) over the last half of the steps, with its 95 % interval "
-                  "from the batch means of runs that differ by chance alone: in their seed, or in nothing that their "
-                  "settings say. %1 % of A's loss counts as a "
+                  "from the batch means of noise twins: runs with the same settings and another seed. %1 % of A's loss counts as a "
                   "difference that matters (the relative error that DeepSeek-V3, arXiv:2412.19437, calls within "
                   "training randomness).</p>\n")
                   .arg(100 * kMatters);
@@ -276,7 +281,7 @@ void Report::finding(const Finding& finding) {
               .arg(html(finding.saw), html(finding.why));
   QStringList knobs;
   for (const std::string& knob : finding.knobs) knobs << "<code>" + html(knob) + "</code>";
-  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">What moves it: " + knobs.join(", ") + "</p>";
+  if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that change it: " + knobs.join(", ") + "</p>";
   out_ += "</div>\n";
 }
 

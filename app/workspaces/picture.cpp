@@ -6,6 +6,7 @@
 #include <QFileInfo>
 #include <QLayout>
 #include <QPainter>
+#include <climits>
 #include <functional>
 #include <stdexcept>
 
@@ -14,6 +15,7 @@
 #include "app/workspaces/workspace.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/history/step_axis.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
@@ -36,7 +38,7 @@ QString runsLine(const Selection& selection) {
 
 namespace {
 
-constexpr int kMargin = 12;
+constexpr int kMargin = kSpace12;
 
 QPalette paper() {
   QPalette palette = themePalette(Theme::light);
@@ -124,17 +126,45 @@ class Detached {
   QDockWidget* dock_;
 };
 
-QFont sized(const QFont& font, double factor, bool bold = false) {
-  QFont result = scaledFont(font, factor);
-  result.setBold(bold);
-  return result;
+// Of the pictures, beside the type that a panel or a workspace has on the screen.
+struct PictureType {
+  explicit PictureType(const QFont& screen)
+      : title(typeFont(screen, Type::heading, true)),
+        panel_title(typeFont(screen, Type::body, true)),
+        answer(typeFont(screen, Type::body)),
+        line(typeFont(screen, Type::secondary)),
+        small(typeFont(screen, Type::caption)) {}
+  QFont title, panel_title, answer, line, small;
+};
+
+int lineHeight(const QFont& font) {
+  return QFontMetrics(font).height() + 1;
+}
+
+// A text is wrapped, since what is cut off cannot be read anywhere else.
+int wrappedHeight(const QFont& font, int width, const QString& text) {
+  if (text.isEmpty()) return 0;
+  return QFontMetrics(font).boundingRect(QRect(0, 0, width, INT_MAX / 2), Qt::TextWordWrap, text).height() + 1;
+}
+
+void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor& color, const QString& text) {
+  painter.setFont(font);
+  painter.setPen(color);
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignTop | Qt::TextWordWrap, text);
+}
+
+// "counted, layer 1, step 5": itself, and without its last parts.
+QStringList withFewerParts(const QString& text) {
+  QStringList parts = text.split(QStringLiteral(", ")), forms;
+  for (; !parts.isEmpty(); parts.removeLast()) forms << parts.join(QStringLiteral(", "));
+  return forms;
 }
 
 void drawLine(QPainter& painter, QRect place, const QFont& font, const QColor& color, const QString& text) {
   painter.setFont(font);
   painter.setPen(color);
   painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
-                   QFontMetrics(font).elidedText(text, Qt::ElideRight, place.width()));
+                   fittingText(withFewerParts(text), QFontMetrics(font), place.width()));
 }
 
 // "Runs [colour] A small, [colour] B twin; 400 steps": squares in the colours of their lines where there are several.
@@ -218,12 +248,17 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
     content->render(&painter, place.topLeft() + content->pos(), QRegion(), QWidget::DrawChildren);
     return;
   }
-  const QFont title = sized(painter.font(), 1, true), small = painter.font();
-  const int line = QFontMetrics(title).height();
-  const QRect head(place.left() + 8, place.top() + 2, place.width() - 12, line);
-  drawLine(painter, head, title, paper().text().color(), dock->windowTitle());
-  drawLine(painter, head.translated(0, line), small, mutedText(paper()), panel->caption());
-  painter.setFont(small);
+  const QFont usual = painter.font();
+  const PictureType type(usual);
+  const QRect content_rect = panel->geometry().translated(place.topLeft());
+  const int left = kSpace12, header = panel->header()->height();
+  const QRect head(content_rect.left() + left, content_rect.top(), content_rect.width() - 2 * left, header);
+  drawLine(painter, head, type.panel_title, paper().text().color(), dock->windowTitle());
+  const int title = QFontMetrics(type.panel_title).horizontalAdvance(dock->windowTitle()) + kSpace8;
+  drawLine(painter, head.adjusted(title, 0, 0, 0), type.line, mutedText(paper()), panel->caption());
+  drawLine(painter, {head.left(), head.bottom() + 1, head.width(), panel->bodyRect().top() - header}, type.line,
+           paper().text().color(), panel->answerText());
+  painter.setFont(usual);
   const QPoint body = place.topLeft() + panel->pos();
   renderBody(painter, panel, body + panel->bodyRect().topLeft());
   painter.setPen(gridColor(paper()));
@@ -239,39 +274,45 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
   const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
   Resized resized(panel, wanted);
   resized.become(wanted + QSize(0, panel->bodyRect().top()));  // the header is not in the picture
-  const QFont title_font = sized(panel->font(), 1.35, true), font = panel->font();
-  const int title_height = QFontMetrics(title_font).height(), line = QFontMetrics(font).height() + 1;
+  const QFont font = panel->font();
+  const PictureType type(font);
   const QSize body = panel->bodyRect().size();
-  const int head = kMargin + title_height + 2 * line + 6;
-  const QSize all(body.width() + 2 * kMargin, head + body.height() + line + kMargin);
-  const QString runs = runsLine(selection), caption = panel->caption();
-  return drawn(all, kind, panel->title(), runs + "; " + caption, figure_id, [&](QPainter& painter) {
-    const int width = body.width();
-    drawLine(painter, {kMargin, kMargin, width, title_height}, title_font, paper().text().color(), panel->title());
-    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, font, selection);
-    drawLine(painter, {kMargin, kMargin + title_height + line, width, line}, font, mutedText(paper()), caption);
+  const QString runs = runsLine(selection), caption = panel->caption(), answer = panel->answerText();
+  const int title_height = lineHeight(type.title), line = lineHeight(type.line), width = body.width();
+  const int answer_height = wrappedHeight(type.answer, width, answer), caption_height = wrappedHeight(type.line, width, caption);
+  const int head = kMargin + title_height + answer_height + line + caption_height + kSpace8;
+  const QSize all(width + 2 * kMargin, head + body.height() + line + kMargin);
+  return drawn(all, kind, panel->title(), QStringList{answer, runs, caption}.join("; "), figure_id, [&](QPainter& painter) {
+    int y = kMargin;
+    drawLine(painter, {kMargin, y, width, title_height}, type.title, paper().text().color(), panel->title());
+    y += title_height;
+    drawWrapped(painter, {kMargin, y, width, answer_height}, type.answer, paper().text().color(), answer);
+    y += answer_height;
+    drawRuns(painter, {kMargin, y, width, line}, type.line, selection);
+    y += line;
+    drawWrapped(painter, {kMargin, y, width, caption_height}, type.line, mutedText(paper()), caption);
     painter.setFont(font);
     renderBody(painter, panel, {kMargin, head});
-    drawLine(painter, {kMargin, head + body.height() + 2, width, line}, sized(font, 0.85), mutedText(paper()),
-             programLine());
+    drawLine(painter, {kMargin, head + body.height() + 2, width, line}, type.small, mutedText(paper()), programLine());
   });
 }
 
 Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind) {
-  const QFont font = workspace->font(), title_font = sized(font, 1.35, true);
-  const int title_height = QFontMetrics(title_font).height(), line = QFontMetrics(font).height() + 1;
+  const QFont font = workspace->font();
+  const PictureType type(font);
+  const int title_height = lineHeight(type.title), line = lineHeight(type.line);
   const int head = kMargin + title_height + line + 6;
   const QSize all(workspace->width() + 2 * kMargin, head + workspace->height() + line + kMargin);
   const QString runs = runsLine(selection) + ", shown: step " + QString::number(selection.step());
   return drawn(all, kind, workspace->name(), runs, {}, [&](QPainter& painter) {
     const int width = workspace->width();
-    drawLine(painter, {kMargin, kMargin, width, title_height}, title_font, paper().text().color(), workspace->name());
-    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, font, selection);
+    drawLine(painter, {kMargin, kMargin, width, title_height}, type.title, paper().text().color(), workspace->name());
+    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, type.line, selection);
     for (QDockWidget* dock : docksOnScreen(*workspace)) {
       painter.setFont(font);
       paintDock(painter, dock, {kMargin, head});
     }
-    drawLine(painter, {kMargin, head + workspace->height() + 2, width, line}, sized(font, 0.85), mutedText(paper()),
+    drawLine(painter, {kMargin, head + workspace->height() + 2, width, line}, type.small, mutedText(paper()),
              programLine());
   });
 }

@@ -117,7 +117,7 @@ function addAllToAll(run) {
       const copies = copiesAt(run, state.exchange, state.layer, state.step, from, to);
       return copies === 0 ? 0 : codeOf(copies / largest);
     }), kLeft, kTop, w, h);
-    context.fillStyle = colours.card;
+    context.fillStyle = colours.surface;
     context.globalAlpha = 0.5;
     for (let r = 0; r < ranks; ++r) context.fillRect(kLeft + r / ranks * w, kTop + r / ranks * h, w / ranks, h / ranks);
     context.globalAlpha = 1;
@@ -207,7 +207,7 @@ function addQuantizationError(run) {
 const kBriefly = {forward: 'fwd', dgrad: 'dx', wgrad: 'dw', dispatch: 'disp', combine: 'comb'};
 function operandNames(context, plot, columns) {
   const {w, h} = inside(plot), cellW = w / columns.length;
-  context.fillStyle = colours.faint;
+  context.fillStyle = colours.ink2;
   const words = columns.map(name => name.split(' '));  // product, factor, direction
   words.forEach(([, operand], c) => context.fillText(operand, kLeft + (c + 0.5) * cellW, kTop + h + 13));
   for (const [line, same, text] of [[1, (a, b) => a[0] === b[0] && a[2] === b[2], of => of[2]], [2, (a, b) => a[0] === b[0], of => of[0]]])

@@ -7,24 +7,22 @@ const kLeft = 58, kRight = 10, kTop = 22, kBottom = 34;
 function dark() { return document.documentElement.classList.contains('dark'); }
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ['back', 'card', 'ink', 'faint', 'rule', 'a', 'b']) colours[name] = style.getPropertyValue('--' + name);
+  const value = name => style.getPropertyValue('--' + name).trim();
+  for (const name of ['window', 'surface', 'ink', 'ink2', 'hairline', 'grid', 'axis', 'a', 'b']) colours[name] = value(name);
+  for (const name of ['load', 'matrix', 'no-data', 'zero-load']) scales[name] = value(name).split(' ').map(channels);
   for (const name of Object.keys(kScales)) luts[name] = lutOf(kScales[name]());
 }
 
-// Colour scales by code: 0 is none of it, 1 to 254 go along the scale, 255 is not known. The two of matplotlib are dark
-// where there is little; on a light page they run backwards.
-const kViridis = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-const kCividis = [[0, 34, 78], [65, 77, 107], [124, 123, 120], [189, 175, 109], [255, 234, 70]];
-const kBlue = [40, 110, 220], kOrange = [240, 120, 10];
+// Colour scales by code: 0 is none of it, 1 to 254 go along the scale, 255 is not known. The strong end of a matrix is
+// more bytes, or less signal over noise.
+const scales = {};
 const kScales = {
-  // Utilisation 1/8 and less is blue, 1 is grey, 8 and more is orange; without a token black.
-  load: () => ({zero: [0, 0, 0], along: share => {
-    const octaves = 6 * share - 3, end = octaves < 0 ? kBlue : kOrange, weight = Math.sqrt(Math.abs(octaves) / 3);
-    return (dark() ? [58, 63, 72] : [236, 239, 243]).map((value, i) => value + weight * (end[i] - value));
-  }}),
-  amount: () => ({zero: dark() ? [29, 33, 40] : [255, 255, 255], along: share => between(kViridis, dark() ? share : 1 - share)}),
-  quality: () => ({zero: [0, 0, 0], along: share => between(kCividis, share)})
+  // Utilisation 1/8 and less is blue, 8 and more is orange.
+  load: () => ({zero: scales['zero-load'][0], along: share => between(scales.load, share)}),
+  amount: () => ({zero: scales.matrix[0], along: share => between(scales.matrix, share)}),
+  quality: () => ({zero: scales['zero-load'][0], along: share => between(scales.matrix, 1 - share)})
 };
+function channels(hex) { return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)); }
 const luts = {};
 function between(anchors, share) {
   const at = share * (anchors.length - 1), i = Math.min(anchors.length - 2, Math.floor(at));
@@ -33,7 +31,7 @@ function between(anchors, share) {
 function lutOf({zero, along}) {
   const lut = [zero.map(Math.round)];
   for (let code = 1; code < 255; ++code) lut.push(along((code - 1) / 253).map(Math.round));
-  lut.push([110, 110, 110]);
+  lut.push(scales['no-data'][0]);
   return lut;
 }
 function codeOf(share) { return Number.isNaN(share) ? 255 : 1 + Math.round(253 * Math.max(0, Math.min(1, share))); }
@@ -133,8 +131,8 @@ function begin(plot) {
 
 function axes(context, plot, xTicks, yTicks, xName, yName) {
   const {w, h} = inside(plot);
-  context.strokeStyle = colours.rule;
-  context.fillStyle = colours.faint;
+  context.strokeStyle = colours.grid;
+  context.fillStyle = colours.ink2;
   context.lineWidth = 1;
   context.strokeRect(kLeft + 0.5, kTop + 0.5, w, h);
   context.textAlign = 'center';
@@ -161,7 +159,7 @@ function rowTicks(names) {
 // The colour scale, above the plot on the right: its ends in words.
 function legend(context, plot, scale, low, high) {
   const right = kLeft + inside(plot).w, width = 84;
-  context.fillStyle = colours.faint;
+  context.fillStyle = colours.ink2;
   context.textAlign = 'right';
   context.fillText(high, right, 14);
   const end = right - context.measureText(high).width - 5;
@@ -177,7 +175,7 @@ function keys(context, plot, names) {
   let right = kLeft + inside(plot).w;
   context.textAlign = 'right';
   for (const [colour, name] of [...names].reverse()) {
-    context.fillStyle = colours.faint;
+    context.fillStyle = colours.ink2;
     context.fillText(name, right, 14);
     right -= context.measureText(name).width + 5;
     context.fillStyle = colour;
@@ -200,7 +198,7 @@ function crosshair(context, plot) {
     stroke(stepX(plot, state.step), kTop, stepX(plot, state.step), kTop + h);
   }
   if (!state.hover) return;
-  context.strokeStyle = colours.faint;
+  context.strokeStyle = colours.ink2;
   context.setLineDash([4, 3]);
   if (plot.over === 'steps' && state.hover.over === 'steps') {
     const x = stepX(plot, stepOfShare(state.hover.x));

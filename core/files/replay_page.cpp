@@ -161,7 +161,7 @@ std::string json_for_page(const ReplayJson& json) {
 
 std::string page_with(const ReplayJson& data) {
   std::string page(asset("replay/page.html"));
-  page.append("<style>\n").append(asset("replay/page.css")).append("</style>\n");
+  page.append("<style>\n").append(page_look()).append(asset("replay/page.css")).append("</style>\n");
   page.append("<script type=\"application/json\" id=\"data\">").append(json_for_page(data)).append("</script>\n");
   page.append("<script>\n");
   for (const char* part : {"values", "plots", "figures", "controls"})

@@ -13,4 +13,9 @@ struct Asset {
 std::span<const Asset> assets();
 std::string_view asset(std::string_view name);  // empty: there is none
 
+// Style sheet of all pages that the program writes: colours and type of the window, as variables.
+inline std::string_view page_look() {
+  return asset("replay/page.look.css");
+}
+
 }  // namespace moescope

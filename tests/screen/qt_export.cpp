@@ -26,9 +26,11 @@
 #include "app/workspaces/picture.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/io/assets.h"
 #include "core/telemetry/findings/health.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
+#include "widgets/look/tokens.h"
 
 using namespace moescope;
 
@@ -192,6 +194,53 @@ class ExportTest : public QObject {
     QVERIFY(panels > 25);
   }
 
+  // Under the title, whole: a picture has no tool tip. Where it is narrow the answer goes on in a second line.
+  void theAnswerStandsUnderTheTitle() {
+    Panel* panel = nullptr;
+    for (Workspace* workspace : window_->workspaces()->all())
+      if (Panel* found = workspace->panel("dock_a2a_matrix")) panel = found;
+    QVERIFY(panel && panel->answerText().contains(QString::fromUtf8("\u00d7 the mean")));
+    const auto textsOf = [&](QSize size) {
+      QString texts;
+      QXmlStreamReader reader(panelFigure(panel, *window_->selection(), FigureKind::svg, size).svg);
+      while (!reader.atEnd())
+        if (reader.readNext() == QXmlStreamReader::StartElement && reader.name() == QLatin1String("text"))
+          texts += reader.readElementText().trimmed() + ' ';
+      return texts;
+    };
+    QVERIFY2(textsOf({900, 400}).startsWith("All-to-all " + panel->answerText()), qPrintable(textsOf({900, 400})));
+    QVERIFY2(textsOf({200, 400}).startsWith("All-to-all " + panel->answerText()), qPrintable(textsOf({200, 400})));
+  }
+
+  // The style sheet of the pages has the window's own colours.
+  void pagesHaveTheColoursOfTheWindow() {
+    const QString sheet = QString::fromUtf8(page_look().data(), static_cast<qsizetype>(page_look().size()));
+    for (const bool dark : {false, true}) {
+      const QString block = sheet.section(dark ? ":root.dark {" : ":root {", 1).section('}', 0, 0);
+      const auto value = [&](const QString& name) { return block.section("--" + name + ": ", 1).section(';', 0, 0); };
+      const auto name = [](QRgb color) { return QColor(color).name(); };
+      const Colors& c = colors(dark);
+      const std::pair<const char*, QRgb> single[] = {
+          {"window", c.window}, {"surface", c.surface}, {"sunken", c.sunken}, {"hairline", c.hairline},
+          {"field-border", c.field_border}, {"ink", c.ink}, {"ink2", c.ink2}, {"accent", c.accent},
+          {"accent-soft", c.accent_soft}, {"good", c.good}, {"good-soft", c.good_soft}, {"attention", c.attention},
+          {"attention-soft", c.attention_soft}, {"bad", c.bad}, {"bad-soft", c.bad_soft},
+          {"neutral-soft", c.neutral_soft}, {"grid", c.grid}, {"axis", c.axis}, {"plain-bar", c.plain_bar},
+          {"strong-bar", c.strong_bar}, {"no-data", c.no_data}, {"zero-load", c.zero_load}, {"noise", c.noise},
+          {"a", c.series[0]}, {"b", c.series[1]}, {"c", c.series[2]}, {"d", c.series[3]}};
+      for (const auto& [token, color] : single) QCOMPARE(value(token), name(color));
+      for (const auto& [token, scale] : {std::pair("load", c.load), std::pair("matrix", c.matrix)}) {
+        QStringList names;
+        for (const QRgb color : scale) names << name(color);
+        QCOMPARE(value(token), names.join(' '));
+      }
+    }
+    for (const auto& [token, type] : {std::pair("caption", Type::caption), std::pair("secondary", Type::secondary),
+                                      std::pair("body", Type::body), std::pair("heading", Type::heading),
+                                      std::pair("figure", Type::figure)})
+      QVERIFY2(sheet.contains(QString("--%1: %2px;").arg(token).arg(int{static_cast<int>(type)})), token);
+  }
+
   // What is on the screen stays dark and in its place.
   void thePanelItselfIsAsBefore() {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
@@ -206,8 +255,8 @@ class ExportTest : public QObject {
   void aPictureHasTheAskedSize() {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const Figure wide = panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
-    const Figure small = panelFigure(panel, *window_->selection(), FigureKind::image, {400, 300});
-    QCOMPARE(wide.image.width() - small.image.width(), kPrintScale * 500);
+    const Figure small = panelFigure(panel, *window_->selection(), FigureKind::image, {860, 300});
+    QCOMPARE(wide.image.width() - small.image.width(), kPrintScale * 40);
     QCOMPARE(wide.image.height() - small.image.height(), kPrintScale * 200);
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "app/cli/sweep/sweep_table.h"
+#include "core/io/assets.h"
 #include "core/telemetry/frame/words.h"
 
 namespace moescope {
@@ -140,21 +141,20 @@ std::string table(const SweepResult& result) {
 }
 
 constexpr const char* kStyle = R"(
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --grid: #ddd; --dot: #0b6cb8; --mean: #d1570b; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ddd; --paper: #1c1d1f; --grid: #3a3c40; --dot: #58a9e8; --mean: #f0944d; }
-}
-body { font: 15px/1.5 sans-serif; color: var(--ink); background: var(--paper); max-width: 72em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { padding: 2px 10px; border-bottom: 1px solid var(--grid); text-align: left; white-space: nowrap; }
-.figure, th.figure { text-align: right; font-variant-numeric: tabular-nums; }
-svg { width: 100%; max-width: 60em; font-size: 12px; }
+body { max-width: 72em; margin: 24px auto; padding: 0 16px; }
+table { border-collapse: collapse; display: block; overflow-x: auto; background: var(--surface); }
+th, td { padding: 4px 12px; border-bottom: 1px solid var(--hairline); text-align: left; white-space: nowrap; }
+.figure, th.figure { text-align: right; }
+svg { width: 100%; max-width: 60em; font-size: var(--secondary); background: var(--surface); }
 svg text { fill: var(--ink); }
 .grid { stroke: var(--grid); }
-.seed { fill: var(--dot); fill-opacity: 0.55; }
-.half { stroke: var(--mean); stroke-width: 2; }
-.mean { stroke: var(--mean); stroke-width: 3; }
+.seed { fill: var(--a); fill-opacity: 0.55; }
+.half { stroke: var(--b); stroke-width: 2; }
+.mean { stroke: var(--b); stroke-width: 3; }
 )";
+constexpr const char* kDarkWhereWanted =
+    "<script>if (matchMedia('(prefers-color-scheme: dark)').matches) document.documentElement.classList.add('dark')"
+    "</script>\n";
 
 }  // namespace
 
@@ -162,10 +162,10 @@ std::string sweep_page(const SweepResult& result) {
   const std::string title = "Sweep of " + escaped(result.run);
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n" +
+         title + "</title>\n<style>\n" + std::string(page_look()) + kStyle + "</style>\n" + kDarkWhereWanted + "</head>\n<body>\n<h1>" + title + "</h1>\n" +
          picture(result) +
-         "<p>Dots: seeds. Upright stroke: their mean. Line across: its 95 % interval, where there are several "
-         "seeds. All figures measured here.</p>\n" +
+         "<p>Dots: seeds. Vertical stroke: their mean. Horizontal line: its 95 % interval, where there are several "
+         "seeds. All figures were measured here.</p>\n" +
          table(result) + "<p>" + printed(escaped(sweep_notes(result))) + "</p>\n</body>\n</html>\n";
 }
 
