@@ -106,7 +106,7 @@ void CheckpointActions::showKept() {
   const auto kept = this->kept();
   std::vector<std::int64_t> steps;
   for (const KeptCheckpoint& checkpoint : kept) steps.push_back(checkpoint.step);
-  for (TimelineTrack* track : workspaces_->timelines()) track->setCheckpoints(steps);
+  workspaces_->timeline()->track()->setCheckpoints(steps);
   dock_->showCheckpoints(kept);
 }
 

@@ -19,7 +19,7 @@ Heartbeat::Heartbeat(RunSession* session, StatusLine* status, QObject* parent)
   connect(session_, &RunSession::openingStarted, this, &Heartbeat::begin);
   connect(session_, &RunSession::failed, this, [this] {
     timer_.stop();
-    status_->showFollowing({});
+    status_->showState("Ready");
   });
   connect(session_, &RunSession::opened, this, [this] {
     timer_.stop();
@@ -37,7 +37,7 @@ void Heartbeat::begin(const QString& what) {
 }
 
 void Heartbeat::show() {
-  status_->showFollowing(QString("%1... %2 s").arg(what_).arg(since_.elapsed() / 1000));
+  status_->showState(QString("%1... %2 s").arg(what_).arg(since_.elapsed() / 1000));
 }
 
 bool Heartbeat::firstStepIsTaken() const {
@@ -51,7 +51,7 @@ void Heartbeat::beat() {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
     if (const LabStatus status = session_->lab()->status(); !status.running) {
       timer_.stop();
-      return status_->showTraining(status);
+      return status_->showTraining(status, static_cast<int>(session_->histories().size()));
     }
   }
   show();
@@ -60,7 +60,7 @@ void Heartbeat::beat() {
 void Heartbeat::showStatus(const LabStatus& status) {
   if (timer_.isActive()) return;
   if (status.running && !firstStepIsTaken()) return begin("First step");
-  status_->showTraining(status);
+  status_->showTraining(status, static_cast<int>(session_->histories().size()));
 }
 
 }  // namespace moescope

@@ -27,30 +27,31 @@ void SourceStatus::addActionsTo(QMenu* menu) {
 void SourceStatus::onOpened() {
   notice_->showNotice(session_->isLive() ? QString() : session_->missing().join('\n'));
   if (session_->isLive()) return;
-  status_->showFollowing(!session_->attachedTo().isEmpty() ? "attached to " + session_->attachedTo()
-                         : session_->canGrow()             ? "recording, new steps are followed"
-                                                           : "read to its end, new steps are followed");
+  if (!session_->attachedTo().isEmpty())
+    status_->showState("Attached to " + session_->attachedTo(), StatusLine::Dot::good);
+  else
+    status_->showState(session_->canGrow() ? "Recording opened" : "Log opened");
   showSkippedLines();
 }
 
 // A large recording was read to its end.
 void SourceStatus::onRunsChanged() {
   if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
-    status_->showFollowing("recording, all of it read");
+    status_->showState("Recording opened");
 }
 
 void SourceStatus::onGrowingEnded(const QString& why) {
   const bool attached = !session_->attachedTo().isEmpty();
-  status_->showFollowing(attached ? "attached no more" : "recording, followed no more");
+  status_->showState(attached ? "Detached" : "Recording opened, no longer followed");
   // A training on hosts may have ended before its last steps were read here: what it then offers says more.
-  if (!notice_->offers()) notice_->showNotice((attached ? "Attached no more. " : "Followed no more. ") + why + '.');
+  if (!notice_->offers()) notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
   if (!attached || !why.contains("the training ended")) messages_->warn(why);
 }
 
 void SourceStatus::showProgress() {
-  if (session_->isFollowing()) status_->showFollowing(session_->followingText());
+  if (session_->isFollowing()) status_->showState(session_->followingText(), StatusLine::Dot::good);
   if (const double share = session_->fillingShare(); share >= 0)
-    status_->showFollowing(QString("recording; reading all of it: %1 %").arg(static_cast<int>(100 * share)));
+    status_->showState(QString("Reading the recording: %1 %").arg(static_cast<int>(100 * share)));
 }
 
 // Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line

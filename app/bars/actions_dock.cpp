@@ -15,6 +15,7 @@
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
@@ -25,22 +26,22 @@ struct Shown {
   const char* key;
   const char* label;
 };
-constexpr Shown kFields[] = {{"router.frozen", "freeze the router"},
-                             {"router.force_balance", "force balance"},
-                             {"router.killed_experts", "killed experts"},
-                             {"router.pinned_bias", "pinned biases"},
-                             {"router.gate_noise", "gate noise"},
-                             {"optimizer.router_lr_factor", "router's lr factor"},
-                             {"router.score_func", "scores by"},
-                             {"router.n_groups", "groups"},
-                             {"router.n_limited_groups", "groups per token"},
-                             {"router.bias_centring", "centre biases"},
-                             {"router.z_coeff", "z-loss weight"}};
+constexpr Shown kFields[] = {{"router.frozen", "Frozen router"},
+                             {"router.force_balance", "Forced balance"},
+                             {"router.killed_experts", "Removed experts"},
+                             {"router.pinned_bias", "Fixed biases"},
+                             {"router.gate_noise", "Gate noise"},
+                             {"optimizer.router_lr_factor", "Router rate factor"},
+                             {"router.score_func", "Score function"},
+                             {"router.n_groups", "Expert groups"},
+                             {"router.n_limited_groups", "Groups per token"},
+                             {"router.bias_centring", "Centred updates"},
+                             {"router.z_coeff", "Z-loss weight"}};
 
 QGroupBox* boxed(const QString& title, QWidget* content) {
   auto* box = new QGroupBox(title);
   auto* column = new QVBoxLayout(box);
-  column->setContentsMargins(6, 4, 6, 6);
+  column->setContentsMargins(kSpace12, kSpace8, kSpace12, kSpace12);
   column->addWidget(content);
   return box;
 }
@@ -62,10 +63,11 @@ ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
   words_->setWordWrap(true);
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
-  column->setContentsMargins(6, 6, 6, 6);
+  column->setContentsMargins(kSpace8, kSpace8, kSpace8, kSpace8);
+  column->setSpacing(kSpace12);
   column->addWidget(words_);
   column->addWidget(boxed("Router", makeFields()));
-  column->addWidget(boxed("Mixture of domains, of all runs", mixture_));
+  column->addWidget(boxed("Text domains of all runs", mixture_));
   column->addWidget(boxed("Checkpoints", makeCheckpoints()));
   column->addWidget(problem_);
   column->addStretch(1);
@@ -87,7 +89,8 @@ QWidget* ActionsDock::makeFields() {
   auto* fields = new QWidget;
   auto* form = new QFormLayout(fields);
   form->setContentsMargins(0, 0, 0, 0);
-  form->setVerticalSpacing(3);
+  form->setVerticalSpacing(kSpace4);
+  form->setHorizontalSpacing(kSpace8);
   for (const Shown& shown : kFields) {
     auto* editor = new FieldEditor(*find_field(shown.key));
     auto* label = new QLabel(shown.label);
@@ -123,7 +126,7 @@ QWidget* ActionsDock::makeCheckpoints() {
   keep_->setToolTip("Keep a checkpoint of this step");
   column->addWidget(checkpoints_);
   auto* row = new QHBoxLayout;
-  row->setSpacing(4);
+  row->setSpacing(kSpace8);
   for (QPushButton* button : {rewind_, branch_, keep_}) row->addWidget(button);
   column->addLayout(row);
   connect(rewind_, &QPushButton::clicked, this, [this] { emit rewindRequested(chosenCheckpoint()); });
@@ -138,7 +141,7 @@ qint64 ActionsDock::chosenCheckpoint() const {
 
 void ActionsDock::showConfig(const RunConfig* config, bool live) {
   live_ = live;
-  words_->setText(live ? "Takes effect at the next step and is marked on the timeline; Ctrl+Z undoes it."
+  words_->setText(live ? "Each takes effect at the next step and is marked on the timeline. Ctrl+Z undoes a change."
                        : kNothingTrains);
   for (const auto& [key, editor] : editors_) {
     const QString unused = config ? whyUnused(editor->field(), *config) : QString();

@@ -16,6 +16,7 @@
 #include "core/files/file_kind.h"
 #include "core/telemetry/recording/notes.h"
 #include "core/telemetry/recording/recording.h"
+#include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -68,6 +69,8 @@ NotesDock::NotesDock(RunSession* session, Selection* selection, QWidget* parent)
 QWidget* NotesDock::makeContent() {
   auto* content = new QWidget;
   auto* column = new QVBoxLayout(content);
+  column->setContentsMargins(kSpace8, kSpace8, kSpace8, kSpace8);
+  column->setSpacing(kSpace8);
   list_ = new QListWidget;
   list_->setObjectName("notes_list");
   list_->setAccessibleName("Notes of this run");

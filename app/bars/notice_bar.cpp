@@ -2,33 +2,39 @@
 
 #include <QEvent>
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QToolButton>
 #include <utility>
 
-#include "app/look/theme.h"
+#include "app/look/icons.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 
-NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)), button_(new QToolButton(this)) {
+NoticeBar::NoticeBar(QWidget* parent)
+    : QFrame(parent), text_(new QLabel(this)), button_(new QToolButton(this)), close_(new QToolButton(this)) {
   setObjectName("notice_bar");
-  setFrameShape(QFrame::StyledPanel);
   text_->setWordWrap(true);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   text_->setAccessibleName("Notice");
   button_->setObjectName("notice_action");
+  button_->setFocusPolicy(Qt::TabFocus);
   connect(button_, &QToolButton::clicked, this, [this] {
     hide();
     if (const auto action = action_) action();  // which may show another notice
   });
-  auto* close = new QToolButton(this);
-  close->setText("Close");
-  close->setAutoRaise(true);
-  connect(close, &QToolButton::clicked, this, &QWidget::hide);
+  close_->setAccessibleName("Close the notice");
+  close_->setToolTip("Close");
+  close_->setAutoRaise(true);
+  close_->setFocusPolicy(Qt::TabFocus);
+  connect(close_, &QToolButton::clicked, this, &QWidget::hide);
   auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(8, 2, 4, 2);
+  row->setContentsMargins(kSpace16, kSpace8 + kSpace4, kSpace12 + kSpace4, kSpace4);
+  row->setSpacing(kSpace8);
   row->addWidget(text_, 1);
   row->addWidget(button_);
-  row->addWidget(close);
+  row->addWidget(close_);
   takeColors();
   hide();
 }
@@ -50,9 +56,16 @@ void NoticeBar::offer(const QString& text, const QString& button, std::function<
 }
 
 void NoticeBar::takeColors() {
-  QPalette colors = palette();
-  if (!action_) colors.setColor(QPalette::WindowText, warningColor(palette()));
-  text_->setPalette(colors);
+  close_->setIcon(picture(Picture::close, palette()));
+  update();
+}
+
+// A strip as wide as the panels: what must not be overlooked in the colour of attention, an offer in the accent's.
+void NoticeBar::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  drawRounded(painter, rect().adjusted(kSpace8, kSpace8, -kSpace8, 0), kRadiusPanel,
+              QColor(action_ ? c.accent_soft : c.attention_soft), QColor(action_ ? c.accent : c.attention));
 }
 
 void NoticeBar::changeEvent(QEvent* event) {

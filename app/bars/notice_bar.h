@@ -22,12 +22,13 @@ class NoticeBar : public QFrame {
 
  protected:
   void changeEvent(QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
 
  private:
   void takeColors();
 
   QLabel* text_;
-  QToolButton* button_;
+  QToolButton *button_, *close_;
   std::function<void()> action_;
 };
 

@@ -18,6 +18,7 @@
 #include "app/bars/outcomes_panel.h"
 #include "app/session/settings.h"
 #include "core/training/lab/queue_file.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/duration_text.h"
 
@@ -46,7 +47,7 @@ QString queueText(const QString& path) {
         .arg(state.runs.size() - 1)
         .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(state.steps)));
   } catch (const std::runtime_error&) {
-    return name + ": cannot be read";  // what is wrong is said when it is taken up
+    return name + ": cannot be read";  // what is wrong is said when it is opened
   }
 }
 
@@ -77,14 +78,14 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   queues_ = new QMenu(content);
   queues_->setProperty("fills_itself", true);
   connect(queues_, &QMenu::aboutToShow, this, &OutcomesDock::fillQueues);
-  auto* take_up = new QPushButton("Take up");
+  auto* take_up = new QPushButton("Earlier candidates");
   take_up->setObjectName("queue_take_up");
-  take_up->setToolTip("Candidates of before: shows what they came to, and trains the groups that have not finished");
+  take_up->setToolTip("Shows the results of earlier candidates, and trains the groups that have not finished");
   take_up->setMenu(queues_);
   place_ = new QLabel;
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
-  place_->setText("\"Compare with...\" (C) takes up to sixteen candidates, which train in groups, one after the other");
+  place_->setText("Compare with... (C) takes up to sixteen candidates, which train in groups, one after the other");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   panel_ = new OutcomesPanel(selection);
   connect(panel_, &OutcomesPanel::opened, this, &OutcomesDock::open);
@@ -94,15 +95,16 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   connect(panel_, &OutcomesPanel::refused, this, &OutcomesDock::failed);
 
   auto* row = new QHBoxLayout;
-  row->setContentsMargins(6, 2, 6, 0);
+  row->setContentsMargins(kSpace8, kSpace4, kSpace8, 0);
+  row->setSpacing(kSpace8);
   for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_, take_up}) row->addWidget(part);
   row->addWidget(progress_text_, 1);
   auto* below = new QHBoxLayout;
-  below->setContentsMargins(6, 0, 6, 4);
+  below->setContentsMargins(kSpace8, 0, kSpace8, kSpace4);
   below->addWidget(place_);
   auto* column = new QVBoxLayout(content);
   column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(2);
+  column->setSpacing(kSpace4);
   column->addLayout(row);
   column->addWidget(panel_, 1);
   column->addLayout(below);

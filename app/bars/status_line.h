@@ -1,15 +1,18 @@
-// The line at the bottom: the step of the run, the cost of drawing, the size of recording and history.
+// The line at the bottom: what trains or is open and how fast, where it is recorded, and the findings. Each item has
+// short forms; what has no room goes as a whole.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QStatusBar>
-#include <QToolButton>
 
 #include "core/telemetry/history/history.h"
 #include "core/training/lab/lab_status.h"
 
-class QLabel;
+class QToolButton;
 
 namespace moescope {
+
+class StatusItem;
 
 class StatusLine : public QStatusBar {
   Q_OBJECT
@@ -17,27 +20,33 @@ class StatusLine : public QStatusBar {
  public:
   explicit StatusLine(QWidget* parent = nullptr);
 
-  void showTraining(const LabStatus& status);
-  void showFollowing(const QString& text);  // for what is not trained here
-  void showScreen(double frames_per_s, double frame_ms);
-  // `attached_to`: HOST:PORT of the training that is watched; empty: none.
-  void showHoldings(const QString& path, const QString& attached_to, const History& history);
-  void showThreads(int threads);
+  enum class Dot { none, quiet, good, bad, attention };
+  void showTraining(const LabStatus& status, int runs);
+  void showState(const QString& text, Dot dot = Dot::quiet);  // of what is not trained here
+  struct Source {
+    QString path;         // of the recording or log; empty: none
+    QString attached_to;  // HOST:PORT of the training that is watched; empty: none
+    bool training = false;
+  };
+  void showHoldings(const Source& source, const History& history);
   void showFindings(int severe, int warnings, bool ready);
 
  signals:
   void findingsClicked();
 
  protected:
-  bool event(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
-  void hideUnderMessage();
-  QLabel* add(const QString& tip, QLabel* label = nullptr);
+  void measure(const LabStatus& status);
+  void fit();
 
-  QToolButton* findings_;
-  bool findings_ready_ = false;
-  QLabel *training_, *screen_, *holdings_, *threads_;
+  QWidget* items_;
+  StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
+  StatusItem* findings_;
+  QElapsedTimer since_;  // the step from which the speed is measured
+  std::int64_t from_ = -1;
+  double steps_per_s_ = 0;
 };
 
 }  // namespace moescope

@@ -28,10 +28,6 @@ Metric shownMetric(const LessonView& view) {
   return view.metric.value_or(Metric::ce_loss);
 }
 
-bool isTimeline(const QDockWidget& dock) {
-  return dock.objectName().endsWith("timeline");
-}
-
 }  // namespace
 
 LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
@@ -99,7 +95,7 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(shownMetric(view));
     const std::string name = dock->objectName().toStdString();
-    dock->setVisible(std::ranges::count(view.panels, name) > 0 || isTimeline(*dock));
+    dock->setVisible(std::ranges::count(view.panels, name) > 0);
     if (name == view.panels.front()) dock->raise();
   }
   QTimer::singleShot(0, workspace, [workspace] { workspace->applySizes(); });

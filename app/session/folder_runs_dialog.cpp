@@ -13,6 +13,7 @@
 #include <chrono>
 
 #include "app/session/run_session.h"
+#include "widgets/look/style.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -66,6 +67,7 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   column->addWidget(table_, 1);
   column->addWidget(note_);
   column->addWidget(buttons);
+  open_->setProperty(kPrimaryProperty, true);
   open_->setDefault(true);  // of this dialog, in which it is only now
   resize(620, 340);
 

@@ -1,5 +1,7 @@
 #include "app/session/routed_shape_dialog.h"
 
+#include "widgets/look/style.h"
+
 #include <QDialogButtonBox>
 #include <QFormLayout>
 #include <QLabel>
@@ -34,6 +36,7 @@ RoutedShapeDialog::RoutedShapeDialog(const QString& why, const RoutedShape& stat
   text->setWordWrap(true);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Open | QDialogButtonBox::Cancel);
   buttons->button(QDialogButtonBox::Open)->setDefault(true);
+  buttons->button(QDialogButtonBox::Open)->setProperty(kPrimaryProperty, true);
   auto* form = new QFormLayout(this);
   form->addRow(text);
   form->addRow("&Layers", layers_);

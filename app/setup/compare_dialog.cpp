@@ -21,6 +21,7 @@
 #include "core/config/dense_twin.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/lab/sweep.h"
+#include "widgets/look/style.h"
 
 namespace moescope {
 
@@ -54,6 +55,7 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel);
   ok_ = buttons->button(QDialogButtonBox::Ok);
   ok_->setText("Train the twin");
+  ok_->setProperty(kPrimaryProperty, true);
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, &CompareDialog::start);
   auto* form = new QFormLayout;
@@ -257,6 +259,7 @@ void CompareDialog::check() {
     add_to_chosen_->setEnabled(list_->chosen() && editor_->problem().isEmpty());
     if (!list_->candidates().empty()) return showCandidates();
     ok_->setText("Train the twin");
+  ok_->setProperty(kPrimaryProperty, true);
   }
   cost_->setVisible(cost_of_ && problem.isEmpty());
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));

@@ -18,6 +18,7 @@
 #include <stdexcept>
 
 #include "app/session/settings.h"
+#include "widgets/look/style.h"
 
 namespace moescope {
 
@@ -75,6 +76,7 @@ HostsDialog::HostsDialog(const QString& folder, qint64 steps, QWidget* parent)
   form->addRow("Command", command_);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
   start_ = buttons->addButton("&Train", QDialogButtonBox::AcceptRole);
+  start_->setProperty(kPrimaryProperty, true);
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
     QSettings kept = moescope::settings();

@@ -13,6 +13,7 @@
 #include "app/setup/field_editor.h"
 #include "core/config/model_presets.h"
 #include "core/config/run_config.h"
+#include "widgets/look/style.h"
 
 namespace moescope {
 namespace {
@@ -46,6 +47,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   about_->setTabChangesFocus(true);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
   buttons->addButton(take_, QDialogButtonBox::ActionRole);
+  take_->setProperty(kPrimaryProperty, true);
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(take_, &QPushButton::clicked, this, [this] {
     emit chosen(current());

@@ -11,17 +11,18 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "widgets/look/style.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::array kOperands = {Operand::x, Operand::w, Operand::dy};
-constexpr const char* kOperandTexts[] = {"x, activations", "W, weights", "dY, gradients"};
+constexpr const char* kOperandTexts[] = {"Activations (x)", "Weights (W)", "Gradients (dY)"};
 
 QComboBox* recipeChoice() {
   auto* box = new QComboBox;
-  box->addItem("as the class");
+  box->addItem("inherit");
   for (const RecipeInfo& info : recipes()) {
     box->addItem(info.name);
     box->setItemData(box->count() - 1, inPrint(QString::fromUtf8(info.description)), Qt::ToolTipRole);
@@ -47,7 +48,7 @@ bool is_single(const OperandRecipe& recipe) {
 OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(parent) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("operands_dialog");
-  setWindowTitle("Recipes of single operands");
+  setWindowTitle("Recipes by operand");
   auto* grid = new QGridLayout;
   for (std::size_t o = 0; o < kOperands.size(); ++o) grid->addWidget(new QLabel(kOperandTexts[o]), 0, int(o) + 1);
   for (std::size_t c = 0; c < choices_.size(); ++c) {
@@ -75,6 +76,7 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
   problem_ = new QLabel;
   problem_->setWordWrap(true);
   buttons_ = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel | QDialogButtonBox::Reset);
+  buttons_->button(QDialogButtonBox::Ok)->setProperty(kPrimaryProperty, true);
   connect(single_, &QLineEdit::textChanged, this, &OperandsDialog::checkSingle);
   connect(buttons_, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons_, &QDialogButtonBox::accepted, this, [this] {
@@ -88,13 +90,13 @@ OperandsDialog::OperandsDialog(const QString& text, QWidget* parent) : QDialog(p
     single_->clear();
   });
   auto* words = new QLabel(
-      "The recipe applies to this operand in all its GEMMs and layers, whatever the class is set to. Each operand is "
+      "A recipe set here replaces that of the class for this operand, in all its GEMMs and layers. Each operand is "
       "quantized along the dimension that its GEMM contracts.");
   words->setWordWrap(true);
   auto* column = new QVBoxLayout(this);
   column->addWidget(words);
   column->addLayout(grid);
-  column->addWidget(new QLabel("Of single layers and GEMMs, over what the table says:"));
+  column->addWidget(new QLabel("Overrides by layer and GEMM"));
   column->addWidget(single_);
   column->addWidget(problem_);
   column->addWidget(buttons_);

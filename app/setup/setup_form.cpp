@@ -276,7 +276,8 @@ void SetupForm::addGroup(QVBoxLayout* column, const std::string& title) {
   grid->setContentsMargins(0, kSpace4, 0, kSpace12);
   grid->setHorizontalSpacing(kSpace4);
   grid->setVerticalSpacing(kSpace4);
-  grid->setColumnStretch(2, 1);
+  grid->setColumnStretch(1, 1);
+  followFont(this, [this, grid] { grid->setColumnMinimumWidth(0, withType(kLabelColumn, fontMetrics())); });
   for (const ConfigField& field : config_fields()) {
     if (field.group != title) continue;
     addRow(grid, field);
@@ -294,19 +295,21 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   const int y = grid->rowCount();
   row.label = new QLabel;
   row.label->setToolTip(fieldToolTip(field));
-  followFont(this, [this, label = row.label] { label->setFixedWidth(withType(kLabelColumn - kMarkSize, fontMetrics())); });
   row.editor = new FieldEditor(field);
   row.label->setBuddy(row.editor);
   row.new_run = new QLabel;
-  row.new_run->setFixedWidth(kMarkSize);
   row.new_run->setToolTip("Needs a new run");
   row.problem = wrappedLabel();
   row.problem->setObjectName("problem_of_" + QString::fromStdString(field.key));
   row.problem->hide();
-  grid->addWidget(row.label, y, 0);
-  grid->addWidget(row.new_run, y, 1);
-  grid->addWidget(row.editor, y, 2);
-  grid->addWidget(row.problem, y + 1, 0, 1, 3);
+  auto* name = new QHBoxLayout;
+  name->setSpacing(kSpace4);
+  name->addWidget(row.label);
+  name->addWidget(row.new_run);
+  name->addStretch(1);
+  grid->addLayout(name, y, 0);
+  grid->addWidget(row.editor, y, 1);
+  grid->addWidget(row.problem, y + 1, 0, 1, 2);
   rows_[field.key] = row;
   const std::string key = field.key;
   offerTwinsOf(row);
@@ -485,9 +488,9 @@ void SetupForm::showProblems() {
 }
 
 // On one line; of a label that has no room the last words go.
-QString SetupForm::labelOf(const ConfigField& field, const QFont& font) const {
-  const QString label = withoutParenthesis(QString::fromStdString(field.label));
-  return elidedWords(label, QFontMetrics(font), withType(kLabelColumn - kMarkSize, fontMetrics()));
+QString SetupForm::labelOf(const Row& row, const QFont& font) const {
+  const QString label = withoutParenthesis(QString::fromStdString(row.editor->field().label));
+  return elidedWords(label, QFontMetrics(font), withType(kLabelColumn - (row.marked ? kMarkSize : 0), fontMetrics()));
 }
 
 void SetupForm::markChanges() {
@@ -496,7 +499,7 @@ void SetupForm::markChanges() {
     const bool changed = has_open_run_ && field.get(draft_) != field.get(open_run_);
     const QFont font = changed ? semibold(this->font()) : this->font();
     if (row.label->font() != font) row.label->setFont(font);
-    row.label->setText(labelOf(field, font));
+    row.label->setText(labelOf(row, font));
   }
   rows_.at("router.top_k").editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
 }

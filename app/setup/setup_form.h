@@ -89,7 +89,7 @@ class SetupForm : public QWidget {
   void showProblems();
   void markChanges();
   void markNewRuns();
-  QString labelOf(const ConfigField& field, const QFont& font) const;
+  QString labelOf(const Row& row, const QFont& font) const;
   void choosePreset();
   void drawPictures();
   void filter(const QString& text);

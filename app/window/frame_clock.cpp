@@ -53,7 +53,6 @@ FrameClock::FrameClock(Selection* selection, QObject* parent) : QObject(parent),
   QCoreApplication::instance()->installEventFilter(this);
   since_input_.start();
   since_news_.start();
-  since_rate_.start();
   cpu_at_tick_ = threadCpuMs();
 }
 
@@ -84,24 +83,18 @@ void FrameClock::tick() {
   news_ = false;
   selection_->refresh();
   if (news_) since_news_.restart();
-  account(news_);
+  account();
   if (source_active_ || interactive() || since_news_.elapsed() < kIdleMs) schedule();
   emit ticked();  // who listens may ask whether another tick follows
 }
 
 // All that the GUI thread did since the last tick counts as that frame's cost: gathering, painting, events.
-void FrameClock::account(bool news) {
+void FrameClock::account() {
   const double cpu = threadCpuMs();
   const double cost = cpu - cpu_at_tick_;
   cpu_at_tick_ = cpu;
   double& usual = frame_ms_[interactive()];
   usual = usual == 0 ? cost : 0.9 * usual + 0.1 * cost;
-  frames_ += news;
-  if (const qint64 elapsed = since_rate_.elapsed(); elapsed >= 1000) {
-    frames_per_s_ = 1e3 * frames_ / static_cast<double>(elapsed);
-    frames_ = 0;
-    since_rate_.restart();
-  }
 }
 
 // A slow step, or a pause: look less often, so that what comes is still seen within a quarter of a second.

@@ -26,7 +26,6 @@ class FrameClock : public QObject {
   void wake();                        // something else happened that may bring news
   bool ticking() const { return timer_.isActive(); }
 
-  double framesPerSecond() const { return frames_per_s_; }  // frames that showed something new
   // CPU time of the GUI thread per frame, smoothed: shortly after input that of frames then, otherwise of the others.
   double frameMs() const { return frame_ms_[interactive()]; }
 
@@ -38,18 +37,17 @@ class FrameClock : public QObject {
 
  private:
   void tick();
-  void account(bool news);
+  void account();
   void schedule();
   bool interactive() const;
 
   Selection* selection_;
   QTimer timer_;
-  QElapsedTimer since_input_, since_news_, since_rate_;
+  QElapsedTimer since_input_, since_news_;
   bool source_active_ = false, visible_ = true, news_ = false;
-  double cpu_at_tick_ = 0, frames_per_s_ = 0;
+  double cpu_at_tick_ = 0;
   // [shortly after input]. What follows the hand counts then, too, and neither rate should start from the other's cost.
   std::array<double, 2> frame_ms_{};
-  int frames_ = 0;
 };
 
 }  // namespace moescope

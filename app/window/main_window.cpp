@@ -50,9 +50,9 @@
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/numerics/parallel.h"
 #include "core/telemetry/history/worst_layer.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -115,7 +115,6 @@ void MainWindow::buildBars() {
 void MainWindow::buildWorkspaces() {
   status_ = new StatusLine(this);
   setStatusBar(status_);
-  status_->showThreads(num_threads());
   messages_ = new Messages(this);
   connect(messages_, &Messages::warned, this, &MainWindow::failed);
   auto* central = new QWidget(this);
@@ -128,6 +127,10 @@ void MainWindow::buildWorkspaces() {
   column->addWidget(notice_);
   column->addWidget(start_card_);
   column->addWidget(workspaces_, 1);
+  auto* below = new QHBoxLayout;
+  below->setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
+  below->addWidget(workspaces_->timeline());
+  column->addLayout(below);
   setCentralWidget(central);
 }
 
@@ -294,8 +297,10 @@ void MainWindow::connectForm() {
 void MainWindow::connectPanels() {
   for (Panel* panel : workspaces_->findChildren<Panel*>())
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
-  for (TimelineTrack* track : workspaces_->timelines())
-    connect(track, &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
+  connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
+  const auto show_timeline = [this] { workspaces_->timeline()->setVisible(selection_.history() != nullptr); };
+  connect(&selection_, &Selection::dataChanged, this, show_timeline);
+  show_timeline();
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
   connect(notes_, &NotesDock::refused, messages_, &Messages::warn);
@@ -377,14 +382,14 @@ void MainWindow::showSettings() {
   control_->showOpen(session_.hasConfig() ? &config : nullptr);
 }
 
-// In the status line, and those of the active run on the timelines.
+// In the status line, and those of the active run on the timeline.
 void MainWindow::showFindings() {
   status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
   showWorstLayer();
   std::vector<Finding> shown;
   for (const Finding& finding : findings_.findings())
     if (findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding)) shown.push_back(finding);
-  for (TimelineTrack* track : workspaces_->timelines()) track->setFindings(shown);
+  workspaces_->timeline()->track()->setFindings(shown);
 }
 
 void MainWindow::onTick() {
@@ -405,8 +410,8 @@ void MainWindow::onTick() {
     heartbeat_->showStatus(status);
   }
   source_status_->showProgress();
-  if (selection_.history()) status_->showHoldings(session_.path(), session_.attachedTo(), *selection_.history());
-  status_->showScreen(clock_.framesPerSecond(), clock_.frameMs());
+  if (selection_.history())
+    status_->showHoldings({session_.path(), session_.attachedTo(), session_.isLive()}, *selection_.history());
 }
 
 void MainWindow::showTimelineMenu(QPoint global, qint64 step) {

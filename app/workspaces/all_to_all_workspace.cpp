@@ -19,7 +19,6 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   wire_ = addDock(new BytesOnTheWirePanel(selection_), "dock_a2a_wire");
   links_ = addDock(new BytesByLinkPanel(selection_), "dock_a2a_links");
   sweep_ = addDock(new BytesPerTokenAgainstKPanel(selection_), "dock_a2a_sweep");
-  timeline_ = addTimeline("dock_a2a_timeline");
   setEssential({matrix_, links_, sweep_});
   setLeastRow(215);  // the lower rows are the smaller ones
   arrange();
@@ -33,7 +32,6 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
 void AllToAllWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, matrix_);
-  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
   splitDockWidget(matrix_, links_, Qt::Horizontal);
   splitDockWidget(matrix_, spread_, Qt::Vertical);
   splitDockWidget(links_, sweep_, Qt::Vertical);

@@ -18,7 +18,7 @@ class AllToAllWorkspace : public Workspace {
   ExpertPlacementPanel* placement() const { return placement_panel_; }
 
  private:
-  QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_, *timeline_;
+  QDockWidget *matrix_, *spread_, *links_, *sweep_, *placement_, *wire_;
   ExpertPlacementPanel* placement_panel_;
 };
 

@@ -25,7 +25,6 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
-  timeline_ = addTimeline("dock_compare_timeline");
   setEssential({gap_, loss_, table_});
   arrange();
   foldPanels();
@@ -58,7 +57,6 @@ void CompareWorkspace::foldPanels() {
 void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, gap_);
-  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
   splitDockWidget(gap_, flips_, Qt::Vertical);
   splitDockWidget(gap_, loss_, Qt::Horizontal);
   splitDockWidget(loss_, table_, Qt::Horizontal);

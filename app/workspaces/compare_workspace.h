@@ -22,7 +22,7 @@ class CompareWorkspace : public Workspace {
 
  private:
   void foldPanels();
-  QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *operand_costs_, *timeline_;
+  QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *operand_costs_;
   GradientErrorPanel* gradient_panel_;
   LossGapPanel* loss_gap_panel_;
 };

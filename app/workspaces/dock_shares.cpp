@@ -24,24 +24,12 @@ int heightWithTabs(const QDockWidget& dock, const QMainWindow& window) {
   return height;
 }
 
-// Docks of a height of their own, as timelines, take no part in sharing it.
-bool hasOwnHeight(const QDockWidget& dock) {
-  return dock.widget() && dock.widget()->sizePolicy().verticalPolicy() == QSizePolicy::Fixed;
-}
-
-int sharedHeight(const QMainWindow& window, const QList<QDockWidget*>& docks) {
-  int height = window.height();
-  for (const QDockWidget* dock : docks)
-    if (isDocked(*dock, window) && hasOwnHeight(*dock)) height -= dock->height();
-  return std::max(1, height);
-}
-
 }  // namespace
 
 void DockShares::learn(const QMainWindow& window, const QList<QDockWidget*>& docks) {
-  const double across = std::max(1, window.width()), down = sharedHeight(window, docks);
+  const double across = std::max(1, window.width()), down = std::max(1, window.height());
   for (QDockWidget* dock : docks) {
-    if (!isDocked(*dock, window) || dock->visibleRegion().isEmpty() || hasOwnHeight(*dock)) continue;
+    if (!isDocked(*dock, window) || dock->visibleRegion().isEmpty()) continue;
     const QSizeF share{dock->width() / across, heightWithTabs(*dock, window) / down};
     shares_[dock->objectName()] = share;
     for (const QDockWidget* behind : window.tabifiedDockWidgets(dock)) shares_[behind->objectName()] = share;
@@ -51,7 +39,7 @@ void DockShares::learn(const QMainWindow& window, const QList<QDockWidget*>& doc
 void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) const {
   QList<QDockWidget*> sized;
   QList<int> widths, heights;
-  const int down = sharedHeight(*window, docks);
+  const int down = std::max(1, window->height());
   for (QDockWidget* dock : docks) {
     const QSizeF share = shares_.value(dock->objectName());
     if (share.isEmpty() || !isDocked(*dock, *window)) continue;

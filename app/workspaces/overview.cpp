@@ -22,7 +22,6 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* paren
   addScaleHistogram();
   addQuantError();
   findings_ = addFindings(findings, "dock_findings");
-  timeline_ = addTimeline("dock_timeline");
   addHealth(findings);
   setEssential({loss_, expert_load_, balance_, load_over_time_});
   arrange();
@@ -68,7 +67,6 @@ void Overview::addQuantError() {
 void Overview::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, loss_);
-  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
   splitDockWidget(loss_, balance_, Qt::Vertical);
   splitDockWidget(loss_, expert_load_, Qt::Horizontal);
   splitDockWidget(expert_load_, load_over_time_, Qt::Horizontal);

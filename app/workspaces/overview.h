@@ -30,7 +30,6 @@ class Overview : public Workspace {
 
   QDockWidget *loss_, *expert_load_, *load_over_time_, *balance_, *all_to_all_, *scale_histogram_, *quant_error_;
   QDockWidget* findings_;
-  QDockWidget* timeline_;
 };
 
 }  // namespace moescope

@@ -17,7 +17,6 @@
 #include "core/telemetry/history/step_axis.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
-#include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -238,11 +237,6 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
   const QRect place = dock->geometry().translated(origin);
   QWidget* content = dock->widget();
   const OnPaper light(content);
-  if (auto* bar = qobject_cast<TimelineBar*>(content)) {
-    static_cast<QWidget*>(bar->track())
-        ->render(&painter, place.topLeft() + bar->track()->mapTo(dock, QPoint(0, 0)), QRegion(), QWidget::DrawChildren);
-    return;
-  }
   auto* panel = qobject_cast<Panel*>(content);
   if (!panel) {
     content->render(&painter, place.topLeft() + content->pos(), QRegion(), QWidget::DrawChildren);

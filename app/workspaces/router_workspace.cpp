@@ -47,7 +47,6 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
-  timeline_ = addTimeline("dock_router_timeline");
   setEssential({load_, load_over_time_, bias_, layers_});
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
@@ -83,7 +82,6 @@ void RouterWorkspace::hideWhatNeedsAChoice() {
 void RouterWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, load_);
-  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
   splitDockWidget(load_, card_, Qt::Horizontal);  // first: it takes the whole height
   splitDockWidget(load_, bias_, Qt::Vertical);
   splitDockWidget(load_, load_over_time_, Qt::Horizontal);

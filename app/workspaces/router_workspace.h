@@ -27,7 +27,6 @@ class RouterWorkspace : public Workspace {
   QDockWidget *load_, *load_over_time_, *layers_, *bias_, *fair_, *gate_, *scores_, *confidence_, *capacity_;
   QDockWidget *card_, *findings_;
   ExpertPanel* card_panel_;
-  QDockWidget* timeline_;
   int shown_expert_ = -1;
 };
 

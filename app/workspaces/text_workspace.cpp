@@ -19,7 +19,6 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
   bytes_ = addDock(new ByteAffinityPanel(selection_), "dock_text_bytes");
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
-  timeline_ = addTimeline("dock_text_timeline");
   setEssential({tokens_, coactivation_, specialisation_});
   arrange();
   foldWithout(tokens_, [](const History& run) {
@@ -37,7 +36,6 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
 void TextWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, tokens_);
-  addDockWidget(Qt::BottomDockWidgetArea, timeline_);
   splitDockWidget(tokens_, specialisation_, Qt::Vertical);
   splitDockWidget(tokens_, sample_, Qt::Horizontal);
   splitDockWidget(specialisation_, bytes_, Qt::Horizontal);

@@ -22,7 +22,7 @@ class TextWorkspace : public Workspace {
 
  private:
   TokensAndSamplePanel *tokens_panel_, *sample_panel_;
-  QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_, *timeline_;
+  QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *bytes_, *stability_;
 };
 
 }  // namespace moescope

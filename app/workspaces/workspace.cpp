@@ -9,17 +9,17 @@
 #include <QScrollArea>
 #include <QStandardPaths>
 #include <QTabBar>
-#include <QToolButton>
+#include <QToolBar>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "app/look/shortcut_sheet.h"
+#include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
 
@@ -32,10 +32,6 @@ constexpr QSize kLeastPanel{200, 100};
 constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
 constexpr int kSettleMs = 400;  // longer than a dock's way to its place
 constexpr int kExactMs = 2000;
-
-bool isBar(const QDockWidget& dock) {
-  return qobject_cast<const TimelineBar*>(dock.widget()) != nullptr;
-}
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
   QString stem = panel.title().toLower();
@@ -55,31 +51,41 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   over_panels_ = new QVBoxLayout(over);
   over_panels_->setContentsMargins(0, 0, 0, 0);
   over_panels_->setSpacing(1);
-  lacks_ = new QFrame(over);
-  lacks_->setObjectName("lacks");
-  lacks_words_ = new QLabel(lacks_);
-  lacks_words_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-  auto* show = new QToolButton(lacks_);
-  show->setText("Show them");
-  show->setAutoRaise(true);
-  show->setToolTip("Show the panels that have nothing to show; View > Panels shows single ones");
-  connect(show, &QToolButton::clicked, this, &Workspace::unfold);
-  auto* line = new QHBoxLayout(lacks_);
-  line->setContentsMargins(8, 0, 4, 0);
-  line->addWidget(lacks_words_, 1);
-  line->addWidget(show);
-  lacks_->hide();
-  over_panels_->addWidget(lacks_);
   setMenuWidget(over);
+  addFoldLine();
   connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
   settle_.setSingleShot(true);
   settle_.setInterval(kSettleMs);
   connect(&settle_, &QTimer::timeout, this, &Workspace::learnShares);
 }
 
+// In a bar of tools at the lower edge, the only place of such a window that docks leave.
+void Workspace::addFoldLine() {
+  lacks_ = new FoldLine;
+  lacks_->hide();
+  connect(lacks_, &FoldLine::showRequested, this, &Workspace::unfold);
+  fold_bar_ = new QToolBar("Hidden panels", this);
+  fold_bar_->setObjectName("fold_bar");
+  fold_bar_->setMovable(false);
+  fold_bar_->setContextMenuPolicy(Qt::PreventContextMenu);
+  fold_bar_->layout()->setContentsMargins(0, kSpace8, 0, 0);
+  auto* holder = new QWidget;
+  auto* row = new QHBoxLayout(holder);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->addWidget(lacks_);
+  fold_bar_->addWidget(holder);
+  addToolBar(Qt::BottomToolBarArea, fold_bar_);
+  fold_bar_->hide();
+}
+
+void Workspace::showFoldLine(bool shown) {
+  lacks_->setVisible(shown);
+  fold_bar_->setVisible(shown);
+}
+
 void Workspace::arrangeAnew() {
   const QScopedValueRollback<bool> ours(arranging_, true);
-  lacks_->hide();
+  showFoldLine(false);
   folded_.clear();
   room_used_ = projected_ = false;
   shares_.forget();
@@ -131,7 +137,7 @@ QList<QDockWidget*> Workspace::dockedEssential() const {
 // be on another screen: it stays.
 void Workspace::arrangeEssential() {
   for (QDockWidget* dock : docks_)
-    if (!dock->isFloating() && !isBar(*dock)) dock->hide();
+    if (!dock->isFloating()) dock->hide();
   const QList<QDockWidget*> docked = dockedEssential();
   if (docked.isEmpty()) return;
   for (QDockWidget* dock : docked) removeDockWidget(dock);
@@ -213,7 +219,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
     if (!lacking->contains(missing)) *lacking << missing;
   }
   const bool some_left = std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
-    return dock->isVisibleTo(this) && !empty.contains(dock) && !isBar(*dock);
+    return dock->isVisibleTo(this) && !empty.contains(dock);
   });
   if (!some_left && !empty.isEmpty()) empty.removeFirst();
   return empty;
@@ -230,17 +236,15 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  const QString words = QString("Not in this log: %1. Folded: %2.").arg(lacking.join(", "), names.join(", "));
-  lacks_words_->setText(words);
-  lacks_words_->setToolTip(words);
-  lacks_->show();
+  lacks_->tell(lacking, names);
+  showFoldLine(true);
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }
 
 // Only what was folded comes back: what a person has arranged meanwhile stays as it is.
 void Workspace::unfold() {
-  lacks_->hide();
+  showFoldLine(false);
   if (folded_.isEmpty()) return;
   const QScopedValueRollback<bool> ours(arranging_, true);
   if (std::exchange(room_used_, false)) giveRoomBack();
@@ -275,9 +279,8 @@ bool Workspace::event(QEvent* event) {
 void Workspace::keepReadable() {
   const int rows = rowsOfPanels();
   if (rows == 0) return;
-  int least = rows * withType(least_row_, fontMetrics()) + (menuWidget()->isHidden() ? 0 : menuWidget()->height());
-  for (const QDockWidget* dock : docks_)
-    if (isBar(*dock) && dock->isVisibleTo(this) && !dock->isFloating()) least += dock->height();
+  int least = rows * withType(least_row_, fontMetrics()) + (menuWidget()->isHidden() ? 0 : menuWidget()->height()) +
+              (fold_bar_->isHidden() ? 0 : fold_bar_->sizeHint().height());
   if (least != minimumHeight()) setMinimumHeight(least);
 }
 
@@ -285,7 +288,7 @@ void Workspace::keepReadable() {
 int Workspace::rowsOfPanels() const {
   QList<QRect> places;
   for (const QDockWidget* dock : docks_)
-    if (!isBar(*dock) && dock->isVisibleTo(this) && !dock->isFloating() && dock->geometry().bottom() >= 0)
+    if (dock->isVisibleTo(this) && !dock->isFloating() && dock->geometry().bottom() >= 0)
       places << dock->geometry();
   std::ranges::sort(places, {}, [](const QRect& place) { return place.top(); });
   QList<int> rows(places.size(), 1);
@@ -334,10 +337,6 @@ QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_nam
     dock->setWindowTitle(count ? QString("Findings (%1)").arg(count) : QString("Findings"));
   });
   return dock;
-}
-
-QDockWidget* Workspace::addTimeline(const char* object_name) {
-  return addDock(new TimelineBar(selection_), "Timeline", object_name);
 }
 
 QList<Panel*> Workspace::panels() const {

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <QDockWidget>
-#include <QFrame>
-#include <QLabel>
 #include <QList>
 #include <QMainWindow>
 #include <QTimer>
@@ -19,7 +17,11 @@
 #include "widgets/panel/panel.h"
 #include "widgets/selection/selection.h"
 
+class QToolBar;
+
 namespace moescope {
+
+class FoldLine;
 
 class Workspace : public QMainWindow {
   Q_OBJECT
@@ -64,7 +66,6 @@ class Workspace : public QMainWindow {
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
   QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // its tab shows their number
-  QDockWidget* addTimeline(const char* object_name);                        // without a title: the bar says what it is
 
   void showEvent(QShowEvent* event) override;
   bool event(QEvent* event) override;
@@ -87,6 +88,8 @@ class Workspace : public QMainWindow {
   Selection* selection_;
 
  private:
+  void addFoldLine();
+  void showFoldLine(bool shown);
   void hideEmptyTabBars();
   void keepReadable();
   int rowsOfPanels() const;
@@ -127,8 +130,8 @@ class Workspace : public QMainWindow {
   QList<QSize> pressed_sizes_;
   bool arranging_ = false;  // what docks do now is not the person's wish
   QVBoxLayout* over_panels_;
-  QFrame* lacks_;
-  QLabel* lacks_words_;
+  FoldLine* lacks_;
+  QToolBar* fold_bar_;
   bool shown_ = false;  // before
   int least_row_ = 185;
 };

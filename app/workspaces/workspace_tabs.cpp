@@ -38,7 +38,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     connect(workspace, &Workspace::failed, messages, &Messages::warn);
     connect(workspace, &Workspace::saved, messages, &Messages::saySaved);
   }
-  timelines_ = findChildren<TimelineTrack*>();
+  timeline_ = new TimelineBar(selection, parent);
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
 }
 

@@ -18,7 +18,7 @@ class MicroscalingWorkspace;
 class Overview;
 class RouterWorkspace;
 class TextWorkspace;
-class TimelineTrack;
+class TimelineBar;
 
 class WorkspaceTabs : public QStackedWidget {
   Q_OBJECT
@@ -27,10 +27,10 @@ class WorkspaceTabs : public QStackedWidget {
   WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared, Messages* messages,
                 QWidget* parent);
 
-  QTabBar* tabs() const { return tabs_; }  // for the corner of the menu bar
+  QTabBar* tabs() const { return tabs_; }  // for the bar of the window
   QList<Workspace*> all() const;           // in the order of the tabs
   Workspace* current() const;
-  const QList<TimelineTrack*>& timelines() const { return timelines_; }  // of all workspaces
+  TimelineBar* timeline() const { return timeline_; }  // one for all, to stand below them
 
   void bringUp(Workspace* workspace);
   bool bringUp(const QString& name);  // in any case of letters; false: there is none
@@ -55,7 +55,7 @@ class WorkspaceTabs : public QStackedWidget {
   CompareWorkspace* compare_;
   ClusterWorkspace* cluster_;
   TextWorkspace* text_;
-  QList<TimelineTrack*> timelines_;
+  TimelineBar* timeline_;
 };
 
 }  // namespace moescope

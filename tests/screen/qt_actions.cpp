@@ -201,7 +201,7 @@ class ActionsTest : public QObject {
     track->grab();
     disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
     QSignalSpy asked(track, &TimelineTrack::menuRequested);
-    const QPoint at(track->xOf(5), 20);
+    const QPoint at(track->xOf(5), 8);
     QContextMenuEvent mouse(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
     QCoreApplication::sendEvent(track, &mouse);
     QContextMenuEvent key(QContextMenuEvent::Keyboard, QPoint(), track->mapToGlobal(QPoint()));

@@ -300,14 +300,14 @@ class GrowingPlotsTest : public QObject {
 
   void theTimelineFollowsAHandElsewhere() {
     TimelineTrack track(selection_.get());
-    show(track, {640, 60}, QPalette());
+    show(track, {640, 38}, QPalette());
     const QImage before = onScreen(track);
     for (const std::int64_t step : {50, 51, 200, -1, 120}) {
       selection_->setHoverStep(step);
       compareWithWholePicture(track, "hovered elsewhere");
     }
     QVERIFY(!difference(before, onScreen(track)).isEmpty());
-    QTest::mouseMove(&track, {300, 30});
+    QTest::mouseMove(&track, {300, 20});
     compareWithWholePicture(track, "the mouse inside");
     selection_->setHoverStep(10);
     compareWithWholePicture(track, "both");

@@ -25,6 +25,7 @@
 #include "app/actions/heartbeat.h"
 #include "app/bars/live_popover.h"
 #include "app/bars/run_chips.h"
+#include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/look/messages.h"
 #include "app/program/batch_schedule.h"
@@ -35,6 +36,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "tests/support/synthetic_run.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
@@ -404,16 +406,44 @@ class MainWindowTest : public QObject {
     window.runControl()->setRecorded(false);
     window.show();
     const auto says = [&](const QString& text) {
-      for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
-        if (label->text().startsWith(text)) return true;
-      return false;
+      return window.findChild<QToolButton*>("status_state")->text().startsWith(text);
     };
     window.runControl()->start(nano(), RunControl::Start::paused);
     QVERIFY(says("Building the model... "));
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->isLive(), kWaitMs);
-    QTRY_VERIFY(says("step 0, paused"));
+    QTRY_VERIFY(says("Paused at step 0"));
     window.runControl()->runUntil(3);
-    QTRY_VERIFY_WITH_TIMEOUT(says("step 3, paused"), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(says("Paused at step 3"), kWaitMs);
+  }
+
+  // What has no room goes as a whole, the recording first.
+  void theStatusLineCutsNoNumber() {
+    StatusLine line;
+    SyntheticRun run(SyntheticShape{});
+    run.append(20);
+    LabStatus status;
+    status.running = true;
+    status.step = 20;
+    status.tokens_per_s = 4813;
+    line.resize(1280, 24);
+    line.show();
+    line.showTraining(status, 2);
+    line.showHoldings({"/tmp/20261126-151323-small.moescope", {}, true}, *run.history());
+    line.showFindings(5, 9, true);
+    for (const int width : {1280, 500, 300, 120}) {
+      line.resize(width, 24);
+      QStringList shown;
+      int right = 0;
+      for (const QToolButton* item : line.findChildren<QToolButton*>()) {
+        if (!item->isVisible()) continue;
+        shown << item->text();
+        QVERIFY2(item->width() >= item->sizeHint().width(), qPrintable(item->text()));
+        right = std::max(right, item->mapTo(&line, QPoint(item->width(), 0)).x());
+      }
+      QVERIFY2(right <= width, qPrintable(QString("%1: %2").arg(width).arg(shown.join(" | "))));
+      if (width >= 300) QVERIFY(shown.contains("5 severe, 9 warnings") && shown.contains("Training 2 runs"));
+      QCOMPARE(shown.contains("4,813 tokens/s"), width >= 500);
+    }
   }
 
   void aPausedRunThatHasNotBegunLetsTheWindowRest() {

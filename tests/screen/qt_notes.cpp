@@ -94,12 +94,12 @@ class NotesTest : public QObject {
     window.show();
     open(window);
     window.findChild<NotesDock*>()->pin(12, "here");
-    auto* track = window.workspaces()->current()->findChild<TimelineTrack*>();
+    auto* track = window.findChild<TimelineTrack*>();
     QVERIFY(track);
     QTRY_COMPARE(track->noteOrStepAt(track->xOf(12) + 4), std::int64_t{12});
     disconnect(track, &TimelineTrack::menuRequested, nullptr, nullptr);
     QSignalSpy asked(track, &TimelineTrack::menuRequested);
-    const QPoint at(track->xOf(12) + 4, 20);
+    const QPoint at(track->xOf(12) + 4, 8);
     QContextMenuEvent event(QContextMenuEvent::Mouse, at, track->mapToGlobal(at));
     QCoreApplication::sendEvent(track, &event);
     QCOMPARE(asked.size(), 1);

@@ -522,13 +522,13 @@ class PanelsTest : public QObject {
 
   void timelineScrubsZoomsAndFollows() {
     TimelineBar bar(selection_.get());
-    show(&bar, {700, 60});
+    show(&bar, {700, 40});
     TimelineTrack* track = bar.track();
-    QTest::mousePress(track, Qt::LeftButton, {}, {track->xOf(50), 20});
+    QTest::mousePress(track, Qt::LeftButton, {}, {track->xOf(50), 8});
     QCOMPARE(selection_->step(), track->stepAt(track->xOf(50)));
-    move(track, {track->xOf(120), 20});
+    move(track, {track->xOf(120), 8});
     QTRY_COMPARE(selection_->step(), track->stepAt(track->xOf(120)));
-    QTest::mouseRelease(track, Qt::LeftButton, {}, {track->xOf(120), 20});
+    QTest::mouseRelease(track, Qt::LeftButton, {}, {track->xOf(120), 8});
     QVERIFY(!selection_->following());
     auto* follow = bar.findChild<QToolButton*>();
     QVERIFY(!follow->isChecked());
@@ -538,7 +538,7 @@ class PanelsTest : public QObject {
     QCOMPARE(selection_->step(), kSteps - 1);
     QVERIFY(selection_->following());
 
-    const int lane = track->height() - 15;
+    const int lane = track->height() - 17;
     drag(track, {track->xOf(0), lane}, {track->xOf(80), lane});
     QTRY_COMPARE(selection_->range().first, track->stepAt(track->xOf(80)));
     QCOMPARE(selection_->range().last, kSteps - 1);

@@ -7,6 +7,7 @@
 #include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 
 #include "app/actions/file_actions.h"
@@ -202,14 +203,16 @@ class WindowLayoutTest : public QObject {
     auto* overview = window.workspaces()->overview();
     window.workspaces()->bringUp(overview);
     auto* scroll = qobject_cast<QScrollArea*>(overview->parentWidget()->parentWidget());
-    auto* timeline = window.findChild<QDockWidget*>("dock_timeline");
+    auto* lowest = *std::ranges::max_element(overview->docks(), {}, [](QDockWidget* dock) {
+      return dock->isVisible() ? dock->geometry().bottom() : 0;
+    });
     const auto seen = [&] {
-      const QRect place(timeline->mapTo(scroll->viewport(), QPoint(0, 0)), timeline->size());
+      const QRect place(lowest->mapTo(scroll->viewport(), QPoint(0, 0)), lowest->size());
       return scroll->viewport()->rect().contains(place);
     };
     scroll->verticalScrollBar()->setValue(0);
     QVERIFY(!seen());
-    overview->bringIntoView(timeline);
+    overview->bringIntoView(lowest);
     QVERIFY(seen());
   }
 

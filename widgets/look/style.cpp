@@ -142,6 +142,16 @@ void drawTab(QPainter& painter, const QStyleOptionTab& tab, const Colors& c, con
                 kFocusLine);
 }
 
+void drawDockTitle(QPainter& painter, const QStyleOptionDockWidget& dock, const Colors& c) {
+  const int buttons = (dock.closable + dock.floatable) * kSpace24;
+  const QRect place = dock.rect.adjusted(kSpace12, 0, -kSpace8 - buttons, 0);
+  const QFont font = semibold(painter.font());
+  painter.setFont(font);
+  painter.setPen(QColor(c.ink));
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
+                   QFontMetrics(font).elidedText(dock.title, Qt::ElideRight, place.width()));
+}
+
 void drawHeaderSection(QPainter& painter, const QStyleOption& option, const Colors& c) {
   painter.fillRect(option.rect, QColor(c.surface));
   painter.fillRect(option.rect.left(), option.rect.bottom(), option.rect.width(), 1, QColor(c.hairline));
@@ -243,6 +253,10 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
     case CE_HeaderSection:
     case CE_HeaderEmptyArea:
       return drawHeaderSection(*painter, *option, c);
+    case CE_DockWidgetTitle:
+      if (const auto* dock = qstyleoption_cast<const QStyleOptionDockWidget*>(option))
+        return drawDockTitle(*painter, *dock, c);
+      break;
     case CE_ToolBar:
     case CE_MenuBarEmptyArea:
     case CE_Splitter:
@@ -335,6 +349,8 @@ int WindowStyle::pixelMetric(PixelMetric metric, const QStyleOption* option, con
     case PM_ExclusiveIndicatorWidth:
     case PM_ExclusiveIndicatorHeight:
       return widget ? withType(16, widget->fontMetrics()) : 16;
+    case PM_DockWidgetTitleMargin:
+      return kSpace8;
     case PM_TabBarTabHSpace:
       return 2 * kSpace12;
     default:

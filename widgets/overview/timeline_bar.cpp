@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/findings_panel.h"
@@ -27,11 +30,59 @@ constexpr int kNoteColor = 1;     // of the colours of curves
 constexpr int kReach = 5;         // pixels beside a mark that belong to it
 constexpr int kLeastTitle = 24;   // pixels; less of it says nothing
 constexpr qsizetype kListed = 6;  // findings in a readout
+constexpr int kLaneHeight = 4, kLaneGap = 4;
+constexpr int kHandle = 3, kHandleHeight = 10;
+constexpr int kOverAlpha = 110;  // of a finding that is over
+constexpr int kFollowIcon = 14;
 
-int laneOf(const Finding& finding) {
-  if (!finding.ongoing || finding.severity == Severity::note) return 2;
-  return finding.severity == Severity::severe ? 0 : 1;
+// Uppermost last.
+int rankOf(const Finding& finding) {
+  return (finding.ongoing ? 10 : 0) + static_cast<int>(finding.severity == Severity::severe);
 }
+
+// An arrow to a line at its right, beside the words; filled while it follows.
+class FollowButton : public QToolButton {
+ public:
+  using QToolButton::QToolButton;
+
+  QSize sizeHint() const override {
+    const QFontMetrics metrics(semibold(font()));
+    return {metrics.horizontalAdvance(TimelineBar::tr("Following")) + kFollowIcon + 3 * kSpace8,
+            withType(kFlatHeight, metrics)};
+  }
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    const bool on = isChecked();
+    drawRounded(painter, rect(), kRadiusControl, QColor(on ? c.accent_soft : underMouse() ? c.sunken : c.surface),
+                on ? QColor(Qt::transparent) : QColor(c.field_border));
+    if (hasFocus() && window()->testAttribute(Qt::WA_KeyboardFocusChange))
+      drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(on ? c.ink : c.accent), kFocusLine);
+    const QColor ink(on ? c.accent : c.ink);
+    const QFont type = on ? semibold(font()) : font();
+    const int words = QFontMetrics(type).horizontalAdvance(text());
+    const int left = (width() - words - kFollowIcon - kSpace8) / 2;
+    drawArrow(painter, {1.0 * left, (height() - kFollowIcon) / 2.0}, ink);
+    painter.setFont(type);
+    painter.setPen(ink);
+    painter.drawText(rect().adjusted(left + kFollowIcon + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
+  }
+
+ private:
+  static void drawArrow(QPainter& painter, QPointF at, const QColor& ink) {
+    painter.save();
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.translate(at);
+    painter.setPen(QPen(ink, 1.6, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    painter.drawLine(QPointF(1, 7), QPointF(9.5, 7));
+    painter.drawPolyline(QPolygonF({{6, 3.5}, {9.5, 7}, {6, 10.5}}));
+    painter.drawLine(QPointF(13, 2), QPointF(13, 12));
+    painter.restore();
+  }
+};
 
 }  // namespace
 
@@ -82,23 +133,29 @@ void TimelineTrack::setFindings(std::vector<Finding> findings) {
   markDirty();
 }
 
-// Below the handles.
-QRect TimelineTrack::lane(int place) const {
+QRect TimelineTrack::lane() const {
   const QRect plot = plotRect();
-  return {plot.left(), plot.bottom() + 8 + place * kLane, plot.width(), kLane - 1};
+  return {plot.left(), plot.bottom() + 1 + kLaneGap, plot.width(), kLaneHeight};
 }
 
+bool TimelineTrack::showsAll() const {
+  return selection_->range() == all_;
+}
+
+// The uppermost first, of these those that began last.
 std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   std::vector<const Finding*> found;
+  const QRect bar = lane().adjusted(0, -3, 0, 3);
+  if (position.y() < bar.top() || position.y() > bar.bottom()) return found;
   for (const Finding& finding : findings_) {
-    const QRect strip = lane(laneOf(finding));
     const int left = xOf(static_cast<double>(finding.steps.first)),
               right = xOf(static_cast<double>(finding.steps.last));
-    if (position.y() < strip.top() || position.y() > strip.bottom() + 1) continue;
-    if (position.x() >= left - kReach && position.x() <= right + kReach) found.push_back(&finding);
+    if (finding.severity == Severity::note || position.x() < left - kReach || position.x() > right + kReach) continue;
+    found.push_back(&finding);
   }
-  // Those that began last lie on top.
-  std::ranges::stable_sort(found, std::ranges::greater{}, [](const Finding* finding) { return finding->steps.first; });
+  std::ranges::stable_sort(found, std::ranges::greater{}, [](const Finding* finding) {
+    return std::pair(rankOf(*finding), finding->steps.first);
+  });
   return found;
 }
 
@@ -112,21 +169,34 @@ QStringList TimelineTrack::spansAt(QPoint position) const {
   return titles;
 }
 
-void TimelineTrack::paintFindings(QPainter& painter) const {
-  for (const Finding& finding : findings_) {
-    const QRect strip = lane(laneOf(finding));
-    const int left = xOf(static_cast<double>(finding.steps.first)),
-              right = xOf(static_cast<double>(finding.steps.last));
-    QColor color = severityColor(finding.ongoing ? finding.severity : Severity::note, dark());
-    painter.fillRect(QRect(left, strip.top(), 2, strip.height()), color);  // where it begins
-    color.setAlpha(120);
-    painter.fillRect(QRect(left, strip.top(), std::max(2, right - left), strip.height()), color);
-  }
+void TimelineTrack::paintLane(QPainter& painter) const {
+  const QRect bar = lane();
+  const Colors& c = colors(palette());
+  const int left = xOf(static_cast<double>(selection_->range().first)),
+            right = xOf(static_cast<double>(selection_->range().last));
+  drawRounded(painter, bar, kLaneHeight / 2, QColor(c.neutral_soft), Qt::transparent);
+  drawRounded(painter, QRect(QPoint(left, bar.top()), QPoint(right, bar.bottom())), kLaneHeight / 2,
+              QColor(c.plain_bar), Qt::transparent);
+  paintFindings(painter);
+  if (showsAll() && mouse_.x() < 0) return;
+  for (const int x : {left, right})
+    drawRounded(painter, {x - kHandle / 2, bar.center().y() - kHandleHeight / 2 + 1, kHandle, kHandleHeight},
+                kHandle / 2, QColor(c.ink2), Qt::transparent);
 }
 
-QRect TimelineTrack::rangeLane() const {
-  const QRect plot = plotRect();
-  return {plot.left(), plot.bottom() + 1, plot.width(), 5};
+void TimelineTrack::paintFindings(QPainter& painter) const {
+  std::vector<const Finding*> order;
+  for (const Finding& finding : findings_)
+    if (finding.severity != Severity::note) order.push_back(&finding);
+  std::ranges::stable_sort(order, {}, [](const Finding* finding) { return rankOf(*finding); });
+  const QRect bar = lane();
+  for (const Finding* finding : order) {
+    const int left = xOf(static_cast<double>(finding->steps.first)),
+              right = xOf(static_cast<double>(finding->steps.last));
+    QColor color = severityColor(finding->severity, dark());
+    if (!finding->ongoing) color.setAlpha(kOverAlpha);
+    painter.fillRect(QRect(left, bar.top(), std::max(2, right - left + 1), bar.height()), color);
+  }
 }
 
 QString TimelineTrack::staticKey() const {
@@ -186,37 +256,21 @@ void TimelineTrack::paintData(QPainter& painter) {
 }
 
 void TimelineTrack::paintOverlay(QPainter& painter) {
-  const QRect plot = plotRect(), lane = rangeLane();
-  const StepRange range = selection_->range();
-  const int left = xOf(range.first), right = xOf(range.last);
-  QColor veil = palette().window().color();
-  veil.setAlpha(170);
-  painter.fillRect(QRect(QPoint(plot.left(), plot.top()), QPoint(left - 1, plot.bottom())), veil);
-  painter.fillRect(QRect(QPoint(right + 1, plot.top()), QPoint(plot.right(), plot.bottom())), veil);
-  painter.fillRect(lane, gridColor(palette()));
-  painter.fillRect(QRect(QPoint(left, lane.top()), QPoint(right, lane.bottom())),
-                   QColor(colors(palette()).accent_soft));
-  for (const int x : {left, right})
-    painter.fillRect(QRect(x - 2, lane.top() - 2, 5, lane.height() + 4), palette().text());
-
-  painter.setPen(Qt::NoPen);
-  paintFindings(painter);
-  paintMarks(painter);
+  if (all_.empty()) return;
+  const QRect plot = plotRect(), bar = lane();
+  paintLane(painter);
   for (const std::int64_t step : checkpoints_) {
-    if (all_.empty()) break;
     const int x = std::clamp(xOf(static_cast<double>(step)), plot.left(), plot.right());
-    painter.fillRect(QRect(x - 1, plot.bottom() - 9, 3, 10), cursorColor(dark()));
+    painter.fillRect(QRect(x - 1, bar.top() - 3, 2, bar.height() + 6), QColor(colors(palette()).ink2));
   }
-  const int cursor = xOf(selection_->step());
-  painter.setBrush(cursorColor(dark()));
-  painter.drawEllipse(QPoint(cursor, plot.top() - 5), 5, 5);
-  painter.fillRect(QRect(cursor, plot.top() - 5, 1, plot.height() + 5), cursorColor(dark()));
-  painter.setBrush(Qt::NoBrush);
+  paintFlags(painter);
   if (selection_->linkedStep() >= 0) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
-    painter.drawLine(xOf(selection_->linkedStep()), plot.top(), xOf(selection_->linkedStep()), plot.bottom());
+    const int x = xOf(static_cast<double>(selection_->linkedStep()));
+    painter.drawLine(x, plot.top(), x, plot.bottom());
   }
-  if (mouse_.x() < 0 || all_.empty()) return;
+  paintCursor(painter);
+  if (mouse_.x() < 0) return;
   const std::int64_t step = stepAt(mouse_.x());
   QStringList lines = textAt(mouse_);
   if (lines.isEmpty()) {
@@ -237,11 +291,26 @@ QRegion TimelineTrack::hoverRegion() const {
   return QRect(xOf(static_cast<double>(selection_->linkedStep())) - 1, plot.top(), 3, plot.height());
 }
 
+// A line with a knob, in ink with a halo, which is seen on every ground.
+void TimelineTrack::paintCursor(QPainter& painter) const {
+  const int x = xOf(static_cast<double>(selection_->step())), top = plotRect().top(), knob = 4;
+  const QColor ink = cursorColor(dark());
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.fillRect(QRect(x - 2, top, 4, lane().bottom() + 3 - top), palette().base());
+  painter.fillRect(QRect(x - 1, top, 2, lane().bottom() + 3 - top), ink);
+  painter.setPen(QPen(palette().base().color(), 1));
+  painter.setBrush(ink);
+  painter.drawEllipse(QPointF(x, top + knob - 1), knob + 0.5, knob + 0.5);
+  painter.restore();
+}
+
 // A triangle, of notes a flag, and beside it what was done, where there is room before the next.
-void TimelineTrack::paintMarks(QPainter& painter) const {
+void TimelineTrack::paintFlags(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont small = typeFont(QApplication::font(), Type::caption);
   const QFontMetrics metrics(small);
+  const int line = metrics.height();
   painter.save();
   painter.setFont(small);
   for (std::size_t i = 0; i < marks_.size(); ++i) {
@@ -251,15 +320,18 @@ void TimelineTrack::paintMarks(QPainter& painter) const {
     const QColor color = note ? seriesColor(kNoteColor, dark()) : mutedText(palette());
     painter.setPen(Qt::NoPen);
     painter.setBrush(color);
-    painter.drawPolygon(note ? QPolygon({{x, 1}, {x + 9, 1}, {x + 6, 5}, {x + 9, 9}, {x, 9}})
-                             : QPolygon({{x - 4, 2}, {x + 4, 2}, {x, 9}}));
-    painter.fillRect(QRect(x, note ? 1 : 9, 1, plot.bottom() - (note ? 1 : 9)), color);
+    painter.drawPolygon(note ? QPolygon({{x, 2}, {x + 9, 2}, {x + 6, 6}, {x + 9, 10}, {x, 10}})
+                             : QPolygon({{x - 4, 3}, {x + 4, 3}, {x, 10}}));
+    painter.setPen(QPen(color, 1, note ? Qt::SolidLine : Qt::DotLine));
+    painter.drawLine(x, note ? 2 : 10, x, lane().bottom());
     const int from = x + (note ? 12 : 7);
     const int next = i + 1 < marks_.size() ? xOf(static_cast<double>(marks_[i + 1].step)) - 8 : width();
     if (next - from < kLeastTitle) continue;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(from, 0, next - from, plot.top()), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(QString::fromStdString(mark.title), Qt::ElideRight, next - from));
+    const QString words = elidedWords(QString::fromStdString(mark.title), metrics, next - from);
+    const QRect place(from, plot.top() - 3, metrics.horizontalAdvance(words), line);
+    painter.fillRect(place, palette().base());
+    painter.setPen(mutedText(palette()));
+    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, words);
   }
   painter.restore();
 }
@@ -298,7 +370,7 @@ bool TimelineTrack::event(QEvent* event) {
     const QString text = lines.join(QLatin1Char('\n'));
     QToolTip::showText(
         help->globalPos(),
-        text.isEmpty() ? tr("Drag to scrub, drag the handles to zoom, double click for all; bars are findings") : text,
+        text.isEmpty() ? tr("Drag to move the cursor, drag the ends of the bar to zoom, double-click for all steps; colours are findings") : text,
         this);
     return true;
   }
@@ -306,20 +378,22 @@ bool TimelineTrack::event(QEvent* event) {
 }
 
 TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
-  if (position.y() < rangeLane().top() - 2) return Drag::cursor;
-  const int left = xOf(selection_->range().first), right = xOf(selection_->range().last);
+  if (position.y() < lane().top() - 3) return Drag::cursor;
+  const int left = xOf(static_cast<double>(selection_->range().first)),
+            right = xOf(static_cast<double>(selection_->range().last));
   const int to_left = std::abs(position.x() - left), to_right = std::abs(position.x() - right);
   if (std::min(to_left, to_right) <= 7) return to_left < to_right ? Drag::first : Drag::last;
-  return position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
+  return !showsAll() && position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
 }
 
+// What a press on a finding means is known when the button is released: it may have been the start of a drag.
 void TimelineTrack::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || all_.empty()) return;
-  if (const auto found = findingsAt(event->pos()); !found.empty()) return showStart(*found.front());
+  pressed_ = event->pos();
   drag_ = grabbedAt(event->pos());
   press_step_ = stepAt(event->pos().x());
   press_range_ = selection_->range();
-  if (drag_ == Drag::cursor) selection_->setStep(press_step_);
+  if (drag_ == Drag::cursor && findingsAt(pressed_).empty()) selection_->setStep(press_step_);
 }
 
 void TimelineTrack::showStart(const Finding& finding) {
@@ -357,8 +431,10 @@ void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
   update();
 }
 
-void TimelineTrack::mouseReleaseEvent(QMouseEvent*) {
-  drag_ = Drag::none;
+void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
+  const bool pressed = std::exchange(drag_, Drag::none) != Drag::none;
+  if (!pressed || (event->pos() - pressed_).manhattanLength() >= kReach) return;
+  if (const auto found = findingsAt(pressed_); !found.empty()) showStart(*found.front());
 }
 
 void TimelineTrack::mouseDoubleClickEvent(QMouseEvent*) {
@@ -397,27 +473,37 @@ void TimelineTrack::keyPressEvent(QKeyEvent* event) {
   }
 }
 
-TimelineBar::TimelineBar(Selection* selection, QWidget* parent) : QWidget(parent) {
+TimelineBar::TimelineBar(Selection* selection, QWidget* parent)
+    : QWidget(parent), selection_(selection), track_(new TimelineTrack(selection, this)), follow_(new FollowButton(this)) {
+  setObjectName("timeline");
   auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(4, 0, 4, 0);
-  track_ = new TimelineTrack(selection, this);
+  row->setContentsMargins(1, 1, kSpace8, 1);
+  row->setSpacing(kSpace4);
   row->addWidget(track_, 1);
-  follow_ = new QToolButton(this);
-  follow_->setCheckable(true);
   row->addWidget(follow_);
+  follow_->setCheckable(true);
+  follow_->setFocusPolicy(Qt::TabFocus);
   connect(follow_, &QToolButton::clicked, selection, &Selection::setFollowing);
-  followFont(follow_,
-             [this] { follow_->setFixedWidth(follow_->fontMetrics().horizontalAdvance(tr("Following")) + 16); });
-  const auto synchronise = [this, selection] {
-    const QSignalBlocker quiet(follow_);
-    follow_->setChecked(selection->following());
-    follow_->setText(!selection->growing() ? tr("Last step") : selection->following() ? tr("Following") : tr("Follow"));
-    follow_->setToolTip(selection->growing() ? tr("Keep the cursor on the newest step")
-                                             : tr("Put the cursor on the last step; no new ones arrive"));
-  };
-  connect(selection, &Selection::timeChanged, follow_, synchronise);
-  synchronise();
+  connect(selection, &Selection::timeChanged, this, &TimelineBar::takeFollowing);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  followFont(this, [this] { setFixedHeight(withType(kTimelineHeight, fontMetrics())); });
+  takeFollowing();
+}
+
+void TimelineBar::takeFollowing() {
+  const QSignalBlocker quiet(follow_);
+  const bool growing = selection_->growing();
+  follow_->setChecked(growing && selection_->following());
+  follow_->setText(!growing ? tr("Last step") : selection_->following() ? tr("Following") : tr("Follow"));
+  follow_->setToolTip(growing ? tr("Keep the cursor on the newest step")
+                              : tr("Put the cursor on the last step; no new ones arrive"));
+  follow_->setAccessibleName(follow_->text());
+  follow_->update();
+}
+
+void TimelineBar::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  drawRounded(painter, rect(), kRadiusPanel, palette().base().color(), QColor(colors(palette()).hairline));
 }
 
 }  // namespace moescope

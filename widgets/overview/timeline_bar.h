@@ -21,21 +21,19 @@ class TimelineTrack : public PlotFrame {
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
   void setCheckpoints(const std::vector<std::int64_t>& steps);  // drawn as ticks, which have a context menu
-  // Of the active run: severe ones in the first lane, warnings in the second, notes and what is over in the third. A
-  // click on one chooses its layer, its expert and the step at which it begins.
+  // Of the active run: coloured parts of the bar, the severe ones over warnings, what is over paler. A click on one
+  // chooses its layer, its expert and the step at which it begins.
   void setFindings(std::vector<Finding> findings);
-  QStringList spansAt(QPoint position) const;  // titles of the findings under it, the newest first
+  QStringList spansAt(QPoint position) const;  // titles of the findings under it, the uppermost first
   QStringList textAt(QPoint position) const;   // of findings, marks or a checkpoint there
-  QSize minimumSizeHint() const override { return {160, withType(58)}; }
-  QSize sizeHint() const override { return {600, withType(60)}; }
+  QSize minimumSizeHint() const override { return {160, withType(38)}; }
+  QSize sizeHint() const override { return {600, withType(38)}; }
 
  signals:
   void menuRequested(QPoint global, qint64 step);  // by mouse or the menu key
 
  protected:
-  QMargins margins() const override {
-    return {10, withType(12), 10, withType(17) + (findings_.empty() ? 0 : kLanes * kLane)};
-  }
+  QMargins margins() const override { return {12, withType(4), 12, withType(22)}; }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -52,16 +50,17 @@ class TimelineTrack : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  static constexpr int kLanes = 3, kLane = 4;  // of findings; height
   enum class Drag { none, cursor, first, last, range };
   void fill();
   Drag grabbedAt(QPoint position) const;
-  QRect rangeLane() const;      // the strip under the plot that holds the handles
-  QRect lane(int place) const;  // of findings
+  QRect lane() const;  // the bar under the curve: the visible range with its handles, and the findings
+  bool showsAll() const;
   std::vector<const Finding*> findingsAt(QPoint position) const;
   void showStart(const Finding& finding);
+  void paintLane(QPainter& painter) const;
   void paintFindings(QPainter& painter) const;
-  void paintMarks(QPainter& painter) const;
+  void paintFlags(QPainter& painter) const;
+  void paintCursor(QPainter& painter) const;
   QStringList marksAt(int x) const;
 
   Selection* selection_;
@@ -71,10 +70,12 @@ class TimelineTrack : public PlotFrame {
   std::vector<Finding> findings_;
   std::vector<std::int64_t> checkpoints_;
   Drag drag_ = Drag::none;
+  QPoint pressed_;
   std::int64_t press_step_ = 0;
   StepRange press_range_;
 };
 
+// On a panel's ground, with the button that keeps the cursor on the newest step. There while a run is open.
 class TimelineBar : public QWidget {
   Q_OBJECT
 
@@ -82,7 +83,13 @@ class TimelineBar : public QWidget {
   explicit TimelineBar(Selection* selection, QWidget* parent = nullptr);
   TimelineTrack* track() const { return track_; }
 
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
  private:
+  void takeFollowing();
+
+  Selection* selection_;
   TimelineTrack* track_;
   QToolButton* follow_;
 };
