@@ -145,8 +145,8 @@ class TextTest : public QObject {
     QVERIFY(view->colorOf(0, 0) != view->colorOf(1, 0));
     QVERIFY(view->cellOf(5).top() > view->cellOf(4).top());  // a line feed ends a line
     const QImage picture = view->grab().toImage();
-    const QRect cell = view->cellOf(1);
-    QCOMPARE(picture.pixelColor(cell.left() + 1, cell.top() + 1).rgb(), view->colorOf(1, 0));
+    const QRect cell = view->cellOf(2);  // a "c" leaves the corner to the ground
+    QCOMPARE(picture.pixelColor(cell.left() + 1, cell.top() + 1).rgb(), view->colorOf(2, 0));
     const QStringList lines = view->describe(0, -1);
     QVERIFY2(lines.join('|').contains("expert 1: 75.0 % of the mix") ||
                  lines.join('|').contains("expert 1: 75 % of the mix"),
@@ -223,7 +223,7 @@ class TextTest : public QObject {
     button(&panel, "Edit...")->click();
     QVERIFY(editor->isVisible());
     QCOMPARE(editor->toPlainText(), QString("a\\\\b\n\\x01"));
-    const auto press = [&] { QTest::mouseClick(button(&panel, "Route this"), Qt::LeftButton); };
+    const auto press = [&] { QTest::mouseClick(button(&panel, "Use this text"), Qt::LeftButton); };
     editor->setPlainText("bad \\q");
     press();
     QCOMPARE(wanted.count(), 0);
@@ -278,18 +278,18 @@ class TextTest : public QObject {
       panel.grab();
     };
     settle();
-    QVERIFY2(panel.findChild<LinePlot*>()->notice().contains("100 steps before"), "the run has 40 steps");
+    QVERIFY2(panel.findChild<LinePlot*>()->notice().contains("one 100 steps before"), "the run has 40 steps");
     panel.restoreState({{"against", 2}});
     settle();
     QVERIFY(panel.findChild<LinePlot*>()->notice().isEmpty());
-    QVERIFY(panel.caption().contains("against 0"));
+    QVERIFY(panel.caption().contains("against step 0"));
     // Layer 1 is as it was, layer 2 has none of its experts any more from step 20 on: turned by one of {e, e + 2}.
     for (const char* row : {"10,0,2,1,0.1666667,1,0.5\n", "40,0,1,1,0.1666667,1,0.5\n", "40,0,2,0,0.1666667,0,0.5\n"})
       QVERIFY2(panel.csv().contains(row), qPrintable(panel.csv()));
     QCOMPARE(panel.csv().count('\n'), 1 + 2 * 4);
     panel.restoreState({{"against", 1}});
     settle();
-    QVERIFY(panel.caption().contains("against 20"));
+    QVERIFY(panel.caption().contains("against step 20"));
     QVERIFY(panel.csv().contains("40,20,2,1,") && panel.csv().contains("20,10,2,0,"));
   }
 
@@ -301,8 +301,9 @@ class TextTest : public QObject {
     QTRY_VERIFY(!panel.property("busy").toBool());
     panel.grab();
     // The curves' cards take the earlier step along.
-    const QPoint low(panel.findChild<LinePlot*>()->width() - 40, panel.findChild<LinePlot*>()->height() - 44);
-    const auto curve = panel.findChild<LinePlot*>()->figureAt(low);
+    const auto* lines = panel.findChild<LinePlot*>();
+    std::optional<FigureTarget> curve;  // the lowest
+    for (int y = lines->height() - 1; y > 0 && !curve; --y) curve = lines->figureAt({lines->width() / 2, y});
     QVERIFY(curve);
     QCOMPARE(curve->key, FigureKey("unchanged_choices"));
     QCOMPARE(curve->layer, 2);
@@ -310,21 +311,45 @@ class TextTest : public QObject {
     choose(&panel, "View", "by layer");
     panel.grab();
     auto* layers = control<TimeHeatMap>(&panel, "Routing stability by layer over steps");
-    QVERIFY(layers->describe(0, 30)[1].startsWith("100.0 % of the tokens have the same set"));
-    QVERIFY(layers->describe(1, 30)[1].startsWith("0 % of the tokens have the same set"));
+    QVERIFY(layers->describe(0, 30)[1].startsWith("100.0 % of the tokens keep their experts"));
+    QVERIFY(layers->describe(1, 30)[1].startsWith("0 % of the tokens keep their experts"));
     QVERIFY(layers->describe(1, 0).isEmpty());
     const QImage picture = layers->grab().toImage();
     const auto color = [&](double place) {
-      return picture.pixel(layers->width() / 2, qRound(layers->yOf(place + 0.5)));
+      return picture.pixel(layers->width() * 3 / 4, qRound(layers->yOf(place + 0.5)));  // after step 20
     };
     QVERIFY(color(0) != color(1));
-    choose(&panel, "View", "at the step");
+    choose(&panel, "View", "at this step");
     panel.grab();
     QVERIFY(panel.findChild<StabilityBars*>()->notice().isEmpty());
     QCOMPARE(panel.csv().count('\n'), 1 + 2);
     selection.setStep(0);
     panel.grab();
     QVERIFY(!panel.findChild<StabilityBars*>()->notice().isEmpty());
+  }
+
+  // Each answer names the largest figure of its panel.
+  void answersAreOfTheTables() {
+    const auto answered = [](Panel& panel, Selection& selection, const char* expected) {
+      show(selection, panel, madeRun());
+      QTRY_VERIFY(!panel.property("busy").toBool());
+      panel.grab();
+      QVERIFY2(panel.answerText().contains(QString::fromUtf8(expected)), qPrintable(panel.answerText()));
+    };
+    Selection selections[5];
+    // Counts of table(): prose has all of experts 0 and 1, code all of 2 and 3.
+    SpecialisationPanel domains(&selections[0]);
+    answered(domains, selections[0], "Expert 0 gets 2.0 \u00d7 its share of prose");
+    CoactivationPanel pairs(&selections[1]);
+    answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
+    ByteAffinityPanel bytes(&selections[2]);
+    answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
+    // Four of the ten bytes have the remainder 2 by 4.
+    TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);
+    answered(tokens, selections[3], "Expert 2 is the first choice of 40.0 % of the bytes, 3 experts share the rest");
+    RoutingStabilityPanel stability(&selections[4]);
+    stability.restoreState({{"against", 2}});
+    answered(stability, selections[4], "50.0 % of the tokens keep their experts since step 0 (by chance 16.7 %)");
   }
 
   void nothingIsShownOfARunWithoutTexts() {

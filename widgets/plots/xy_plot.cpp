@@ -56,8 +56,33 @@ QStringList XyPlot::keyLabels() const {
   return labels;
 }
 
+int XyPlot::keyWidth() const {
+  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
+  if (entries.empty()) return 0;
+  if (entries.back().text.top() != entries.front().text.top()) return width();
+  const int end = entries.back().text.left() + fontMetrics().horizontalAdvance(series_.back().label);
+  return end - entries.front().swatch.left();
+}
+
+bool XyPlot::keyIsBesideCaption() const {
+  return fontMetrics().horizontalAdvance(y_caption_) + kSpace16 + keyWidth() <= width();
+}
+
+std::vector<PlotFrame::KeyEntry> XyPlot::placedKey() const {
+  std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
+  if (entries.empty() || !keyIsBesideCaption()) return entries;
+  const int dx = width() - 1 - keyWidth() - entries.front().swatch.left();
+  for (KeyEntry& entry : entries) {
+    entry.swatch.translate(dx, 0);
+    entry.text.translate(dx, 0);
+  }
+  return entries;
+}
+
 QMargins XyPlot::margins() const {
-  return {axisLabelWidth(), keyHeight(keyLabels(), kLineSwatch) + 8, 12, axisLabelHeight()};
+  const int caption = fontMetrics().height() + kSpace4 + 1;
+  const int top = keyIsBesideCaption() ? caption : keyHeight(keyLabels(), kLineSwatch) + caption;
+  return {axisLabelWidth(), top, 12, axisLabelHeight()};
 }
 
 Axis XyPlot::xAxis() const {
@@ -102,7 +127,7 @@ double XyPlot::lineWidth() const {
 
 void XyPlot::paintKey(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
+  const std::vector<KeyEntry> entries = placedKey();
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const Series& s = series_[i];
     const QRectF swatch = entries[i].swatch;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/telemetry/frame/specialisation.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
@@ -16,13 +17,12 @@ namespace moescope {
 
 namespace {
 
-// The expert with the highest lift of a kind of byte.
-int mostParticular(const SpecialisationFrame& table) {
-  const std::vector<float> lift = byte_class_lift(table);
+// Where the lift of a kind of byte is highest: class x experts + expert.
+std::size_t mostParticular(const std::vector<float>& lift) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < lift.size(); ++i)
     if (!is_missing(lift[i]) && (is_missing(lift[best]) || lift[i] > lift[best])) best = i;
-  return static_cast<int>(best % table.n_experts());
+  return best;
 }
 
 }  // namespace
@@ -40,10 +40,9 @@ QSize ByteStrip::boxSize() const {
 void ByteStrip::paintData(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
-  // Without the hint in its second sentence where there is no room for it.
-  const QString title = firstThatFits({title_, title_.section(QStringLiteral(". "), 0, 0)}, metrics, width() - 12);
-  painter.drawText(QRect(6, 0, width() - 12, metrics.height() + 2), Qt::AlignVCenter,
-                   metrics.elidedText(title, Qt::ElideRight, width() - 12));
+  // Without what is in brackets where there is no room for it.
+  painter.drawText(QRect(0, 0, width(), metrics.height() + 2), Qt::AlignVCenter,
+                   fittingText({title_, title_.section(QStringLiteral(" ("), 0, 0)}, metrics, width()));
   const QSize box = boxSize();
   const Lut lut = utilisationLut(dark());
   const QFont letters = scaledFont(formulaFont(font()), 1.2);
@@ -74,7 +73,9 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
 
 ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Byte affinity"), Provenance::measured_here, parent) {
+  showAnswers([this] { return liftLegend(isDark(palette())); });
   view_ = new MatrixPlot(this);
+  view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
@@ -119,9 +120,9 @@ void ByteAffinityPanel::refill() {
   const int experts = static_cast<int>(now->n_experts());
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(rows), QString());
+  view_->setRowAxis(std::move(rows), tr("kind of byte"));
   view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)),
-                       tr("expert of layer %1").arg(now->layer));
+                       tr("expert"));
   view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
 }
 
@@ -133,12 +134,12 @@ void ByteAffinityPanel::refillStrip() {
   if (!now) return;
   int expert = selection_->expert();
   const bool chosen = expert >= 0 && expert < static_cast<int>(now->n_experts());
-  if (!chosen) expert = mostParticular(*now);
+  if (!chosen) expert = static_cast<int>(mostParticular(byte_class_lift(*now)) % now->n_experts());
   std::vector<ByteStrip::Byte> bytes;
   for (const ByteOfExpert& byte : bytes_of_expert(*now, static_cast<std::size_t>(expert)))
     bytes.push_back({byte.byte, byte.lift, byte.share});
-  strip_->setBytes(chosen ? tr("expert %1: its bytes by lift (5 tokens or more)").arg(expert)
-                          : tr("expert %1, the most specialised: its bytes by lift. Click another above").arg(expert),
+  strip_->setBytes(chosen ? tr("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
+                          : tr("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
                    std::move(bytes));
 }
 
@@ -168,6 +169,19 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
     favourites += byteGlyph(bytes[i].byte) + QLatin1Char(' ');
   lines << tr("its bytes by lift: %1").arg(favourites);
   return lines;
+}
+
+Panel::Answer ByteAffinityPanel::answer() const {
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
+  const std::size_t best = mostParticular(lift_);
+  if (is_missing(lift_[best])) return {};
+  const auto expert = best % now->n_experts();
+  const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));
+  const QString times = formatValue(lift_[best], 2);
+  return {tr("Which bytes go where?"),
+          {tr("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
+           tr("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
 }
 
 QString ByteAffinityPanel::status() const {

@@ -41,6 +41,7 @@ class ByteAffinityPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refill();

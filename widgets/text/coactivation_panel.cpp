@@ -14,7 +14,9 @@ namespace moescope {
 
 CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Co-activation"), Provenance::measured_here, parent) {
+  showAnswers([this] { return legend(); });
   view_ = new MatrixPlot(this);
+  view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->figure = [this](int row, int column) {
@@ -39,6 +41,13 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
+}
+
+LegendScale CoactivationPanel::legend() const {
+  LegendScale legend = liftLegend(isDark(palette()));
+  legend.caption = tr("\u00d7 chance");
+  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
+  return legend;
 }
 
 // Slots over tokens of the table itself: top_k may have been changed while it trained.
@@ -77,14 +86,9 @@ void CoactivationPanel::refill() {
   for (int place = 0; place < experts; ++place)
     ticks.push_back({static_cast<double>(place), QString::number(order_[static_cast<std::size_t>(place)])});
   view_->setCells(experts, experts, std::move(codes));
-  LegendScale legend = liftLegend(isDark(palette()));
-  legend.caption = tr("x chance");
-  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
-  view_->setLegend(legend);
-  view_->setRowAxis(ticks, tr("of tokens of"));
-  view_->setColumnAxis(std::move(ticks), firstThatFits({tr("these also go to expert, layer %1").arg(now->layer),
-                                                        tr("these also go to expert"), tr("expert")},
-                                                       view_->fontMetrics(), view_->cellsRect().width()));
+  view_->setLegend(legend());
+  view_->setRowAxis(ticks, tr("share of an expert's tokens that another gets, too"));
+  view_->setColumnAxis(std::move(ticks), tr("expert"));
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
 }
@@ -101,6 +105,22 @@ QStringList CoactivationPanel::describe(int row, int column) const {
           tr("chance alone: %1; that is %2 times as many")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
           tr("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
+}
+
+Panel::Answer CoactivationPanel::answer() const {
+  const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
+  if (!now || !view_->notice().isEmpty() || share_.empty()) return {};
+  const std::size_t experts = now->n_experts();
+  std::size_t best = 1;
+  for (std::size_t i = 0; i < share_.size(); ++i)
+    if (i / experts != i % experts && !is_missing(share_[i]) && (is_missing(share_[best]) || share_[i] > share_[best]))
+      best = i;
+  if (is_missing(share_[best])) return {};
+  const QString times = formatValue(share_[best] / baseline_, 2);
+  const auto [i, j] = std::minmax({best / experts, best % experts});
+  return {tr("Which experts work together?"),
+          {tr("%1 and %2: %3 \u00d7 as often as by chance").arg(i).arg(j).arg(times),
+           tr("%1 and %2: %3 \u00d7 chance").arg(i).arg(j).arg(times)}};
 }
 
 QString CoactivationPanel::status() const {

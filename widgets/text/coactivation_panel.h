@@ -20,9 +20,11 @@ class CoactivationPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refill();
+  LegendScale legend() const;
   int topK(const SpecialisationFrame& table) const;
   QStringList describe(int row, int column) const;
 

@@ -49,6 +49,7 @@ LegendScale shareLegend(bool dark, const QString& caption) {
 
 RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Routing stability"), Provenance::measured_here, parent) {
+  showAnswers();
   lines_ = new LinePlot(selection, this);
   lines_->setAccessibleName(tr("Routing stability over steps"));
   lines_->refill = [this] { refillLines(); };
@@ -59,7 +60,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
     return point ? tr("probe of step %1 against %2")
                        .arg(formatCount(static_cast<double>(point->step)),
                             formatCount(static_cast<double>(point->reference)))
-                 : tr("nothing earlier to compare with");
+                 : tr("no earlier routing to compare with");
   };
   layers_ = new TimeHeatMap(selection, this);
   layers_->setAccessibleName(tr("Routing stability by layer over steps"));
@@ -87,34 +88,35 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
     stack_->addWidget(plot);
   view_ = new QComboBox(this);
-  view_->addItems({tr("over steps"), tr("by layer"), tr("at the step")});
+  view_->addItems({tr("over steps"), tr("by layer"), tr("at this step")});
   view_->setAccessibleName(tr("View"));
   view_->setToolTip(
-      tr("Curves over steps (of every layer, or with many layers the lowest, mean and highest); every layer over steps "
-         "in colour; or a bar for each layer at the cursor's step"));
+      tr("over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
+         "by layer: all layers over steps as a map\n"
+         "at this step: a bar for each layer at the cursor's step"));
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
   figure_ = new QComboBox(this);
-  figure_->addItems({tr("whole sets"), tr("experts")});
-  figure_->setAccessibleName(tr("What to compare"));
+  figure_->addItems({tr("tokens unchanged"), tr("choices unchanged")});
+  figure_->setAccessibleName(tr("What is compared"));
   figure_->setToolTip(
-      tr("Whole sets: share of the probe's tokens whose top-k set of experts is unchanged. Experts: share "
-         "of their chosen experts that are the same, one by one, which is never less"));
+      tr("tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
+         "choices unchanged: share of the chosen experts that are the same, counted one by one; never less"));
   against_ = new QComboBox(this);
-  against_->addItems({tr("100 before"), tr("half way"), tr("first"), tr("pin this step")});
-  against_->setAccessibleName(tr("Earlier step to compare with"));
+  against_->addItems({tr("against 100 steps before"), tr("against half the steps"), tr("against the first"),
+                      tr("against this step")});
+  against_->setAccessibleName(tr("Earlier step"));
   against_->setToolTip(
-      tr("The earlier routing of the same probe text that each step is compared with: 100 steps before "
-         "it, at half its steps, the first; or always the step at which the cursor is now (choose it "
-         "again to pin another)"));
+      tr("Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
+         "which the cursor is now; choose it again to keep another one"));
   for (QComboBox* choice : {figure_, against_})
     connect(choice, &QComboBox::currentIndexChanged, this, &RoutingStabilityPanel::markAll);
   connect(against_, &QComboBox::activated, this, [this](int index) {
     if (index != kPinned) return;
     pinned_ = selection_->step();
-    against_->setItemText(kPinned, tr("step %1").arg(formatCount(static_cast<double>(pinned_))));
+    against_->setItemText(kPinned, tr("against step %1").arg(formatCount(static_cast<double>(pinned_))));
     markAll();
   });
-  for (QComboBox* choice : {view_, figure_, against_}) addControl(choice);
+  for (QComboBox* choice : {view_, against_, figure_}) addControl(choice);
   addBody(stack_);
 }
 
@@ -152,7 +154,7 @@ float RoutingStabilityPanel::baseline() const {
 }
 
 QString RoutingStabilityPanel::valueCaption() const {
-  return wholeSets() ? tr("tokens, same set") : tr("same experts");
+  return wholeSets() ? tr("tokens unchanged") : tr("choices unchanged");
 }
 
 QString RoutingStabilityPanel::whyNothing() const {
@@ -167,9 +169,9 @@ QString RoutingStabilityPanel::whyNoTrack() const {
   if (const QString why = whyNothing(); !why.isEmpty()) return why;
   if (!track_.points().empty()) return {};
   if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
-  return tr("Nothing to compare with yet: the probe text is routed every telemetry.texts_every steps, and the first "
-            "that has an earlier one %1 is still to come")
-      .arg(against_->currentIndex() == kShortBefore ? tr("100 steps before it") : tr("as chosen"));
+  return tr("No earlier routing to compare with yet. The probe text is routed every telemetry.texts_every steps; %1.")
+      .arg(against_->currentIndex() == kShortBefore ? tr("a comparison needs one 100 steps before")
+                                                    : tr("a comparison needs an earlier one"));
 }
 
 // Starts the worker where there is news. What it has found so far is drawn meanwhile.
@@ -325,13 +327,13 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
       tr("layer %1, step %2 against step %3")
           .arg(track_.layers()[i])
           .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
-  if (is_missing(point->unchanged_L[i])) return {head, tr("not comparable: another probe text or top_k then")};
+  if (is_missing(point->unchanged_L[i])) return {head, tr("not comparable: the probe text or top_k was another one")};
   const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
   const RunInfo& info = selection_->history()->info();
   return {head,
-          tr("%1 of the tokens have the same set (chance %2)")
+          tr("%1 of the tokens keep their experts (by chance %2)")
               .arg(percent(point->unchanged_L[i]), percent(unchanged_baseline(info.top_k, info.n_experts))),
-          tr("%1 of the chosen experts are the same (chance %2)")
+          tr("%1 of the choices are unchanged (by chance %2)")
               .arg(percent(point->shared_L[i]), percent(stability_baseline(info.top_k, info.n_experts)))};
 }
 
@@ -339,10 +341,22 @@ QStringList RoutingStabilityPanel::describeBar(int bar) const {
   return describeLayer(bar, selection_->step());
 }
 
+Panel::Answer RoutingStabilityPanel::answer() const {
+  const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
+  if (!point) return {};
+  const float share = meanOf(wholeSets() ? point->unchanged_L : point->shared_L);
+  if (is_missing(share)) return {};
+  const QString what = (wholeSets() ? tr("%1 of the tokens keep their experts") : tr("%1 of the choices are unchanged"))
+                           .arg(formatPercent(static_cast<double>(share)));
+  const QString chance = tr(" (by chance %1)").arg(formatPercent(static_cast<double>(baseline())));
+  const QString against = tr(" since step %1").arg(formatCount(static_cast<double>(point->reference)));
+  return {tr("Is the routing settled?"), {what + against + chance, what + against, what}};
+}
+
 QString RoutingStabilityPanel::status() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  return tr("%1 against %2").arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
+  return tr("%1, against step %2").arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
 }
 
 // Over steps all that are visible, else the bars'.
@@ -372,13 +386,13 @@ QString RoutingStabilityPanel::csv() const {
 
 QString RoutingStabilityPanel::explain() const {
   return tr("<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
-            "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Whole sets:</i> "
-            "share of the tokens that have exactly the same top-k set; <i>experts:</i> share of the single choices, "
-            "which is OLMoE's router saturation. Dashed: two independent routings. Where the probe text or top_k was "
-            "different, nothing can be compared.</p><p><b>Reading it.</b> Against 100 steps before, rising curves say "
-            "that the router is settling; they fall when a change of data, bias rate or learning rate disrupts it. "
-            "Against the first step they fall: that is learning. Against a pinned step they show how far the routing "
-            "has moved since then.</p>") +
+            "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Tokens "
+            "unchanged:</i> share of the tokens that have exactly the same top-k experts; <i>choices unchanged:</i> "
+            "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where the probe text or top_k was "
+            "different, there is no comparison.</p><p><b>Reading it.</b> Against 100 steps before, rising curves mean "
+            "that the router settles; they fall when a change of data, bias rate or learning rate disrupts it. "
+            "Against the first step they fall, because the router learns. Against a chosen step they show how far the "
+            "routing has moved since then.</p>") +
          metricCards({"unchanged_choices", "routing_stability"});
 }
 

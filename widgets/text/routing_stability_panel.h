@@ -27,6 +27,7 @@ class RoutingStabilityPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
   FigureTarget target(const MetricInfo& info) const override;
 
  private:

@@ -16,6 +16,7 @@ namespace moescope {
 namespace {
 
 enum Order { kById, kByDomain, kByTeam };
+constexpr float kHardlyAPreference = 1.3f;  // lift
 
 }  // namespace
 
@@ -27,13 +28,19 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
 
 LegendScale liftLegend(bool dark) {
   LegendScale legend = utilisationLegend(dark);
-  legend.caption = QStringLiteral("lift");
+  legend.caption = Panel::tr("\u00d7 its share");
   return legend;
+}
+
+QString domainName(const RunInfo& info, std::size_t domain) {
+  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : Panel::tr("domain %1").arg(domain);
 }
 
 SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Specialisation"), Provenance::measured_here, parent) {
+  showAnswers([this] { return liftLegend(isDark(palette())); });
   view_ = new MatrixPlot(this);
+  view_->setLegendElsewhere();
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->figure = [this](int row, int column) {
@@ -118,11 +125,11 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(row_ticks), QString());
+  view_->setRowAxis(std::move(row_ticks), tr("domain"));
   std::vector<Tick> column_ticks;
   for (int column = 0; column < experts; ++column)
     column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
-  view_->setColumnAxis(std::move(column_ticks), tr("expert of layer %1").arg(now->layer));
+  view_->setColumnAxis(std::move(column_ticks), tr("expert"));
   const auto place = std::ranges::find(columns_, selection_->expert());
   view_->setCurrent(place == columns_.end() ? -1 : 0,
                     place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));
@@ -157,6 +164,23 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
           tr("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
 }
 
+Panel::Answer SpecialisationPanel::answer() const {
+  const SpecialisationFrame* now = table();
+  if (!now || !view_->notice().isEmpty() || lift_.empty()) return {};
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < lift_.size(); ++i)
+    if (!is_missing(lift_[i]) && (is_missing(lift_[best]) || lift_[i] > lift_[best])) best = i;
+  if (is_missing(lift_[best])) return {};
+  const QString question = tr("Do experts specialise?"), times = formatValue(lift_[best], 2);
+  const QString domain = domainName(selection_->history()->info(), best / now->n_experts());
+  const auto expert = best % now->n_experts();
+  if (lift_[best] < kHardlyAPreference)
+    return {question, {tr("No: at most %1 \u00d7 its share of %2").arg(times, domain), tr("No: at most %1 \u00d7").arg(times)}};
+  return {question,
+          {tr("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
+           tr("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
+}
+
 QString SpecialisationPanel::status() const {
   return frame_ ? timeStatus(frame_->step, false) : QString();
 }
@@ -189,8 +213,8 @@ QString SpecialisationPanel::csv() const {
 
 QString SpecialisationPanel::explain() const {
   return tr("<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
-            "since the table before (telemetry.specialisation_every). White or black is 1: no preference. Struck "
-            "through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by domain, "
+            "since the previous table (telemetry.specialisation_every). The neutral colour is 1: no preference. "
+            "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by domain, "
             "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
             "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias alone "
             "does so less.</p>") +

@@ -20,6 +20,7 @@ class SpecialisationPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refill();
@@ -39,5 +40,6 @@ class SpecialisationPanel : public Panel {
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
 // Lift on the scale of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
+QString domainName(const RunInfo& info, std::size_t domain);
 
 }  // namespace moescope

@@ -4,6 +4,7 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -69,7 +70,7 @@ void StabilityBars::paintData(QPainter& painter) {
     const double gap = std::min(6.0, place.width() * 0.15),
                  height = place.height() * static_cast<double>(bars_[i].stability);
     const QRectF bar(place.left() + gap, place.bottom() - height, place.width() - 2 * gap, height);
-    painter.fillRect(bar, seriesColor(0, dark()));
+    painter.fillRect(bar, QColor(colors(palette()).plain_bar));
     const QString label = QString::number(100 * static_cast<double>(bars_[i].stability), 'f', 0) + QStringLiteral(" %");
     if (metrics.horizontalAdvance(label) + 2 > place.width()) continue;
     painter.setPen(palette().text().color());
@@ -82,7 +83,7 @@ void StabilityBars::paintData(QPainter& painter) {
   painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
   painter.drawLine(QPointF(room.left(), y), QPointF(room.right(), y));
   painter.setPen(palette().text().color());
-  const QString label = tr("chance %1").arg(formatPercent(baseline_));
+  const QString label = tr("by chance %1").arg(formatPercent(baseline_));
   const int width = metrics.horizontalAdvance(label) + 8;
   const QRect box(room.right() - width, static_cast<int>(y) - metrics.height() - 1, width, metrics.height());
   QColor ground = palette().base().color();

@@ -49,8 +49,8 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
 
 QStringList TokenPathPlot::titles() const {
   const QString context = contextOf(*text_, static_cast<std::size_t>(position_), 9);
-  return {tr("token %1, %2: shares of the mix, layer by layer").arg(position_).arg(context),
-          tr("token %1, %2: shares of the mix").arg(position_).arg(context),
+  return {tr("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
+          tr("token %1, %2: shares of its experts").arg(position_).arg(context),
           tr("token %1, %2").arg(position_).arg(context)};
 }
 

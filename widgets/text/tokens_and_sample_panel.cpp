@@ -4,6 +4,7 @@
 #include <QSplitter>
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/io/text_escape.h"
 #include "core/telemetry/frame/coactivation.h"
@@ -48,6 +49,7 @@ double meanLoss(const TokenFrame& text) {
 TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent)
     : Panel(selection, shows == Shows::sample ? tr("Sample") : tr("Tokens"), Provenance::measured_here, parent),
       shows_(shows) {
+  showAnswers();
   view_ = new TokenTextView(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int position, int layer) { return describe(position, layer); };
@@ -100,22 +102,24 @@ void TokensAndSamplePanel::addControls() {
     addControl(what_);
     edit_ = new QToolButton(this);
     edit_->setText(tr("Edit..."));
+    edit_->setAccessibleName(tr("Edit the probe text..."));
     edit_->setToolTip(tr("Write another probe text; it is routed at the next step"));
     connect(edit_, &QToolButton::clicked, this, &TokensAndSamplePanel::beginEditing);
-    addControl(edit_);
     setEditable(false);
   }
   addControl(new LayerCombo(selection_, this));
+  if (edit_) addControl(edit_);
   all_layers_ = new QToolButton(this);
   all_layers_->setText(tr("all layers"));
   all_layers_->setCheckable(true);
-  all_layers_->setToolTip(tr("A line for each layer under the letters, instead of one layer on them"));
+  all_layers_->setAccessibleName(tr("All layers"));
+  all_layers_->setToolTip(tr("Shows every layer as a line below the letters, instead of one layer behind them"));
   connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
   addControl(all_layers_);
   color_ = new QComboBox(this);
   color_->addItems({tr("colour by id"), tr("colour by team")});
   color_->setAccessibleName(tr("Colours of experts"));
-  color_->setToolTip(tr("by id: an expert keeps its colour over time. by team: experts chosen together look alike"));
+  color_->setToolTip(tr("by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours"));
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     path_->markDirty();
@@ -132,12 +136,12 @@ QWidget* TokensAndSamplePanel::makeEditor() {
   editor_->setFont(QFont(QStringLiteral("monospace")));
   column->addWidget(editor_);
   auto* row = new QHBoxLayout;
-  problem_ = new QLabel(tr("Bytes that cannot be typed: \\x41, a backslash: \\\\"), page);
+  problem_ = new QLabel(tr("Any byte: \\x41. A backslash: \\\\"), page);
   row->addWidget(problem_, 1);
   auto* cancel = new QPushButton(tr("Cancel"), page);
   connect(cancel, &QPushButton::clicked, this, [this] { stack_->setCurrentWidget(view_); });
   row->addWidget(cancel);
-  auto* apply = new QPushButton(tr("Route this"), page);
+  auto* apply = new QPushButton(tr("Use this text"), page);
   connect(apply, &QPushButton::clicked, this, &TokensAndSamplePanel::applyEdit);
   row->addWidget(apply);
   column->addLayout(row);
@@ -147,7 +151,7 @@ QWidget* TokensAndSamplePanel::makeEditor() {
 void TokensAndSamplePanel::setEditable(bool editable) {
   editable_ = editable;
   if (!edit_) return;
-  edit_->setEnabled(editable);
+  edit_->setVisible(editable);
   if (!editable) stack_->setCurrentWidget(view_);
 }
 
@@ -165,7 +169,7 @@ void TokensAndSamplePanel::applyEdit() {
   const auto bytes = unescape_bytes(escaped.toStdString());
   if (!bytes || bytes->size() > kMaxProbeBytes) {
     problem_->setText(bytes ? tr("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMaxProbeBytes)
-                            : tr("A backslash must begin \\n, \\t, \\x41 or \\\\"));
+                            : tr("After a backslash: n, t, x41 or another backslash"));
     return;
   }
   what_->setCurrentIndex(0);
@@ -238,10 +242,10 @@ void TokensAndSamplePanel::refill() {
     view_->setText(nullptr, {});
     if (history->info().config_toml.empty())
       return view_->setNotice(notInLogNotice(
-          history->info(), shows_ == Shows::sample ? tr("text of the model's own") : tr("texts with their routing")));
+          history->info(), shows_ == Shows::sample ? tr("text that the model wrote") : tr("texts with their routing")));
     return view_->setNotice(
-        shows_ == Shows::sample    ? tr("No sample yet: telemetry.sample_every sets how often the model writes one")
-        : wantedDomain().isEmpty() ? tr("No probe text yet: telemetry.texts_every and telemetry.probe")
+        shows_ == Shows::sample    ? tr("No sample yet. telemetry.sample_every sets how often the model writes one.")
+        : wantedDomain().isEmpty() ? tr("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
                                    : tr("No passage of %1 yet").arg(wantedDomain()));
   }
   view_->setNotice({});
@@ -276,7 +280,7 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   QString what = byteName(static_cast<std::uint8_t>(text_->text[t])) + QStringLiteral("   ") + contextOf(*text_, t, 8);
   QStringList lines{what};
   if (!is_missing(text_->loss_T[t]))
-    lines << tr("loss %1 nats: the model gave it %2")
+    lines << tr("loss %1 nats: the model predicted it with %2")
                  .arg(formatValue(text_->loss_T[t], 3), formatPercent(std::exp(-text_->loss_T[t])));
   const TokenLayer* routed = find_layer(*text_, layer >= 0 ? layer : selection_->layer());
   if (!routed) return lines;
@@ -302,12 +306,33 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   return lines;
 }
 
+Panel::Answer TokensAndSamplePanel::answer() const {
+  if (!text_ || !view_->notice().isEmpty()) return {};
+  const double loss = meanLoss(*text_);
+  if (shows_ == Shows::sample && std::isfinite(loss)) {
+    const QString nats = tr("Loss %1 nats a byte").arg(formatValue(loss, 3));
+    return {tr("What does the model write?"), {nats + tr("; the given beginning is underlined"), nats}};
+  }
+  const TokenLayer* routed = find_layer(*text_, selection_->layer());
+  if (!routed || routed->experts_TK.empty()) return {};
+  std::map<int, int> firsts;  // tokens of each expert that is first choice
+  for (std::size_t i = 0; i < routed->experts_TK.size(); i += static_cast<std::size_t>(routed->top_k))
+    ++firsts[routed->experts_TK[i]];
+  const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
+  const double share = static_cast<double>(most->second) / static_cast<double>(text_->text.size());
+  return {tr("Which expert reads what?"),
+          {tr("Expert %1 is the first choice of %2 of the bytes, %3 experts share the rest")
+               .arg(most->first)
+               .arg(formatPercent(share))
+               .arg(firsts.size() - 1),
+           tr("Expert %1 reads %2 of the bytes").arg(most->first).arg(formatPercent(share))}};
+}
+
 QString TokensAndSamplePanel::status() const {
   if (!text_) return {};
   QString text = timeStatus(step_, false);
   const double loss = meanLoss(*text_);
   if (std::isfinite(loss)) text += tr(", loss %1 nats/token").arg(formatValue(loss, 3));
-  if (shows_ == Shows::sample) text += tr(", given text underlined");
   return text;
 }
 

@@ -31,6 +31,7 @@ class TokensAndSamplePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void beginEditing();
