@@ -33,8 +33,8 @@ th, td { padding: 4px 12px; text-align: right; border-bottom: 1px solid var(--ha
 th { background: var(--sunken) } th:first-child, td:first-child, td.words, th.words { text-align: left }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(480px, 1fr)); gap: 8px 24px }
 figure { margin: 8px 0; page-break-inside: avoid; min-width: 0 } figure pre { max-height: 24em } figure svg { max-width: 100%; height: auto }
-.muted { color: var(--ink2) } .severe, .warning, .note { border-radius: 6px; padding: 8px 12px; margin: 8px 0 }
-.severe { background: var(--bad-soft) } .warning { background: var(--attention-soft) } .note { background: var(--neutral-soft) }
+.muted { color: var(--ink2) } .severe, .warning, .note, .good { border-radius: 6px; padding: 8px 12px; margin: 8px 0 }
+.severe { background: var(--bad-soft) } .warning { background: var(--attention-soft) } .note { background: var(--neutral-soft) } .good { background: var(--good-soft) }
 .verdict { font-size: var(--heading) }
 details { margin: 8px 0 } summary { cursor: pointer; color: var(--accent) } pre { overflow-x: auto; background: var(--sunken); padding: 12px }
 @media print { details { display: none } body { margin: 0; max-width: none } }
@@ -212,6 +212,7 @@ void Report::health(std::size_t i) {
   const Health& health = healths_[i];
   const char* look = health.verdict == HealthVerdict::unhealthy   ? "severe"
                      : health.verdict == HealthVerdict::attention ? "warning"
+                     : health.verdict == HealthVerdict::healthy   ? "good"
                                                                   : "note";
   out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
               .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(health.help));

@@ -133,13 +133,13 @@ function how() {
   });
   const measured = (name, table) => {
     const found = runs.map((run, i) => run[table] ? `${letter(i)} ${run[table].steps.length}` : '').filter(text => text);
-    return found.length ? ` ${name} of so many steps: ${found.join(', ')}.` : '';
+    return found.length ? ` ${name}, measured steps: ${found.join(', ')}.` : '';
   };
-  return `What is written: ${points.join('; ')}.${measured('All-to-all', 'matrices')}${measured('Quantization', 'operands')} ` +
+  return `Written in this page: ${points.join('; ')}.${measured('All-to-all', 'matrices')}${measured('Quantization', 'operands')} ` +
       `Loss and MaxVio as float32. Load as 8 bits of the largest expert of its layer and step, token copies as 8 bits of the ` +
       `largest of their matrix: off by at most 0.2 % of it. SQNR to 0.005 dB. Shares of values and blocks as 8 bits of their ` +
-      `logarithm: off by at most 2.4 %, and less than 0.001 % is shown as that. A plot narrower than its points draws one of those that share a pixel. ` +
-      `A fair share is the load of an expert if all had as much.`;
+      `logarithm: off by at most 2.4 %, and less than 0.001 % is shown as 0.001 %. Where several points share a pixel, one of them is drawn. ` +
+      `A fair share is the load of an expert if all experts had the same load.`;
 }
 
 function fill(id, names, choose) {
@@ -152,7 +152,7 @@ function fill(id, names, choose) {
 function start() {
   if (matchMedia('(prefers-color-scheme: dark)').matches) document.documentElement.classList.add('dark');
   readColours();
-  document.title = `MoEscope replay: ${runs.map(run => run.name).join(', ')}`;
+  document.title = `MoEScope replay: ${runs.map(run => run.name).join(', ')}`;
   document.getElementById('how').textContent = how();
   fill('layer', layers, value => chooseLayer(Number(value)));
   const exchanges = runs.some(run => run.matrices) ? [['copies', 'standard'], ['distinct', 'DeepEP']] : [];

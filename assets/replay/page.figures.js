@@ -42,7 +42,7 @@ function addBalance(run) {
 function addLoadOverTime(run) {
   const plot = {kind: 'load over steps', title: 'Expert load over steps', height: 230, over: 'steps', shape: () => run.experts};
   plot.words = () => `Layer ${state.layer}, load in fair shares, ${origin(run)}. Black: no token. Steps without load show the ` +
-      `newest before them; dark grey: there is none.`;
+      `newest load before them. Grey: not recorded.`;
   plot.draw = context => {
     if (run.layers.includes(state.layer))
       drawOverSteps(context, plot, keptPicture(run, 'load ' + state.layer, run.points, run.experts, 'load',
@@ -79,7 +79,7 @@ function addLoadNow(run) {
 function addMaxVioOfLayers(run) {
   const n = run.layers.length, height = 70 + Math.max(60, Math.min(260, 22 * n));
   const plot = {kind: 'MaxVio of layers', title: 'MaxVio of all layers', height, over: 'steps', shape: () => n};
-  plot.words = () => `MaxVio of the batch in every MoE layer, 0 is even, ${origin(run)}. Steps without load show the newest before them.`;
+  plot.words = () => `MaxVio of the batch in every MoE layer, 0 is even, ${origin(run)}. Steps without load show the newest load before them.`;
   plot.draw = context => {
     drawOverSteps(context, plot, keptPicture(run, 'MaxVio', run.points, n, 'amount', (p, l) => {
       const kept = l * run.points + run.newest[l * run.points + p];
@@ -105,7 +105,7 @@ function addAllToAll(run) {
     const m = newestAt(steps, state.step), when = m < 0 ? `Not counted up to step ${state.step}. ` : `Step ${steps[m]}, layer ${state.layer}: `;
     const one = state.exchange === 'copies' ? 'one for every chosen expert (standard)' : 'one for every rank that a token goes to (DeepEP)';
     return when + `token copies that dispatch sends from rank to rank, ${one}, counted from the routing` +
-        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. Without colour: none. The veiled diagonal stays on its rank; lines are borders of nodes.`;
+        `${dim > 0 ? `; a copy is ${2 * dim} bytes in BF16` : ''}. What is on the pale diagonal stays on its rank. Lines are borders of nodes.`;
   };
   plot.draw = context => {
     if (largestOf !== state.layer) {
@@ -256,7 +256,7 @@ function addScalesOverSteps(run) {
   const plot = {kind: 'scales over steps', title: 'Block scales over steps', height: 220, over: 'steps', shape: () => String(scaleBytes())};
   plot.isEmpty = () => whyNoScales(run) !== '';
   plot.words = () => whyNoScales(run) ||
-      `${sentence(chosenName())}: share of its blocks by scale, log2, ${origin(run)}. Between two measured steps the last is held.`;
+      `${sentence(chosenName())}: share of its blocks by scale, log2, ${origin(run)}. Between two measured steps the earlier one is shown.`;
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
     const [low, high] = bytes, steps = run.operands.steps;
@@ -284,8 +284,8 @@ function addScalesNow(run) {
   const measured = () => whyNoScales(run) ? undefined : operandAt(run, chosenOperand(run), state.step);
   plot.words = () => {
     const now = measured();
-    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}. Beside these, blocks with NaN or Inf: ` +
-        `${percent(now.nan_blocks)}, with the least scale, 2^-127, mostly of zeros: ${percent(now.least_blocks)}.` : `Not measured up to step ${state.step}.`);
+    return whyNoScales(run) || (now ? `Step ${now.step}, ${chosenName()}, ${now.format}, ${origin(run)}. Not shown: blocks with NaN or Inf: ` +
+        `${percent(now.nan_blocks)}, blocks with the smallest scale, 2^-127, mostly zeros: ${percent(now.least_blocks)}.` : `Not measured up to step ${state.step}.`);
   };
   plot.draw = context => {
     const bytes = scaleBytes(), operand = chosenOperand(run);
@@ -320,7 +320,7 @@ function addFindings(run) {
   document.getElementById('plots').append(figure);
 }
 
-// Figure by figure, so that those of two runs stand side by side; what a run lacks, one line tells.
+// Figure by figure, so that those of two runs stand side by side; one line says what a run lacks.
 const kHasLoad = [run => run.layers.length && run.experts, 'This recording has no expert load.'];
 const kHasMatrices = [run => run.matrices, 'This recording has no copies between ranks.'];
 const kHasOperands = [run => run.operands, 'This recording has no quantization statistics.'];

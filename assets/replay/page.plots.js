@@ -8,7 +8,7 @@ function dark() { return document.documentElement.classList.contains('dark'); }
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   const value = name => style.getPropertyValue('--' + name).trim();
-  for (const name of ['window', 'surface', 'ink', 'ink2', 'hairline', 'grid', 'axis', 'a', 'b']) colours[name] = value(name);
+  for (const name of ['window', 'surface', 'ink', 'ink2', 'grid', 'a', 'b', 'type', 'caption']) colours[name] = value(name);
   for (const name of ['load', 'matrix', 'no-data', 'zero-load']) scales[name] = value(name).split(' ').map(channels);
   for (const name of Object.keys(kScales)) luts[name] = lutOf(kScales[name]());
 }
@@ -124,7 +124,7 @@ function begin(plot) {
   const context = canvas.getContext('2d');
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, plot.height);
-  context.font = '11px system-ui, sans-serif';
+  context.font = `${colours.caption} ${colours.type}`;
   context.imageSmoothingEnabled = false;
   return context;
 }
@@ -137,15 +137,12 @@ function axes(context, plot, xTicks, yTicks, xName, yName) {
   context.strokeRect(kLeft + 0.5, kTop + 0.5, w, h);
   context.textAlign = 'center';
   for (const [x, text] of xTicks) context.fillText(text, Math.min(Math.max(kLeft + x * w, kLeft + 8), kLeft + w - 12), kTop + h + 14);
-  context.fillText(xName, kLeft + w / 2, kTop + h + plot.bottom - 5);
+  context.textAlign = 'right';
+  context.fillText(xName, kLeft + w, kTop + h + plot.bottom - 5);
   context.textAlign = 'right';
   for (const [y, text] of yTicks) context.fillText(text, kLeft - 5, Math.min(Math.max(kTop + y * h + 4, kTop + 9), kTop + h));
-  context.save();
-  context.translate(11, kTop + h / 2);
-  context.rotate(-Math.PI / 2);
-  context.textAlign = 'center';
-  context.fillText(yName, 0, 0);
-  context.restore();
+  context.textAlign = 'left';
+  context.fillText(yName, 0, 14);
 }
 function stepTicks() {
   return [0, 0.25, 0.5, 0.75, 1].map(x => [x, String(Math.round(first + x * (last - first)))])

@@ -193,6 +193,11 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(!control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
     choose(&panel, "Routing", "Zipf routing");
     QVERIFY(control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
+    // What is in the menu and not as usual stands in the note.
+    choose(&panel, "Routing", "forced routing");
+    choose(&panel, "Overlap", "50 % overlap");
+    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.overlap == 0.5, kWaitMs);
+    QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With 50 % overlap. Network "));
     NodeHealthPanel health(selection_.get());
     show(&health);
     QVERIFY(control<QSpinBox>(&health, "at step")->isVisible());

@@ -70,14 +70,17 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   chosen();
 }
 
-// The items say what they are of, since no label stands before them.
+// The items say what they are of, since no label stands before them. Without a row: an entry of the menu.
 QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const QStringList& items,
                                        const QString& tip) {
   auto* box = new FlatCombo(this);
   box->addItems(items);
   box->setAccessibleName(name);
   box->setToolTip(name + QStringLiteral(": ") + tip);
-  row->addWidget(box);
+  if (row)
+    row->addWidget(box);
+  else
+    addOption(box);
   connect(box, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   return box;
 }
@@ -98,23 +101,37 @@ void TimeOfAStepPanel::buildChoices() {
   ep_ = addChoice(row, tr("EP degree"), {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
                   tr("expert-parallel ranks, in nodes of 8"));
   buildRouting(row);
-  latent_ = addChoice(row, tr("Row width"), {tr("rows of D"), tr("rows of D/2"), tr("rows of D/4")},
+  buildOptions();
+  addBody(fields, 0);
+  setQuestion({});
+}
+
+// What few people change; the note says what is not as usual.
+void TimeOfAStepPanel::buildOptions() {
+  latent_ = addChoice(nullptr, tr("Row width"), {tr("rows of D"), tr("rows of D/2"), tr("rows of D/4")},
                       tr("values of a dispatched row\n"
                          "D: the model's width, as in DeepSeek-V3\n"
                          "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
                          "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs"));
-  recompute_ = addChoice(row, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
+  recompute_ = addChoice(nullptr, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
                          tr("selective keeps the results of the all-to-all"));
-  overlap_ = addChoice(row, tr("Overlap"), {}, tr("share of the all-to-all hidden behind compute; the published runs "
-                                                   "have none"));
+  overlap_ = addChoice(nullptr, tr("Overlap"), {},
+                       tr("share of the all-to-all hidden behind compute; the published runs have none"));
   for (const int percent : kOverlaps)
     overlap_->addItem(percent == 0 ? tr("no overlap") : tr("%1 % overlap").arg(percent), percent);
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   addOption(hypothesis_);
-  addBody(fields, 0);
-  setQuestion({});
+}
+
+QString TimeOfAStepPanel::unusualOptions() const {
+  const ClusterQuestion usual, now = question();
+  QStringList unusual;
+  if (now.latent_part != usual.latent_part) unusual << latent_->currentText();
+  if (now.recompute != usual.recompute) unusual << recompute_->currentText();
+  if (now.overlap != usual.overlap) unusual << overlap_->currentText();
+  return unusual.isEmpty() ? QString() : tr("With %1. ").arg(unusual.join(QStringLiteral(", ")));
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
@@ -243,7 +260,7 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
 
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
-  const QString network = tr("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
+  const QString network = unusualOptions() + tr("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + tr(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
   const QString fullest =
       bytes + tr("; fullest rank %1 \u00d7 the mean")

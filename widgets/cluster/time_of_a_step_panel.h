@@ -44,6 +44,8 @@ class TimeOfAStepPanel : public Panel {
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
   void buildRouting(QLayout* row);
+  void buildOptions();
+  QString unusualOptions() const;
   void chosen();
   void refill();
   void ask();

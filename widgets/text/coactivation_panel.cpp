@@ -88,7 +88,7 @@ void CoactivationPanel::refill() {
   view_->setCells(experts, experts, std::move(codes));
   view_->setLegend(legend());
   view_->setRowAxis(ticks, tr("share of an expert's tokens that another gets, too"));
-  view_->setColumnAxis(std::move(ticks), tr("expert"));
+  view_->setColumnAxis(std::move(ticks), QString());
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
 }

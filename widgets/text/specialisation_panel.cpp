@@ -125,11 +125,11 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(row_ticks), tr("domain"));
+  view_->setRowAxis(std::move(row_ticks), tr("domain, by expert"));
   std::vector<Tick> column_ticks;
   for (int column = 0; column < experts; ++column)
     column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
-  view_->setColumnAxis(std::move(column_ticks), tr("expert"));
+  view_->setColumnAxis(std::move(column_ticks), QString());
   const auto place = std::ranges::find(columns_, selection_->expert());
   view_->setCurrent(place == columns_.end() ? -1 : 0,
                     place == columns_.end() ? -1 : static_cast<int>(place - columns_.begin()));

@@ -141,7 +141,7 @@ std::string table(const SweepResult& result) {
 }
 
 constexpr const char* kStyle = R"(
-body { max-width: 72em; margin: 24px auto; padding: 0 16px; }
+body { max-width: 1240px; margin: 24px auto; padding: 0 16px; }
 table { border-collapse: collapse; display: block; overflow-x: auto; background: var(--surface); }
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--hairline); text-align: left; white-space: nowrap; }
 .figure, th.figure { text-align: right; }
