@@ -117,12 +117,16 @@ void Checking::layers() {
   after(kUnevenSteps, {uneven}, "lasting imbalance",
         "No layer stays uneven: the fullest expert had no " + decimal(1 + kUnevenVio) + " times its fair share for " +
             grouped(kUnevenSteps) + " steps.");
-  after(kUnevenRankSteps, {uneven_ranks}, "uneven ranks",
-        "No neighbouring experts that share a rank had " + decimal(kUnevenRank) + " times an even load for " +
-            grouped(kUnevenRankSteps) + " steps.");
+  const RunInfo& info = history_.info();
+  if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
+    needs("uneven ranks", "at least " + std::to_string(kLeastNeighbours) + " experts on each of two or more ranks");
+  else
+    after(kUnevenRankSteps, {uneven_ranks}, "uneven ranks",
+          "No neighbouring experts that share a rank had " + decimal(kUnevenRank) + " times an even load for " +
+              grouped(kUnevenRankSteps) + " steps.");
   after(kUnevenBatchSteps, {uneven_batches}, "uneven batches", "Batches are not far more uneven than their mean.");
   after(kSettled + kRecoverySteps, {no_recovery, load_shift}, "jumps of the load", "The load did not jump.");
-  if (history_.info().moe_layers.size() > 1)
+  if (info.moe_layers.size() > 1)
     after(kSettled + kSwappedSteps, {swapped_layers}, "exchanged layers", "No two layers have exchanged their loads.");
 }
 

@@ -135,6 +135,7 @@ class Reading {
         range_(range),
         steps_(axis.list(range)),
         edges_(edges_of(steps_)),
+        first_step_(axis.step(std::max(axis.positions().first, range.first - kMeanBlocks * kBlock))),
         phase_((range.first - axis.positions().first) / kBlock) {}
   void into(Watches& watches, const std::stop_token& stop);
 
@@ -165,6 +166,8 @@ class Reading {
   void read_frames(QuantWatch& quants);
   WindowFrames frames_of(StepRange window) const;
   void read_layer(Watches::Layer& layer);
+  bool may_have(int layer) const;
+  void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
   void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
   void read_losses(LossWatch& losses) const;
   void read_whole(Watches& watches) const;
@@ -174,6 +177,7 @@ class Reading {
   const StepAxis& axis_;
   StepRange range_;                           // positions, as all that the watches get
   std::vector<std::int64_t> steps_, edges_;   // there, and a bin for each
+  std::int64_t first_step_;                   // of the window that ends in the range
   std::int64_t phase_;                        // blocks before the range
   std::vector<WindowFrames> frames_;          // by block that completes a window
   std::vector<float> assignments_;            // by step
@@ -214,6 +218,19 @@ void Reading::read_frames(QuantWatch& quants) {
     const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
     if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
   }
+}
+
+// Whether anything of the range, or of the window that ends in it, is of that layer.
+bool Reading::may_have(int layer) const {
+  return history_.has_layer(layer, {first_step_, steps_.back()});
+}
+
+// As read_layer() does where there is nothing.
+void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
+  const std::int64_t step = axis_.step(block(blocks() - 1).first);
+  const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
+  watch.gate.pass(range_.last);
+  watch.load.pass(range_, LoadSettings{killed, nothing_balances});
 }
 
 void Reading::read_layer(Watches::Layer& watch) {
@@ -267,11 +284,9 @@ void Reading::read_losses(LossWatch& losses) const {
 void Reading::read_whole(Watches& watches) const {
   const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
   for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
-    std::vector<std::vector<float>> by_layer;
-    for (const auto& values : max_vio_) {
-      const auto part = of_block(values, b);
-      by_layer.emplace_back(part.begin(), part.end());
-    }
+    std::vector<std::span<const float>> by_layer;
+    for (const auto& values : max_vio_)
+      by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
     watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
   }
   for (const auto& [b, means] : means_) watches.swaps.window(means);
@@ -281,9 +296,15 @@ void Reading::read_whole(Watches& watches) const {
 void Reading::into(Watches& watches, const std::stop_token& stop) {
   read_frames(watches.quants);
   assignments_ = history_.assignments(edges_);
+  const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
   for (Watches::Layer& layer : watches.layers) {
     if (stop.stop_requested()) return;
-    read_layer(layer);
+    if (may_have(layer.load.layer())) {
+      read_layer(layer);
+    } else {
+      max_vio_.emplace_back();
+      pass_layer(layer, nothing_balances);
+    }
   }
   read_losses(watches.losses);
   read_whole(watches);

@@ -64,6 +64,13 @@ ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ra
   return fullest;
 }
 
+bool ImbalanceWatch::can_tell_ranks(int experts, int ranks) {
+  if (ranks > 1) return experts % ranks == 0 && kLeastNeighbours * ranks <= experts;
+  for (int count = 2; kLeastNeighbours * count <= experts; ++count)
+    if (experts % count == 0) return true;
+  return false;
+}
+
 // The fewest ranks, as long as those of more are hardly fuller.
 std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad& load, double threshold) const {
   const int experts = load.n_experts();

@@ -36,6 +36,8 @@ class ImbalanceWatch {
  public:
   explicit ImbalanceWatch(int ranks) : ranks_(ranks) {}  // 0 or 1: not known
 
+  // Whether so many experts make ranks of enough neighbours; `ranks` as above.
+  static bool can_tell_ranks(int experts, int ranks);
   void block(const RecentLoad& load);
 
   // Of a layer that has not collapsed and has no hot experts, which cover it.

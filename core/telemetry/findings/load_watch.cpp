@@ -33,6 +33,11 @@ void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
   if (const auto over = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*over);
 }
 
+void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
+  nothing_balances_ = settings.nothing_balances;
+  load_.pass(steps, settings.killed);
+}
+
 double LoadWatch::use_before(int blocks_ago) const {
   const auto back = static_cast<std::size_t>(blocks_ago);
   return back < use_.size() ? static_cast<double>(use_[use_.size() - 1 - back]) : std::nan("");

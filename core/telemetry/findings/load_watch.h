@@ -45,6 +45,7 @@ class LoadWatch {
  public:
   LoadWatch(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
 
+  void pass(StepRange steps, const LoadSettings& settings);  // of which the layer has no load
   void block(const LoadBlock& block, const LoadSettings& settings);
 
   void findings(std::vector<Finding>& out) const;

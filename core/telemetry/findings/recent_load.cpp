@@ -30,11 +30,16 @@ RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
       living_(info.n_experts),
       mean_(static_cast<std::size_t>(n_experts_), 1.0f) {}
 
-void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
-  if (first_read_ < 0) first_read_ = block.first;
-  last_step_ = block.first + std::ssize(block.max_vio) - 1;
+void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
+  if (first_read_ < 0) first_read_ = steps.first;
+  last_step_ = steps.last;
   killed_.assign(killed.begin(), killed.end());
   living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
+  is_new_ = completes_window_ = false;
+}
+
+void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
+  pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
   const auto n = static_cast<std::size_t>(n_experts_);
   Kept& kept = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
   Kept fresh{block.first, 0, 0, static_cast<float>(mean_of_finite(block.max_vio)), std::vector<float>(n)};
@@ -46,7 +51,6 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
     for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
   }
   is_new_ = fresh.loads > 0;
-  completes_window_ = false;
   if (!is_new_) return;
   loads_ += fresh.loads;
   kept = std::move(fresh);

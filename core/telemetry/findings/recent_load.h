@@ -55,6 +55,7 @@ class RecentLoad {
   RecentLoad(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
 
   // `killed` [E], 1: cannot be chosen; empty: all can.
+  void pass(StepRange steps, std::span<const std::uint8_t> killed);  // nothing is logged of them
   void add(const LoadBlock& block, std::span<const std::uint8_t> killed);
 
   int layer() const { return layer_; }

@@ -64,7 +64,7 @@ double ShiftWatch::grown(const Shift& shift) const {
 
 // Blocks without a MaxVio do not count: logs may have it on some steps only.
 void ShiftWatch::block(std::int64_t first, std::span<const float> whole,
-                       const std::vector<std::vector<float>>& by_layer, std::span<const float> assignments) {
+                       std::span<const std::span<const float>> by_layer, std::span<const float> assignments) {
   if (first_step_ < 0) first_step_ = first;
   last_step_ = first + std::ssize(whole) - 1;
   if (layers_.empty() || std::ranges::none_of(whole, [](float value) { return std::isfinite(value); })) return;

@@ -29,7 +29,7 @@ class ShiftWatch {
 
   // MaxVio of the batches of steps [first, first + n), n at most kBlock, fewer only at the end: mean of the layers and
   // each layer's ([layers, n]); and T K of each batch.
-  void block(std::int64_t first, std::span<const float> whole, const std::vector<std::vector<float>>& by_layer,
+  void block(std::int64_t first, std::span<const float> whole, std::span<const std::span<const float>> by_layer,
              std::span<const float> assignments);
   void findings(std::vector<Finding>& out) const;
 

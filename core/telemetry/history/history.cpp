@@ -334,6 +334,11 @@ std::vector<float> History::values_in(Metric metric, int layer, StepRange range)
   return values_at(metric, layer, steps_in(range));
 }
 
+bool History::has_layer(int layer, StepRange steps) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalars.has_rows(layer, steps);
+}
+
 std::vector<PyramidBin> History::series(Metric metric, int layer, StepRange range, int bins) const {
   assert(bins > 0);
   if (range.empty()) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));

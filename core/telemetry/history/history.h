@@ -80,6 +80,7 @@ class History {
   std::vector<float> values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const;
   // Of the steps that it has in `range`, as steps_in() lists them.
   std::vector<float> values_in(Metric metric, int layer, StepRange range) const;
+  bool has_layer(int layer, StepRange steps) const;  // whether a frame of these steps speaks of it
   // `bins` equal slices of `range`, each with min, max, mean and count of the steps in it.
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const;
   // Bin b holds the steps [edges[b], edges[b + 1]).

@@ -1,5 +1,6 @@
 #include "core/telemetry/history/layer_values.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/telemetry/frame/volume_stats.h"
@@ -42,15 +43,16 @@ struct Derived {
   }
 };
 
-// By layer. A frame's rows mostly follow each other as the layers do.
+// By layer, in order. A frame's rows mostly follow each other as the layers do.
 class DerivedByLayer {
  public:
   explicit DerivedByLayer(std::span<const int> layers) : layers_(layers), derived_(layers.size() + 1) {}
   Derived& whole_run() { return derived_.back(); }
   Derived* of(int layer) {
-    for (std::size_t i = 0; i < layers_.size(); ++i, next_ = (next_ + 1) % layers_.size())
-      if (layers_[next_] == layer) return &derived_[next_];
-    return nullptr;
+    if (next_ < layers_.size() && layers_[next_] != layer && ++next_ == layers_.size()) next_ = 0;
+    if (next_ >= layers_.size() || layers_[next_] != layer)
+      next_ = static_cast<std::size_t>(std::ranges::lower_bound(layers_, layer) - layers_.begin());
+    return next_ < layers_.size() && layers_[next_] == layer ? &derived_[next_] : nullptr;
   }
   void add(int layer, Mean Derived::*mean, float value) {
     (whole_run().*mean).add(value);

@@ -20,7 +20,7 @@ static_assert(static_cast<int>(Metric::flip_rate) == kFirstRouterMetric + kNumRo
 float mean_over_layers(const std::vector<RouterFrame>& routers, float RouterFrame::*member);
 // Those after the router's, in the order of Metric.
 using DerivedValues = std::array<float, kNumLayerMetrics - kNumRouterMetrics>;
-// Of each of `layers`, and last of the whole run.
+// Of each of `layers`, which rise, and last of the whole run.
 std::vector<DerivedValues> derived_values(const TelemetryFrame& frame, std::span<const int> layers,
                                           std::int64_t tokens);
 float step_ms(const TelemetryFrame& frame);  // all its phases; kNoValue: not timed

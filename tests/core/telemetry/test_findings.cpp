@@ -163,6 +163,26 @@ TEST(Findings, ALoadThatSwingsWhereTheBiasIsNotLogged) {
   EXPECT_NE(findings[0].saw.find("the log does not have the bias"), std::string::npos) << findings[0].saw;
 }
 
+TEST(Findings, RanksOfTooFewExpertsAreNotSaidToBeChecked) {
+  const auto has = [](const std::vector<std::string>& lines, const std::string& part) {
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  MadeUp run;
+  for (int step = 0; step < 450; ++step) {
+    run.next().routers = {run.router(1, MadeUp::even())};
+    run.push();
+  }
+  for (const int ranks : {0, 4, 8}) {
+    RunInfo info = run.history()->info();
+    info.ranks = ranks;
+    History history(info);
+    for (int step = 0; step < 450; ++step) history.append(run.history()->frame_at(step));
+    const Checks checks = checks_of(history, {});
+    EXPECT_EQ(has(checks.passed, "neighbouring experts that share a rank"), ranks != 8);
+    EXPECT_EQ(has(checks.not_checked, "uneven ranks: needs at least 4 experts on each"), ranks == 8);
+  }
+}
+
 TEST(Findings, AnExpertWithoutATokenInAllOfAShortLogIsSaidToHaveNone) {
   MadeUp run;
   MadeUp::Shares silent = MadeUp::even();

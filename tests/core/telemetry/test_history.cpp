@@ -10,6 +10,7 @@
 
 #include "core/telemetry/history/history.h"
 #include "core/telemetry/history/load_rows.h"
+#include "core/telemetry/history/scalar_columns.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {
@@ -34,6 +35,46 @@ TEST(History, EmptyHasNothing) {
   EXPECT_EQ(history.utilisation(1, {0, 9}, 4).size(), 4u * 8);
   EXPECT_TRUE(std::isnan(history.utilisation(1, {0, 9}, 4)[31]));
   EXPECT_EQ(history.kept_every(), 1);
+}
+
+// A layer takes the room of the frames that speak of it: a file of 1 MB can name 4,096 layers in 15,000 steps.
+TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
+  constexpr int kLayers = 1000;
+  RunInfo info;
+  for (int layer = 0; layer < kLayers; ++layer) info.moe_layers.push_back(layer);
+  ScalarColumns columns(info, std::size_t{1} << 30);
+  for (int step = 0; step < 3 * kLayers; ++step) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.routers.resize(1);
+    frame.routers[0].layer = step % kLayers;
+    frame.routers[0].cv = static_cast<float>(step);
+    columns.append(frame);
+  }
+  EXPECT_LT(columns.bytes(), std::size_t{2} << 20);
+  const auto last = [&](std::int64_t step) { return columns.value_at(Metric::cv, 7, step); };
+  EXPECT_TRUE(is_missing(last(6)));
+  EXPECT_EQ(last(7), 7.0f);
+  EXPECT_EQ(last(1006), 7.0f);
+  EXPECT_EQ(last(INT64_MAX), 2007.0f);
+  EXPECT_TRUE(columns.has_rows(7, {900, 1007}));
+  EXPECT_FALSE(columns.has_rows(7, {900, 1006}));
+  std::vector<float> values(3, kNoValue);
+  columns.values(Metric::cv, 7, {1006, 1008}, values);
+  EXPECT_EQ(values[1], 1007.0f);
+  EXPECT_TRUE(is_missing(values[0]) && is_missing(values[2]));
+  const std::int64_t steps[] = {6, 7, 1007};
+  columns.values_at(Metric::cv, 7, steps, values);
+  EXPECT_EQ(values[2], 1007.0f);
+  EXPECT_EQ(columns.rows(Metric::cv, 7, 1006, 1008)[1], 1007.0f);
+  const std::int64_t edges[] = {0, 2000, 3000};
+  std::vector<PyramidBin> bins(2);
+  columns.series(Metric::cv, 7, edges, bins);
+  EXPECT_EQ(bins[0].finite, 2u);
+  EXPECT_EQ(bins[0].missing, 1998u);
+  EXPECT_EQ(bins[1].missing, 999u);
+  columns.truncate(2007);
+  EXPECT_EQ(last(INT64_MAX), 1007.0f);
 }
 
 // Averages are kept between calls: more steps, a past that was taken back and many factors must not show.
