@@ -193,7 +193,7 @@ FileKind file_kind(const std::string& path) {
 }
 
 std::string no_runs_in(const std::string& path, FileKind kind) {
-  if (kind != FileKind::text) return path + ": is a " + file_kind_name(kind) + ", which holds no run";
+  if (kind != FileKind::text) return path + ": holds no run, but " + file_kind_name(kind);
   return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
 }
 

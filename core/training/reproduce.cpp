@@ -61,7 +61,6 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   Mixture mixture = data->mixture(of_first.data.mixture);
   const std::int64_t recorded_steps = history.steps().size();
   const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
-  const std::vector<float> losses = history.values(Metric::ce_loss, kWholeRun, {0, all - 1});
   Reproduction result;
   if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
     result.kernels = check.text;
@@ -74,7 +73,8 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
       if (change->second.key == kMixtureKey) mixture = data->mixture(std::get<std::string>(change->second.value));
     }
     const float loss = trainer.step(data->batch(step, mixture)).ce_loss;
-    const float recorded = losses[static_cast<std::size_t>(step)];
+    const std::int64_t at[] = {step};  // one by one: a damaged recording may claim any number of steps
+    const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
     ++result.compared;
     if (same_bits_or_nan(loss, recorded)) continue;
     result.differs_at = step, result.recorded = recorded, result.computed = loss;

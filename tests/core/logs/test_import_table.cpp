@@ -258,6 +258,7 @@ TEST(ImportTable, FiguresOfLightning) {
   EXPECT_EQ(history.value_at(Metric::val_loss, kWholeRun, 4), 4.625f);
   EXPECT_EQ(table.bad.count(), 1);
   EXPECT_EQ(table.bad.first()[0].number, 9);
+  EXPECT_EQ(table.remarks, std::vector<std::string>{"not shown: epoch"});
 }
 
 TEST(ImportTable, FiguresNewestFirstAndListsInCells) {

@@ -70,6 +70,7 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
     imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
   for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
   imported.runs = reader.histories();
+  imported.remarks = reader.remarks();
   if (!imported.runs.empty()) return;
   const auto& first = imported.bad.first();
   throw std::runtime_error(
