@@ -1,6 +1,7 @@
 #include "app/look/theme.h"
 
 #include <QApplication>
+#include <QEvent>
 #include <QPointer>
 #include <QToolTip>
 #include <QWidget>
@@ -23,6 +24,9 @@ void applyType() {
   const QFont font = scaledFont(bodyFont(), type_factor);
   QApplication::setFont(font);
   QToolTip::setFont(font);
+  // Qt tells them only while the program's event loop runs; a window is also made larger before.
+  QEvent changed(QEvent::ApplicationFontChange);
+  for (QWidget* widget : QApplication::allWidgets()) QApplication::sendEvent(widget, &changed);
 }
 
 bool startedOnDark() {  // before the first theme was applied

@@ -55,9 +55,10 @@ void GroupHeader::paintEvent(QPaintEvent*) {
   const QRect mark(0, (height() - kFoldMark) / 2, kFoldMark, kFoldMark);
   painter.save();
   if (!isChecked()) {
-    painter.translate(mark.center());
+    const QPointF middle = QRectF(mark).center();
+    painter.translate(middle);
     painter.rotate(-90);
-    painter.translate(-mark.center());
+    painter.translate(-middle);
   }
   drawChevron(painter, mark, QColor(c.ink2));
   painter.restore();

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 
@@ -58,6 +59,7 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
 NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
     : QAbstractSpinBox(parent), unit_(new QLabel(this)), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
   setFocusPolicy(Qt::StrongFocus);
+  lineEdit()->setTextMargins(kSpace4, 0, 0, 0);  // as far from the edge as in lists
   unit_->setAttribute(Qt::WA_TransparentForMouseEvents);
   unit_->setForegroundRole(QPalette::PlaceholderText);
   rest_->setSingleShot(true);
@@ -187,7 +189,7 @@ bool NumberEdit::event(QEvent* event) {
 
 QSize NumberEdit::sizeHint() const {
   const int digits = fontMetrics().horizontalAdvance("0.00000000");
-  return {digits + 26, QAbstractSpinBox::sizeHint().height()};
+  return {digits + 26, withType(kFieldHeight, fontMetrics())};
 }
 
 }  // namespace moescope

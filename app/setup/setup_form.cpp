@@ -7,6 +7,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPainter>
 #include <QPushButton>
 #include <QRegularExpression>
 #include <QScrollArea>
@@ -34,6 +35,14 @@ namespace moescope {
 namespace {
 
 constexpr int kNewRunPicture = 12;
+
+class HairLine : public QWidget {
+ public:
+  HairLine() { setFixedHeight(1); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override { QPainter(this).fillRect(rect(), QColor(colors(palette()).hairline)); }
+};
 
 QLabel* wrappedLabel() {
   auto* label = new QLabel;
@@ -237,6 +246,8 @@ QWidget* SetupForm::makeBottom() {
   cost_->setObjectName("setup_cost");
   cost_->setAccessibleName("What a run with these settings costs");
   cost_->hide();
+  column->addWidget(new HairLine);
+  column->addSpacing(kSpace4);
   column->addWidget(explained_);
   column->addWidget(words);
   column->addWidget(summary_);
@@ -307,6 +318,7 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
   name->addWidget(row.label);
   name->addWidget(row.new_run);
   name->addStretch(1);
+  followFont(this, [this, grid, y] { grid->setRowMinimumHeight(y, withType(kFieldHeight, fontMetrics())); });
   grid->addLayout(name, y, 0);
   grid->addWidget(row.editor, y, 1);
   grid->addWidget(row.problem, y + 1, 0, 1, 2);
@@ -354,7 +366,6 @@ void SetupForm::setOpenRun(const RunConfig* config) {
       showDerived(field);
     }
   }
-  revert_->setEnabled(has_open_run_);
   hint_->setVisible(has_open_run_);
   markNewRuns();
   check();
@@ -484,7 +495,9 @@ void SetupForm::showProblems() {
   summary_->setText(rest.join("\n"));
   summary_->setVisible(!rest.isEmpty());
   start_->setEnabled(problems_.empty());
-  compare_->setEnabled(problems_.empty() && has_open_run_ && !difference(open_run_, draft_).empty());
+  const bool changed = has_open_run_ && !difference(open_run_, draft_).empty();
+  revert_->setEnabled(changed || (has_open_run_ && !problems_.empty()));
+  compare_->setEnabled(problems_.empty() && changed);
 }
 
 // On one line; of a label that has no room the last words go.

@@ -68,10 +68,10 @@ void Workspace::addFoldLine() {
   fold_bar_->setObjectName("fold_bar");
   fold_bar_->setMovable(false);
   fold_bar_->setContextMenuPolicy(Qt::PreventContextMenu);
-  fold_bar_->layout()->setContentsMargins(0, kSpace8, 0, 0);
+  fold_bar_->layout()->setContentsMargins(0, 0, 0, 0);
   auto* holder = new QWidget;
   auto* row = new QHBoxLayout(holder);
-  row->setContentsMargins(0, 0, 0, 0);
+  row->setContentsMargins(0, kSpace8, 0, 0);
   row->addWidget(lacks_);
   fold_bar_->addWidget(holder);
   addToolBar(Qt::BottomToolBarArea, fold_bar_);

@@ -432,6 +432,7 @@ class MainWindowTest : public QObject {
     line.showFindings(5, 9, true);
     for (const int width : {1280, 500, 300, 120}) {
       line.resize(width, 24);
+      QTest::qWait(30);
       QStringList shown;
       int right = 0;
       for (const QToolButton* item : line.findChildren<QToolButton*>()) {

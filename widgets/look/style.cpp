@@ -204,7 +204,8 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
       return drawToolButton(*painter, *option, c, widget);
     case PE_PanelLineEdit:
       if (const auto* frame = qstyleoption_cast<const QStyleOptionFrame*>(option); frame && frame->lineWidth == 0) {
-        painter->fillRect(option->rect, option->palette.brush(QPalette::Base));
+        painter->fillRect(option->rect, option->state & State_Enabled ? option->palette.color(QPalette::Base)
+                                                                      : QColor(c.sunken));
         return;
       }
       return drawField(*painter, *option, c);

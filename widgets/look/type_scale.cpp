@@ -27,7 +27,8 @@ class FontFollower : public QObject {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override {
-    if (event->type() == QEvent::FontChange) size_();
+    // The second: of a widget whose own font has a size, and so does not change with the application's.
+    if (event->type() == QEvent::FontChange || event->type() == QEvent::ApplicationFontChange) size_();
     return QObject::eventFilter(watched, event);
   }
 

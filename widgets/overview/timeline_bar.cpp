@@ -100,9 +100,7 @@ void TimelineTrack::fill() {
   all_ = history ? history->steps() : StepRange{};
   loss_.clear();
   marks_.clear();
-  if (!history) return setNotice(noRunNotice());
-  if (all_.empty()) return setNotice(noDataYetNotice());
-  setNotice({});
+  if (all_.empty()) return;
   const auto width = static_cast<std::int64_t>(plotRect().width() * devicePixelRatioF());
   loss_ = history->series(Metric::ce_loss, kWholeRun, all_,
                           static_cast<int>(std::clamp<std::int64_t>(width, 1, all_.size())));
@@ -210,6 +208,7 @@ std::vector<Tick> TimelineTrack::ticks() const {
 }
 
 void TimelineTrack::paintStatic(QPainter& painter) {
+  if (all_.empty()) return;
   const QFontMetrics metrics(painter.font());
   const QFont small = typeFont(QApplication::font(), Type::caption);
   painter.setFont(small);
@@ -285,7 +284,7 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
 
 // The line at the step hovered elsewhere.
 QRegion TimelineTrack::hoverRegion() const {
-  if (mouse_.x() >= 0 || !notice().isEmpty()) return rect();
+  if (mouse_.x() >= 0 || all_.empty()) return rect();
   if (selection_->linkedStep() < 0) return {};
   const QRect plot = plotRect();
   return QRect(xOf(static_cast<double>(selection_->linkedStep())) - 1, plot.top(), 3, plot.height());
