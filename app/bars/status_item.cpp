@@ -17,6 +17,7 @@ constexpr int kDot = 8, kDotGap = 6;
 StatusItem::StatusItem(QWidget* parent) : QToolButton(parent) {
   setAutoRaise(true);
   setFocusPolicy(Qt::NoFocus);
+  setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
   hide();
 }
 

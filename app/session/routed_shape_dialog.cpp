@@ -1,12 +1,12 @@
 #include "app/session/routed_shape_dialog.h"
 
-#include "widgets/look/style.h"
-
 #include <QDialogButtonBox>
 #include <QFormLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QSpinBox>
+
+#include "widgets/look/style.h"
 
 namespace moescope {
 

@@ -12,6 +12,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/lessons/lesson_actions.h"
+#include "app/look/theme.h"
 #include "app/setup/setup_drawer.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/overview.h"
@@ -74,7 +75,10 @@ class WindowLayoutTest : public QObject {
   QTemporaryDir home_;
 
  private slots:
-  void initTestCase() { useFolderOfTest(home_); }
+  void initTestCase() {
+    useFolderOfTest(home_);
+    applyTheme(Theme::light);  // the type is that of the program
+  }
   void init() { useSettingsOfTest(home_); }
 
   void noEmptyTabBarStaysInAWorkspace() {
