@@ -75,13 +75,19 @@ class OnPaper {
   bool own_;
 };
 
-// While it exists, a panel has another size. The layout around it would correct that at the next event.
+// While it exists, a panel has another size. The layout around it rests meanwhile: it would correct that as soon as the
+// panel shows or hides a control.
 class Resized {
  public:
-  Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) { become(size); }
+  Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) {
+    if (const QWidget* parent = widget->parentWidget()) around_ = parent->layout();
+    if (around_) around_->setEnabled(false);
+    become(size);
+  }
   ~Resized() {
     widget_->setGeometry(had_);
     settle();
+    if (around_) around_->setEnabled(true);
   }
   void become(QSize size) {
     widget_->resize(size);
@@ -103,6 +109,7 @@ class Resized {
   }
   QWidget* widget_;
   QRect had_;
+  QLayout* around_ = nullptr;
 };
 
 // While it exists, a hidden panel has no parent: layouts of hidden windows would set its size.
