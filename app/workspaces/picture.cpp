@@ -153,6 +153,15 @@ int wrappedHeight(const QFont& font, int width, const QString& text) {
   return QFontMetrics(font).boundingRect(QRect(0, 0, width, INT_MAX / 2), Qt::TextWordWrap, text).height() + 1;
 }
 
+// A number stays beside its unit.
+QString withUnbrokenUnits(QString text) {
+  for (const char* sign : {"%", "\u00d7"}) {
+    const QString unit = QString::fromUtf8(sign);
+    text.replace(QLatin1Char(' ') + unit, QChar(QChar::Nbsp) + unit);
+  }
+  return text;
+}
+
 void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor& color, const QString& text) {
   painter.setFont(font);
   painter.setPen(color);
@@ -278,7 +287,7 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
   const QFont font = panel->font();
   const PictureType type(font);
   const QSize body = panel->bodyRect().size();
-  const QString runs = runsLine(selection), caption = panel->caption(), answer = panel->answerText();
+  const QString runs = runsLine(selection), caption = panel->caption(), answer = withUnbrokenUnits(panel->answerText());
   const int title_height = lineHeight(type.title), line = lineHeight(type.line), width = body.width();
   const int answer_height = wrappedHeight(type.answer, width, answer), caption_height = wrappedHeight(type.line, width, caption);
   const int head = kMargin + title_height + answer_height + line + caption_height + kSpace8;

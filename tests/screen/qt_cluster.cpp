@@ -186,6 +186,30 @@ class ClusterPanelsTest : public QObject {
     }
   }
 
+  // Whole or in its short form: no cell of a table cuts a number, however narrow the panel is.
+  void tablesCutNoNumber() {
+    ThisImbalancePanel panel(selection_.get());
+    panel.setMinimumWidth(1);
+    show(&panel, {900, 400});
+    auto* table = panel.findChild<FigureTable*>();
+    QTRY_VERIFY_WITH_TIMEOUT(table->rowCount() > 0, kWaitMs);
+    bool shortened = false;
+    for (const int width : {900, 640, 492, 400, 300}) {
+      panel.resize(width, 400);
+      QApplication::processEvents();
+      for (int row = 0; row < table->rowCount(); ++row)
+        for (int column = 0; column < table->columnCount(); ++column) {
+          const QString shown = table->shownText(row, column);
+          const QStringList forms = table->item(row, column)->data(Qt::UserRole).toStringList();
+          QVERIFY2(shown.isEmpty() || forms.contains(shown), qPrintable(shown));
+          QVERIFY(!shown.isEmpty() || width < 400);
+          QVERIFY(QFontMetrics(table->font()).horizontalAdvance(shown) <= table->columnWidth(column));
+          shortened |= forms.size() > 1 && shown == forms.last();
+        }
+    }
+    QVERIFY(shortened);
+  }
+
   // Only with routing of unequal popularity has it an exponent.
   void fieldsThatCannotMatterAreAway() {
     TimeOfAStepPanel panel(selection_.get());

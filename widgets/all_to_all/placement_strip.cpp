@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -52,7 +51,8 @@ void PlacementStrip::setChosen(int expert) {
 }
 
 QMargins PlacementStrip::margins() const {
-  return {axisLabelWidth(), withType(18), 10, 2 * fontMetrics().height() + 6};
+  return {axisLabelWidth(), withType(18), fontMetrics().horizontalAdvance(tr("mean")) + kSpace8,
+          fontMetrics().height() + 6};
 }
 
 Axis PlacementStrip::axis() const {
@@ -81,15 +81,13 @@ QString PlacementStrip::staticKey() const {
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
-  paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))), tr("copies"));
+  paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
+                tr("copies by rank; experts can be dragged to another rank"));
   painter.setPen(palette().text().color());
   const int every = std::max(1, static_cast<int>(std::ceil(fontMetrics().horizontalAdvance("000") / columnWidth())));
   for (int rank = 0; rank < static_cast<int>(rank_load_.size()); rank += every)
     painter.drawText(QRectF(columnCentre(rank).x() - 30, plot.bottom() + 3, 60, line), Qt::AlignCenter,
                      QString::number(rank));
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + line, plot.width(), line), Qt::AlignCenter,
-                   fittingText({tr("rank; drag an expert to another one"), tr("rank")}, fontMetrics(), plot.width()));
 }
 
 void PlacementStrip::paintData(QPainter& painter) {
@@ -119,8 +117,7 @@ void PlacementStrip::paintData(QPainter& painter) {
   const double y = axis().toPixel(mean_);
   painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
   painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
-  const QString label = tr("mean");
-  painter.drawText(QPointF(plot.right() - fontMetrics().horizontalAdvance(label), y - 3), label);
+  painter.drawText(QPointF(plot.right() + kSpace4, y + fontMetrics().capHeight() / 2.0), tr("mean"));
 }
 
 void PlacementStrip::paintOverlay(QPainter& painter) {

@@ -44,19 +44,20 @@ std::string sweep_notes(const SweepResult& result) {
                       " steps, then over seeds; MaxVio and tokens/s likewise, the validation loss as last measured.";
   if (result.seeds > 1)
     notes +=
-        std::string(" +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is of the ") +
+        std::string(" +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
+                    "difference of the ") +
         (by_validation(result) ? "validation" : "training") +
-        " loss, by pairs of equal seed: what start and batches add to both is gone from it. A setting differs from the "
-        "first by more than chance where the gap's interval does not hold 0." +
+        " losses of equal seeds, so that start and batches cancel. A setting differs from the first by more than "
+        "chance if the interval of its gap excludes 0." +
         allowance(result);
   else
-    notes += " One seed each: what of a difference is chance is not known; --seeds 3 or more shows it.";
+    notes += " One seed each: it is not known how much of a difference is chance. --seeds 3 or more shows it.";
   if (has_sqnr(result))
     notes +=
-        " SQNR: signal to quantization noise of the operands whose format is another one than in the first row, the "
-        "worst and the mean, as last measured.";
+        " SQNR: signal to quantization noise of the operands whose format differs from the first row's, the worst and "
+        "the mean, as last measured.";
   const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
-  if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost, and in no mean.";
+  if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost and not part of any mean.";
   return notes;
 }
 
