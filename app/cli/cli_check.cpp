@@ -172,7 +172,10 @@ std::vector<CheckedRun> follow(const CheckOptions& options, const FailOn& fail_o
     const auto now = std::chrono::steady_clock::now();
     if (const std::int64_t newest = newest_step(runs); newest != seen) seen = newest, grew = now;
     const bool idle = options.idle > 0 && std::chrono::duration<double>(now - grew).count() >= options.idle;
-    if (fails(runs, fail_on) || (until >= 0 && seen >= until) || idle) return runs;
+    if (fails(runs, fail_on) || (until >= 0 && seen >= until) || idle) {
+      for (const std::string& remark : file.remarks()) std::fprintf(stderr, "%s\n", printable(remark).c_str());
+      return runs;
+    }
   }
 }
 

@@ -21,6 +21,10 @@ GrowingRuns::GrowingRuns(const std::string& path) {
     throw std::runtime_error(no_runs_in(path, kind));
 }
 
+std::vector<std::string> GrowingRuns::remarks() const {
+  return log_ ? log_->remarks() : recording_.remarks;
+}
+
 std::vector<HistoryPtr> GrowingRuns::read() {
   if (log_) {
     const auto histories = log_->histories();

@@ -17,6 +17,7 @@ class GrowingRuns {
   explicit GrowingRuns(const std::string& path);
   // What is there now, in new histories where a log started again or had to be read anew.
   std::vector<HistoryPtr> read();
+  std::vector<std::string> remarks() const;
 
  private:
   OpenedRuns recording_;

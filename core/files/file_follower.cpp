@@ -34,6 +34,7 @@ struct FileFollower::State {
   mutable std::mutex mutex;  // of what other threads read
   std::vector<std::shared_ptr<History>> histories;
   BadLines bad;
+  std::vector<std::string> remarks;
   std::string problem;
   bool ended = false;
   std::condition_variable end;
@@ -84,6 +85,7 @@ void FileFollower::State::read_file() {
   problem = why;
   if (opened.histories.empty()) return;
   histories = std::move(opened.histories);
+  remarks = std::move(opened.remarks);
   bad = opened.skipped.empty() ? BadLines() : std::move(opened.skipped.front().bad);
 }
 
@@ -118,6 +120,10 @@ std::vector<std::shared_ptr<History>> FileFollower::histories() const {
 BadLines FileFollower::bad() const {
   const std::lock_guard lock(state_->mutex);
   return state_->bad;
+}
+std::vector<std::string> FileFollower::remarks() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->remarks;
 }
 std::string FileFollower::amount() const {
   std::int64_t newest = -1;

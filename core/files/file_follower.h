@@ -26,6 +26,7 @@ class FileFollower : public Follower {
   // New ones each time that the file was read.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
+  std::vector<std::string> remarks() const override;
   std::string amount() const override;
   int restarts() const override { return 0; }
   std::string problem() const override;

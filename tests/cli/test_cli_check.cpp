@@ -113,7 +113,10 @@ TEST_F(CliCheck, FollowsALogUntilItFails) {
 TEST_F(CliCheck, FollowingEndsAtItsStepOrWhenNothingIsAdded) {
   const std::vector<std::string> lines = lines_of(sample("unbalanced_bf16"));
   for (std::size_t line = 0; line < 10; ++line) append("log.jsonl", lines[line]);
-  EXPECT_EQ(run({"check", path("log.jsonl"), "--follow", "--until", "100", "--fail-on", "nan"}).status, 0);
+  append("log.jsonl", R"({"step": 300, "gpu_hours": 3})");
+  const Result followed = run({"check", path("log.jsonl"), "--follow", "--until", "100", "--fail-on", "nan"});
+  EXPECT_EQ(followed.status, 0);
+  EXPECT_NE(followed.err.find("not shown: gpu_hours"), std::string::npos) << followed.err;
   EXPECT_EQ(
       run({"check", path("log.jsonl"), "--follow", "--until", "5000", "--idle", "0.5", "--fail-on", "nan"}).status, 0);
 }

@@ -19,8 +19,9 @@ class Follower {
   // None before the first step. New ones may take their place; the earlier ones keep what was read.
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;
   virtual BadLines bad() const = 0;
-  virtual std::string amount() const = 0;   // what was read: "412 lines", "up to step 102"
-  virtual int restarts() const = 0;         // how often the file started again
+  virtual std::vector<std::string> remarks() const = 0;  // as those of Imported
+  virtual std::string amount() const = 0;                // what was read: "412 lines", "up to step 102"
+  virtual int restarts() const = 0;                      // how often the file started again
   virtual std::string problem() const = 0;  // why the file cannot be read at present: "no such file"; empty: it can
 };
 

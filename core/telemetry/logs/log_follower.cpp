@@ -185,6 +185,11 @@ std::vector<std::shared_ptr<History>> LogFollower::histories() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->histories();
 }
+std::vector<std::string> LogFollower::remarks() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->remarks();
+}
+
 BadLines LogFollower::bad() const {
   const std::lock_guard lock(state_->mutex);
   return state_->reader->bad();

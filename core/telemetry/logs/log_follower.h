@@ -30,6 +30,7 @@ class LogFollower : public Follower {
   // the earlier ones keep what was read. None before the first step.
   std::vector<std::shared_ptr<History>> histories() const override;
   BadLines bad() const override;
+  std::vector<std::string> remarks() const override;
   std::string amount() const override;
   std::int64_t lines() const;
   int restarts() const override;
