@@ -19,7 +19,7 @@ set(WIDGETS_FLOORS
     widgets/selection
     widgets/plots
     widgets/panel
-    "widgets/compare widgets/router widgets/microscaling widgets/text widgets/all_to_all widgets/cluster widgets/overview")
+    "widgets/compare widgets/router widgets/microscaling+widgets/microscaling/block widgets/text widgets/all_to_all widgets/cluster widgets/overview")
 set(APP_FLOORS
     app/session
     app/look

@@ -17,14 +17,17 @@
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"
-#include "widgets/microscaling/block_bars.h"
+#include "widgets/microscaling/block/block_bars.h"
+#include "widgets/microscaling/block/block_cards.h"
+#include "widgets/microscaling/block/block_presets.h"
+#include "widgets/microscaling/block/block_table.h"
+#include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_microscope_panel.h"
-#include "widgets/microscaling/block_presets.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/number_formats_panel.h"
-#include "widgets/microscaling/number_line.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
 #include "widgets/panel/format_text.h"
@@ -118,7 +121,11 @@ class MicroscopeTest : public QObject {
   void fp8BlocksAreTheQuantizers();
   void fp8IsChosenFromStripAndList();
   void formatsAreNamedAsWhatTheyAre();
-  void whatIfOfNvfp4HeadsWhatItShows();
+  void whatIfSaysWhatAnotherFormatWouldKeep();
+  void mapNamesOutlierChannels();
+  void cardsLeadFromTheLargestValueToItsCode();
+  void verdictNamesTheTensorThatLosesMost();
+  void verdictWaitsForTheTensors();
   void helpSaysWhatFloorCutsInEveryElement();
   void pictures();
 
@@ -138,7 +145,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   QCOMPARE(int(microscope.block().scale.code), 119);
   auto* table = microscope.findChild<QTableView*>();
   QSignalSpy readout(&microscope, &Panel::readoutChanged);
-  table->setCurrentIndex(table->model()->index(3, 0));
+  table->setCurrentIndex(table->model()->index(3, BlockModel::kValue));
   table->setFocus();
   QTest::keyClick(table, Qt::Key_F2);
   auto* editor = table->findChild<QLineEdit*>();
@@ -155,7 +162,7 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   QCOMPARE(int(microscope.block().scale.code), 129);
   button(&microscope, "Reset")->click();
   QCOMPARE(int(microscope.block().scale.code), 119);
-  QVERIFY(!table->model()->setData(table->model()->index(0, 0), QStringLiteral("many"), Qt::EditRole));
+  QVERIFY(!table->model()->setData(table->model()->index(0, BlockModel::kValue), QStringLiteral("many"), Qt::EditRole));
   QCOMPARE(microscope.csv().count(QLatin1Char('\n')), 33);
 }
 
@@ -206,7 +213,7 @@ void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
   BlockMicroscopePanel microscope(&selection_);
   const auto key = [&] {
     for (const QLabel* label : microscope.findChildren<QLabel*>())
-      if (label->text().startsWith(QStringLiteral("bits of a code"))) return label->text();
+      if (label->text().startsWith(QStringLiteral("Bits of a code"))) return label->text();
     return QString();
   };
   const auto names = [&](BitField field) {
@@ -243,7 +250,7 @@ void MicroscopeTest::numberLineZoomsAboutTheMouse() {
   QVERIFY(QTest::qWaitForWindowExposed(&line));
   QVERIFY(line.low() < -448 && line.high() > 448);
   const double span = line.high() - line.low();
-  const QPointF middle(58 + (600 - 58 - 12) / 2.0, 60);
+  const QPointF middle(300, 60);
   QWheelEvent wheel(middle, line.mapToGlobal(middle), {}, QPoint(0, 120), Qt::NoButton, Qt::NoModifier,
                     Qt::NoScrollPhase, false);
   QApplication::sendEvent(&line, &wheel);
@@ -362,8 +369,8 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   const auto& row = table->rows()[std::size_t(what_if_index(format, BlockAxis::column))];
   QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
   QSignalSpy chosen(&strip, &WhatIfPanel::chosen);
-  QTest::mouseClick(table, Qt::LeftButton, {},
-                    table->cellRect(BlockAxis::column, int(ElementFormat::e2m1), 3).center());
+  strip.setChoice(mx_format(ElementFormat::e4m3), BlockAxis::column);
+  QTest::mouseClick(table, Qt::LeftButton, {}, table->cellRect(int(ElementFormat::e2m1), 3).center());
   QCOMPARE(chosen.count(), 1);
   QCOMPARE(chosen[0][0].value<OperandFormat>().block, 64);
   QCOMPARE(chosen[0][1].value<BlockAxis>(), BlockAxis::column);
@@ -380,12 +387,19 @@ void MicroscopeTest::labLeadsFromFileToBlock() {
   QVERIFY(QTest::qWaitForWindowExposed(&lab));
   QVERIFY(lab.openFile(path_));
   auto* list = lab.browser()->findChild<QTableView*>();
-  const auto sqnr = [&] { return list->model()->index(0, TensorListModel::kSqnr).data().toString(); };
-  QCOMPARE(list->model()->rowCount(), 4);
+  const auto text = [&](int row, int column) { return list->model()->index(row, column).data().toString(); };
+  const auto sqnr = [&] { return text(1, TensorListModel::kSqnr); };
+  QStringList names;
+  for (int row = 0; row < list->model()->rowCount(); ++row) names << text(row, TensorListModel::kName);
+  QCOMPARE(names,
+           (QStringList{"0.attention", "wq", "1.moe.experts", "w1", "1.moe.router", "bias", "tokens_per_expert"}));
+  QCOMPARE(list->model()->headerData(TensorListModel::kName, Qt::Horizontal).toString(), QStringLiteral("layers"));
+  QCOMPARE(list->currentIndex().row(), 1);
   QTRY_VERIFY_WITH_TIMEOUT(sqnr() != QStringLiteral("-"), kPatience);
   QVERIFY2(std::fabs(sqnr().toDouble() - 31.5) < 1.5, qPrintable(sqnr()));
-  QVERIFY(!list->model()->flags(list->model()->index(3, 0)).testFlag(Qt::ItemIsEnabled));
-  list->selectRow(1);
+  for (const int row : {0, 6})  // a heading; integers
+    QVERIFY(!list->model()->flags(list->model()->index(row, 0)).testFlag(Qt::ItemIsEnabled));
+  list->selectRow(3);
   QCOMPARE(lab.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->maximum(), 3);
   lab.findChild<BlockScaleMapPanel*>()->grab();
   auto* cells = lab.findChild<ScaleMapCells*>();
@@ -462,21 +476,19 @@ void MicroscopeTest::aFileThatBecomesShorterSaysSo() {
 void MicroscopeTest::codesWithScalesAreShownAsTheWeight() {
   TensorLab lab(&selection_);
   QVERIFY(lab.openFile(QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/codes.safetensors")));
-  const QAbstractItemModel* model = lab.browser()->findChild<QTableView*>()->model();
-  const auto row_of = [&](const QString& name) {
-    int row = 0;
-    while (row < model->rowCount() && model->index(row, TensorListModel::kName).data().toString() != name) ++row;
-    return row;
+  const TensorListModel& model = lab.browser()->model();
+  const auto row_of = [&](const char* name) {
+    const auto found = std::ranges::find_if(
+        model.entries(), [&](const TensorEntry& entry) { return entry.source.name() == QLatin1String(name); });
+    return model.rowOf(static_cast<int>(found - model.entries().begin()));
   };
-  const int weight = row_of(QStringLiteral("fp8_tiles.weight")), codes = row_of(QStringLiteral("odd_shape.weight")),
-            scales = row_of(QStringLiteral("fp8_tiles.scale"));
-  QVERIFY(weight < scales && scales < model->rowCount() && codes < scales);
-  QCOMPARE(model->index(weight, TensorListModel::kType).data().toString(),
-           QStringLiteral("F8_E4M3 x F8_E8M0 of 128 x 128"));
-  QVERIFY(model->flags(model->index(weight, 0)) & Qt::ItemIsEnabled);
-  QVERIFY(!(model->flags(model->index(codes, 0)) & Qt::ItemIsEnabled));
-  QVERIFY(
-      model->index(codes, 0).data(Qt::ToolTipRole).toString().contains(QStringLiteral("codes without their scales")));
+  const auto tool_tip = [&](int row) { return model.index(row, 0).data(Qt::ToolTipRole).toString(); };
+  const int weight = row_of("fp8_tiles.weight"), codes = row_of("odd_shape.weight");
+  QVERIFY(weight >= 0 && codes >= 0);
+  QVERIFY2(tool_tip(weight).contains(QStringLiteral("F8_E4M3 x F8_E8M0 of 128 x 128")), qPrintable(tool_tip(weight)));
+  QVERIFY(model.flags(model.index(weight, 0)) & Qt::ItemIsEnabled);
+  QVERIFY(!(model.flags(model.index(codes, 0)) & Qt::ItemIsEnabled));
+  QVERIFY(tool_tip(codes).contains(QStringLiteral("codes without their scales")));
   QVERIFY(lab.browser()->selectNamed(QStringLiteral("fp8_tiles.weight")));
   const TensorFile expected = open_tensors(MOESCOPE_TEST_DATA "/data/tensors/codes_expected.safetensors");
   emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(130, 4);
@@ -522,7 +534,7 @@ void MicroscopeTest::capturedTensorReplacesItsOlderSelf() {
   TensorLab lab(&selection_);
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 1.0f));
   lab.setTensor(QStringLiteral("dY"), 64, 64, std::vector<float>(64 * 64, 2.0f));
-  QCOMPARE(lab.browser()->findChild<QTableView*>()->model()->rowCount(), 1);
+  QCOMPARE(lab.browser()->model().entries().size(), std::size_t(1));
   QCOMPARE(lab.findChild<BlockMicroscopePanel*>()->block().elements[0].value, 2.0f);
 }
 
@@ -586,7 +598,7 @@ void MicroscopeTest::fp8IsChosenFromStripAndList() {
   auto* table = lab.findChild<WhatIfTable*>();
   QTRY_VERIFY_WITH_TIMEOUT(!table->schemes().empty(), kPatience);
   for (int scheme = 1; scheme < kWhatIfSchemes; ++scheme) {
-    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(BlockAxis::row, scheme).center());
+    QTest::mouseClick(table, Qt::LeftButton, {}, table->schemeRect(scheme).center());
     const BlockAnatomy& block = lab.findChild<BlockMicroscopePanel*>()->block();
     QVERIFY(block.format == table->schemes()[static_cast<std::size_t>(scheme)].format);
     QCOMPARE(block.elements.size(), std::size_t(128));
@@ -612,24 +624,6 @@ void MicroscopeTest::formatsAreNamedAsWhatTheyAre() {
   QCOMPARE(operandFormatLabel(format), QStringLiteral("E2M1, RCEIL, blocks of 16"));
   format.block = 32, format.element = ElementFormat::int8;
   QCOMPARE(operandFormatLabel(format), QStringLiteral("MXINT8, RCEIL, blocks of 32"));
-}
-
-// The heading above the table of power-of-two scales is that of what the table shows.
-void MicroscopeTest::whatIfOfNvfp4HeadsWhatItShows() {
-  WhatIfPanel strip(&selection_);
-  strip.resize(700, 700);
-  strip.show();
-  QVERIFY(QTest::qWaitForWindowExposed(&strip));
-  auto* table = strip.findChild<WhatIfTable*>();
-  strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
-  QTRY_VERIFY_WITH_TIMEOUT(!table->rows().empty(), kPatience);
-  table->setColumns(WhatIfColumns::scale_rules);
-  for (const OperandFormat& choice : {kNvfp4Format, fp8_format(ScaleGranularity::row)}) {
-    strip.setChoice(choice, BlockAxis::row);
-    const QByteArray svg = panelFigure(&strip, selection_, FigureKind::svg, {700, 700}).svg;
-    QVERIFY(svg.contains("blocks of 32, scale rule"));
-    QVERIFY(!svg.contains("blocks of 16, scale rule") && !svg.contains("blocks of 128, scale rule"));
-  }
 }
 
 // What the help says FLOOR can cut off amax, against blocks of one value each.
@@ -664,6 +658,126 @@ void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
   QVERIFY(help.contains(QStringLiteral("1/17")));
 }
 
+void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {
+  WhatIfPanel strip(&selection_);
+  QVERIFY(strip.answerText().isEmpty());
+  strip.setSource(TensorSource(QStringLiteral("t"), 64, 256, gaussian(64 * 256)));
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
+  const auto sqnr = [&](ElementFormat element) { return strip.table()->sumsOf(element, BlockAxis::row)->sqnr_db(); };
+  const double now = sqnr(ElementFormat::e4m3);
+  const QString expected = QStringLiteral("INT8 would keep %1 dB more, E2M1 would lose %2")
+                               .arg(sqnr(ElementFormat::int8) - now, 0, 'f', 1)
+                               .arg(now - sqnr(ElementFormat::e2m1), 0, 'f', 1);
+  QCOMPARE(strip.answerText(), expected);
+  strip.setChoice(mx_format(ElementFormat::int8), BlockAxis::row);
+  QVERIFY2(strip.answerText().startsWith(QStringLiteral("No other format keeps more")), qPrintable(strip.answerText()));
+  // One loud column in 32: blocks down columns keep it from the others.
+  std::vector<float> loud = gaussian(128 * 256);
+  for (std::size_t i = 0; i < loud.size(); i += 32) loud[i] *= 16;
+  strip.setSource(TensorSource(QStringLiteral("loud"), 128, 256, loud));
+  QTRY_VERIFY_WITH_TIMEOUT(!strip.table()->rows().empty(), kPatience);
+  QVERIFY2(strip.answerText().contains(QStringLiteral("blocks down columns would keep")),
+           qPrintable(strip.answerText()));
+}
+
+void MicroscopeTest::mapNamesOutlierChannels() {
+  BlockScaleMapPanel map(&selection_);
+  map.resize(600, 400);
+  map.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&map));
+  std::vector<float> values = gaussian(64 * 512);
+  for (std::size_t row = 0; row < 64; ++row)
+    for (const std::size_t column : {70, 200, 400}) values[row * 512 + column] = 60;
+  map.setSource(TensorSource(QStringLiteral("t"), 64, 512, values));
+  map.grab();
+  QCOMPARE(map.answerText(), QStringLiteral("Outlier channels in blocks 2, 6 and 12"));
+  map.setFormat(mx_format(ElementFormat::e4m3), BlockAxis::column);
+  map.grab();
+  QCOMPARE(map.answerText(), QStringLiteral("Outlier channels 70, 200 and 400"));
+  map.setSource(TensorSource(QStringLiteral("even"), 64, 512, gaussian(64 * 512)));
+  map.grab();
+  QVERIFY2(map.answerText().startsWith(QStringLiteral("No outlier channels")), qPrintable(map.answerText()));
+}
+
+void MicroscopeTest::cardsLeadFromTheLargestValueToItsCode() {
+  std::vector<float> values(32, 0.5f);
+  values[20] = -2.644432f;
+  const auto cards = blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values));
+  QStringList labels, shown;
+  for (const BlockCard& card : cards) labels << card.label, shown << card.value;
+  QCOMPARE(labels, (QStringList{"Largest value", "Divided by 448", "Rounded up", "Scale byte", "Largest code"}));
+  QCOMPARE(shown, (QStringList{"2.644432", "0.005903", QString::fromUtf8("2⁻⁷"), "120", "352"}));
+  QVERIFY(cards.front().notes.front().startsWith(QStringLiteral("element 20")));
+  QVERIFY(cards.back().notes.front().contains(QStringLiteral("338.5")));
+  for (const OperandFormat& format :
+       {mx_format(ElementFormat::e4m3, ScaleRule::floor, 32), kNvfp4Format, fp8_format(ScaleGranularity::tensor)})
+    QCOMPARE(blockCards(block_anatomy(format, values, 0, 4)).size(), std::size_t(5));
+  values[3] = NAN;
+  QCOMPARE(blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values)).front().value, QStringLiteral("NaN"));
+}
+
+namespace {
+
+void writeTensors(const QString& path, const std::vector<std::pair<const char*, std::vector<float>>>& tensors) {
+  SafetensorsWriter writer;
+  for (const auto& [name, values] : tensors)
+    writer.add(name, DType::f32, {values.size() / 256, 256}, std::as_bytes(std::span(values)));
+  writer.write(path.toStdString());
+}
+
+}  // namespace
+
+void MicroscopeTest::verdictNamesTheTensorThatLosesMost() {
+  std::vector<float> wide = gaussian(64 * 256);  // one value of a block is so large that the others become zero
+  for (std::size_t i = 0; i < wide.size(); i += 64) wide[i] = 1e6f;
+  const QString path = dir_.filePath(QStringLiteral("wide.safetensors"));
+  writeTensors(path, {{"model.experts.0.w1", gaussian(64 * 256, 2)}, {"model.experts.45.w2", wide}});
+  TensorLab lab(&selection_);
+  lab.resize(1280, 800);
+  lab.show();
+  QVERIFY(QTest::qWaitForWindowExposed(&lab));
+  QVERIFY(!lab.verdict()->isVisible());
+  QVERIFY(lab.openFile(path));
+  QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().contains(QStringLiteral("all others keep")), kPatience);
+  const QString text = lab.verdict()->text();
+  QVERIFY2(text.startsWith(QStringLiteral("Unhealthy 45.w2 keeps ")), qPrintable(text));
+  QVERIFY(text.contains(QStringLiteral(" in MXFP8 and loses ")));
+  QCOMPARE(lab.tensorName(), QStringLiteral("model.experts.0.w1"));
+  emit lab.verdict()->linkActivated();
+  QCOMPARE(lab.tensorName(), QStringLiteral("model.experts.45.w2"));
+  // Of a format in which no tensor loses more than the format itself costs.
+  writeTensors(path, {{"a", gaussian(64 * 256, 2)}, {"b", gaussian(64 * 256, 3)}});
+  QVERIFY(lab.openFile(path));
+  for (const ElementFormat element : {ElementFormat::e4m3, ElementFormat::e2m1}) {
+    lab.setFormat(mx_format(element), BlockAxis::row);
+    QTRY_VERIFY_WITH_TIMEOUT(lab.verdict()->text().startsWith(QStringLiteral("Healthy All 2 tensors keep ")),
+                             kPatience);
+  }
+  QVERIFY(explainTensorVerdict().contains(formatPercent(kAttentionLimits.to_zero)));
+}
+
+// Nothing is said of a file before a tensor is measured, and no "Healthy" before all are.
+void MicroscopeTest::verdictWaitsForTheTensors() {
+  TensorListModel tensors;
+  std::vector<TensorEntry> entries(2);
+  for (TensorEntry& entry : entries)
+    entry.source = TensorSource(QStringLiteral("t"), 4, 32, std::vector<float>(128, 1));
+  tensors.setEntries(entries);
+  const OperandFormat format = mx_format(ElementFormat::e4m3);
+  QVERIFY(tensorVerdict(tensors, format).sentence.isEmpty());
+  tensors.setFigures(0, normalFigures(format), false);
+  const VerdictLine::Judgement half = tensorVerdict(tensors, format);
+  QCOMPARE(half.word, QStringLiteral("Too early to tell"));
+  QCOMPARE(half.sentence, QStringList{"1 of 2 tensors measured"});
+  tensors.setFigures(1, normalFigures(format), false);
+  QCOMPARE(tensorVerdict(tensors, format).sign, Sign::good);
+  QuantSums broken = normalFigures(format);
+  broken.e8m0_blocks[255] = 3;
+  tensors.setFigures(1, broken, false);
+  QCOMPARE(tensorVerdict(tensors, format).sign, Sign::bad);
+  QCOMPARE(worstTensor(tensors, format), 1);
+}
+
 void MicroscopeTest::pictures() {
   const QString to = qEnvironmentVariable("MOESCOPE_PICTURES");
   if (to.isEmpty()) QSKIP("set MOESCOPE_PICTURES to a directory");
@@ -678,7 +792,7 @@ void MicroscopeTest::pictures() {
       lab.openFile(path_);
       QTRY_VERIFY_WITH_TIMEOUT(!lab.whatIf()->table()->rows().empty(), kPatience);
       const auto* list = lab.browser()->findChild<QTableView*>()->model();
-      QTRY_VERIFY_WITH_TIMEOUT(list->index(2, TensorListModel::kSqnr).data().toString() != QStringLiteral("-"),
+      QTRY_VERIFY_WITH_TIMEOUT(list->index(3, TensorListModel::kSqnr).data().toString() != QStringLiteral("-"),
                                kPatience);
       emit lab.findChild<BlockScaleMapPanel*>()->blockChosen(40, 2);
       lab.findChild<BlockMicroscopePanel*>()->selectElement(13);

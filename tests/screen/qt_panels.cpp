@@ -389,6 +389,26 @@ class PanelsTest : public QObject {
     QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, Operand::dy, Direction::wgrad}));
   }
 
+  // The answer names the lowest cell, which alone has a frame until a tensor is chosen.
+  void theErrorMatrixSaysWhatTheFormatCosts() {
+    QuantizationErrorPanel panel(selection_.get());
+    show(&panel, {800, 300});
+    const auto& quants = selection_->quantFrame()->quants;
+    const QuantFrame* least = nullptr;
+    for (const QuantFrame& quant : quants)
+      if (quant.gemm_class() == GemmClass::experts && (!least || quant.sqnr_db < least->sqnr_db)) least = &quant;
+    QVERIFY(least);
+    const QString said = panel.answerText();
+    QVERIFY2(said.startsWith(QStringLiteral("What does the format cost? Signal ")), qPrintable(said));
+    const QString name = QStringLiteral("; least %1 in layer %2, %3 %4")
+                             .arg(formatValue(static_cast<double>(least->sqnr_db), 3))
+                             .arg(least->layer)
+                             .arg(QLatin1String(gemm_name(least->gemm)), QLatin1String(operand_name(least->operand)));
+    QVERIFY2(said.contains(name), qPrintable(said + name));
+    Selection none;
+    QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
+  }
+
   void deduplicatedMatrixIsPalerOnTheSameScale() {
     AllToAllPanel panel(selection_.get());
     show(&panel);

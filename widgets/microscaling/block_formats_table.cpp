@@ -6,6 +6,7 @@
 #include "core/numerics/operand_format.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/row_delegate.h"
 
 namespace moescope {
 namespace {
@@ -82,6 +83,10 @@ BlockFormatsTable::BlockFormatsTable(QWidget* parent) : QTableWidget(parent) {
           tr("2⁻⁶ is the least block scale of torchao's inference code, and here. NVIDIA's TransformerEngine has no "
              "such floor: scales go down to E4M3's least number, 2⁻⁹, and a block too small for that becomes zeros"));
   setAccessibleName(tr("Formats with scales"));
+  setItemDelegate(new RowDelegate(this));
+  setFrameShape(QFrame::NoFrame);
+  setShowGrid(false);
+  horizontalHeader()->setHighlightSections(false);
   verticalHeader()->hide();
   setSelectionBehavior(QAbstractItemView::SelectRows);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

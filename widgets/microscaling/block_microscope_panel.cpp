@@ -1,19 +1,25 @@
 #include "widgets/microscaling/block_microscope_panel.h"
 
-#include <QAction>
+#include <QApplication>
 #include <QEvent>
+#include <QHBoxLayout>
 #include <QHeaderView>
+#include <QPushButton>
 #include <QSplitter>
 #include <QUndoCommand>
 #include <cmath>
 #include <cstring>
 
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/microscaling/block_bars.h"
-#include "widgets/microscaling/block_presets.h"
-#include "widgets/microscaling/block_table.h"
-#include "widgets/microscaling/number_line.h"
+#include "widgets/microscaling/block/block_bars.h"
+#include "widgets/microscaling/block/block_cards.h"
+#include "widgets/microscaling/block/block_presets.h"
+#include "widgets/microscaling/block/block_table.h"
+#include "widgets/microscaling/block/number_line.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/row_delegate.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 
@@ -76,32 +82,48 @@ void BlockMicroscopePanel::makeControls() {
   rounding_->setToolTip(
       tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
   connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
-  draw_ = new QToolButton(this);
-  draw_->setText(tr("Draw again"));
-  connect(draw_, &QToolButton::clicked, this, [this] {
+  makeOptions();
+  auto* reset_button = new QPushButton(tr("Reset"), this);
+  followFont(reset_button, [reset_button] {
+    reset_button->setFixedWidth(reset_button->fontMetrics().horizontalAdvance(reset_button->text()) + kSpace24);
+  });
+  reset_button->setToolTip(tr("Back to the block as it was opened"));
+  connect(reset_button, &QPushButton::clicked, this, &BlockMicroscopePanel::reset);
+  addControl(inOneRow({format_, rule_, rounding_}));
+  addControl(reset_button);
+  addOption(presets_);
+  for (QAction* option : {turn_, draw_, log_}) addOption(option);
+}
+
+// One control of the header, so that the three go to its menu together.
+QWidget* BlockMicroscopePanel::inOneRow(std::initializer_list<QComboBox*> boxes) {
+  auto* together = new QWidget(this);
+  auto* row = new QHBoxLayout(together);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpace4);
+  for (QComboBox* box : boxes) {
+    box->setProperty(kFlatProperty, true);
+    row->addWidget(box);
+  }
+  return together;
+}
+
+void BlockMicroscopePanel::makeOptions() {
+  draw_ = new QAction(tr("Draw again"), this);
+  draw_->setToolTip(tr("Other random numbers for stochastic rounding"));
+  connect(draw_, &QAction::triggered, this, [this] {
     State next = state_;
     ++next.draw;
     change(std::move(next), tr("draw"));
   });
-  turn_ = new QToolButton(this);
-  turn_->setAccessibleName(tr("Block axis"));
-  turn_->setToolTip(
-      tr("Direction of the block. Click for the block through the same element along the other axis (X)"));
+  turn_ = new QAction(tr("Block along the other axis"), this);
+  turn_->setToolTip(tr("The block through the same element along the other axis"));
   turn_->setShortcut(Qt::Key_X);
-  connect(turn_, &QToolButton::clicked, this,
+  connect(turn_, &QAction::triggered, this,
           [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
-  auto* reset_button = new QToolButton(this);
-  reset_button->setText(tr("Reset"));
-  reset_button->setToolTip(tr("Back to the block as it was opened"));
-  connect(reset_button, &QToolButton::clicked, this, &BlockMicroscopePanel::reset);
-  controls_ = new QWidget(this);
-  auto* row = new QHBoxLayout(controls_);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(4);
-  for (QWidget* control :
-       std::initializer_list<QWidget*>{presets_, format_, rule_, rounding_, draw_, turn_, reset_button})
-    row->addWidget(control);
-  row->addStretch(1);
+  log_ = new QAction(tr("Logarithmic number line"), this);
+  log_->setCheckable(true);
+  addAction(turn_);
 }
 
 void BlockMicroscopePanel::makeBody() {
@@ -109,41 +131,26 @@ void BlockMicroscopePanel::makeBody() {
   line_ = new NumberLine(this);
   line_->setAccessibleName(tr("Number line of the format with the block's scaled values"));
   line_->setMinimumHeight(90);
-  log_ = new QToolButton(this);
-  log_->setText(tr("log"));
-  log_->setCheckable(true);
-  log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
-  connect(log_, &QToolButton::toggled, line_, &NumberLine::setLog);
-  static_cast<QHBoxLayout*>(controls_->layout())->insertWidget(7, log_);
-
-  derivation_ = new QLabel(this);
-  derivation_->setWordWrap(true);
-  derivation_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  derivation_->setAccessibleName(tr("How the scale follows from amax"));
-  derivation_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Minimum);
-  figures_ = new QLabel(this);
-  figures_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  figures_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-  QFont bold = figures_->font();
-  bold.setBold(true);
-  figures_->setFont(bold);
+  connect(log_, &QAction::toggled, line_, &NumberLine::setLog);
+  cards_ = new BlockCards(this);
   bits_key_ = new QLabel(this);
   bits_key_->setTextFormat(Qt::RichText);
-  auto* figures_row = new QWidget(this);
-  auto* row = new QHBoxLayout(figures_row);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->addWidget(figures_, 1);
-  row->addWidget(bits_key_);
-
+  bits_key_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  followFont(bits_key_, [this] { bits_key_->setFont(typeFont(QApplication::font(), Type::caption)); });
   model_ = new BlockModel(this);
   table_ = new QTableView(this);
   table_->setModel(model_);
+  table_->setItemDelegate(new RowDelegate(table_));
   table_->setItemDelegateForColumn(BlockModel::kBits, new BitsDelegate(table_));
+  table_->setFrameShape(QFrame::NoFrame);
+  table_->setShowGrid(false);
+  table_->verticalHeader()->hide();
+  table_->horizontalHeader()->setHighlightSections(false);
   table_->setAccessibleName(tr("Elements of the block"));
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
   followFont(table_, [this] {
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + kSpace4);
     table_->resizeColumnsToContents();
   });
   table_->horizontalHeader()->setStretchLastSection(true);
@@ -160,14 +167,19 @@ void BlockMicroscopePanel::makeBody() {
   left->addWidget(line_);
   left->setStretchFactor(0, 3);
   left->setStretchFactor(1, 2);
+  auto* right = new QWidget(this);
+  auto* column = new QVBoxLayout(right);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(kSpace4);
+  column->addWidget(table_, 1);
+  column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
+  both->setHandleWidth(kSpace16);
   both->addWidget(left);
-  both->addWidget(table_);
+  both->addWidget(right);
   both->setStretchFactor(0, 1);
   both->setSizes({620, 660});
-  addBody(controls_, 0);
-  addBody(derivation_, 0);
-  addBody(figures_row, 0);
+  addBody(cards_, 0);
   addBody(both);
 }
 
@@ -249,7 +261,7 @@ void BlockMicroscopePanel::selectElement(int element) {
   if (element < 0 || element >= static_cast<int>(block_.elements.size())) return;
   bars_->setCurrent(element);
   line_->setCurrentMark(element);
-  if (table_->currentIndex().row() != element) table_->selectRow(element);
+  if (table_->currentIndex().row() != element) table_->setCurrentIndex(model_->index(element, BlockModel::kValue));
   emit elementChosen(element);
   emitReadout();
 }
@@ -271,7 +283,7 @@ void BlockMicroscopePanel::nameBits() {
   QStringList fields{field(BitField::sign, tr("sign"))};
   if (layout.exponent) fields << field(BitField::exponent, tr("exponent"));
   fields << field(BitField::mantissa, tr("mantissa"));
-  bits_key_->setText(tr("bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
+  bits_key_->setText(tr("Bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
 }
 
 void BlockMicroscopePanel::changeEvent(QEvent* event) {
@@ -284,19 +296,10 @@ void BlockMicroscopePanel::refresh() {
   rule_->setEnabled(state_.format.scheme == QuantScheme::mx);
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
-  draw_->setVisible(state_.rounding == Rounding::stochastic);
-  turn_->setText(tr("%1 \u21c4").arg(blockAxisLabel(axis_)));
+  draw_->setEnabled(state_.rounding == Rounding::stochastic);
   turn_->setEnabled(!origin_.isEmpty());
 
-  QStringList lines;
-  for (const std::string& line : block_.derivation) lines << inPrint(QString::fromStdString(line));
-  derivation_->setText(lines.join(QStringLiteral("  \u2192  ")));
-  const QuantSums& sums = block_.sums;
-  figures_->setText(block_.is_nan() ? tr("NaN block: no figures")
-                                    : tr("SQNR %1 dB   flushed to zero %2   clipped %3   crest factor %4")
-                                          .arg(sums.err2 == 0 ? tr("exact, infinite") : formatValue(sums.sqnr_db(), 3),
-                                               formatPercent(sums.underflow_share()),
-                                               formatPercent(sums.clipped_share()), formatValue(sums.mean_crest(), 3)));
+  cards_->setBlock(block_);
   nameBits();
   bars_->setBlock(&block_);
   model_->setBlock(&block_);
@@ -304,12 +307,13 @@ void BlockMicroscopePanel::refresh() {
 
   const ElementFormat format = state_.format.element;
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
-  line_->setCaption(
-      block_.is_nan() ? tr("representable values of %1").arg(elementFormatLabel(format))
-      : state_.format.scheme != QuantScheme::mx
-          ? tr("y = x / %1 on the values of %2").arg(formatValue(block_.scale.value, 3)).arg(elementFormatLabel(format))
-          : tr("y = x / %1 on the values of %2")
-                .arg(formatPowerOfTwo(block_.scale.code - 127), elementFormatLabel(format)));
+  const QString numbers = tr("on the numbers of %1").arg(elementFormatLabel(format));
+  const bool power = state_.format.scheme == QuantScheme::mx;
+  line_->setCaption(block_.is_nan() ? tr("Numbers of %1").arg(elementFormatLabel(format))
+                                    : tr("value \u00f7 %1, %2; cross: flushed to zero or clipped")
+                                          .arg(power ? formatPowerOfTwo(block_.scale.code - 127)
+                                                     : formatValue(static_cast<double>(block_.scale.value), 3),
+                                               numbers));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
@@ -325,9 +329,17 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 }
 
 QString BlockMicroscopePanel::status() const {
-  return origin_.isEmpty()                                      ? tr("example block")
-         : undo_.canUndo() && state_.values != original_.values ? tr("%1, edited").arg(origin_)
-                                                                : origin_;
+  const bool edited = undo_.canUndo() && state_.values != original_.values;
+  const QString what = origin_.isEmpty() ? tr("example block") : edited ? tr("%1, edited").arg(origin_) : origin_;
+  return what + QStringLiteral(", ") + figures();
+}
+
+QString BlockMicroscopePanel::figures() const {
+  const QuantSums& sums = block_.sums;
+  if (block_.is_nan()) return tr("NaN block: no figures");
+  QString text = sums.err2 == 0 ? tr("exact") : tr("SQNR %1 dB").arg(formatValue(sums.sqnr_db(), 3));
+  text += tr(", %1 of %2 flushed to zero").arg(sums.underflow).arg(sums.elements);
+  return sums.clipped == 0 ? text : text + tr(", %1 clipped").arg(sums.clipped);
 }
 
 QString BlockMicroscopePanel::csv() const {

@@ -2,6 +2,7 @@
 // editable. Ctrl+Z and Ctrl+Y undo and redo inside it.
 #pragma once
 
+#include <QAction>
 #include <QComboBox>
 #include <QLabel>
 #include <QTableView>
@@ -14,6 +15,7 @@
 namespace moescope {
 
 class BlockBars;
+class BlockCards;
 class BlockModel;
 class NumberLine;
 
@@ -61,6 +63,9 @@ class BlockMicroscopePanel : public Panel {
   class Change;
 
   void makeControls();
+  void makeOptions();
+  QWidget* inOneRow(std::initializer_list<QComboBox*> boxes);
+  QString figures() const;  // of the whole block
   void loadPreset(int preset);
   void reset();  // to the values of setBlock or the preset
   void makeBody();
@@ -79,10 +84,10 @@ class BlockMicroscopePanel : public Panel {
   BlockAnatomy block_;
   QUndoStack undo_;
 
-  QWidget* controls_ = nullptr;
   QComboBox *presets_ = nullptr, *format_ = nullptr, *rule_ = nullptr, *rounding_ = nullptr;
-  QToolButton *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
-  QLabel *derivation_ = nullptr, *figures_ = nullptr, *bits_key_ = nullptr;
+  QAction *draw_ = nullptr, *log_ = nullptr, *turn_ = nullptr;
+  BlockCards* cards_ = nullptr;
+  QLabel* bits_key_ = nullptr;
   BlockBars* bars_ = nullptr;
   NumberLine* line_ = nullptr;
   BlockModel* model_ = nullptr;

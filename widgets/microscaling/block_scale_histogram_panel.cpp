@@ -73,6 +73,7 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   addControl(new GemmClassCombo(selection_, this, true));
   addControl(new OperandCombo(selection_, this));
   addControl(new OperandLayerCombo(selection_, this));
+  showAnswers();
   addBody(body);
   setFocusProxy(waterfall_);
 }
@@ -177,6 +178,27 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
   return {tr("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
           tr("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
+}
+
+// How many scales the blocks have now; zeros and NaN apart.
+Panel::Answer BlockScaleHistogramPanel::answer() const {
+  const auto frame = this->frame();
+  const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
+  if (!quant) return {};
+  int low = kNanByte, high = -1, most = -1;
+  for (int byte = 1; byte < kNanByte; ++byte) {
+    if (quant->e8m0_blocks[byte] == 0) continue;
+    low = std::min(low, byte), high = byte;
+    if (most < 0 || quant->e8m0_blocks[byte] > quant->e8m0_blocks[most]) most = byte;
+  }
+  if (most < 0) return {};
+  const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
+  const QString usual = formatPowerOfTwo(most - kBias);
+  if (low == high)
+    return {.question = tr("How much do blocks differ?"), .answers = {tr("All have the scale %1").arg(usual)}};
+  const QString range = tr("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
+  return {.question = tr("How much do blocks differ?"),
+          .answers = {tr("%1 have %2; %3").arg(share, usual, range), tr("%1 have %2").arg(share, usual)}};
 }
 
 std::optional<Provenance> BlockScaleHistogramPanel::kind() const {

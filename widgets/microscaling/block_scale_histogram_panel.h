@@ -19,6 +19,7 @@ class BlockScaleHistogramPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refillWaterfall();

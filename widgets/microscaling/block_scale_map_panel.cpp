@@ -19,6 +19,26 @@ constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // read for one pictur
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
 constexpr std::size_t kLeastVisible = 4;
+constexpr int kOutlierOctaves = 2;         // above the usual scale: values four times as large
+constexpr std::size_t kNamedOutliers = 6;  // in the answer
+
+// Without zeros and NaN; -1: there are no others.
+int medianScale(std::vector<std::uint8_t> scales) {
+  std::erase_if(scales, [](std::uint8_t scale) { return scale == 0 || scale == 255; });
+  if (scales.empty()) return -1;
+  const auto middle = scales.begin() + static_cast<std::ptrdiff_t>(scales.size() / 2);
+  std::ranges::nth_element(scales, middle);
+  return *middle;
+}
+
+// "11, 37, 38 and 52", or with the number of those left out.
+QString listedNumbers(const std::vector<std::size_t>& numbers, std::size_t most) {
+  QStringList parts;
+  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i) parts << QString::number(numbers[i]);
+  const QString last =
+      numbers.size() > most ? BlockScaleMapPanel::tr("%1 more").arg(numbers.size() - most) : parts.takeLast();
+  return parts.isEmpty() ? last : BlockScaleMapPanel::tr("%1 and %2").arg(parts.join(QStringLiteral(", ")), last);
+}
 
 std::uint32_t magnitudeBits(float v) {
   return std::bit_cast<std::uint32_t>(v) & 0x7FFFFFFF;
@@ -109,7 +129,9 @@ BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
   grid->addWidget(cells_, 0, 0);
   grid->addWidget(vertical_, 0, 1);
   grid->addWidget(horizontal_, 1, 0);
+  showAnswers([this] { return legend(); });
   addBody(body);
+  cells_->setLegendElsewhere();
   setFocusProxy(cells_);
   cells_->setNotice(noTensorNotice());
   cells_->setHatched(kNoDataCode);
@@ -165,6 +187,7 @@ void BlockScaleMapPanel::setFormat(const OperandFormat& format, BlockAxis axis) 
 void BlockScaleMapPanel::setSides() {
   has_current_ = false;
   low_ = 0, high_ = -1;
+  outliers_.clear();
   const auto block = static_cast<std::size_t>(block_size(format_));
   rows_ = {axis_ == BlockAxis::row ? source_.rows() : source_.blocksDown(block)};
   columns_ = {axis_ == BlockAxis::row ? (source_.cols() + block - 1) / block : source_.cols()};
@@ -261,6 +284,7 @@ std::uint8_t BlockScaleMapPanel::cellCode(std::uint8_t scale) const {
 
 LegendScale BlockScaleMapPanel::legend() const {
   LegendScale legend{viridisLut(isDark(palette())), {}, tr("scale"), false, kFirstCode};
+  if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
   if (high_ == low_) {
@@ -282,12 +306,51 @@ void BlockScaleMapPanel::refill() {
     if (high_ < low_) low_ = high_ = k;
     low_ = std::min(low_, k), high_ = std::max(high_, k);
   }
+  findOutliers(codes);
   for (std::uint8_t& code : codes) code = cellCode(code);
   cells_->setLegend(legend());
   cells_->setCells(static_cast<int>(rows_.shown()), static_cast<int>(columns_.shown()), std::move(codes));
   setAxes();
   cells_->setCurrent(has_current_ ? shownAt(rows_, current_row_) : -1,
                      has_current_ ? shownAt(columns_, current_column_) : -1);
+}
+
+// While all of the tensor is in view: a part of it has no say.
+void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
+  if (columns_.visible < columns_.size || rows_.visible < rows_.size) return;
+  outliers_.clear();
+  outliers_step_ = columns_.step;
+  const std::size_t columns = columns_.shown(), rows = rows_.shown();
+  std::vector<int> medians;
+  std::vector<std::uint8_t> usual;
+  for (std::size_t column = 0; column < columns; ++column) {
+    std::vector<std::uint8_t> of_column;
+    for (std::size_t row = 0; row < rows; ++row) of_column.push_back(scales[row * columns + column]);
+    medians.push_back(medianScale(std::move(of_column)));
+    if (medians.back() >= 0) usual.push_back(static_cast<std::uint8_t>(medians.back()));
+  }
+  const int middle = medianScale(std::move(usual));
+  for (std::size_t column = 0; column < columns && middle >= 0; ++column)
+    if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(columns_.at(column));
+  update();  // the answer was painted before
+}
+
+Panel::Answer BlockScaleMapPanel::answer() const {
+  if (!source_.valid() || high_ < low_) return {};
+  if (low_ == high_)
+    return {.question = {}, .answers = {tr("All blocks have the scale %1").arg(formatPowerOfTwo(low_))}};
+  const QString range = tr("scales from %1 to %2").arg(formatPowerOfTwo(low_), formatPowerOfTwo(high_));
+  if (outliers_.empty())
+    return {.question = {}, .answers = {tr("No outlier channels; %1").arg(range), tr("No outlier channels")}};
+  const QString drawn = outliers_step_ > 1 ? tr(", of 1 in %1 drawn").arg(outliers_step_) : QString();
+  const QString places = axis_ == BlockAxis::row ? tr("Outlier channels in blocks %1") : tr("Outlier channels %1");
+  const QString count =
+      outliers_.size() == 1 ? tr("1 outlier channel") : tr("%1 outlier channels").arg(outliers_.size());
+  const QString many = axis_ == BlockAxis::row ? tr("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
+  Answer answer;
+  answer.answers << places.arg(listedNumbers(outliers_, kNamedOutliers)) + drawn
+                 << places.arg(listedNumbers(outliers_, 2)) << many;
+  return answer;
 }
 
 std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) const {
@@ -421,7 +484,9 @@ QString BlockScaleMapPanel::csv() const {
 QString BlockScaleMapPanel::explain() const {
   return tr(
       "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
-      "values; a narrow range of colours means that one scale for the whole tensor would be as good.</p><p>Stripes "
+      "values; a narrow range of colours means that one scale for the whole tensor would be as good. <b>Outlier "
+      "channels</b>: columns of the map whose median scale is at least four times that of the median "
+      "column.</p><p>Stripes "
       "along the blocks are harmless: the large values share blocks with each other. Stripes across the blocks put one "
       "large value into every block; change the axis to separate it. In MX a block of zeros has its own colour; "
       "hatched blocks hold a NaN or an infinity.</p><p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. "

@@ -58,6 +58,7 @@ class BlockScaleMapPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
 
  private:
   // One axis of the map: the number of cells, the visible ones, and how they are thinned: runs of `run` cells, one run
@@ -73,6 +74,7 @@ class BlockScaleMapPanel : public Panel {
   void refill();
   void thin();
   std::vector<std::uint8_t> scales() const;
+  void findOutliers(const std::vector<std::uint8_t>& scales);
   std::uint8_t scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const;
   void scalesAlongRows(std::vector<std::uint8_t>& codes) const;
   void scalesDownColumns(std::vector<std::uint8_t>& codes) const;
@@ -97,6 +99,9 @@ class BlockScaleMapPanel : public Panel {
   bool has_current_ = false;
   // Exponents of two at the ends of the colours: those seen so far, so that colours do not change while scrolling.
   int low_ = 0, high_ = -1;
+  // Columns of the map whose usual scale is far above that of others, and how many were drawn; of the whole tensor.
+  std::vector<std::size_t> outliers_;
+  std::size_t outliers_step_ = 1;
 
   ScaleMapCells* cells_;
   QScrollBar *vertical_, *horizontal_;

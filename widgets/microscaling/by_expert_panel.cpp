@@ -2,11 +2,12 @@
 
 #include <QHeaderView>
 #include <QPainter>
-#include <QStyledItemDelegate>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/panel/row_delegate.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -26,6 +27,7 @@ enum Column {
   kCosine,
   kColumns
 };
+constexpr float kBarAlpha = 0.5F;
 constexpr int kValueRole = Qt::UserRole, kExpertRole = Qt::UserRole + 1;
 
 // Sorts by value; missing figures last.
@@ -43,9 +45,9 @@ class NumberItem : public QTableWidgetItem {
 };
 
 // A bar behind the number, as long as its share of the column's largest.
-class BarDelegate : public QStyledItemDelegate {
+class BarDelegate : public RowDelegate {
  public:
-  using QStyledItemDelegate::QStyledItemDelegate;
+  using RowDelegate::RowDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     double largest = 0;
     for (int row = 0; row < index.model()->rowCount(); ++row) {
@@ -56,12 +58,12 @@ class BarDelegate : public QStyledItemDelegate {
     const double value = index.data(kValueRole).toDouble();
     const bool all = index.model()->index(index.row(), kExpert).data(kExpertRole).toInt() < 0;
     if (!all && largest > 0 && std::isfinite(value) && value > 0) {
-      QColor color = seriesColor(0, isDark(option.palette));
-      color.setAlphaF(0.35f);
+      QColor color(colors(option.palette).plain_bar);
+      color.setAlphaF(kBarAlpha);
       const int length = static_cast<int>(std::lround(option.rect.width() * std::min(1.0, value / largest)));
       painter->fillRect(QRect(option.rect.left(), option.rect.top() + 2, length, option.rect.height() - 4), color);
     }
-    QStyledItemDelegate::paint(painter, option, index);
+    RowDelegate::paint(painter, option, index);
   }
 };
 
@@ -75,8 +77,8 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("By expert"), Provenance::measured_here, parent) {
   table_ = new QTableWidget(0, kColumns, this);
   table_->setAccessibleName(title());
-  table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR dB"), tr("underflow"), tr("clipped"),
-                                     tr("clipped blocks"), tr("amax"), tr("crest"), tr("rel. L2"), tr("cosine")});
+  table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR, dB"), tr("underflow"), tr("clipped"),
+                                     tr("clipped blocks"), tr("amax"), tr("crest"), tr("relative L2"), tr("cosine")});
   table_->verticalHeader()->hide();
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
@@ -84,12 +86,17 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
   });
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->setItemDelegate(new RowDelegate(table_));
+  table_->setFrameShape(QFrame::NoFrame);
+  table_->setShowGrid(false);
+  table_->horizontalHeader()->setHighlightSections(false);
   for (const int column : {kRows, kUnderflow, kClipped, kClippedBlocks, kAmax, kCrest, kRelative})
     table_->setItemDelegateForColumn(column, new BarDelegate(table_));
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);
   notice_->setAlignment(Qt::AlignCenter);
   notice_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Expanding);
+  showAnswers();
   addBody(notice_);
   addBody(table_);
   connect(table_, &QTableWidget::itemClicked, this, [this](const QTableWidgetItem* item) {
@@ -101,6 +108,7 @@ ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
 void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   const int request = ++request_;
   captured_ = captured && !captured->expert_rows.empty() ? captured : nullptr;
+  least_ = {};
   table_->hide();
   notice_->show();
   notice_->setText(captured_  ? tr("Quantizing every expert's rows")
@@ -128,9 +136,12 @@ void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<Quant
   table_->setSortingEnabled(false);
   table_->setRowCount(static_cast<int>(experts.size()) + 1);
   fillRow(0, tr("all"), captured_->rows, all);
+  least_ = {-1, HUGE_VAL, all.sqnr_db()};
   table_->item(0, kExpert)->setData(kExpertRole, -1);
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const int row = static_cast<int>(e) + 1;
+    if (const double db = experts[e].sqnr_db(); experts[e].elements > 0 && db < least_.db)
+      least_.expert = static_cast<int>(e), least_.db = db;
     fillRow(row, QString::number(e), captured_->expert_rows[e + 1] - captured_->expert_rows[e], experts[e]);
     table_->item(row, kExpert)->setData(kExpertRole, static_cast<int>(e));
   }
@@ -167,6 +178,13 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   number(kRelative, counted ? sums.relative_l2() : kNone, 3);
   put(kCosine, counted ? sums.cosine() : kNone,
       counted && !std::isnan(sums.cosine()) ? withMinus(QString::number(sums.cosine(), 'f', 6)) : QString());
+}
+
+Panel::Answer ByExpertPanel::answer() const {
+  if (least_.expert < 0) return {};
+  const auto decibels = [](double db) { return withMinus(QString::number(db, 'f', 1)); };
+  const QString least = tr("Expert %1 keeps least: %2 dB").arg(least_.expert).arg(decibels(least_.db));
+  return {.question = {}, .answers = {least + tr("; all together %1").arg(decibels(least_.all_db)), least}};
 }
 
 int ByExpertPanel::rowOf(int expert) const {

@@ -28,6 +28,7 @@ class ByExpertPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void fitColumns();
@@ -39,6 +40,11 @@ class ByExpertPanel : public Panel {
   QTableWidget* table_;
   QLabel* notice_;
   int request_ = 0;
+  struct Least {
+    int expert = -1;  // -1: no expert has figures
+    double db = 0, all_db = 0;
+  };
+  Least least_;
   LatestWorker worker_;
 };
 

@@ -1,9 +1,14 @@
 #include "widgets/microscaling/capture_bar.h"
 
+#include <QApplication>
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QVBoxLayout>
 #include <cmath>
 
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
@@ -55,20 +60,34 @@ QStringList differences(const OperandFormat& format) {
 }  // namespace
 
 CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
-  const auto label = [this] {
-    auto* made = new QLabel(this);
-    made->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    made->setWordWrap(true);
-    made->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    return made;
-  };
-  head_ = label();
+  head_ = new QLabel(this);
+  head_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   head_->setAccessibleName(tr("Operand that is shown"));
-  QFont bold = head_->font();
-  bold.setBold(true);
-  head_->setFont(bold);
-  details_ = label();
-  note_ = label();
+  details_ = new FittedLabel(this);
+  note_ = new QLabel(this);
+  note_->setWordWrap(true);
+  note_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  note_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  followFont(this, [this] {
+    head_->setFont(semibold(QApplication::font()));
+    for (QWidget* line : std::initializer_list<QWidget*>{details_, note_})
+      line->setFont(typeFont(QApplication::font(), Type::secondary));
+  });
+  makeButtons();
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace8);
+  row->addWidget(head_);
+  row->addWidget(details_, 1);
+  for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // the last: the gap below
+  column->setSpacing(kSpace4);
+  column->addLayout(row);
+  column->addWidget(note_);
+  setSource(Source::none);
+}
+
+void CaptureBar::makeButtons() {
   const auto button = [this](const QString& text, const QString& tip) {
     auto* made = new QToolButton(this);
     made->setText(text);
@@ -90,43 +109,48 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   connect(save_, &QToolButton::clicked, this, &CaptureBar::saveRequested);
   connect(cancel_, &QToolButton::clicked, this, &CaptureBar::cancelRequested);
   connect(recompute_, &QToolButton::clicked, this, [this] { emit recomputeRequested(offered_step_); });
+}
 
-  auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(8, 4, 8, 4);
-  auto* texts = new QVBoxLayout;
-  texts->setSpacing(1);
-  for (QLabel* line : {head_, details_, note_}) texts->addWidget(line);
-  row->addLayout(texts, 1);
-  for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each, 0, Qt::AlignTop);
-  setSource(Source::none);
+void CaptureBar::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  drawRounded(painter, rect().adjusted(0, 0, 0, -kSpace8), kRadiusPanel, QColor(c.surface), QColor(c.hairline));
 }
 
 void CaptureBar::setSource(Source source) {
   source_ = source;
+  news_ = false;
   for (QToolButton* button : {cancel_, again_, save_, rotated_}) button->hide();
   offer(-1);
-  setTexts({},
-           source == Source::live
-               ? tr("Click a cell of Quantization error: the operand itself is captured from the running model and "
-                    "opens here. Or open a file of tensors.")
-           : source == Source::recording
-               ? tr("A recording keeps statistics, not tensors. Click a cell of Quantization error and its step can be "
-                    "recomputed, to the bit. Or open a file of tensors.")
-               : tr("Open a file of tensors, or start a run and click a cell of Quantization error."),
-           {});
+  const QString file = tr("Open a file of tensors");
+  setTexts(
+      {},
+      source == Source::live
+          ? QStringList{tr("Click a cell of Quantization error to capture that operand from the running model, or open "
+                           "a file of tensors"),
+                        tr("Click a cell of Quantization error, or open a file"), file}
+      : source == Source::recording
+          ? QStringList{tr("Click a cell of Quantization error to compute that operand again, to the bit: a recording "
+                           "keeps statistics, not tensors"),
+                        tr("Click a cell of Quantization error, or open a file"), file}
+          : QStringList{tr("Open a file of tensors, or start a run and click a cell of Quantization error"), file},
+      {});
 }
 
 void CaptureBar::showSample(const QString& about) {
   setSource(source_);
-  if (!about.isEmpty()) setTexts({}, about, {});
+  if (about.isEmpty()) return;
+  news_ = true;
+  setTexts({}, {}, about);
 }
 
-void CaptureBar::setTexts(const QString& head, const QString& details, const QString& note) {
-  const std::pair<QLabel*, QString> texts[] = {{head_, head}, {details_, details}, {note_, note}};
-  for (const auto& [label, text] : texts) {
-    label->setText(text);
-    label->setVisible(!text.isEmpty());
-  }
+void CaptureBar::setTexts(const QString& head, const QStringList& details, const QString& note) {
+  head_->setText(head);
+  head_->setVisible(!head.isEmpty());
+  details_->setTexts(details);
+  note_->setText(note);
+  note_->setVisible(!note.isEmpty());
+  emit textChanged();
 }
 
 void CaptureBar::offer(std::int64_t step) {
@@ -138,9 +162,11 @@ void CaptureBar::offer(std::int64_t step) {
 void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
   offer(-1);
   cancel_->hide();
+  news_ = true;
   setTexts(placeName(place),
-           paused ? tr("Computing the next step for display only; the paused run is not changed")
-                  : tr("Capturing it from the next step"),
+           {paused ? tr("Computing the next step for display only; the paused run is not changed")
+                   : tr("Capturing it from the next step"),
+            tr("Capturing")},
            {});
 }
 
@@ -148,23 +174,23 @@ void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std
   offer(-1);
   cancel_->show();
   again_->hide();
+  news_ = true;
   const auto count = [](std::int64_t n) { return formatCount(static_cast<double>(n)); };
-  setTexts(placeName(place),
-           first > 0
-               ? tr("Training a copy of the run from its checkpoint of step %1: step %2 of %3")
-                     .arg(count(first), count(step), count(wanted))
-               : tr("Training a copy of the run from its beginning: step %1 of %2").arg(count(step), count(wanted)),
-           {});
+  const QString now = tr("step %1 of %2").arg(count(step), count(wanted));
+  const QString from = first > 0 ? tr("Training a copy of the run from its checkpoint of step %1: ").arg(count(first))
+                                 : tr("Training a copy of the run from its beginning: ");
+  setTexts(placeName(place), {from + now, now}, {});
 }
 
 void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note) {
   cancel_->hide();
+  news_ = false;
   save_->show();
   again_->setVisible(source_ == Source::live);
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(static_cast<double>(captured.step));
   QStringList details{tr("run %1").arg(QString::fromStdString(captured.run_name)), tr("step %1").arg(step),
-                      tr("%1 x %2 values").arg(captured.rows).arg(captured.cols),
+                      tr("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
                       captured.format.scheme == QuantScheme::fp32
                           ? tr("not quantized (FP32)")
                           : tr("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};
@@ -175,22 +201,27 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
   if (captured.ahead) notes << tr("The run is paused before step %1, which was computed for display only.").arg(step);
   if (other_step)
-    notes << tr("The matrix shows step %1; this is step %2.")
-                 .arg(formatCount(static_cast<double>(wanted_step)), captured.ahead ? step : tr("%1, now").arg(step));
+    notes << tr("Captured at step %1; the matrix shows step %2.")
+                 .arg(step, formatCount(static_cast<double>(wanted_step)));
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
-  setTexts(placeName(captured.place), details.join(QStringLiteral("  \u00b7  ")), notes.join(QLatin1Char(' ')));
+  QStringList forms;  // each without the last of the one before
+  for (; !details.isEmpty(); details.removeLast()) forms << details.join(QStringLiteral("  \u00b7  "));
+  setTexts(placeName(captured.place), forms, notes.join(QLatin1Char(' ')));
 }
 
 void CaptureBar::showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step) {
   cancel_->hide();
+  news_ = true;
   offer(offered_step);
   again_->setVisible(source_ == Source::live);
   setTexts(placeName(place), {}, why);
 }
 
 QString CaptureBar::text() const {
-  return QStringList{head_->text(), details_->text(), note_->text()}.join(QLatin1Char('\n'));
+  QStringList lines{head_->text(), details_->text(), note_->text()};
+  lines.removeAll(QString());
+  return lines.join(QLatin1Char('\n'));
 }
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// The bar above the tensors: which operand of which run and step is shown, how it was captured, and what else can be
-// requested.
+// One line above the tensors: which operand of which run and step is shown, and what else can be requested. Below it
+// what differs from the run, if anything does.
 #pragma once
 
 #include <QLabel>
@@ -7,6 +7,7 @@
 #include <QWidget>
 
 #include "core/model/layers/captured_operand.h"
+#include "widgets/look/fitted_text.h"
 
 namespace moescope {
 
@@ -28,6 +29,7 @@ class CaptureBar : public QWidget {
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
   void showSample(const QString& about);  // for tensors from elsewhere; empty: what can be opened
   QString text() const;                   // as plain text
+  bool hasNews() const { return news_; }  // of what goes on, or of tensors from elsewhere
   QToolButton* rotatedButton() const { return rotated_; }
 
  signals:
@@ -35,15 +37,22 @@ class CaptureBar : public QWidget {
   void saveRequested();
   void recomputeRequested(std::int64_t step);
   void cancelRequested();
+  void textChanged();
   void rotationToggled(bool rotated);  // show the values after their rotation, which are what is quantized
 
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
  private:
-  void setTexts(const QString& head, const QString& details, const QString& note);
+  void makeButtons();
+  void setTexts(const QString& head, const QStringList& details, const QString& note);  // details: long to short
   void offer(std::int64_t step);
 
   Source source_ = Source::none;
   std::int64_t offered_step_ = -1;
-  QLabel *head_, *details_, *note_;
+  bool news_ = false;
+  QLabel *head_, *note_;
+  FittedLabel* details_;
   QToolButton *again_, *save_, *recompute_, *cancel_, *rotated_;
 };
 

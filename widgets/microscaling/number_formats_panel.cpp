@@ -10,9 +10,10 @@
 
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/block/block_table.h"
+#include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_formats_table.h"
-#include "widgets/microscaling/block_table.h"
-#include "widgets/microscaling/number_line.h"
+#include "widgets/panel/row_delegate.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -89,14 +90,14 @@ QString cellText(int format, int column) {
   return {};
 }
 
-class LayoutDelegate : public QStyledItemDelegate {
+class LayoutDelegate : public RowDelegate {
  public:
-  using QStyledItemDelegate::QStyledItemDelegate;
+  using RowDelegate::RowDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-    QStyledItemDelegate::paint(painter, option, index);
+    RowDelegate::paint(painter, option, index);
     painter->save();
     painter->setFont(option.font);
-    paintLayout(*painter, option.rect.adjusted(4, 2, -2, -2), layoutOf(index.row()), option.palette);
+    paintLayout(*painter, option.rect.adjusted(kSpace4, 3, -2, -4), layoutOf(index.row()), option.palette);
     painter->restore();
   }
 };
@@ -190,6 +191,10 @@ void NumberFormatsPanel::makeTable() {
       item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable);
       table_->setItem(row, column, item);
     }
+  table_->setItemDelegate(new RowDelegate(table_));
+  table_->setFrameShape(QFrame::NoFrame);
+  table_->setShowGrid(false);
+  table_->horizontalHeader()->setHighlightSections(false);
   table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
   table_->setAccessibleName(tr("Formats"));
   table_->verticalHeader()->hide();
@@ -229,7 +234,7 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
   reading_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   reading_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   compare_ = new QComboBox(row);
-  compare_->addItem(tr("compare..."));
+  compare_->addItem(tr("compare"));
   for (int i = 0; i < kNumberRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
   compare_->setAccessibleName(tr("Second format on the number line"));
   log_ = new QCheckBox(tr("log"), row);
@@ -322,7 +327,7 @@ void NumberFormatsPanel::refresh() {
   std::vector<NumberLine::Points> rows{{formatName(format_), valuesOf(format_)}};
   if (compared_ >= 0) rows.push_back({formatName(compared_), valuesOf(compared_)});
   line_->setPoints(std::move(rows));
-  line_->setCaption(tr("representable values; the circle is the code above"));
+  line_->setCaption(tr("Representable values; circle: the code above"));
   std::vector<NumberLine::Mark> marks;
   if (std::isfinite(f.value)) marks.push_back({f.value, f.value, tr("code %1").arg(hex_->text()), false});
   line_->setMarks(std::move(marks));

@@ -1,12 +1,12 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 
-#include <QFontInfo>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -17,8 +17,9 @@ namespace moescope {
 namespace {
 
 constexpr double kTickDb = 5, kLeastSpanDb = 10;  // of the colour scale, whose ends are ticks
-constexpr double kSmallFont = 0.8;                // of figures in cells too small for the panel's font
-constexpr double kLeastGlyphCell = 6;             // logical pixels; lower cells show colour only
+constexpr double kToldShare = 0.01;               // of values lost that the answer tells
+constexpr int kGroupGap = 4;                      // between weights
+constexpr double kSmallLabel = 0.85;              // of columns that are narrow for their names
 
 QString percentOrNothing(float share) {
   return std::isnan(share) ? QString() : QString::number(share * 100, 'g', 6);
@@ -27,6 +28,22 @@ QString percentOrNothing(float share) {
 const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   const auto first = std::ranges::find(frame.quants, gemm_class, &QuantFrame::gemm_class);
   return first == frame.quants.end() ? nullptr : &*first;
+}
+
+QString wholeDb(double db) {
+  return std::isinf(db)   ? QStringLiteral("\u221e")
+         : std::isnan(db) ? QString()
+                          : withMinus(QString::number(std::lround(db)));
+}
+
+OperandPlace anyLayer(OperandPlace place) {
+  place.layer = 0;
+  return place;
+}
+
+QStringList directionForms(Direction direction) {
+  const QString name = QLatin1String(direction_name(direction));
+  return {name, direction == Direction::forward ? QStringLiteral("fwd") : name, name.left(1)};
 }
 
 // Operands may have formats of their own.
@@ -43,6 +60,7 @@ QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
 QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Quantization error"), Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
+  operand_ = anyLayer(selection_->tensor());
   view_->refill = [this] { refill(); };
   view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
     const QuantFrame* quant = quantAt(row, column);
@@ -51,11 +69,15 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) {
-    paintGlyphs(painter);
+    paintNumbers(painter);
     paintGroups(painter);
+    paintOperands(painter);
   };
   view_->setWeights(sequentialWeights());
-  followFont(view_, [this] { view_->setExtraMargins({0, groupHeight(), 0, 0}); });
+  view_->setLegendElsewhere();
+  followFont(view_, [this] {
+    view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above
+  });
   const auto follow = [this] {  // most steps are not measured
     if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
   };
@@ -63,15 +85,21 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(selection_, &Selection::timeChanged, view_, follow);
   connect(selection_, &Selection::focusChanged, view_, [this] {
     if (selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
+    chosen_ = chosen_ || anyLayer(selection_->tensor()) != operand_;
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixPlot::cellChosen, this,
-          [this](int row, int column) { selection_->setTensor(placeAt(row, column)); });
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    chosen_ = true;
+    selection_->setTensor(placeAt(row, column));
+    markCurrent();
+    view_->update();
+  });
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
   addControl(new GemmClassCombo(selection_, this));
+  showAnswers([this] { return legend(); });
   addBody(view_);
 }
 
@@ -84,7 +112,66 @@ QString QuantizationErrorPanel::status() const {
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
   const bool indexed = frame == indexed_ && gemm_class == indexed_class_;
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + (indexed ? formats_ : formatsOf(*frame, gemm_class));
+  return QStringLiteral("dB, ") + timeStatus(frame->step, true) + QStringLiteral(", ") +
+         (indexed ? formats_ : formatsOf(*frame, gemm_class));
+}
+
+// Of the class that is chosen, in the newest statistics.
+const QuantizationErrorPanel::Summary& QuantizationErrorPanel::summary() const {
+  const auto frame = selection_->quantFrame();
+  const GemmClass gemm_class = selection_->tensor().gemm_class();
+  if (frame == summary_.frame && gemm_class == summary_.gemm_class) return summary_;
+  summary_ = {frame, gemm_class};
+  std::vector<double> all;
+  const auto larger = [](const QuantFrame* most, const QuantFrame& quant, float QuantFrame::*share) {
+    const bool more = quant.*share > 0 && (!most || quant.*share > most->*share);
+    return more ? &quant : most;
+  };
+  if (!frame) return summary_;
+  for (const QuantFrame& quant : frame->quants) {
+    if (quant.gemm_class() != gemm_class || std::isnan(quant.sqnr_db)) continue;
+    all.push_back(static_cast<double>(quant.sqnr_db));
+    if (!summary_.least || quant.sqnr_db < summary_.least->sqnr_db) summary_.least = &quant;
+    summary_.most_underflow = larger(summary_.most_underflow, quant, &QuantFrame::underflow);
+    summary_.most_clipped = larger(summary_.most_clipped, quant, &QuantFrame::clipped);
+  }
+  if (all.empty()) return summary_;
+  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+  summary_.median_db = all[all.size() / 2];
+  return summary_;
+}
+
+// Short: "layer 3, w2 dY"; else with the direction.
+QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
+  const QString weight = QString::fromLatin1(gemm_name(quant.gemm)),
+                operand = QLatin1String(operand_name(quant.operand));
+  return layerName(quant.layer) + QStringLiteral(", ") +
+         (brief ? weight + QLatin1Char(' ') + operand : tensorName(quant));
+}
+
+Panel::Answer QuantizationErrorPanel::answer() const {
+  const Summary& all = summary();
+  if (!all.least) return {};
+  Answer answer{.question = tr("What does the format cost?"), .answers = {}};
+  if (std::isinf(all.least->sqnr_db)) {
+    answer.answers << tr("Nothing: every value is exact");
+    return answer;
+  }
+  const QString least = formatValue(static_cast<double>(all.least->sqnr_db), 3);
+  const QString usual = std::isinf(all.median_db) ? tr("Most values are exact")
+                                                  : tr("Signal %1 dB over noise").arg(wholeDb(all.median_db));
+  const auto in = [&](bool brief) { return usual + tr("; least %1 in %2").arg(least, nameOf(*all.least, brief)); };
+  QString lost;
+  if (all.most_underflow && static_cast<double>(all.most_underflow->underflow) >= kToldShare)
+    lost +=
+        tr("; %1 to zero in %2")
+            .arg(formatPercent(static_cast<double>(all.most_underflow->underflow)), nameOf(*all.most_underflow, true));
+  if (all.most_clipped && static_cast<double>(all.most_clipped->clipped) >= kToldShare)
+    lost += tr("; %1 clipped in %2")
+                .arg(formatPercent(static_cast<double>(all.most_clipped->clipped)), nameOf(*all.most_clipped, true));
+  if (!lost.isEmpty()) answer.answers << in(true) + lost;
+  answer.answers << in(false) << in(true) << usual + tr("; least %1").arg(least);
+  return answer;
 }
 
 void QuantizationErrorPanel::refill() {
@@ -103,26 +190,27 @@ void QuantizationErrorPanel::refill() {
   std::vector<std::uint8_t> codes;
   const auto [low, high] = colorRange();
   for (const QuantFrame* quant : cells_)
-    codes.push_back(quant ? scaleCode((quant->sqnr_db - low) / (high - low)) : kNoDataCode);
+    codes.push_back(quant ? scaleCode((high - quant->sqnr_db) / (high - low)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));
-  LegendScale legend{.lut = cividisLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR dB"), .beyond = true};
-  for (double db = low; db <= high; db += kTickDb)
-    legend.ticks.push_back({(db - low) / (high - low), QString::number(db)});
-  view_->setLegend(legend);
-  std::vector<Tick> row_ticks, column_ticks;
-  for (int row = 0; row < rows; ++row)
-    row_ticks.push_back({static_cast<double>(row), layers_[row] < 0 ? QString() : QString::number(layers_[row])});
-  for (int column = 0; column < columns; ++column)
-    column_ticks.push_back({static_cast<double>(column), QLatin1String(operand_name(tensors_[column].operand))});
-  view_->setRowAxis(std::move(row_ticks), gemm_class_ == GemmClass::head ? tr("head") : tr("layer"));
-  const bool bars = view_->cellsRect().height() >= rows * kLeastGlyphCell;
-  const QStringList captions =
-      bars ? QStringList{tr("operand;  bars in cells: underflow below, clipped above, log from 0.001 % to 100 %"),
-                         tr("low bar: underflow, top bar: clipped"), tr("low: underflow, top: clipped"), tr("operand")}
-           : QStringList{tr("operand;  hover for underflow and clipped values"), tr("operand")};
-  view_->setColumnAxis(std::move(column_ticks),
-                       firstThatFits(captions, view_->fontMetrics(), view_->cellsRect().width()));
+  std::vector<Tick> row_ticks;
+  for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), layerName(layers_[row])});
+  view_->setRowAxis(std::move(row_ticks), {});
+  view_->setLegend(scale());
+  if (std::exchange(with_numbers_, holdsNumbers()) != holdsNumbers()) update();  // the legend was painted before
   markCurrent();
+}
+
+LegendScale QuantizationErrorPanel::scale() const {
+  const auto [low, high] = colorRange();
+  LegendScale scale{.lut = matrixLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR, dB")};
+  for (double db = high; db >= low; db -= kTickDb)
+    scale.ticks.push_back({(high - db) / (high - low), QString::number(db)});
+  return scale;
+}
+
+// Numbers in the cells need no legend.
+LegendScale QuantizationErrorPanel::legend() const {
+  return holdsNumbers() ? LegendScale() : scale();
 }
 
 // From the worst operand to the best but exact ones, outwards to whole ticks.
@@ -134,8 +222,8 @@ std::pair<double, double> QuantizationErrorPanel::colorRange() const {
     high = std::max(high, static_cast<double>(quant->sqnr_db));
   }
   if (low > high) return {0, kLeastSpanDb};
-  low = kTickDb * std::floor(low / kTickDb);
-  return {low, std::max(low + kLeastSpanDb, kTickDb * std::ceil(high / kTickDb))};
+  high = kTickDb * std::ceil(high / kTickDb);
+  return {std::min(high - kLeastSpanDb, kTickDb * std::floor(low / kTickDb)), high};
 }
 
 OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
@@ -165,7 +253,9 @@ void QuantizationErrorPanel::indexCells() {
   }
 }
 
+// Until somebody chooses a tensor, the lowest one alone has a frame.
 void QuantizationErrorPanel::markCurrent() {
+  if (!chosen_) return view_->setCurrent(-1, -1);
   OperandPlace current = selection_->tensor();
   const auto row = std::ranges::find(layers_, std::exchange(current.layer, 0));
   const auto column = std::ranges::find(tensors_, current);
@@ -173,39 +263,32 @@ void QuantizationErrorPanel::markCurrent() {
                     column == tensors_.end() ? -1 : static_cast<int>(column - tensors_.begin()));
 }
 
-// Two bars of log length: what became zero along the bottom, what hit the maximum along the top; the figure where
-// there is room for it.
-void QuantizationErrorPanel::paintGlyphs(QPainter& painter) const {
+bool QuantizationErrorPanel::holdsNumbers() const {
+  if (view_->columns() == 0) return true;
+  const QFontMetricsF metrics(view_->font());
   const QRectF cell = view_->cellRect(0, 0);
-  if (cell.height() < kLeastGlyphCell) return;
-  const double thick = std::clamp(cell.height() / 6, 1.0, 4.0);
-  const auto hold_numbers = [&] {
-    const QFontMetricsF metrics(painter.font());
-    return cell.width() > metrics.horizontalAdvance(QStringLiteral("88.8")) + 3 &&
-           cell.height() > metrics.capHeight() + 2 * thick + 3;
-  };
-  const QFont usual = painter.font();
-  bool numbers = hold_numbers();
-  if (!numbers) {
-    painter.setFont(scaledFont(usual, kSmallFont));
-    numbers = hold_numbers();
-  }
+  return cell.width() >= metrics.horizontalAdvance(QStringLiteral("88")) + 2 &&
+         cell.height() >= metrics.capHeight() + 4;
+}
+
+// Whole dB in each cell that has room, and a frame around the lowest.
+void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
+  const bool numbers = holdsNumbers();
+  const QuantFrame* least = summary().least;
   for (int row = 0; row < view_->rows(); ++row)
     for (int column = 0; column < view_->columns(); ++column) {
       const QuantFrame* quant = quantAt(row, column);
       if (!quant) continue;
-      const QRectF box = view_->cellRect(row, column).adjusted(1.5, 1.5, -1.5, -1.5);
-      const QColor ink = textOn(view_->cellColor(row, column));
-      if (const double length = glyphLength(quant->underflow) * box.width(); length > 0)
-        painter.fillRect(QRectF(box.left(), box.bottom() - thick, std::max(1.0, length), thick), ink);
-      if (const double length = glyphLength(quant->clipped) * box.width(); length > 0)
-        painter.fillRect(QRectF(box.left(), box.top(), std::max(1.0, length), thick), ink);
-      if (!numbers) continue;
-      painter.setPen(ink);
-      painter.drawText(box, Qt::AlignCenter,
-                       std::isinf(quant->sqnr_db) ? tr("exact") : withMinus(QString::number(quant->sqnr_db, 'f', 1)));
+      const QRectF box = view_->cellRect(row, column);
+      if (numbers) {
+        painter.setPen(textOn(view_->cellColor(row, column)));
+        painter.drawText(box, Qt::AlignCenter, wholeDb(static_cast<double>(quant->sqnr_db)));
+      }
+      if (quant != least) continue;
+      painter.setPen(QPen(palette().text().color(), 1));
+      painter.setBrush(Qt::NoBrush);
+      painter.drawRect(box.adjusted(0.5, 0.5, -1.5, -1.5));
     }
-  painter.setFont(usual);
 }
 
 int QuantizationErrorPanel::groupHeight() const {
@@ -216,15 +299,20 @@ int QuantizationErrorPanel::groupHeight() const {
 void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect cells = view_->cellsRect();
-  const auto header = [&](int first, int last, int line, const QString& text, const QString& brief) {
+  const QFont usual = painter.font();
+  const auto header = [&](int first, int last, int line, const QStringList& forms) {
     const QRectF span = view_->cellRect(0, first).united(view_->cellRect(0, last));
     const QRectF place(span.left(), cells.top() - groupHeight() + line * metrics.height() - 1, span.width(),
                        metrics.height());
+    painter.setFont(line == 0 ? semibold(usual) : usual);
+    if (painter.fontMetrics().horizontalAdvance(forms[0]) > span.width())
+      painter.setFont(scaledFont(painter.font(), kSmallLabel));
     painter.setPen(line == 0 ? palette().text().color() : mutedText(palette()));
-    painter.drawText(place, Qt::AlignCenter, metrics.horizontalAdvance(text) <= span.width() ? text : brief);
-    painter.setPen(palette().base().color());
-    painter.drawLine(QPointF(span.left(), cells.top()), QPointF(span.left(), cells.bottom()));
-    if (line == 0) painter.drawLine(QPointF(span.left() + 1, cells.top()), QPointF(span.left() + 1, cells.bottom()));
+    painter.drawText(place, Qt::AlignCenter, fittingText(forms, painter.fontMetrics(), static_cast<int>(span.width())));
+    painter.setFont(usual);
+    if (line == 0 && first > 0)
+      painter.fillRect(QRectF(span.left() - kGroupGap / 2, cells.top(), kGroupGap, cells.height() + 1),
+                       palette().base());
   };
   for (int line = 0; line < 2; ++line)
     for (int first = 0; first < view_->columns();) {
@@ -234,11 +322,30 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
                (line == 0 || tensors_[other].direction == tensors_[first].direction);
       };
       while (last + 1 < view_->columns() && same(last + 1)) ++last;
-      const QString text = line == 0 ? QString::fromLatin1(gemm_name(tensors_[first].gemm))
-                                     : QLatin1String(direction_name(tensors_[first].direction));
-      header(first, last, line, text, text.left(1));
+      header(first, last, line,
+             line == 0 ? QStringList{QString::fromLatin1(gemm_name(tensors_[first].gemm))}
+                       : directionForms(tensors_[first].direction));
       first = last + 1;
     }
+}
+
+// Below the cells, as long as each has room.
+void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
+  const QFont usual = painter.font();
+  const double room = view_->cellRect(0, 0).width();
+  int widest = 0;
+  const auto name = [&](int column) { return QString::fromLatin1(operand_name(tensors_[column].operand)); };
+  for (int column = 0; column < view_->columns(); ++column)
+    widest = std::max(widest, painter.fontMetrics().horizontalAdvance(name(column)));
+  if (widest > room) painter.setFont(scaledFont(usual, kSmallLabel));
+  const QFontMetrics metrics(painter.font());
+  const double top = view_->cellsRect().bottom() + kSpace4;
+  painter.setPen(mutedText(palette()));
+  for (int column = 0; column < view_->columns(); ++column)
+    if (metrics.horizontalAdvance(name(column)) <= room)
+      painter.drawText(QRectF(view_->cellRect(0, column).left(), top, room, metrics.height()), Qt::AlignCenter,
+                       name(column));
+  painter.setFont(usual);
 }
 
 QStringList QuantizationErrorPanel::describe(int row, int column) const {
@@ -283,15 +390,18 @@ QString QuantizationErrorPanel::explain() const {
             "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
             "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
             "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
-            "once.</p><p>Colour: SQNR, from the worst operand shown to the best. The bar along the bottom of a cell is "
-            "its underflow, the one along the top the "
-            "share of clipped values, both of logarithmic length: none at 0.001 %, full at 100 %. SQNR is dominated by "
-            "large values and hides lost small ones: read it with the underflow bar.</p><p><b>Click a cell</b> (or "
-            "Enter): the tensor itself is captured from the running model and opens in Microscaling as a map of its "
+            "once.</p><p>Number and colour: SQNR in dB, the darkest the least (in the dark theme the brightest); the "
+            "lowest cell has a frame, \u221e means that no value changed. Where cells are too small for numbers, "
+            "colour "
+            "alone remains, and rows that share a pixel show the worst of them. SQNR is dominated by large values and "
+            "hides small ones that become zero: shares flushed to zero and clipped stand beside the mouse, and in the "
+            "answer from 1 % on.</p><p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running "
+            "model and opens in Microscaling as a map of its "
             "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scale "
             "histogram. For past steps and recordings a copy of the run recomputes the tensor, to the "
-            "bit.</p><p><i>exact</i>: no error at all. Rows that arrived as MXFP8 payload are representable already, "
-            "so quantizing them to MXFP8 again along the same blocks is exact.</p>") +
+            "bit.</p><p>Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
+            "again "
+            "along the same blocks is exact.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

@@ -1,5 +1,5 @@
-// What quantization does to every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR in colour,
-// underflow and clipping as bars in each cell. A click on a cell opens the tensor.
+// What quantization does to every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR as number
+// and colour. A click on a cell opens the tensor.
 #pragma once
 
 #include <utility>
@@ -24,16 +24,30 @@ class QuantizationErrorPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
 
  private:
+  // Figures of all operands of a class; the pointers are into `frame`.
+  struct Summary {
+    std::shared_ptr<const TelemetryFrame> frame;
+    GemmClass gemm_class = GemmClass::experts;
+    double median_db = 0;
+    const QuantFrame *least = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
+  };
+  const Summary& summary() const;
+  static QString nameOf(const QuantFrame& quant, bool brief);
+  LegendScale scale() const;
+  LegendScale legend() const;
+  bool holdsNumbers() const;
   void refill();
   void indexCells();
   void markCurrent();
   std::pair<double, double> colorRange() const;  // dB
   OperandPlace placeAt(int row, int column) const;
-  void paintGlyphs(QPainter& painter) const;
+  void paintNumbers(QPainter& painter) const;
   int groupHeight() const;
   void paintGroups(QPainter& painter) const;
+  void paintOperands(QPainter& painter) const;
   const QuantFrame* quantAt(int row, int column) const;
   QStringList describe(int row, int column) const;
 
@@ -43,6 +57,10 @@ class QuantizationErrorPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> indexed_;  // the source of the following: every n-th step has one
   GemmClass indexed_class_ = GemmClass::experts;
   QString formats_;
+  mutable Summary summary_;  // of the last answer
+  bool chosen_ = false;      // somebody has chosen a tensor
+  OperandPlace operand_;     // before that, in any layer
+  bool with_numbers_ = true;
   std::vector<int> layers_;               // rows
   std::vector<OperandPlace> tensors_;     // columns, layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized

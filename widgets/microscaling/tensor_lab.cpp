@@ -4,16 +4,20 @@
 #include <QFileDialog>
 #include <QMimeData>
 #include <QSplitter>
+#include <QTabBar>
 #include <QUrl>
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
+#include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
+#include "widgets/panel/panel_frame.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -26,33 +30,45 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   what_if_ = new WhatIfPanel(selection, this);
   microscope_ = new BlockMicroscopePanel(selection, this);
 
-  bar_ = new CaptureBar(this);
-  connect(bar_, &CaptureBar::rotationToggled, this, [this] {
-    if (captured_) showCaptured();
-  });
   experts_ = new ByExpertPanel(selection, this);
+  verdict_ = new VerdictLine(this);
+  verdict_->setExplanation(tr("Verdict on a file"), explainTensorVerdict);
+  bar_ = new CaptureBar(this);
   lists_ = new QTabWidget(this);
   lists_->setDocumentMode(true);
   lists_->setTabPosition(QTabWidget::South);
   lists_->addTab(browser_, browser_->title());
   lists_->addTab(experts_, experts_->title());
-  auto* top = new QSplitter(Qt::Horizontal, this);
-  for (QWidget* part : std::initializer_list<QWidget*>{lists_, map_, what_if_}) top->addWidget(part);
-  top->setSizes({430, 380, 470});
-  auto* all = new QSplitter(Qt::Vertical, this);
-  all->addWidget(top);
-  all->addWidget(microscope_);
-  all->setSizes({380, 400});
-  all->setStretchFactor(0, 1);
-  all->setStretchFactor(1, 1);
-  auto* layout = new QVBoxLayout(this);
-  layout->setContentsMargins(0, 0, 0, 0);
-  layout->setSpacing(0);
-  layout->addWidget(bar_);
-  layout->addWidget(all, 1);
+  makeLayout();
   // Small enough that a lesson fits beside them on a small screen.
   for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
   connectPanels();
+  showBars();
+}
+
+void TensorLab::makeLayout() {
+  setAutoFillBackground(true);  // between the frames
+  const auto splitter = [this](Qt::Orientation along, std::initializer_list<QWidget*> parts, const QList<int>& sizes) {
+    auto* made = new QSplitter(along, this);
+    made->setHandleWidth(kSpace8);
+    made->setChildrenCollapsible(false);
+    for (QWidget* part : parts) made->addWidget(part);
+    made->setSizes(sizes);
+    return made;
+  };
+  lists_frame_ = new PanelFrame(lists_, this);
+  auto* top = splitter(Qt::Horizontal, {new PanelFrame(map_, this), new PanelFrame(what_if_, this)}, {560, 500});
+  auto* right = splitter(Qt::Vertical, {top, new PanelFrame(microscope_, this)}, {340, 420});
+  right->setStretchFactor(0, 1);
+  right->setStretchFactor(1, 1);
+  auto* all = splitter(Qt::Horizontal, {lists_frame_, right}, {300, 1060});
+  all->setStretchFactor(0, 0);
+  all->setStretchFactor(1, 1);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  for (QWidget* bar : std::initializer_list<QWidget*>{verdict_, bar_}) column->addWidget(bar);
+  column->addWidget(all, 1);
 }
 
 std::vector<Panel*> TensorLab::panels() const {
@@ -63,6 +79,14 @@ void TensorLab::connectPanels() {
   for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
   connect(browser_, &TensorsPanel::openRequested, this, &TensorLab::askForFile);
   connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
+  connect(browser_, &TensorsPanel::figuresChanged, this, &TensorLab::judge);
+  connect(verdict_, &VerdictLine::linkActivated, this, [this] {
+    if (const int worst = worstTensor(browser_->model(), format_); worst >= 0) browser_->select(worst);
+  });
+  connect(bar_, &CaptureBar::rotationToggled, this, [this] {
+    if (captured_) showCaptured();
+  });
+  connect(bar_, &CaptureBar::textChanged, this, &TensorLab::showBars);
   connect(experts_, &ByExpertPanel::expertChosen, this, &TensorLab::showExpert);
   connect(map_, &BlockScaleMapPanel::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
   connect(map_, &BlockScaleMapPanel::blockChosen, this,
@@ -75,7 +99,21 @@ void TensorLab::connectPanels() {
   connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
+// Of the tensors of a file that have been measured in this format.
+void TensorLab::judge() {
+  verdict_->setVerdict(browser_->showsFile() ? tensorVerdict(browser_->model(), format_) : VerdictLine::Judgement());
+  showBars();
+}
+
+// A tensor of a file has no origin in a run, and there are no experts to list.
+void TensorLab::showBars() {
+  const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
+  bar_->setVisible(!bar_->text().isEmpty() && (!of_file || bar_->hasNews()));
+  lists_->tabBar()->setVisible(whole_.captured() != nullptr);
+}
+
 bool TensorLab::openFile(const QString& path) {
+  bar_->showSample({});
   return browser_->openFile(path);
 }
 
@@ -114,7 +152,9 @@ void TensorLab::showCaptured() {
 void TensorLab::openWhole(const TensorSource& source) {
   whole_ = source;
   experts_->setCaptured(source.captured());
+  if (!source.captured()) lists_->setCurrentWidget(browser_);
   openTensor(source, 0);
+  showBars();
 }
 
 void TensorLab::showExpert(int expert) {
@@ -139,7 +179,7 @@ void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std:
 }
 
 void TensorLab::setListsShown(bool shown) {
-  lists_->setVisible(shown);
+  lists_frame_->setVisible(shown);
 }
 
 bool TensorLab::showsBlockOf(std::size_t row, std::size_t col) const {

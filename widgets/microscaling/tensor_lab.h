@@ -1,5 +1,5 @@
-// A tensor down to the block: a bar with its origin, below it list (or figures by expert) | map of block scales |
-// what-if strip, then the microscope.
+// A tensor down to the block: the verdict on a file or the origin of a captured operand, below it list (or figures by
+// expert) | map of block scales and other formats over the microscope. Each panel has a frame of its own.
 //
 // All four share one choice of element format, scale rule, block size and axis.
 #pragma once
@@ -18,6 +18,7 @@ class CaptureBar;
 class ByExpertPanel;
 class BlockMicroscopePanel;
 class Panel;
+class VerdictLine;
 class BlockScaleMapPanel;
 class Selection;
 class TensorsPanel;
@@ -48,6 +49,7 @@ class TensorLab : public QWidget {
   const QString& tensorName() const { return source_.name(); }  // empty: none is open
 
   CaptureBar* captureBar() const { return bar_; }
+  VerdictLine* verdict() const { return verdict_; }  // of a file; hidden: there is none
   TensorsPanel* browser() const { return browser_; }
   WhatIfPanel* whatIf() const { return what_if_; }
   std::vector<Panel*> panels() const;  // for exports and explanations
@@ -61,7 +63,10 @@ class TensorLab : public QWidget {
   void dropEvent(QDropEvent* event) override;
 
  private:
+  void makeLayout();
   void connectPanels();
+  void judge();
+  void showBars();
   void showCaptured();
   void openTensor(const TensorSource& source, std::size_t slice);
   void openBlock(std::size_t line, std::size_t block, int element);
@@ -81,8 +86,10 @@ class TensorLab : public QWidget {
   OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 
+  VerdictLine* verdict_;
   CaptureBar* bar_;
   QTabWidget* lists_;
+  QWidget* lists_frame_;
   TensorsPanel* browser_;
   ByExpertPanel* experts_;
   BlockScaleMapPanel* map_;

@@ -1,5 +1,6 @@
 #include "widgets/microscaling/tensor_list_model.h"
 
+#include <QHash>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -7,106 +8,188 @@
 #include "widgets/plots/axis.h"
 
 namespace moescope {
+namespace {
+
+QStringList partsOf(const TensorEntry& entry) {
+  return entry.source.name().split(QLatin1Char('.'));
+}
+
+}  // namespace
+
+TensorListModel::CommonParts TensorListModel::commonParts() const {
+  CommonParts common;
+  bool begun = false;
+  for (const TensorEntry& entry : entries_) {
+    if (!entry.usable) continue;
+    const QStringList parts = partsOf(entry);
+    if (!std::exchange(begun, true)) {
+      common = {parts.mid(0, parts.size() - 1), parts.mid(1)};
+      continue;
+    }
+    const auto most = std::max<qsizetype>(0, parts.size() - 1);
+    qsizetype same = 0;
+    while (same < std::min(common.first.size(), most) && common.first[same] == parts[same]) ++same;
+    common.first = common.first.mid(0, same);
+    same = 0;
+    while (same < std::min(common.last.size(), most) &&
+           common.last[common.last.size() - 1 - same] == parts[parts.size() - 1 - same])
+      ++same;
+    common.last = common.last.mid(common.last.size() - same);
+  }
+  return common;
+}
+
+TensorListModel::GroupedName TensorListModel::groupedName(const TensorEntry& entry) const {
+  const QString& all = entry.source.name();
+  if (entry.source.captured()) return {all.section(QStringLiteral(": "), 0, 0), all.section(QStringLiteral(": "), 1)};
+  QStringList parts = partsOf(entry);
+  if (parts.size() > common_.first.size() && parts.mid(0, common_.first.size()) == common_.first)
+    parts = parts.mid(common_.first.size());
+  const auto rest = parts.size() - common_.last.size();
+  if (rest > 0 && parts.mid(rest) == common_.last) parts = parts.mid(0, rest);
+  if (parts.size() > 1 && parts.back() == QLatin1String("weight")) parts.removeLast();
+  const QString name = parts.takeLast();
+  return {parts.join(QLatin1Char('.')), name};
+}
 
 void TensorListModel::setEntries(std::vector<TensorEntry> entries) {
   beginResetModel();
   entries_ = std::move(entries);
   wanted_.clear();
+  common_ = commonParts();
+  arrange();
   endResetModel();
 }
 
-void TensorListModel::setFigures(int row, const QuantSums& sums, bool sampled) {
-  if (row >= static_cast<int>(entries_.size())) return;
-  TensorEntry& entry = entries_[static_cast<std::size_t>(row)];
-  entry.state = TensorEntry::Figures::known;
-  entry.sampled = sampled;
-  entry.sqnr_db = sums.sqnr_db();
-  entry.nan_blocks = sums.e8m0_blocks[255];
-  entry.underflow_share = sums.underflow_share();
-  entry.clipped_share = sums.clipped_share();
-  emit dataChanged(index(row, kSqnr), index(row, kClipped));
+void TensorListModel::setFilter(const QString& text) {
+  beginResetModel();
+  filter_ = text;
+  arrange();
+  endResetModel();
+}
+
+// Groups stand where their first tensor does.
+void TensorListModel::arrange() {
+  rows_.clear();
+  std::vector<std::pair<QString, std::vector<Row>>> groups;
+  QHash<QString, std::size_t> known;
+  for (int entry = 0; entry < static_cast<int>(entries_.size()); ++entry) {
+    const TensorEntry& each = entries_[static_cast<std::size_t>(entry)];
+    if (!each.source.name().contains(filter_, Qt::CaseInsensitive)) continue;
+    GroupedName named = groupedName(each);
+    if (!known.contains(named.group)) {
+      known.insert(named.group, groups.size());
+      groups.emplace_back(named.group, std::vector<Row>());
+    }
+    groups[known.value(named.group)].second.push_back({entry, std::move(named.name)});
+  }
+  for (auto& [name, rows] : groups) {
+    if (!name.isEmpty()) rows_.push_back({-1, name});
+    for (Row& row : rows) rows_.push_back(std::move(row));
+  }
+}
+
+void TensorListModel::setFigures(int entry, const QuantSums& sums, bool sampled) {
+  if (entry >= static_cast<int>(entries_.size())) return;
+  TensorEntry& each = entries_[static_cast<std::size_t>(entry)];
+  each.state = TensorEntry::Figures::known;
+  each.sampled = sampled;
+  each.sqnr_db = sums.sqnr_db();
+  each.nan_blocks = sums.e8m0_blocks[255];
+  each.underflow_share = sums.underflow_share();
+  each.clipped_share = sums.clipped_share();
+  if (const int row = rowOf(entry); row >= 0) emit dataChanged(index(row, kSqnr), index(row, kUnderflow));
 }
 
 void TensorListModel::forgetFigures() {
   wanted_.clear();
   for (TensorEntry& entry : entries_) entry.state = TensorEntry::Figures::none;
-  if (!entries_.empty()) emit dataChanged(index(0, kSqnr), index(rowCount() - 1, kClipped));
+  if (!rows_.empty()) emit dataChanged(index(0, kSqnr), index(rowCount() - 1, kUnderflow));
 }
 
 std::vector<int> TensorListModel::takeWanted() {
-  for (const int row : wanted_) entries_[static_cast<std::size_t>(row)].state = TensorEntry::Figures::asked;
+  for (const int entry : wanted_) entries_[static_cast<std::size_t>(entry)].state = TensorEntry::Figures::asked;
   return std::exchange(wanted_, {});
 }
 
+int TensorListModel::entryAt(int row) const {
+  return row >= 0 && row < rowCount() ? rows_[static_cast<std::size_t>(row)].entry : -1;
+}
+
+int TensorListModel::rowOf(int entry) const {
+  const auto found = std::ranges::find(rows_, entry, &Row::entry);
+  return found == rows_.end() ? -1 : static_cast<int>(found - rows_.begin());
+}
+
+QString TensorListModel::shortName(int entry) const {
+  const auto [group, name] = groupedName(entries_[static_cast<std::size_t>(entry)]);
+  return group.isEmpty() ? name : group + QLatin1Char('.') + name;
+}
+
 int TensorListModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(entries_.size());
+  return parent.isValid() ? 0 : static_cast<int>(rows_.size());
 }
 
 int TensorListModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kColumns;
 }
 
-QString TensorListModel::figure(const TensorEntry& entry, int row, int column) const {
+QString TensorListModel::figure(const TensorEntry& entry, int number, int column) const {
   if (!entry.usable) return QString();
   if (entry.state == TensorEntry::Figures::none && lazy_ &&
-      std::find(wanted_.begin(), wanted_.end(), row) == wanted_.end()) {
-    wanted_.push_back(row);
+      std::find(wanted_.begin(), wanted_.end(), number) == wanted_.end()) {
+    wanted_.push_back(number);
     emit figuresWanted();
   }
   if (entry.state != TensorEntry::Figures::known) return QStringLiteral("-");
   const QString about = entry.sampled ? QStringLiteral("~") : QString();
-  switch (column) {
-    case kSqnr:
-      if (std::isnan(entry.sqnr_db)) return about + tr("NaN");
-      return about + (entry.sqnr_db > 1e9 ? tr("exact") : formatValue(entry.sqnr_db, 3)) +
-             (entry.nan_blocks > 0 ? tr(", NaN") : QString());
-    case kUnderflow:
-      return about + formatPercent(entry.underflow_share);
-    default:
-      return about + formatPercent(entry.clipped_share);
-  }
+  if (column == kUnderflow) return about + formatPercent(entry.underflow_share);
+  if (std::isnan(entry.sqnr_db)) return about + tr("NaN");
+  return about + (entry.sqnr_db > 1e9 ? tr("exact") : formatValue(entry.sqnr_db, 3)) +
+         (entry.nan_blocks > 0 ? tr(", NaN") : QString());
+}
+
+QString TensorListModel::toolTip(const TensorEntry& entry) const {
+  const QString& name = entry.source.name();
+  if (!entry.usable && !entry.note.isEmpty()) return tr("%1 %2").arg(name, entry.note);
+  if (!entry.usable) return tr("%1: %2 has no floating-point values to quantize").arg(name, entry.source.dtype());
+  QStringList lines{name, tr("%1, %2").arg(entry.source.dtype(), entry.source.shape())};
+  if (!entry.note.isEmpty()) lines << tr("It %1").arg(entry.note);
+  if (entry.state == TensorEntry::Figures::known && entry.clipped_share > 0)
+    lines << tr("clipped: %1 of the values").arg(formatPercent(entry.clipped_share));
+  if (entry.sampled) lines << tr("~: figures of a sample");
+  if (entry.nan_blocks > 0)
+    lines << tr("%1 blocks hold NaN or infinity: they have no figures and are left out").arg(entry.nan_blocks);
+  return lines.join(QLatin1Char('\n'));
 }
 
 QVariant TensorListModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
-  const TensorEntry& entry = entries_[static_cast<std::size_t>(index.row())];
+  const Row& row = rows_[static_cast<std::size_t>(index.row())];
+  const bool heading = row.entry < 0;
+  if (role == kHeadingRole) return heading;
   if (role == Qt::TextAlignmentRole)
-    return int((index.column() >= kSqnr && index.column() <= kClipped ? Qt::AlignRight : Qt::AlignLeft) |
-               Qt::AlignVCenter);
-  if (role == Qt::ToolTipRole)
-    return !entry.usable && !entry.note.isEmpty() ? tr("%1 %2").arg(entry.source.name(), entry.note)
-           : entry.usable
-               ? tr("%1\n%2 %3\n~ marks figures of a sample")
-                         .arg(entry.source.name(), entry.source.dtype(), entry.source.shape()) +
-                     (entry.note.isEmpty() ? QString() : tr("\nIt %1").arg(entry.note)) +
-                     (entry.nan_blocks > 0
-                          ? tr("\n%1 blocks hold NaN or infinity: they have no figures and are left out")
-                                .arg(entry.nan_blocks)
-                          : QString())
-               : tr("%1: %2 has no floating-point values to quantize").arg(entry.source.name(), entry.source.dtype());
+    return int((index.column() == kName ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+  if (heading) return role == Qt::DisplayRole && index.column() == kName ? QVariant(row.text) : QVariant();
+  const TensorEntry& entry = entries_[static_cast<std::size_t>(row.entry)];
+  if (role == Qt::ToolTipRole) return toolTip(entry);
+  if (role == kShapeRole) return QString(entry.source.shape()).replace(QLatin1Char('x'), QChar(0xd7));
   if (role != Qt::DisplayRole) return {};
-  switch (index.column()) {
-    case kName:
-      return entry.source.name();
-    case kType:
-      return entry.source.dtype();
-    case kShape:
-      return entry.source.shape();
-    default:
-      return figure(entry, index.row(), index.column());
-  }
+  return index.column() == kName ? row.text : figure(entry, row.entry, index.column());
 }
 
 QVariant TensorListModel::headerData(int section, Qt::Orientation orientation, int role) const {
-  if (orientation == Qt::Vertical || role != Qt::DisplayRole) return {};
-  const QStringList names{tr("tensor"), tr("shape"), tr("SQNR dB"), tr("to zero"), tr("clipped"), tr("type")};
-  return names.value(section);
+  if (orientation == Qt::Vertical) return {};
+  if (role == Qt::TextAlignmentRole) return int((section == kName ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+  if (role != Qt::DisplayRole) return {};
+  if (section == kName && !common_.first.isEmpty()) return common_.first.join(QLatin1Char('.'));
+  return QStringList{tr("tensor"), tr("SQNR, dB"), tr("to zero")}.value(section);
 }
 
 Qt::ItemFlags TensorListModel::flags(const QModelIndex& index) const {
-  if (!index.isValid() || entries_[static_cast<std::size_t>(index.row())].usable)
-    return QAbstractTableModel::flags(index);
-  return Qt::NoItemFlags;
+  const int entry = index.isValid() ? entryAt(index.row()) : -1;
+  const bool usable = entry >= 0 && entries_[static_cast<std::size_t>(entry)].usable;
+  return usable ? QAbstractTableModel::flags(index) : Qt::NoItemFlags;
 }
 
 }  // namespace moescope

@@ -2,19 +2,27 @@
 
 #include <QFileInfo>
 #include <QHeaderView>
+#include <QPainter>
+#include <QPushButton>
 #include <QTimer>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "core/files/tensors/open_tensors.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/row_delegate.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxShownElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
+
+constexpr std::size_t kMeasuredTensors = 256;  // of a file with more, only those in view
 
 // Slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
@@ -42,74 +50,131 @@ std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file
       TensorEntry& entry = entries.emplace_back();
       entry.source = TensorSource(file, i);
       entry.usable = tensor.floating() && tensor.holds != TensorView::Holds::codes && entry.source.valid();
+      entry.scales = scales;
       entry.note = QString::fromStdString(tensor.note);
     }
   for (const SkippedEntry& skipped : file->skipped())
-    entries.push_back(
-        {TensorSource::unread(QString::fromStdString(skipped.name)), false, QString::fromStdString(skipped.why)});
+    entries.push_back({.source = TensorSource::unread(QString::fromStdString(skipped.name)),
+                       .usable = false,
+                       .note = QString::fromStdString(skipped.why)});
   return entries;
 }
+
+// Without its middle, or without what stands before a dot.
+QStringList shorterNames(const QString& name) {
+  QStringList forms{name};
+  const QString comma = QStringLiteral(", ");
+  if (name.count(comma) > 1) forms << name.section(comma, 0, 0) + comma + name.section(comma, -1);
+  if (name.contains(comma)) forms << name.section(comma, -1);
+  for (auto at = name.indexOf(QLatin1Char('.')); at >= 0; at = name.indexOf(QLatin1Char('.'), at + 1))
+    forms << name.mid(at + 1);
+  return forms;
+}
+
+// Headings of groups, and below them names with as much of the shape as there is room for.
+class NameDelegate : public RowDelegate {
+ public:
+  using RowDelegate::RowDelegate;
+
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    paintRow(*painter, option, index);
+    QStyleOptionViewItem row = option;
+    initStyleOption(&row, index);
+    const bool heading = index.data(TensorListModel::kHeadingRole).toBool();
+    const bool enabled = index.flags() & Qt::ItemIsEnabled;
+    painter->save();
+    painter->setFont(heading ? semibold(option.font) : row.font);
+    painter->setPen(heading || enabled ? option.palette.color(QPalette::Active, QPalette::Text)
+                                       : mutedText(option.palette));
+    QRect place = option.rect.adjusted(heading ? kSpace4 : kSpace16, 0, 0, 0);
+    if (heading && option.widget) place.setRight(option.widget->width());  // the row has no figures
+    QString name = fittingText(shorterNames(row.text), painter->fontMetrics(), place.width());
+    if (name.isEmpty()) name = painter->fontMetrics().elidedText(row.text, Qt::ElideMiddle, place.width());
+    painter->drawText(place, Qt::AlignLeft | Qt::AlignVCenter, name);
+    if (!heading)
+      paintShape(*painter, place.adjusted(painter->fontMetrics().horizontalAdvance(name), 0, 0, 0), index, option);
+    painter->restore();
+  }
+
+ private:
+  static void paintShape(QPainter& painter, const QRect& room, const QModelIndex& index,
+                         const QStyleOptionViewItem& option) {
+    const QRect place = room.adjusted(kSpace8, 0, 0, 0);
+    painter.setFont(typeFont(option.font, Type::secondary));
+    painter.setPen(mutedText(option.palette));
+    const QString shape = index.data(TensorListModel::kShapeRole).toString();
+    painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
+                     fittingText({shape}, painter.fontMetrics(), place.width()));
+  }
+};
 
 }  // namespace
 
 TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Tensors"), Provenance::measured_here, parent) {
   makeControls();
-  proxy_.setSourceModel(&model_);
-  proxy_.setFilterKeyColumn(TensorListModel::kName);
-  proxy_.setFilterCaseSensitivity(Qt::CaseInsensitive);
-  view_ = new QTableView(this);
-  view_->setModel(&proxy_);
-  view_->setAccessibleName(title());
-  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
-  view_->setSelectionMode(QAbstractItemView::SingleSelection);
-  view_->verticalHeader()->hide();
-  view_->setWordWrap(false);
-  view_->setTextElideMode(Qt::ElideLeft);  // names differ at their ends
-  followFont(view_, [this] { fitColumns(); });
-  connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
-    if (!index.isValid()) return;
-    emit tensorChosen(model_.entries()[static_cast<std::size_t>(proxy_.mapToSource(index).row())].source);
-  });
+  makeTable();
+  auto* filter_row = new QWidget(this);
+  auto* row = new QVBoxLayout(filter_row);
+  row->setContentsMargins(0, 0, 0, kSpace4);
+  row->addWidget(filter_);
   connect(&model_, &TensorListModel::figuresWanted, this, [this] {
     if (!std::exchange(scheduled_, true)) QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
   });
-  addBody(filter_, 0);
+  addBody(filter_row, 0);
   addBody(notice_);
   addBody(view_);
   showError({});
 }
 
+void TensorsPanel::makeTable() {
+  view_ = new QTableView(this);
+  view_->setModel(&model_);
+  view_->setAccessibleName(title());
+  view_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  view_->setSelectionMode(QAbstractItemView::SingleSelection);
+  view_->setFrameShape(QFrame::NoFrame);
+  view_->setShowGrid(false);
+  view_->verticalHeader()->hide();
+  view_->horizontalHeader()->setSectionResizeMode(QHeaderView::Fixed);
+  view_->horizontalHeader()->setSectionResizeMode(TensorListModel::kName, QHeaderView::Stretch);
+  view_->horizontalHeader()->setHighlightSections(false);
+  view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  view_->setWordWrap(false);
+  view_->setTextElideMode(Qt::ElideLeft);  // of the header: names differ at their ends
+  view_->setItemDelegate(new RowDelegate(view_));
+  view_->setItemDelegateForColumn(TensorListModel::kName, new NameDelegate(view_));
+  followFont(view_, [this] { fitColumns(); });
+  connect(view_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) {
+    const int entry = model_.entryAt(index.row());
+    if (entry >= 0) emit tensorChosen(model_.entries()[static_cast<std::size_t>(entry)].source);
+  });
+}
+
 void TensorsPanel::fitColumns() {
-  const QFontMetrics metrics = view_->fontMetrics();
-  view_->verticalHeader()->setDefaultSectionSize(metrics.height() + 5);
-  for (const int column :
-       {TensorListModel::kType, TensorListModel::kSqnr, TensorListModel::kUnderflow, TensorListModel::kClipped})
-    view_->setColumnWidth(column, metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + 14);
-  view_->setColumnWidth(TensorListModel::kShape, metrics.horizontalAdvance(QStringLiteral("4 x 2048 x 7168")) + 4);
-  view_->setColumnWidth(TensorListModel::kName, withType(180, metrics));
+  const QFontMetrics metrics(semibold(view_->font()));
+  view_->verticalHeader()->setDefaultSectionSize(metrics.height() + kSpace4);
+  for (const int column : {TensorListModel::kSqnr, TensorListModel::kUnderflow})
+    view_->setColumnWidth(column, metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + kSpace12);
 }
 
 void TensorsPanel::makeControls() {
-  auto* open = new QToolButton(this);
-  open->setText(tr("Open..."));
+  auto* open = new QPushButton(tr("Open"), this);
+  followFont(open, [open] { open->setFixedWidth(open->fontMetrics().horizontalAdvance(open->text()) + kSpace24); });
+  open->setAccessibleName(tr("Open tensors"));
   open->setToolTip(
       tr("Open a file of tensors (.safetensors, .npy, .npz, .pt) or the index of a checkpoint; or drop one here"));
-  connect(open, &QToolButton::clicked, this, &TensorsPanel::openRequested);
-  progress_ = new QLabel(this);
-  cancel_ = new QToolButton(this);
-  cancel_->setText(tr("Cancel"));
-  cancel_->setToolTip(tr("Stop computing figures"));
-  cancel_->hide();
-  connect(cancel_, &QToolButton::clicked, this, &TensorsPanel::cancel);
-  addControl(progress_);
-  addControl(cancel_);
+  connect(open, &QPushButton::clicked, this, &TensorsPanel::openRequested);
   addControl(open);
+  cancel_ = new QAction(tr("Stop measuring"), this);
+  connect(cancel_, &QAction::triggered, this, &TensorsPanel::cancel);
+  cancel_->setEnabled(false);
+  addOption(cancel_);
   filter_ = new QLineEdit(this);
   filter_->setPlaceholderText(tr("Filter by name"));
   filter_->setAccessibleName(tr("Filter tensors by name"));
   filter_->setClearButtonEnabled(true);
-  connect(filter_, &QLineEdit::textChanged, &proxy_, &QSortFilterProxyModel::setFilterFixedString);
+  connect(filter_, &QLineEdit::textChanged, &model_, &TensorListModel::setFilter);
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);
   notice_->setAlignment(Qt::AlignCenter);
@@ -138,10 +203,13 @@ bool TensorsPanel::openFile(const QString& path) {
     error = QString::fromStdString(problem.what());
   }
   path_ = path;
+  measures_all_ = entries.size() <= kMeasuredTensors;
   model_.setEntries(std::move(entries));
   model_.setLazy(true);
   showError(error);
   update();
+  emit figuresChanged();
+  QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
   if (!error.isEmpty()) {
     emit tensorChosen({});
     return false;
@@ -163,6 +231,7 @@ void TensorsPanel::addTensor(const TensorSource& source) {
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
   model_.setEntries(std::move(entries));
   showError({});
+  emit figuresChanged();
   select(static_cast<int>(at));
 }
 
@@ -183,15 +252,13 @@ void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
   queue_.clear();
   model_.setLazy(true);
   model_.forgetFigures();
+  emit figuresChanged();
+  if (!std::exchange(scheduled_, true)) QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
 }
 
 void TensorsPanel::select(int tensor) {
-  QModelIndex index = proxy_.mapFromSource(model_.index(tensor, 0));
-  if (!index.isValid()) {  // filtered out
-    filter_->clear();
-    index = proxy_.mapFromSource(model_.index(tensor, 0));
-  }
-  if (index.isValid()) view_->setCurrentIndex(index);
+  if (model_.rowOf(tensor) < 0) filter_->clear();  // filtered out
+  if (const int row = model_.rowOf(tensor); row >= 0) view_->setCurrentIndex(model_.index(row, 0));
 }
 
 bool TensorsPanel::selectNamed(const QString& name) {
@@ -204,17 +271,32 @@ bool TensorsPanel::selectNamed(const QString& name) {
   return false;
 }
 
+// Those in view first, then the rest of a file.
+int TensorsPanel::nextToMeasure() {
+  const std::vector<TensorEntry>& entries = model_.entries();
+  const auto waits = [](const TensorEntry& entry) {
+    return entry.usable && entry.state != TensorEntry::Figures::known;
+  };
+  while (!queue_.empty()) {
+    const int first = queue_.front();
+    queue_.erase(queue_.begin());
+    if (waits(entries[static_cast<std::size_t>(first)])) return first;
+  }
+  if (!measures_all_) return -1;
+  const auto next = std::ranges::find_if(entries, waits);
+  return next == entries.end() ? -1 : static_cast<int>(next - entries.begin());
+}
+
 void TensorsPanel::computeWanted() {
   scheduled_ = false;
   const std::vector<int> wanted = model_.takeWanted();
   queue_.insert(queue_.end(), wanted.begin(), wanted.end());
-  cancel_->setVisible(!queue_.empty());
-  progress_->setText(queue_.empty() ? QString() : tr("%1 to go").arg(queue_.size()));
-  if (computing_ || queue_.empty()) return;
+  if (computing_) return;
+  const int next = nextToMeasure();
+  cancel_->setEnabled(next >= 0);
+  if (next < 0) return;
   computing_ = true;
-  const int row = queue_.front();
-  queue_.erase(queue_.begin());
-  worker_.start([this, row, generation = generation_, source = model_.entries()[static_cast<std::size_t>(row)].source,
+  worker_.start([this, next, generation = generation_, source = model_.entries()[static_cast<std::size_t>(next)].source,
                  format = format_, axis = axis_](std::stop_token) {
     bool sampled = false;
     const QuantSums sums = figuresOf(source, format, axis, &sampled);
@@ -222,7 +304,10 @@ void TensorsPanel::computeWanted() {
         this,
         [=, this] {
           computing_ = false;
-          if (generation == generation_) model_.setFigures(row, sums, sampled);
+          if (generation == generation_) {
+            model_.setFigures(next, sums, sampled);
+            emit figuresChanged();
+          }
           computeWanted();
         },
         Qt::QueuedConnection);
@@ -231,9 +316,9 @@ void TensorsPanel::computeWanted() {
 
 void TensorsPanel::cancel() {
   queue_.clear();
+  measures_all_ = false;
   model_.setLazy(false);
-  cancel_->hide();
-  progress_->clear();
+  cancel_->setEnabled(false);
 }
 
 // Of the listed tensors, whatever run is open.
@@ -248,7 +333,7 @@ QString TensorsPanel::status() const {
   const auto unread = std::ranges::count_if(
       model_.entries(), [](const TensorEntry& entry) { return !entry.usable && !entry.note.isEmpty(); });
   if (unread > 0) text += tr(", %1 not read (see their tool tips)").arg(unread);
-  if (!path_.isEmpty()) text = QFileInfo(path_).fileName() + QStringLiteral(", ") + text;
+  if (!path_.isEmpty()) text += QStringLiteral(", ") + QFileInfo(path_).fileName();
   return text;
 }
 
@@ -272,9 +357,11 @@ QString TensorsPanel::explain() const {
       "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and .npz, and what torch.save "
       "writes, of which nothing is run. Codes with scales beside them are shown as the weight that both make: "
       "F8_E4M3 x F32 of 128 x 128 has a scale for each tile. A file is mapped, not loaded: only what is shown is "
-      "read. Figures are those of the chosen format, computed for the tensors in view; ~ marks a sample of large "
-      "ones (a million values in tiles of 512 x 512, or the first matrix of several).</p>"
-      "<p>SQNR, flushed to zero and clipped are defined as in What if. Integer tensors are listed only.</p>");
+      "read. Figures are those of the chosen format, of the tensors in view first; ~ marks a sample of large ones (a "
+      "million values in tiles of 512 x 512, or the first matrix of several).</p>"
+      "<p>SQNR and the share flushed to zero are defined as in What if; type, shape and the share of clipped values "
+      "stand "
+      "beside the mouse. Integer tensors are listed only.</p>");
 }
 
 }  // namespace moescope

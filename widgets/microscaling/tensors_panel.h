@@ -1,12 +1,11 @@
-// The tensors of a file, or captured ones: name, type, shape and, for the visible ones, their quantization
-// error in the current format.
+// The tensors of a file, or captured ones, by module: name, shape and their quantization error in the current format.
+// Of a file of many tensors, those in view are measured; of others all.
 #pragma once
 
+#include <QAction>
 #include <QLabel>
 #include <QLineEdit>
-#include <QSortFilterProxyModel>
 #include <QTableView>
-#include <QToolButton>
 
 #include "core/numerics/block_anatomy.h"
 #include "widgets/microscaling/tensor_list_model.h"
@@ -28,6 +27,9 @@ class TensorsPanel : public Panel {
   void removeTensor(const QString& name);  // none of that name: nothing happens
   void setFormat(const OperandFormat& format, BlockAxis axis);
   bool selectNamed(const QString& name);  // false: there is none
+  void select(int tensor);                // index in file order
+  const TensorListModel& model() const { return model_; }
+  bool showsFile() const { return !path_.isEmpty() && error_.isEmpty(); }
   QString error() const { return error_; }
 
   QString csv() const override;
@@ -36,6 +38,7 @@ class TensorsPanel : public Panel {
  signals:
   void tensorChosen(const TensorSource& source);
   void openRequested();
+  void figuresChanged();
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -43,25 +46,25 @@ class TensorsPanel : public Panel {
 
  private:
   void fitColumns();
-  void select(int tensor);  // index in file order
   void makeControls();
+  void makeTable();
   void showError(const QString& error);
   void computeWanted();
+  int nextToMeasure();  // -1: none
   void cancel();
 
   TensorListModel model_;
-  QSortFilterProxyModel proxy_;
   OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
   QString path_, error_;
   int generation_ = 0;
-  std::vector<int> queue_;  // rows to compute
-  bool computing_ = false, scheduled_ = false;
+  std::vector<int> queue_;  // entries to compute
+  bool computing_ = false, scheduled_ = false, measures_all_ = false;
 
   QLineEdit* filter_ = nullptr;
   QTableView* view_ = nullptr;
-  QLabel *notice_ = nullptr, *progress_ = nullptr;
-  QToolButton* cancel_ = nullptr;
+  QLabel* notice_ = nullptr;
+  QAction* cancel_ = nullptr;
   LatestWorker worker_;
 };
 

@@ -1,5 +1,7 @@
 #include "widgets/microscaling/what_if_panel.h"
 
+#include <cmath>
+
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -25,13 +27,13 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
   columns_->setToolTip(tr("What the columns compare"));
   connect(columns_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
-  cancel_ = new QToolButton(this);
-  cancel_->setText(tr("Cancel"));
-  cancel_->hide();
-  connect(cancel_, &QToolButton::clicked, this, &WhatIfPanel::cancel);
-  addControl(cancel_);
+  cancel_ = new QAction(tr("Stop computing"), this);
+  cancel_->setEnabled(false);
+  connect(cancel_, &QAction::triggered, this, &WhatIfPanel::cancel);
   addControl(columns_);
-  addControl(metric_);
+  addOption(metric_);
+  addOption(cancel_);
+  showAnswers();
   addBody(table_);
   table_->setNotice(noTensorNotice());
   connect(table_, &WhatIfTable::chosen, this, &WhatIfPanel::chosen);
@@ -44,7 +46,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   table_->setSchemes({});
   table_->setNotice(source.valid() ? tr("Computing") : noTensorNotice());
   if (!source.valid()) return cancel();
-  cancel_->show();
+  cancel_->setEnabled(true);
   worker_.start([this, request, source, slice](std::stop_token stop) {
     const TensorSource::Sample sample = source.sample(slice, kMaxTriedElements);
     std::vector<WhatIfRow> rows =
@@ -70,7 +72,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
 void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes,
                           const QString& note) {
   if (request != request_) return;
-  cancel_->hide();
+  cancel_->setEnabled(false);
   note_ = note;
   table_->setNotice({});
   table_->setRows(std::move(rows));
@@ -81,7 +83,7 @@ void WhatIfPanel::deliver(int request, std::vector<WhatIfRow> rows, std::vector<
 void WhatIfPanel::cancel() {
   ++request_;
   worker_.cancel();
-  cancel_->hide();
+  cancel_->setEnabled(false);
   if (table_->rows().empty() && table_->notice() == tr("Computing")) table_->setNotice(tr("Cancelled"));
   table_->markDirty();
 }
@@ -96,7 +98,37 @@ std::optional<Provenance> WhatIfPanel::kind() const {
 }
 
 QString WhatIfPanel::status() const {
-  return note_;
+  if (table_->rows().empty()) return {};
+  return (metric_->currentIndex() == 0 ? tr("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
+}
+
+// The best and the worst element in place of the chosen one, and the other axis if that is better.
+Panel::Answer WhatIfPanel::answer() const {
+  const QuantSums* chosen = table_->chosenSums();
+  if (!chosen || !std::isfinite(chosen->sqnr_db())) return {};
+  constexpr double kWorthTelling = 0.05, kOtherAxis = 1;  // dB
+  const auto difference = [&](const QuantSums* sums) { return sums ? sums->sqnr_db() - chosen->sqnr_db() : 0.0; };
+  const auto decibels = [](double db) { return QString::number(std::fabs(db), 'f', 1); };
+  QString best, worst;
+  double more = kWorthTelling, less = kWorthTelling;
+  for (int i = 0; i < kNumElementFormats; ++i) {
+    const auto element = static_cast<ElementFormat>(i);
+    const double gain = difference(table_->sumsOf(element, table_->axis()));
+    if (std::isfinite(gain) && gain > more) more = gain, best = elementFormatLabel(element);
+    if (std::isfinite(gain) && -gain > less) less = -gain, worst = elementFormatLabel(element);
+  }
+  const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
+  const bool is_mx = table_->choice().scheme == QuantScheme::mx;
+  const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
+  const QString gains =
+      best.isEmpty() ? tr("No other format keeps more") : tr("%1 would keep %2 dB more").arg(best, decibels(more));
+  const QString loses = worst.isEmpty() ? QString() : tr(", %1 would lose %2").arg(worst, decibels(less));
+  Answer answer;
+  if (std::isfinite(turned) && turned >= kOtherAxis)
+    answer.answers << gains + loses + tr("; blocks %1 would keep %2 more").arg(blockAxisLabel(other), decibels(turned));
+  answer.answers << gains + loses << gains;
+  if (!best.isEmpty()) answer.answers << tr("%1: +%2 dB").arg(best, decibels(more));
+  return answer;
 }
 
 QString WhatIfPanel::csv() const {
@@ -131,13 +163,17 @@ QString WhatIfPanel::csv() const {
 
 QString WhatIfPanel::explain() const {
   return tr(
-      "<p><b>The open tensor, quantized every way.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB; flushed to zero "
-      "(0:) counts non-zero values that became zero; clipped (!:) counts |x| / scale above the format's maximum. Where "
-      "a cell has no room for them they are bars: flushed to zero along its bottom, clipped along its top, of "
-      "logarithmic length from 0.001 % to 100 %. A star marks the highest SQNR among elements of as many bits under "
-      "power-of-two scales; the frame is the choice that map and microscope show. Click a cell to apply it.</p><p>The "
-      "upper tables are elements under power-of-two scales; in blocks of 32 they are MXFP8, MXFP6, MXFP4 and MXINT8. "
-      "Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 E4M3 with FP32 scales "
+      "<p><b>The open tensor in every format.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB. The menu shows the "
+      "share "
+      "of non-zero values that became zero, or the share clipped (|x| / scale above the format's maximum) instead; "
+      "beside "
+      "the mouse stand all three. The strong end of the colours is less SQNR, or more that is lost. The frame is the "
+      "choice that map and microscope show: click a cell to apply another. Blocks run along the axis that is chosen in "
+      "the Block scale map.</p><p>The matrix: elements under power-of-two scales; in blocks of 32 they are MXFP8, "
+      "MXFP6, "
+      "MXFP4 and MXINT8. Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 "
+      "E4M3 "
+      "with FP32 scales "
       "per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
       "training.</p><p>Read SQNR and flushed to zero together: large values decide SQNR, and it hides small ones that "
       "vanish. Block size hardly matters for 8-bit formats on smooth data, but a lot for E2M1. If one axis is much "

@@ -1,9 +1,9 @@
-// The what-if strip: the open tensor in every element format, scale rule, block size and axis, computed in a worker
-// thread; a click applies a choice.
+// The open tensor in every element format, scale rule and block size, computed in a worker thread; a click applies a
+// choice.
 #pragma once
 
+#include <QAction>
 #include <QComboBox>
-#include <QToolButton>
 
 #include "core/numerics/block_anatomy.h"
 #include "widgets/microscaling/tensor_source.h"
@@ -33,13 +33,14 @@ class WhatIfPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void deliver(int request, std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes, const QString& note);
 
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;
-  QToolButton* cancel_;
+  QAction* cancel_;
   QString note_;     // what it was computed from
   int request_ = 0;  // results of older requests are dropped
   LatestWorker worker_;

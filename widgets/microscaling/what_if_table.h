@@ -1,6 +1,5 @@
-// Small multiples of one tensor in many formats: a table of formats x block sizes (or x scale rules) for each axis.
-// Every cell contains its numbers; colour, a star at the best of each width and a frame around the choice are
-// additional.
+// One tensor in many formats, along the chosen axis: a matrix of formats x block sizes (or x scale rules), and below it
+// a row of schemes whose scales are no powers of two. Cells have number and colour, the choice a frame.
 #pragma once
 
 #include <vector>
@@ -29,15 +28,21 @@ class WhatIfTable : public PlotFrame {
   void setColumns(WhatIfColumns columns);
   // Block sizes are compared at this rule, rules at this block size.
   void setChoice(const OperandFormat& format, BlockAxis axis);
-  QRect cellRect(BlockAxis axis, int format, int column) const;
+  const OperandFormat& choice() const { return choice_; }
+  BlockAxis axis() const { return axis_; }
+  // Figures of the choice; nullptr: not computed.
+  const QuantSums* chosenSums() const;
+  // Of another element or axis, else as the choice (in MX).
+  const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
+  QRect cellRect(int format, int column) const;
   int columnCount() const;
-  QRect schemeRect(BlockAxis axis, int scheme) const;
+  QRect schemeRect(int scheme) const;
 
  signals:
   void chosen(const OperandFormat& format, BlockAxis axis);
 
  protected:
-  QMargins margins() const override { return {withType(46), 4, legendWidth(fontMetrics()) + 8, 4}; }
+  QMargins margins() const override;
   QString staticKey() const override { return QString::number(static_cast<int>(metric_)); }
   void paintStatic(QPainter&) override {}
   void paintData(QPainter& painter) override;
@@ -48,32 +53,27 @@ class WhatIfTable : public PlotFrame {
 
  private:
   struct Cell {
-    int axis = 0, format = 0, column = 0;
+    int format = 0, column = 0;
     bool operator==(const Cell&) const = default;
   };
-  struct Rows {
-    int top, height;
-  };
-  Rows rowsOf(BlockAxis axis) const;  // of the formats
+  bool showsSchemes() const;  // there is room
+  int schemesHeight() const;
   OperandFormat mxChoice() const;
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;
-  bool isBest(const Cell& cell) const;
+  QRgb colorOf(const QuantSums& sums) const;
+  double position(double value) const;  // on the colour scale, 0..1
   bool find(QPoint position, Cell* cell) const;
   Cell choiceCell() const;  // column -1: not among the columns
   void choose(const Cell& cell);
   int schemeOfChoice() const;  // among the schemes; -1: it is none
-  void paintHeads(QPainter& painter, int axis) const;
-  void paintCell(QPainter& painter, const Cell& cell, const LegendScale& legend) const;
-  void paintGlyphs(QPainter& painter, const QRect& box, const QuantSums& sums, const QColor& ink) const;
-  LegendScale legend() const;
-  double position(double value) const;  // on the colour scale, 0..1
+  void paintHeads(QPainter& painter) const;
+  void paintCell(QPainter& painter, const Cell& cell) const;
   QStringList readout(const WhatIfRow& row) const;
-  int schemesHeight() const;
-  const WhatIfRow& schemeRow(BlockAxis axis, int scheme) const;
+  const WhatIfRow& schemeRow(int scheme) const;
   const WhatIfRow* schemeAt(QPoint position) const;
-  void paintSchemes(QPainter& painter, const LegendScale& legend) const;
+  void paintSchemes(QPainter& painter) const;
 
   std::vector<WhatIfRow> rows_;
   std::vector<WhatIfRow> schemes_;

@@ -1,10 +1,15 @@
-// One sentence over the panels of a workspace, with what it is about at its right, and the gap below it. Hidden while
-// there is none.
+// One sentence over the panels of a workspace, with what it is about at its right, and the gap below it. A judgement
+// has a mark, a word and colours as well, and may begin with a link. Hidden while there is no sentence.
 #pragma once
 
+#include <QLabel>
+#include <QToolButton>
 #include <QWidget>
+#include <functional>
+#include <optional>
 
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 
 namespace moescope {
 
@@ -14,15 +19,39 @@ class VerdictLine : public QWidget {
  public:
   explicit VerdictLine(QWidget* parent = nullptr);
   void setVerdict(const QStringList& sentence, const QStringList& about);  // each from long to short
-  QString text() const { return sentence_->text(); }
+
+  struct Judgement {
+    Sign sign = Sign::unsure;
+    QString word;          // "Needs attention"
+    QString link;          // what the sentence begins with; empty: it has none
+    QStringList sentence;  // without the link, from long to short; empty: no verdict
+    QStringList about;
+  };
+  void setVerdict(const Judgement& judgement);
+  // Shows "?", which opens a card with this rich text.
+  void setExplanation(const QString& title, std::function<QString()> html);
+
+  QString text() const;  // plain, all of it
+  std::optional<Sign> sign() const { return sign_; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
+ signals:
+  void linkActivated();
+
  protected:
   void paintEvent(QPaintEvent* event) override;
+  void changeEvent(QEvent* event) override;
 
  private:
+  void colorText();
+
+  std::optional<Sign> sign_;  // none: a sentence without a judgement
+  SignLabel* mark_;
+  QLabel *word_, *link_;
+  QString link_text_;
   FittedLabel *sentence_, *about_;
+  QToolButton* explain_;
 };
 
 }  // namespace moescope

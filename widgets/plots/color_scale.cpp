@@ -223,6 +223,7 @@ void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale,
 }
 
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
+  if (scale.ticks.empty() && scale.swatches.empty()) return 0;
   const QFontMetrics metrics(painter.font());
   const int gap = withType(kSpace4, metrics), bar = withType(100, metrics), box = withType(10, metrics);
   const QString low = scale.ticks.empty() ? QString() : scale.ticks.front().label;

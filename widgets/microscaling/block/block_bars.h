@@ -28,6 +28,7 @@ class BlockBars : public PlotFrame {
 
  private:
   Axis valueAxis() const;
+  void paintKey(QPainter& painter) const;
   QRectF slot(int element) const;
   int elementAt(QPoint position) const;
 

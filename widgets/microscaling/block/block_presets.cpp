@@ -1,4 +1,4 @@
-#include "widgets/microscaling/block_presets.h"
+#include "widgets/microscaling/block/block_presets.h"
 
 #include <QCoreApplication>
 #include <cmath>

@@ -1,15 +1,19 @@
-#include "widgets/microscaling/block_table.h"
+#include "widgets/microscaling/block/block_table.h"
 
+#include <QGuiApplication>
 #include <QPainter>
 #include <cmath>
 #include <cstdlib>
 
+#include "widgets/look/tokens.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
 
 namespace {
+
+constexpr int kBitsGap = 7;  // between the bits of two rows
 
 QString printed(float value) {
   return withMinus(exactText(value));
@@ -34,6 +38,7 @@ void BlockModel::setBlock(const BlockAnatomy* block) {
   if (rows == rows_) {
     block_ = block;
     emit dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+    emit headerDataChanged(Qt::Horizontal, kScaled, kScaled);
     return;
   }
   beginResetModel();
@@ -51,9 +56,12 @@ int BlockModel::columnCount(const QModelIndex& parent) const {
 }
 
 // Six digits: what has more is exact in the tooltip and in the editor.
-QString BlockModel::text(const ElementAnatomy& e, int column) const {
+QString BlockModel::text(int element, int column) const {
+  const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(element)];
   const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 6)) : printed(v); };
   switch (column) {
+    case kElement:
+      return QString::number(element);
     case kValue:
       return digits(e.value);
     case kScaled:
@@ -80,7 +88,7 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
   const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(index.row())];
   switch (role) {
     case Qt::DisplayRole:
-      return text(e, index.column());
+      return text(index.row(), index.column());
     case Qt::EditRole:
       return exactText(e.value);
     case Qt::TextAlignmentRole:
@@ -88,24 +96,39 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
     case Qt::AccessibleTextRole:
       if (index.column() == kBits)
         return QString::number(e.fields.code, 2).rightJustified(traits(block_->format.element).bits, QLatin1Char('0'));
-      return text(e, index.column());
+      return text(index.row(), index.column());
+    case Qt::ForegroundRole:
+      return index.column() == kElement || index.column() == kNote
+                 ? QVariant(QGuiApplication::palette().placeholderText())
+                 : QVariant();
     case Qt::ToolTipRole:
-      if (index.column() == kValue)
-        return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
-      return tr("y = %6, q = %7, q - x = %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
-          .arg(e.fields.code, 2, 16, QLatin1Char('0'))
-          .arg(inPrint(QString::fromStdString(e.fields.formula)), printed(e.grid.below), printed(e.grid.above),
-               formatPercent(e.probability_up), printed(e.scaled), printed(e.dequantized),
-               withMinus(QString::number(e.error, 'g', 9)));
+      return toolTip(e, index.column());
   }
   return {};
 }
 
+QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
+  if (column == kValue) return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
+  return tr("value / scale = %6, decoded x scale = %7, error %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
+      .arg(e.fields.code, 2, 16, QLatin1Char('0'))
+      .arg(inPrint(QString::fromStdString(e.fields.formula)), printed(e.grid.below), printed(e.grid.above),
+           formatPercent(e.probability_up), printed(e.scaled), printed(e.dequantized),
+           withMinus(QString::number(e.error, 'g', 9)));
+}
+
+// By what values are divided; scales other than powers of two stand in the cards.
+QString BlockModel::scaledHeading() const {
+  const bool power = block_ && !block_->is_nan() && block_->format.scheme == QuantScheme::mx;
+  return QStringLiteral("\u00f7 ") + (power ? formatPowerOfTwo(block_->scale.code - 127) : tr("scale"));
+}
+
 QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (role == Qt::TextAlignmentRole)
+    return int((section == kBits || section == kNote ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (orientation == Qt::Vertical) return section;
-  const QStringList names{tr("value x"), tr("y = x / scale"), tr("code"), tr("decoded"),
-                          tr("q"),       tr("error q - x"),   QString()};
+  const QStringList names{QString(),     tr("value"),        scaledHeading(), tr("code"),
+                          tr("decoded"), tr("\u00d7 scale"), tr("error"),     QString()};
   return names.value(section);
 }
 
@@ -126,12 +149,12 @@ bool BlockModel::setData(const QModelIndex& index, const QVariant& value, int ro
 }
 
 void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const {
-  QStyledItemDelegate::paint(painter, option, index);
+  RowDelegate::paint(painter, option, index);
   const auto* model = qobject_cast<const BlockModel*>(index.model());
   if (!model || !model->block()) return;
   const BlockAnatomy& block = *model->block();
   const BitLayout layout = bitLayout(block.format.element);
-  const QRect area = option.rect.adjusted(4, 2, -2, -2);
+  const QRect area = option.rect.adjusted(kSpace4, 3, -2, -kBitsGap + 3);
   painter->save();
   painter->setFont(option.font);
   paintBits(*painter, area, layout, block.elements[static_cast<std::size_t>(index.row())].fields.code, option.palette);
@@ -139,8 +162,8 @@ void BitsDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, 
 }
 
 QSize BitsDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const {
-  const int height = option.fontMetrics.height() + 6;
-  return {bitsWidth({1, 5, 2}, height - 4) + 10, height};
+  const int height = option.fontMetrics.height() + kSpace4;
+  return {bitsWidth({1, 5, 2}, height - kBitsGap) + kSpace12, height};
 }
 
 }  // namespace moescope

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <QAbstractTableModel>
-#include <QStyledItemDelegate>
 #include <QTableView>
 #include <optional>
 
 #include "core/numerics/block_anatomy.h"
+#include "widgets/panel/row_delegate.h"
 
 namespace moescope {
 
@@ -14,7 +14,7 @@ class BlockModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kValue, kScaled, kBits, kDecoded, kDequantized, kError, kNote, kColumns };
+  enum Column { kElement, kValue, kScaled, kBits, kDecoded, kDequantized, kError, kNote, kColumns };
   explicit BlockModel(QObject* parent = nullptr);
   void setBlock(const BlockAnatomy* block);  // owned by the caller
   const BlockAnatomy* block() const { return block_; }
@@ -31,17 +31,19 @@ class BlockModel : public QAbstractTableModel {
   void refused(const QString& why);  // the input is not a number
 
  private:
-  QString text(const ElementAnatomy& e, int column) const;
+  QString text(int element, int column) const;
+  QString toolTip(const ElementAnatomy& e, int column) const;
+  QString scaledHeading() const;
   const BlockAnatomy* block_ = nullptr;
   int rows_ = 0;  // as last reported to the views: the block may change in place
 };
 
 // Paints the bits of the code in the colours of their fields.
-class BitsDelegate : public QStyledItemDelegate {
+class BitsDelegate : public RowDelegate {
   Q_OBJECT
 
  public:
-  using QStyledItemDelegate::QStyledItemDelegate;
+  using RowDelegate::RowDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 };

@@ -1,4 +1,4 @@
-#include "widgets/microscaling/number_line.h"
+#include "widgets/microscaling/block/number_line.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -87,20 +89,28 @@ int NumberLine::rowHeight() const {
 }
 
 std::vector<Tick> NumberLine::ticks() const {
-  const int most = std::max(2, plotRect().width() / withType(70));
+  const int most = std::max(2, plotRect().width() / withType(44));
   if (!log_) return linearTicks(low_, high_, most);
   std::vector<Tick> ticks;
   const int offset = static_cast<int>(std::lround(std::log2(least_)));
   const auto add = [&](int first, int last, int sign) {
     for (const Tick& t : powerOfTwoTicks(first, last, most)) {
       const double value = sign * std::exp2(t.value);
-      ticks.push_back({value, sign < 0 ? QStringLiteral("-") + t.label : t.label});
+      ticks.push_back({value, sign < 0 ? QStringLiteral("\u2212") + t.label : t.label});
     }
   };
   if (high_ > 0) add(offset + std::max(1, static_cast<int>(std::ceil(low_))), offset + static_cast<int>(high_), 1);
   if (low_ < 0) add(offset + std::max(1, static_cast<int>(std::ceil(-high_))), offset + static_cast<int>(-low_), -1);
   if (low_ <= 0 && high_ >= 0) ticks.push_back({0, QStringLiteral("0")});
   return ticks;
+}
+
+// Of several rows each has its name at the left; one row is named by the caption.
+QMargins NumberLine::margins() const {
+  int widest = 0;
+  for (const Points& row : rows_) widest = std::max(widest, fontMetrics().horizontalAdvance(row.label));
+  const int left = rows_.size() > 1 ? widest + kSpace8 : kSpace8;
+  return {left, fontMetrics().height() + kSpace4, kSpace8, axisLabelHeight()};
 }
 
 QString NumberLine::staticKey() const {
@@ -112,27 +122,21 @@ QString NumberLine::staticKey() const {
 
 void NumberLine::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
-  int last = -1000;
   std::vector<Tick> all = ticks();
-  std::sort(all.begin(), all.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
-  for (const Tick& tick : all) {
-    const int x = static_cast<int>(std::lround(xOf(tick.value)));
-    painter.setPen(gridColor(palette()));
-    painter.drawLine(x, plot.top(), x, plot.bottom() + 3);
-    const int half = metrics.horizontalAdvance(tick.label) / 2 + 2;
-    if (x - half < last || x < plot.left() || x > plot.right()) continue;
-    last = x + half + 4;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRect(x - half, plot.bottom() + 4, 2 * half, metrics.height()), Qt::AlignCenter, tick.label);
-  }
+  std::ranges::sort(all, {}, &Tick::value);
+  for (Tick& tick : all) tick.value = xOf(tick.value);
+  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
+  paintVerticalGrid(painter, pixels, all);
+  paintBottomAxis(painter, pixels, all, {});
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(plot.left(), plot.bottom() + 3 + metrics.height(), plot.width(), metrics.height()),
-                   Qt::AlignCenter, metrics.elidedText(caption_, Qt::ElideRight, plot.width()));
+  painter.drawText(captionRow(), Qt::AlignLeft | Qt::AlignVCenter,
+                   fittingText(captionForms(caption_), painter.fontMetrics(), width()));
+  if (rows_.size() < 2) return;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int top = plot.top() + static_cast<int>(i) * rowHeight();
     painter.setPen(seriesColor(static_cast<int>(i), dark()));
-    painter.drawText(QRect(0, top, plot.left() - 6, rowHeight()), Qt::AlignRight | Qt::AlignVCenter, rows_[i].label);
+    painter.drawText(QRect(0, top, plot.left() - kSpace8, rowHeight()), Qt::AlignRight | Qt::AlignVCenter,
+                     rows_[i].label);
   }
 }
 
@@ -142,7 +146,7 @@ void NumberLine::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int base = plot.top() + static_cast<int>(i + 1) * rowHeight() - 2;
     const int tall = std::min(26, rowHeight() * (marks_.empty() ? 3 : 2) / 5);
-    painter.setPen(gridColor(palette()).darker(dark() ? 70 : 130));
+    painter.setPen(axisColor(palette()));
     painter.drawLine(plot.left(), base, plot.right(), base);
     painter.setPen(seriesColor(static_cast<int>(i), dark()));
     int last = INT_MIN;  // many points share a pixel when zoomed out

@@ -1,4 +1,4 @@
-#include "widgets/microscaling/block_bars.h"
+#include "widgets/microscaling/block/block_bars.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -6,10 +6,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
+namespace {
+
+constexpr double kBarWidth = 0.84;  // of an element's place
+constexpr float kChosenAlpha = 0.18F;
+
+}  // namespace
 
 BlockBars::BlockBars(QWidget* parent) : PlotFrame(parent) {
   setAccessibleName(tr("Values of the block before and after quantization"));
@@ -63,36 +70,35 @@ void BlockBars::paintStatic(QPainter& painter) {
   const Axis axis = valueAxis();
   paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
                 tr("value"));
-  const QFontMetrics metrics(painter.font());
-  painter.setPen(palette().text().color());
   const int count = static_cast<int>(block_->elements.size());
-  for (const Tick& tick : integerTicks(0, count - 1, std::max(2, plotRect().width() / withType(26))))
-    painter.drawText(slot(static_cast<int>(tick.value))
-                         .adjusted(-withType(20), 0, withType(20), 0)
-                         .toRect()
-                         .translated(0, plotRect().height() + 2),
-                     Qt::AlignHCenter | Qt::AlignTop, tick.label);
-  // Legend, and the axis caption beside it.
-  int x = plotRect().left();
-  const int y = plotRect().bottom() + 4 + metrics.height();
-  const auto entry = [&](const QString& text, bool filled) {
-    const QRect box(x, y + 3, 9, metrics.height() - 6);
-    if (filled) painter.fillRect(box, seriesColor(0, dark()));
+  const QRect plot = plotRect();
+  const Axis elements{
+      .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};
+  paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))),
+                  {tr("element")});
+  paintKey(painter);
+}
+
+// At the right of the caption: a hollow and a filled square.
+void BlockBars::paintKey(QPainter& painter) const {
+  const QFontMetrics metrics(painter.font());
+  const QRect row = freeInCaptionRow();
+  const QString original = tr("original"), decoded = tr("decoded");
+  const int box = metrics.ascent() - 2, gap = kSpace4;
+  const int wide = metrics.horizontalAdvance(original + decoded) + 2 * (box + gap) + kSpace12;
+  if (wide > row.width()) return;
+  int x = row.right() - wide;
+  for (const bool filled : {false, true}) {
+    const QRect square(x, row.center().y() - box / 2, box, box);
+    painter.fillRect(square, filled ? seriesColor(0, dark()) : palette().base().color());
     painter.setPen(filled ? seriesColor(0, dark()) : palette().text().color());
-    painter.drawRect(box.adjusted(0, 0, -1, -1));
+    painter.drawRect(square.adjusted(0, 0, -1, -1));
+    x += box + gap;
     painter.setPen(mutedText(palette()));
-    painter.drawText(x + 13, y + metrics.ascent(), text);
-    x += 13 + metrics.horizontalAdvance(text) + 14;
-  };
-  const QString original = tr("original"), dequantized = tr("dequantized");
-  const bool room = x + 2 * 27 + metrics.horizontalAdvance(original + dequantized) <= width();
-  entry(room ? original : QStringLiteral("x"), false);  // else as the table's columns
-  entry(room ? dequantized : QStringLiteral("q"), true);
-  const QString signs = tr("0: flushed to zero   !: clipped"), caption = tr("element of the block");
-  if (x + metrics.horizontalAdvance(signs) > width()) return;
-  painter.drawText(x, y + metrics.ascent(), signs);
-  const int caption_x = plotRect().right() - metrics.horizontalAdvance(caption);
-  if (caption_x > x + metrics.horizontalAdvance(signs) + 14) painter.drawText(caption_x, y + metrics.ascent(), caption);
+    const QString& text = filled ? decoded : original;
+    painter.drawText(QRect(x, row.top(), metrics.horizontalAdvance(text) + 1, row.height()), Qt::AlignVCenter, text);
+    x += metrics.horizontalAdvance(text) + kSpace12;
+  }
 }
 
 void BlockBars::paintData(QPainter& painter) {
@@ -104,16 +110,15 @@ void BlockBars::paintData(QPainter& painter) {
   for (int i = 0; i < static_cast<int>(block_->elements.size()); ++i) {
     const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(i)];
     const QRectF place = slot(i);
-    const double width = std::max(1.0, place.width() * 0.36);
-    const auto bar = [&](double value, double left) {
+    const double width = std::max(1.0, place.width() * kBarWidth), left = place.center().x() - width / 2;
+    const auto bar = [&](double value) {
       return QRectF(QPointF(left, axis.toPixel(value)), QPointF(left + width, zero)).normalized();
     };
+    if (std::isfinite(e.dequantized)) painter.fillRect(bar(e.dequantized), seriesColor(0, dark()));
     if (std::isfinite(e.value)) {
       painter.setPen(palette().text().color());
-      painter.drawRect(bar(e.value, place.left() + place.width() * 0.1));
+      painter.drawRect(bar(e.value));
     }
-    if (std::isfinite(e.dequantized))
-      painter.fillRect(bar(e.dequantized, place.left() + place.width() * 0.52), seriesColor(0, dark()));
     const QString sign = !std::isfinite(e.dequantized) ? QStringLiteral("?")
                          : e.underflow                 ? QStringLiteral("0")
                          : e.clipped                   ? QStringLiteral("!")
@@ -128,8 +133,9 @@ void BlockBars::paintData(QPainter& painter) {
 void BlockBars::paintOverlay(QPainter& painter) {
   if (!block_) return;
   if (current_ >= 0) {
-    painter.setPen(cursorColor(dark()));
-    painter.drawRect(slot(current_).adjusted(0, 0, -1, -1));
+    QColor ground(colors(dark()).accent);
+    ground.setAlphaF(kChosenAlpha);
+    painter.fillRect(slot(current_), ground);
   }
   PlotFrame::paintOverlay(painter);
 }
@@ -151,8 +157,9 @@ void BlockBars::keyPressEvent(QKeyEvent* event) {
 
 QStringList elementReadout(const BlockAnatomy& block, int element) {
   const ElementAnatomy& e = block.elements[static_cast<std::size_t>(element)];
-  QStringList lines{BlockBars::tr("element %1").arg(element),
-                    BlockBars::tr("%1 -> %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
+  QStringList lines{
+      BlockBars::tr("element %1").arg(element),
+      BlockBars::tr("%1 \u2192 %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
   if (std::isnan(e.dequantized)) return lines << BlockBars::tr("NaN block");
   lines << BlockBars::tr("error %1").arg(formatValue(e.error));
   if (e.underflow) lines << BlockBars::tr("flushed to zero");

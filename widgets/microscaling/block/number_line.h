@@ -38,7 +38,7 @@ class NumberLine : public PlotFrame {
   double high() const { return valueOf(high_); }
 
  protected:
-  QMargins margins() const override { return {axisLabelWidth(), 8, 12, axisLabelHeight()}; }
+  QMargins margins() const override;
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

@@ -1,0 +1,188 @@
+#include "widgets/microscaling/block/block_cards.h"
+
+#include <QApplication>
+#include <QPainter>
+#include <cmath>
+
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+namespace {
+
+QString inCard(const char* text) {
+  return BlockCards::tr(text);
+}
+
+// "0.0052", "5.2 x 10^-5" in print.
+QString inDigits(double value, int digits) {
+  const QString text = QString::number(value, 'g', digits);
+  if (!text.contains(QLatin1Char('e'))) return withMinus(text);
+  const QString factor = text.section(QLatin1Char('e'), 0, 0);
+  return inPrint(
+      QStringLiteral("%1 \u00d7 10^%2").arg(withMinus(factor)).arg(text.section(QLatin1Char('e'), 1).toInt()));
+}
+
+QString fourDigits(double value) {
+  return inDigits(value, 4);
+}
+
+BlockCard largestCard(const BlockAnatomy& block) {
+  BlockCard card{inCard("Largest value"), inDigits(static_cast<double>(block.amax), 7), {}};
+  if (block.amax_at < 0) {
+    card.notes << inCard("all values are 0");
+  } else {
+    const QString element = inCard("element %1").arg(block.amax_at);
+    const float value = block.elements[static_cast<std::size_t>(block.amax_at)].value;
+    card.notes << element + QStringLiteral(", ") + inDigits(static_cast<double>(value), 7) << element;
+  }
+  return card;
+}
+
+// What the largest value is stored as.
+BlockCard codeCard(const BlockAnatomy& block) {
+  BlockCard card{inCard("Largest code"), QStringLiteral("0"), {}};
+  if (block.amax_at < 0) return card;
+  const ElementAnatomy& e = block.elements[static_cast<std::size_t>(block.amax_at)];
+  const auto max = static_cast<double>(traits(block.format.element).max);
+  card.value = fourDigits(std::fabs(static_cast<double>(e.decoded)));
+  const QString scaled = fourDigits(std::fabs(static_cast<double>(e.scaled)));
+  const QString clips =
+      block.sums.clipped == 0 ? inCard("nothing clips") : inCard("%1 clipped").arg(block.sums.clipped);
+  card.notes << inCard("from %1, at most %2: %3").arg(scaled, fourDigits(max), clips)
+             << inCard("from %1: %2").arg(scaled, clips) << clips;
+  return card;
+}
+
+// "Divided by 448", "Rounded up"; FLOOR and CEIL divide by the power of two in it.
+void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
+  const FormatTraits& f = traits(block.format.element);
+  const ScaleRule rule = block.format.rule;
+  const double divisor = rule == ScaleRule::rceil ? static_cast<double>(f.max) : std::exp2(f.emax);
+  const QString element = elementFormatLabel(block.format.element);
+  cards.push_back({inCard("Divided by %1").arg(fourDigits(divisor)),
+                   fourDigits(static_cast<double>(block.amax) / divisor),
+                   {rule == ScaleRule::rceil ? inCard("the largest %1").arg(element)
+                                             : inCard("the power of two in the largest %1").arg(element),
+                    element}});
+  const QString rounded = rule == ScaleRule::floor  ? inCard("Rounded down")
+                          : rule == ScaleRule::even ? inCard("Rounded to the mantissa, then down")
+                                                    : inCard("Rounded up");
+  cards.push_back(
+      {rounded,
+       formatPowerOfTwo(block.scale.code - 127),
+       {inCard("scale %1").arg(inDigits(static_cast<double>(block.scale.value), 8)), scaleRuleLabel(rule)}});
+  cards.push_back(
+      {inCard("Scale byte"), QString::number(block.scale.code), {inCard("E8M0: exponent + 127"), inCard("E8M0")}});
+}
+
+void addNvfp4Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
+  cards.push_back({inCard("Divided by 6"),
+                   fourDigits(static_cast<double>(block.amax) / 6),
+                   {inCard("the largest E2M1"), inCard("E2M1")}});
+  cards.push_back({inCard("Scale of the tensor"),
+                   fourDigits(static_cast<double>(block.scale.tensor)),
+                   {inCard("FP32, shared by all blocks"), inCard("FP32")}});
+  cards.push_back(
+      {inCard("Scale of the block"),
+       exactText(decode(ElementFormat::e4m3, block.scale.code)),
+       {inCard("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(static_cast<double>(block.scale.value))),
+        inCard("E4M3 code %1").arg(block.scale.code)}});
+}
+
+void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
+  const FormatTraits& f = traits(block.format.element);
+  const double scale = block.scale.value;
+  cards.push_back({inCard("Largest of all that share the scale"),
+                   fourDigits(scale * static_cast<double>(f.max)),
+                   {block.format.granularity == ScaleGranularity::block_1x128 ? inCard("these 128 values")
+                                                                              : inCard("more than these 128 values")}});
+  cards.push_back({inCard("Divided by %1").arg(fourDigits(static_cast<double>(f.max))),
+                   fourDigits(scale),
+                   {inCard("the largest %1").arg(elementFormatLabel(block.format.element))}});
+  cards.push_back({inCard("Scale"),
+                   fourDigits(scale),
+                   {block.format.power_of_two_scale ? inCard("FP32, a power of two") : inCard("FP32, not rounded"),
+                    inCard("FP32")}});
+}
+
+}  // namespace
+
+std::vector<BlockCard> blockCards(const BlockAnatomy& block) {
+  if (block.is_nan())
+    return {{inCard("Largest value"), QStringLiteral("NaN"), {inCard("a NaN or an infinity"), inCard("NaN")}},
+            {inCard("Scale"), QStringLiteral("NaN"), {inCard("every value decodes to NaN"), inCard("NaN")}}};
+  std::vector<BlockCard> cards{largestCard(block)};
+  switch (block.format.scheme) {
+    case QuantScheme::nvfp4:
+      addNvfp4Cards(block, cards);
+      break;
+    case QuantScheme::fp8:
+      addFp8Cards(block, cards);
+      break;
+    default:
+      addMxCards(block, cards);
+  }
+  cards.push_back(codeCard(block));
+  return cards;
+}
+
+BlockCards::BlockCards(QWidget* parent) : QWidget(parent) {
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  setAccessibleName(inCard("How the scale follows from the largest value"));
+}
+
+void BlockCards::setBlock(const BlockAnatomy& block) {
+  cards_ = blockCards(block);
+  QStringList lines;
+  for (const std::string& line : block.derivation) lines << inPrint(QString::fromStdString(line));
+  setToolTip(lines.join(QLatin1Char('\n')));
+  setAccessibleDescription(toolTip());
+  update();
+}
+
+QSize BlockCards::sizeHint() const {
+  const auto line = [](Type type) { return QFontMetrics(typeFont(QApplication::font(), type)).height(); };
+  return {withType(600, fontMetrics()), line(Type::heading) + 2 * line(Type::caption) + 2 * kSpace4 + kSpace8};
+}
+
+void BlockCards::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const int arrow = kSpace24, count = static_cast<int>(cards_.size());
+  if (count == 0) return;
+  const int wide = (width() - (count - 1) * arrow) / count, high = height() - kSpace8;
+  for (int i = 0; i < count; ++i) {
+    const QRect place(i * (wide + arrow), 0, wide, high);
+    paintCard(painter, place, cards_[static_cast<std::size_t>(i)]);
+    if (i + 1 == count) break;
+    painter.save();
+    painter.translate(place.right() + 1 + arrow / 2, high / 2);
+    painter.rotate(-90);
+    drawChevron(painter, QRect(-arrow / 2, -arrow / 2, arrow, arrow), palette().color(QPalette::Text));
+    painter.restore();
+  }
+}
+
+void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCard& card) const {
+  const Colors& c = colors(palette());
+  drawRounded(painter, place, kRadiusControl, QColor(c.sunken), Qt::transparent);
+  const QRect inner = place.adjusted(kSpace8, kSpace4, -kSpace4, -kSpace4);
+  int y = inner.top();
+  const auto line = [&](const QStringList& forms, Type type, bool bold, QRgb color) {
+    painter.setFont(typeFont(QApplication::font(), type, bold));
+    painter.setPen(QColor(color));
+    const QFontMetrics metrics(painter.font());
+    painter.drawText(QRect(inner.left(), y, inner.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                     fittingText(forms, metrics, inner.width()));
+    y += metrics.height();
+  };
+  line({card.label, card.label.section(QLatin1Char(' '), 0, 0)}, Type::caption, false, c.ink2);
+  line({card.value}, Type::heading, true, c.ink);
+  line(card.notes, Type::caption, false, c.ink2);
+}
+
+}  // namespace moescope

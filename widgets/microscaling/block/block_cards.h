@@ -1,0 +1,36 @@
+// How a block gets its scale, in five cards from its largest value to that value's code.
+#pragma once
+
+#include <QStringList>
+#include <QWidget>
+#include <vector>
+
+#include "core/numerics/block_anatomy.h"
+
+namespace moescope {
+
+struct BlockCard {
+  QString label, value;
+  QStringList notes;  // long to short
+};
+std::vector<BlockCard> blockCards(const BlockAnatomy& block);
+
+class BlockCards : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit BlockCards(QWidget* parent = nullptr);
+  void setBlock(const BlockAnatomy& block);
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  void paintCard(QPainter& painter, const QRect& place, const BlockCard& card) const;
+
+  std::vector<BlockCard> cards_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,182 @@
+#include "widgets/microscaling/tensor_verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "widgets/panel/format_text.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+namespace {
+
+QString inVerdict(const char* text) {
+  return VerdictLine::tr(text);
+}
+
+QString verdictDecibels(double db) {
+  return std::isinf(db) ? inVerdict("every value") : inVerdict("%1 dB").arg(withMinus(QString::number(db, 'f', 1)));
+}
+
+// 29.8 dB, or as the sentence needs it: of a limit that others reach.
+QString sqnrOrMore(double db) {
+  return std::isinf(db) ? verdictDecibels(db) : inVerdict("%1 or more").arg(verdictDecibels(db));
+}
+
+// How bad a tensor is: 1 and more beyond a limit.
+double formatExcess(const TensorEntry& entry, const QuantSums& normal, const FormatLimits& limits) {
+  if (entry.nan_blocks > 0) return HUGE_VAL;
+  const double lost = (normal.sqnr_db() - entry.sqnr_db) / limits.db;
+  return std::max(lost, (entry.underflow_share - normal.underflow_share()) / limits.to_zero);
+}
+
+struct TensorScan {
+  std::vector<const TensorEntry*> known;  // with figures, the worst first
+  std::size_t usable = 0, flagged = 0;
+  Sign sign = Sign::unsure;
+};
+
+TensorScan tensorScan(const TensorListModel& tensors, const OperandFormat& format) {
+  TensorScan scan;
+  for (const TensorEntry& entry : tensors.entries()) {
+    const bool vector = entry.source.rows() == 1 && entry.source.slices() == 1;
+    if (!entry.usable || entry.scales || entry.source.captured() || vector) continue;
+    ++scan.usable;
+    if (entry.state == TensorEntry::Figures::known) scan.known.push_back(&entry);
+  }
+  if (scan.known.empty()) return scan;
+  const QuantSums normal = normalFigures(format);
+  const auto by = [&](const FormatLimits& limits) {
+    return [&](const TensorEntry* entry) { return formatExcess(*entry, normal, limits); };
+  };
+  std::ranges::stable_sort(scan.known, std::ranges::greater(), by(kAttentionLimits));
+  scan.flagged = static_cast<std::size_t>(std::ranges::count_if(
+      scan.known, [](double e) { return e > 1; }, by(kAttentionLimits)));
+  const bool bad = std::ranges::any_of(
+      scan.known, [](double e) { return e > 1; }, by(kBadLimits));
+  scan.sign = bad                               ? Sign::bad
+              : scan.flagged > 0                ? Sign::attention
+              : scan.known.size() < scan.usable ? Sign::unsure
+                                                : Sign::good;
+  return scan;
+}
+
+QString verdictWordOf(Sign sign) {
+  return sign == Sign::good        ? inVerdict("Healthy")
+         : sign == Sign::attention ? inVerdict("Needs attention")
+         : sign == Sign::bad       ? inVerdict("Unhealthy")
+                                   : inVerdict("Too early to tell");
+}
+
+QString verdictCount(std::size_t count) {
+  return formatCount(static_cast<double>(count));
+}
+
+QString verdictFormat(const OperandFormat& format) {
+  return operandFormatLabel(format).section(QLatin1Char(' '), 0, 0).remove(QLatin1Char(','));
+}
+
+double leastSqnr(const std::vector<const TensorEntry*>& tensors, std::size_t from) {
+  double least = HUGE_VAL;
+  for (std::size_t i = from; i < tensors.size(); ++i) least = std::min(least, tensors[i]->sqnr_db);
+  return least;
+}
+
+QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) {
+  const TensorEntry& worst = *scan.known.front();
+  if (worst.nan_blocks > 0)
+    return {inVerdict("holds NaN or infinity in %1 blocks").arg(verdictCount(worst.nan_blocks)),
+            inVerdict("holds NaN or infinity")};
+  const QString head =
+      inVerdict("keeps %1 in %2 and loses %3 of its values to zero")
+          .arg(verdictDecibels(worst.sqnr_db), verdictFormat(format), formatPercent(worst.underflow_share));
+  const QString brief = inVerdict("keeps %1").arg(verdictDecibels(worst.sqnr_db));
+  const std::size_t others = scan.flagged - 1;
+  const QString more = others == 0   ? QString()
+                       : others == 1 ? inVerdict("; so does 1 other")
+                                     : inVerdict("; %1 others are like it").arg(verdictCount(others));
+  if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
+  const QString rest = (others == 0 ? inVerdict("; all others keep %1") : inVerdict("; the rest keep %1"))
+                           .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
+  return {head + more + rest, head + more, brief + more, brief};
+}
+
+QStringList verdictOfAll(const TensorScan& scan, const OperandFormat& format) {
+  double to_zero = 0;
+  for (const TensorEntry* entry : scan.known) to_zero = std::max(to_zero, entry->underflow_share);
+  const QString least = sqnrOrMore(leastSqnr(scan.known, 0));
+  const QString who = scan.known.size() == 1
+                          ? inVerdict("The tensor keeps %1 in %2")
+                          : inVerdict("All %3 tensors keep %1 in %2")
+                                .arg(QStringLiteral("%1"), QStringLiteral("%2"), verdictCount(scan.known.size()));
+  const QString brief = who.arg(least, verdictFormat(format));
+  return {inVerdict("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
+}
+
+}  // namespace
+
+QuantSums normalFigures(const OperandFormat& format) {
+  constexpr std::size_t kRows = 256, kColumns = 512;
+  static const std::vector<float> values = [] {
+    std::mt19937 generator(1);
+    std::normal_distribution<float> normal;
+    std::vector<float> made(kRows * kColumns);
+    for (float& value : made) value = normal(generator);
+    return made;
+  }();
+  static std::pair<OperandFormat, QuantSums> last{{}, {}};
+  if (last.second.elements > 0 && last.first == format) return last.second;
+  QuantSums sums;
+  std::vector<float> out(values.size());
+  quantize_operand(format, {values.data(), kRows, kColumns, kColumns}, BlockAxis::row, {}, out.data(), kColumns, &sums);
+  last = {format, sums};
+  return sums;
+}
+
+int worstTensor(const TensorListModel& tensors, const OperandFormat& format) {
+  const TensorScan scan = tensorScan(tensors, format);
+  return scan.flagged == 0 ? -1 : static_cast<int>(scan.known.front() - tensors.entries().data());
+}
+
+VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const OperandFormat& format) {
+  const TensorScan scan = tensorScan(tensors, format);
+  if (scan.known.empty()) return {};
+  VerdictLine::Judgement verdict{
+      .sign = scan.sign, .word = verdictWordOf(scan.sign), .link = {}, .sentence = {}, .about = {}};
+  if (scan.flagged > 0) {
+    verdict.link = tensors.shortName(static_cast<int>(scan.known.front() - tensors.entries().data()));
+    verdict.sentence = verdictOfWorst(scan, format);
+  } else if (scan.sign == Sign::good) {
+    verdict.sentence = verdictOfAll(scan, format);
+  } else {
+    verdict.sentence
+        << inVerdict("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable));
+  }
+  QString about = operandFormatLabel(format);
+  if (scan.flagged > 0 && scan.known.size() < scan.usable)
+    about = inVerdict("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable)) +
+            QStringLiteral(", ") + about;
+  verdict.about << about << operandFormatLabel(format) << verdictFormat(format);
+  return verdict;
+}
+
+QString explainTensorVerdict() {
+  return inVerdict(
+             "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
+             "and "
+             "compared with normally distributed values in the same format, which lose what the format alone costs.</p>"
+             "<p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than those, or keeps %2 dB less. "
+             "<b>Unhealthy</b>: %3 more, or %4 dB less, or it holds a NaN or an infinity. <b>Healthy</b>: no tensor "
+             "does. "
+             "<b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors those in view "
+             "are "
+             "measured: scroll through the list to measure more.</p>"
+             "<p>Vectors (biases, gains of norms) and scales are not judged, since no recipe quantizes them. Large "
+             "tensors are sampled: a million values in tiles of 512 x 512, of the first matrix of several.</p>")
+      .arg(formatPercent(kAttentionLimits.to_zero))
+      .arg(kAttentionLimits.db)
+      .arg(formatPercent(kBadLimits.to_zero))
+      .arg(kBadLimits.db);
+}
+
+}  // namespace moescope

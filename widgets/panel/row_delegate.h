@@ -1,0 +1,22 @@
+// Rows of a table: the chosen one has a soft ground, an edge at its left, and semi-bold text.
+#pragma once
+
+#include <QStyledItemDelegate>
+
+namespace moescope {
+
+class RowDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;  // of the chosen row
+
+ protected:
+  // Ground and edge; the text then is drawn as that of any other row.
+  static void paintRow(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index);
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override;
+};
+
+}  // namespace moescope
