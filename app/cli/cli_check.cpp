@@ -214,6 +214,7 @@ std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_
                             {"steps", {steps.first, steps.last}},
                             {"verdict", health_verdict_name(run.health.verdict)},
                             {"sentence", run.health.sentence},
+                            {"balance", run.health.balance.empty() ? "" : run.health.balance.front()},
                             {"help", run.health.help},
                             {"findings", findings},
                             {"passed", run.checks.passed},
@@ -228,7 +229,7 @@ std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_
     const StepRange steps = run.history->steps();
     text += run.history->info().name + ", steps " + std::to_string(steps.first) + " to " + std::to_string(steps.last) +
             "\n" + health_verdict_name(run.health.verdict) + ": " + run.health.sentence + "\n";
-    if (!run.health.help.empty()) text += run.health.help + "\n";
+    if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
     for (const Finding& finding : run.findings)
       text += std::string(fail_on.meets(finding) ? "FAIL  " : "      ") + word_of(finding.kind) + ", " +
               severity_name(finding.severity) + (finding.ongoing ? "" : ", over") + ", steps " +

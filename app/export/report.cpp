@@ -215,7 +215,7 @@ void Report::health(std::size_t i) {
                      : health.verdict == HealthVerdict::healthy   ? "good"
                                                                   : "note";
   out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
-              .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(health.help));
+              .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(advice_text(health)));
 }
 
 void Report::figuresTable() {

@@ -4,7 +4,9 @@
 
 #include "app/session/run_session.h"
 #include "app/workspaces/compare_workspace.h"
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
+#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 
 namespace moescope {
@@ -44,17 +46,21 @@ ReportSource reportSource(const RunSession& session, Selection* selection, const
          source.of_all);
   else
     take(workspaces.overview(), {kLoss}, source.of_all);
+  take(workspaces.router(),
+       {{"dock_router_load_over_time",
+         "Load of the experts of one layer over steps: a lasting stripe is an expert that is always preferred."},
+        {"dock_router_balance",
+         "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch (orange) "
+         "always varies; the window (blue) shows what lasts."}},
+       source.of_each);
+  take(workspaces.microscaling(),
+       {{"dock_micro_scale_histogram",
+         "Blocks by their scale (a power of two) over the steps: drift shows values that grow or "
+         "shrink."}},
+       source.of_each);
   take(workspaces.overview(),
        {{"dock_expert_load", "Load of every expert at this step, in fair shares: 1 is even, 0 is dead."},
-        {"dock_load_over_time",
-         "Load of the experts of one layer over steps: a lasting stripe is an expert that is always preferred."},
-        {"dock_balance",
-         "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch (orange) "
-         "always varies; the window (blue) shows what lasts."},
         {"dock_quant_error", "Signal to quantization noise of the operands of the GEMMs, in dB: higher is better."},
-        {"dock_scale_histogram",
-         "Blocks by their scale (a power of two) over the steps: drift shows values that grow or "
-         "shrink."},
         {"dock_all_to_all",
          "Bytes from rank to rank of one layer's dispatch: a bright column is a rank that receives more than the "
          "others, which wait for it."}},

@@ -1,4 +1,5 @@
-// The Overview workspace: router, experts and number formats of one run at a glance.
+// The Overview: a verdict with its figures, and five panels that answer a question each. Is it learning? What does
+// routing cost? What does the format cost? And, large, who gets the tokens?
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -14,22 +15,15 @@ class Overview : public Workspace {
   void arrange() override;
 
  protected:
-  void setDefaultSizes() override;  // the same room for all panels of a row
-  bool useRoomOfFolded() override;
-  void giveRoomBack() override;
+  void setDefaultSizes() override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
-  void addHealth(FindingsWatch* findings);
-  void addLoss();
-  void addExpertLoad();
-  void addLoadOverTime();
-  void addBalance();
-  void addAllToAll();
-  void addScaleHistogram();
-  void addQuantError();
+  bool isNarrow() const;
+  void arrangeForWidth();
 
-  QDockWidget *loss_, *expert_load_, *load_over_time_, *balance_, *all_to_all_, *scale_histogram_, *quant_error_;
-  QDockWidget* findings_;
+  QDockWidget *loss_, *expert_load_, *all_to_all_, *quant_error_;
+  bool one_column_ = false;
 };
 
 }  // namespace moescope

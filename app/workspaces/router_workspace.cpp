@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/workspaces/missing.h"
+#include "widgets/overview/balance_panel.h"
 #include "widgets/router/balance_of_all_layers_panel.h"
 #include "widgets/router/bias_and_fair_share_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
@@ -44,9 +45,11 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   scores_ = addDock(new ScoresAndMarginsPanel(selection_), "dock_router_scores");
   confidence_ = addDock(new RouterConfidenceAndLossesPanel(selection_), "dock_router_confidence");
   capacity_ = addDock(new PaddingAndCapacityPanel(selection_), "dock_router_capacity");
+  balance_ = addDock(new BalancePanel(selection_), "dock_router_balance");
   findings_ = addFindings(findings, "dock_router_findings");
   card_panel_ = new ExpertPanel(selection_);
   card_ = addDock(card_panel_, "dock_router_expert");
+  addVerdict(findings);
   setEssential({load_, load_over_time_, bias_, layers_});
   arrange();
   foldWithout(bias_, unlessAnyRouter(hasAny<&RouterFrame::expert_bias>, "expert bias"));
@@ -91,6 +94,7 @@ void RouterWorkspace::arrange() {
   tabifyDockWidget(bias_, fair_);
   tabifyDockWidget(gate_, scores_);
   tabifyDockWidget(confidence_, capacity_);
+  tabifyDockWidget(capacity_, balance_);
   tabifyDockWidget(scores_, findings_);  // where the names of the tabs fit on a small screen
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
   bias_->raise();

@@ -25,7 +25,7 @@ class RouterWorkspace : public Workspace {
   void showCardOfChosen();
 
   QDockWidget *load_, *load_over_time_, *layers_, *bias_, *fair_, *gate_, *scores_, *confidence_, *capacity_;
-  QDockWidget *card_, *findings_;
+  QDockWidget *card_, *findings_, *balance_;
   ExpertPanel* card_panel_;
   int shown_expert_ = -1;
 };

@@ -20,6 +20,7 @@
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/overview/health_banner.h"
 
 namespace moescope {
 
@@ -50,7 +51,7 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   auto* over = new QWidget(this);
   over_panels_ = new QVBoxLayout(over);
   over_panels_->setContentsMargins(0, 0, 0, 0);
-  over_panels_->setSpacing(1);
+  over_panels_->setSpacing(kSpace8);
   setMenuWidget(over);
   addFoldLine();
   connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
@@ -188,6 +189,7 @@ QList<QDockWidget*> Workspace::shownDocks() const {
 
 void Workspace::addOverPanels(QWidget* widget) {
   over_panels_->insertWidget(0, widget);
+  over_panels_->setContentsMargins(0, 0, 0, kSpace8);
 }
 
 void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
@@ -337,6 +339,23 @@ QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_nam
     dock->setWindowTitle(count ? QString("Findings (%1)").arg(count) : QString("Findings"));
   });
   return dock;
+}
+
+HealthBanner* Workspace::addVerdict(FindingsWatch* watch) {
+  auto* banner = new HealthBanner(selection_, watch, this);
+  addOverPanels(banner);
+  connect(banner, &HealthBanner::findingWanted, this, [this](const QString& id) {
+    findChild<FindingsPanel*>() ? openFinding(id) : emit findingWanted(id);
+  });
+  return banner;
+}
+
+void Workspace::openFinding(const QString& id) {
+  for (QDockWidget* dock : docks_)
+    if (auto* panel = qobject_cast<FindingsPanel*>(dock->widget())) {
+      bringIntoView(dock);
+      panel->open(id);
+    }
 }
 
 QList<Panel*> Workspace::panels() const {

@@ -22,6 +22,7 @@ class QToolBar;
 namespace moescope {
 
 class FoldLine;
+class HealthBanner;
 
 class Workspace : public QMainWindow {
   Q_OBJECT
@@ -47,6 +48,7 @@ class Workspace : public QMainWindow {
   bool restore(const QVariantMap& state);
   void project();   // for a hall: the essential docks alone, until the person's arrangement is restored
   void foldAnew();  // after all docks were arranged
+  void openFinding(const QString& id);    // in the panel of findings; nothing without one
   void bringIntoView(QDockWidget* dock);  // shown, in front of what shares its place, scrolled to
 
   // Ask for a file, save, and say so by saved() or failed().
@@ -61,6 +63,7 @@ class Workspace : public QMainWindow {
   void readoutChanged(QString text);
   void failed(QString message);
   void saved(QString path);
+  void findingWanted(QString id);  // the verdict was clicked where no panel lists findings
 
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
@@ -71,6 +74,7 @@ class Workspace : public QMainWindow {
   bool event(QEvent* event) override;
 
   void addOverPanels(QWidget* widget);  // as wide as the workspace
+  HealthBanner* addVerdict(FindingsWatch* watch);  // over the panels, in the same place of every workspace
   void foldWithout(QDockWidget* dock, Missing missing);
   // After some were folded; before they come back, if something was moved that no person has moved since.
   virtual bool useRoomOfFolded() { return false; }  // false: nothing was moved

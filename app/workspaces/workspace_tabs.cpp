@@ -39,6 +39,10 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     connect(workspace, &Workspace::saved, messages, &Messages::saySaved);
   }
   timeline_ = new TimelineBar(selection, parent);
+  connect(overview_, &Workspace::findingWanted, this, [this](const QString& id) {
+    bringUp(router_);
+    router_->openFinding(id);
+  });
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
 }
 
@@ -71,8 +75,8 @@ void WorkspaceTabs::bringUp(Workspace* workspace, moescope::Panel* panel) {
 
 void WorkspaceTabs::bringUpFindings() {
   auto* panel = current()->findChild<FindingsPanel*>();
-  Workspace* workspace = panel ? current() : overview_;
-  if (!panel) panel = overview_->findChild<FindingsPanel*>();
+  Workspace* workspace = panel ? current() : router_;
+  if (!panel) panel = router_->findChild<FindingsPanel*>();
   bringUp(workspace, panel);
   panel->setFocus();
 }

@@ -338,7 +338,7 @@ class CaptureTest : public QObject {
     const RunConfig config = w.lab()->config(0);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), config.model.n_layers);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
-    auto* scales = w.window.workspaces()->overview()->findChild<BlockScaleHistogramPanel*>();
+    auto* scales = w.window.workspaces()->microscaling()->findChild<BlockScaleHistogramPanel*>();
     QVERIFY(scales->csv().contains(QStringLiteral("attention wq x forward")));
     w.picture(QStringLiteral("overview_attention"));
     choose(GemmClass::head);

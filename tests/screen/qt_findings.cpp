@@ -217,7 +217,7 @@ class QtFindings : public QObject {
     auto* badge = window.findChild<QToolButton*>("findings_badge");
     QVERIFY(badge && badge->isVisible());
     QVERIFY(badge->text().contains("3 severe"));
-    FindingsPanel* panel = window.workspaces()->overview()->findChild<FindingsPanel*>();
+    FindingsPanel* panel = window.workspaces()->router()->findChild<FindingsPanel*>();
     QTest::mouseClick(badge, Qt::LeftButton);
     QTRY_VERIFY(panel->isVisible());
     click(rows(*panel).front());

@@ -270,10 +270,10 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.window.workspaces()->bringUp("Overview");
     Workspace* overview = open.window.workspaces()->current();
-    QDockWidget* balance = nullptr;
+    QDockWidget* closed = nullptr;
     for (QDockWidget* dock : overview->docks())
-      if (dock->objectName() == "dock_balance") balance = dock;
-    balance->close();
+      if (dock->objectName() == "dock_quant_error") closed = dock;
+    closed->close();
     QTemporaryDir folder;
     QFile file(folder.filePath("mine.toml"));
     QVERIFY(file.open(QIODevice::WriteOnly));
@@ -288,7 +288,7 @@ class LessonTest : public QObject {
     open.window.lessons()->leave();
     QVERIFY(!open.window.findChild<QDockWidget*>("dock_lesson")->isVisible());
     QTRY_VERIFY(open.window.findChild<QDockWidget*>("dock_loss")->isVisible());
-    QVERIFY(!balance->isVisible());
+    QVERIFY(!closed->isVisible());
     QCOMPARE(open.window.workspaces()->current(), overview);
   }
 

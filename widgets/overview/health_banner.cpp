@@ -1,63 +1,30 @@
 #include "widgets/overview/health_banner.h"
 
+#include <QApplication>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QTextDocumentFragment>
+#include <QPainterPath>
+#include <algorithm>
 
 #include "core/telemetry/recording/run_settings.h"
-#include "widgets/overview/expert_links.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/findings_panel.h"
+#include "widgets/overview/sentence_links.h"
+#include "widgets/overview/verdict_tiles.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/plots/color_scale.h"
 
 namespace moescope {
-
-namespace {
-
-constexpr int kEdge = 5;  // width of the coloured edge
-constexpr int kGap = 6, kAbove = 3, kRight = 4;
-
-// A shape beside the colour, so that nothing depends on telling colours apart.
-QString markOf(HealthVerdict verdict) {
-  switch (verdict) {
-    case HealthVerdict::unhealthy:
-      return QStringLiteral("\u25b2");
-    case HealthVerdict::attention:
-      return QStringLiteral("\u25c6");
-    case HealthVerdict::healthy:
-      return QStringLiteral("\u2713");
-    case HealthVerdict::too_young:
-    case HealthVerdict::unknown:
-      break;
-  }
-  return QStringLiteral("\u25cb");
-}
-
-}  // namespace
 
 HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : QFrame(parent), selection_(selection), watch_(watch) {
   setObjectName("health_banner");
   setAccessibleName(tr("Health of the router"));
   setFocusPolicy(Qt::StrongFocus);
-  setBackgroundRole(QPalette::Base);
-  setAutoFillBackground(true);
   setToolTip(tr("A click shows the layer, the expert and the step"));
-  mark_ = new QLabel(this);
-  words_ = new QLabel(this);
-  words_->setWordWrap(true);
-  words_->setTextFormat(Qt::RichText);
-  words_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
-  words_->setObjectName("health_words");
-  words_->installEventFilter(this);
-  connect(words_, &QLabel::linkActivated, this, &HealthBanner::follow);
-  explain_ = new QToolButton(this);
-  explain_->setText(QStringLiteral("?"));
-  explain_->setAutoRaise(true);
-  explain_->setAccessibleName(tr("How the verdict is found, and the settings of the run"));
-  explain_->setToolTip(explain_->accessibleName());
-  connect(explain_, &QToolButton::clicked, this, &HealthBanner::openCard);
+  buildLine();
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
   connect(selection_, &Selection::dataChanged, this, [this] {
@@ -66,33 +33,82 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   fill();
 }
 
+void HealthBanner::buildLine() {
+  word_ = new QLabel(this);
+  words_ = new QLabel(this);
+  words_->setTextFormat(Qt::RichText);
+  words_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  words_->setObjectName("health_words");
+  words_->installEventFilter(this);
+  connect(words_, &QLabel::linkActivated, this, &HealthBanner::follow);
+  balance_ = new FittedLabel(this);
+  balance_->setRole(QPalette::PlaceholderText);
+  balance_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  help_ = new QPushButton(tr("What would help"), this);
+  help_->hide();
+  connect(help_, &QPushButton::clicked, this, [this] { openCard(help_, help_->text(), &HealthBanner::advice); });
+  explain_ = new QToolButton(this);
+  explain_->setText(QStringLiteral("?"));
+  explain_->setAutoRaise(true);
+  explain_->setAccessibleName(tr("How the verdict is found, and the settings of the run"));
+  explain_->setToolTip(explain_->accessibleName());
+  connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, tr("Health"), &HealthBanner::explanation); });
+  followFont(this, [this] {
+    word_->setFont(semibold(QApplication::font()));
+    balance_->setFont(typeFont(QApplication::font(), Type::secondary));
+    updateGeometry();
+    place();
+  });
+}
+
+void HealthBanner::addTiles() {
+  tiles_ = new VerdictTiles(selection_, watch_, this);
+  tiles_->show();
+  updateGeometry();
+  place();
+}
+
+int HealthBanner::lineHeight() const {
+  return withType(kVerdictHeight, fontMetrics());
+}
+
 QSize HealthBanner::sizeHint() const {
-  return {600, heightForWidth(std::max(width(), 600))};
+  return {600, lineHeight() + (tiles_ && !tiles_->isHidden() ? tiles_->sizeHint().height() : 0)};
 }
 
 QSize HealthBanner::minimumSizeHint() const {
-  const QMargins around(kEdge + kGap, kAbove, kRight, kAbove);
-  return QSize(mark_->sizeHint().width() + explain_->sizeHint().width() + 2 * kGap, explain_->sizeHint().height())
-      .grownBy(around);
+  const int marks = 3 * kSpace12 + withType(kMarkSize, fontMetrics());
+  return {marks + word_->sizeHint().width() + explain_->sizeHint().width(), sizeHint().height()};
 }
 
-QRect HealthBanner::wordsRect(int width) const {
-  const int left = kEdge + 2 * kGap + mark_->sizeHint().width();
-  const int room = std::max(0, width - left - kGap - explain_->sizeHint().width() - kRight);
-  return {left, kAbove, room, words_->heightForWidth(room)};
-}
-
-int HealthBanner::heightForWidth(int width) const {
-  return std::max(minimumSizeHint().height(), wordsRect(width).height() + 2 * kAbove);
-}
-
-// By hand: a layout would have all of the workspace arranged anew whenever a figure changes.
+// By hand: a layout would have all of the workspace arranged anew whenever a figure changes. The settings go before
+// the sentence gets shorter.
 void HealthBanner::place() {
-  const QSize button = explain_->sizeHint();
-  words_->setGeometry(wordsRect(width()));
-  mark_->setGeometry({{kEdge + kGap, kAbove}, mark_->sizeHint()});
-  explain_->setGeometry({{width() - kRight - button.width(), kAbove}, button});
-  if (heightForWidth(width()) != height()) updateGeometry();
+  const int line = lineHeight(), mark = withType(kMarkSize, fontMetrics());
+  const auto put = [line](QWidget* widget, int x, int width, int height) {
+    widget->setGeometry(x, (line - height) / 2, width, height);
+  };
+  int right = width() - kSpace8;
+  const QSize explain = explain_->sizeHint();
+  put(explain_, right -= explain.width(), explain.width(), explain.height());
+  int left = kSpace12 + mark + kSpace8;
+  const int word = word_->sizeHint().width();
+  put(word_, left, word, line);
+  left += word + (word > 0 ? kSpace8 : 0);
+  if (!help_->isHidden()) {
+    const QSize help = help_->sizeHint();
+    put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
+  }
+  const QFontMetrics metrics(words_->font());
+  const int slack = kSpace4;  // a rich text is a little wider than its plain text
+  shown_text_ = fittingText(sentences(), metrics, right - left - kSpace8 - slack);
+  const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
+  put(words_, left, words, line);
+  const QString html = withLinks(shown_text_);
+  if (words_->text() != html) words_->setText(html);
+  left += words + kSpace16;
+  put(balance_, left, std::max(0, right - kSpace8 - left), line);
+  if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
 }
 
 bool HealthBanner::event(QEvent* event) {
@@ -102,35 +118,53 @@ bool HealthBanner::event(QEvent* event) {
   return done;
 }
 
-QString HealthBanner::text() const {
-  return QTextDocumentFragment::fromHtml(words_->text()).toPlainText();
+bool HealthBanner::isCut() const {
+  return words_->sizeHint().width() > words_->width() + 1 || word_->sizeHint().width() > word_->width();
 }
 
-QColor HealthBanner::color() const {
-  const bool dark = isDark(palette());
+QString HealthBanner::text() const {
+  return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
+}
+
+QString HealthBanner::shownText() const {
+  return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed();
+}
+
+Sign HealthBanner::sign() const {
   switch (judged_ ? health_.verdict : HealthVerdict::unknown) {
     case HealthVerdict::unhealthy:
-      return severityColor(Severity::severe, dark);
+      return Sign::bad;
     case HealthVerdict::attention:
-      return severityColor(Severity::warning, dark);
+      return Sign::attention;
     case HealthVerdict::healthy:
-      return QColor(colors(dark).good);
+      return Sign::good;
     case HealthVerdict::too_young:
     case HealthVerdict::unknown:
       break;
   }
-  return mutedText(palette());
+  return Sign::unsure;
 }
 
-QString HealthBanner::settingsText() const {
-  QStringList parts;
-  for (const StatedSetting& setting : main_settings(*selection_->history(), selection_->history()->steps().last)) {
-    if (health_.help.find(setting.name + " = ") != std::string::npos) continue;  // cited already
-    parts << QStringLiteral("%1&nbsp;%2")
-                 .arg(QString::fromStdString(setting.name).toHtmlEscaped(),
-                      QString::fromStdString(setting.value).left(60).toHtmlEscaped());
-  }
-  return parts.join(QStringLiteral(", "));
+QString HealthBanner::verdictWord() const {
+  if (!shown_) return {};
+  const QString run = selection_->histories().size() > 1 ? runLetter(selection_->run()) + QStringLiteral("  ") : QString();
+  if (shown_->steps().empty()) return run + tr("Waiting");
+  return judged_ ? run + tr(health_verdict_name(health_.verdict)) : run;
+}
+
+QStringList HealthBanner::sentences() const {
+  if (!shown_) return {};
+  if (shown_->steps().empty()) return {tr("The first step has not finished."), tr("No step yet.")};
+  if (!judged_) return {tr("Reading the run")};
+  QStringList texts{QString::fromStdString(health_.sentence)};
+  for (const std::string& text : health_.shorter) texts << QString::fromStdString(text);
+  return texts;
+}
+
+QStringList HealthBanner::balances() const {
+  QStringList texts;
+  for (const std::string& text : health_.balance) texts << QString::fromStdString(text);
+  return texts;
 }
 
 void HealthBanner::fill() {
@@ -140,43 +174,27 @@ void HealthBanner::fill() {
   if (!history) return;
   const Health* health = watch_->health(selection_->run());
   judged_ = health != nullptr;
-  if (!health || health->finding != health_.finding) all_experts_ = false;
   health_ = health ? *health : Health{};
-  const QString run =
-      selection_->histories().size() > 1 ? QStringLiteral("<b>%1</b> ").arg(runLetter(selection_->run())) : QString();
-  QString words = run;
-  if (!judged_) {
-    words += tr("Reading the run...");
-  } else {
-    words += QStringLiteral("<b style='color:%1'>%2:</b> %3")
-                 .arg(color().name(), QString::fromUtf8(health_verdict_name(health_.verdict)),
-                      withExpertLinks(QString::fromStdString(health_.sentence), health_.experts, all_experts_));
-  }
-  QStringList below;
-  if (!health_.help.empty()) below << QString::fromStdString(health_.help).toHtmlEscaped();
-  if (const QString settings = settingsText(); !settings.isEmpty())
-    below << QStringLiteral("<span style='color:%1'>%2</span>")
-                 .arg(mutedText(palette()).name(), tr("Set: %1").arg(settings));
-  if (!below.isEmpty()) words += QStringLiteral("<br>") + below.join(QStringLiteral(" &nbsp; "));
-  if (words_->text() == words) return;
-  words_->setText(words);
+  word_->setText(verdictWord());
   QPalette colored = palette();
-  colored.setColor(QPalette::WindowText, color());
-  mark_->setPalette(colored);
-  mark_->setText(judged_ ? markOf(health_.verdict) : QStringLiteral("\u25cb"));
+  colored.setColor(QPalette::WindowText, signColor(sign(), isDark(palette())));
+  word_->setPalette(colored);
+  balance_->setTexts(balances());
+  help_->setVisible(!health_.help.empty());
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
   setAccessibleDescription(text());
+  place();
   update();
 }
 
 void HealthBanner::follow(const QString& link) {
   link_followed_ = true;
-  if (link.startsWith(QLatin1String("expert:"))) {
-    selection_->setLayer(health_.layer);
-    return selection_->setExpert(link.section(QLatin1Char(':'), 1).toInt());
-  }
-  all_experts_ = !all_experts_;
-  fill();
+  const QString kind = link.section(QLatin1Char(':'), 0, 0);
+  const qint64 number = link.section(QLatin1Char(':'), 1).toLongLong();
+  if (kind == QLatin1String("step")) return selection_->setStep(number);
+  if (kind == QLatin1String("layer")) return selection_->setLayer(static_cast<int>(number));
+  selection_->setLayer(health_.layer);
+  selection_->setExpert(static_cast<int>(number));
 }
 
 // The step last: the finding's text comes with the range of its steps and the newest of them.
@@ -189,13 +207,26 @@ void HealthBanner::showWorst() {
   if (shown.since >= 0) selection_->setStep(shown.since);
 }
 
-void HealthBanner::paintEvent(QPaintEvent* event) {
-  QFrame::paintEvent(event);
+void HealthBanner::paintEvent(QPaintEvent*) {
+  const bool dark = isDark(palette());
+  const Colors& c = colors(dark);
   QPainter painter(this);
-  painter.fillRect(QRect(0, 0, kEdge, height()), color());
-  if (!hasFocus()) return;
-  painter.setPen(QColor(colors(palette()).accent));
-  painter.drawRect(rect().adjusted(0, 0, -1, -1));
+  painter.setRenderHint(QPainter::Antialiasing);
+  QPainterPath frame;
+  frame.addRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), kRadiusPanel, kRadiusPanel);
+  painter.fillPath(frame, QColor(c.surface));
+  const int line = lineHeight();
+  painter.setClipRect(QRect(0, 0, width(), line));
+  painter.fillPath(frame, signGround(sign(), dark));
+  painter.setClipping(false);
+  if (height() > line) {
+    painter.setPen(QColor(c.hairline));
+    painter.drawLine(QPointF(1, line - 0.5), QPointF(width() - 1, line - 0.5));
+  }
+  painter.setPen(QPen(QColor(hasFocus() ? c.accent : c.hairline), hasFocus() ? kFocusLine : 1));
+  painter.drawPath(frame);
+  const int mark = withType(kMarkSize, fontMetrics());
+  paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), sign(), dark);
 }
 
 // Taken, so that the release comes here, too.
@@ -204,7 +235,7 @@ void HealthBanner::mousePressEvent(QMouseEvent* event) {
 }
 
 void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
-  if (event->button() == Qt::LeftButton && rect().contains(event->pos())) showWorst();
+  if (event->button() == Qt::LeftButton && QRect(0, 0, width(), lineHeight()).contains(event->pos())) showWorst();
 }
 
 // A click on the words is one on the banner, but on a link.
@@ -224,17 +255,23 @@ void HealthBanner::keyPressEvent(QKeyEvent* event) {
 }
 
 void HealthBanner::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange && words_) {
-    words_->clear();  // its colours are in the text
+  if (event->type() == QEvent::PaletteChange && explain_) {
+    words_->clear();  // the colour of its links is in the text
     fill();
   }
   QFrame::changeEvent(event);
 }
 
+QString HealthBanner::advice() const {
+  QString html = QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.help).toHtmlEscaped());
+  if (const QStringList balance = balances(); !balance.isEmpty())
+    html += QStringLiteral("<p>%1</p>").arg(balance.front().toHtmlEscaped());
+  return html + tr("<p>Every change while a run trains is marked on the timeline.</p>");
+}
+
 QString HealthBanner::explanation() const {
   return tr("<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> with "
-            "a "
-            "severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
+            "a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
             "first %1 steps loads change most, so that only severe findings count. While a layer is uneven, or an "
             "expert gets no token, a router is not called healthy, although that is a finding only once it has lasted. "
             "The worst layer is the one with the highest MaxVio over its newest 50 steps together, among those that "
@@ -260,9 +297,9 @@ QString HealthBanner::allSettings() const {
   return html + QStringLiteral("</table>");
 }
 
-void HealthBanner::openCard() {
-  const QPoint at = explain_->mapToGlobal(QPoint(0, explain_->height()));
-  auto* card = ExplainCard::open(window(), at, tr("Health"), [this] { return explanation(); });
+void HealthBanner::openCard(QWidget* under, const QString& title, QString (HealthBanner::*html)() const) {
+  const QPoint at = under->mapToGlobal(QPoint(0, under->height()));
+  auto* card = ExplainCard::open(window(), at, title, [this, html] { return (this->*html)(); });
   connect(this, &QObject::destroyed, card, &QObject::deleteLater);
 }
 

@@ -1,12 +1,16 @@
-// Over the panels: whether the routers of the active run are healthy, in a sentence, with what would help and the
-// settings that decide it. A click shows the layer, the expert and the step that it speaks of; experts are links, and
-// "and 20 more" names the others.
+// The verdict: whether the routers of the active run are healthy, in one line over the panels. Layers, experts and
+// steps in the sentence are links; a click elsewhere on it chooses the worst layer and opens the finding. At the right
+// stand what balances the router and, where something would help, a button that says what. Nothing is cut: the sentence
+// has shorter forms, and the settings go first. On the Overview four tiles with the figures are part of it.
 #pragma once
 
 #include <QFrame>
 #include <QLabel>
+#include <QPushButton>
 #include <QToolButton>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 #include "widgets/overview/findings_watch.h"
 
 namespace moescope {
@@ -16,11 +20,13 @@ class HealthBanner : public QFrame {
 
  public:
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  QString text() const;  // plain, as on the screen
+  void addTiles();             // below the line
+  QString text() const;        // plain, the whole sentence
+  QString shownText() const;   // the form of it that has room
+  QString shownBalance() const { return balance_->shownText(); }
+  bool isCut() const;          // never, unless the window is too narrow for a word
   QSize sizeHint() const override;
-  bool hasHeightForWidth() const override { return true; }
   QSize minimumSizeHint() const override;
-  int heightForWidth(int width) const override;
 
  signals:
   void findingWanted(const QString& id);  // finding_id: its text is to be shown
@@ -35,26 +41,33 @@ class HealthBanner : public QFrame {
   bool event(QEvent* event) override;
 
  private:
-  QRect wordsRect(int width) const;  // in a banner so wide, as high as the words want it
+  int lineHeight() const;
+  void buildLine();
   void place();
   void fill();
   void showWorst();
   void follow(const QString& link);
-  QColor color() const;
-  QString settingsText() const;
+  Sign sign() const;
+  QString verdictWord() const;
+  QStringList sentences() const;  // long to short
+  QStringList balances() const;
+  QString advice() const;
   QString explanation() const;
   QString allSettings() const;
-  void openCard();
+  void openCard(QWidget* under, const QString& title, QString (HealthBanner::*html)() const);
 
   Selection* selection_;
   FindingsWatch* watch_;
   Health health_;
   bool judged_ = false;
-  bool all_experts_ = false;        // named, also those behind "and 20 more"
   bool link_followed_ = false;      // by the click that is not over yet
   const History* shown_ = nullptr;  // only compared
-  QLabel *mark_ = nullptr, *words_ = nullptr;
+  QString shown_text_;
+  QLabel *word_, *words_;
+  FittedLabel* balance_;
+  QPushButton* help_;
   QToolButton* explain_;
+  QWidget* tiles_ = nullptr;
 };
 
 }  // namespace moescope

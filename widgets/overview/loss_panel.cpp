@@ -25,13 +25,10 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::gradient_snr_db,
                                Metric::max_logit};
 
-// The slider is even in the length of the average's memory, 1 / (1 - factor): 0, then up to 0.999.
-constexpr int kSliderSteps = 60;
-double factorAt(int position) {
-  return position == 0 ? 0 : 1 - std::pow(10.0, -3.0 * position / kSliderSteps);
-}
-int positionOf(double factor) {
-  return static_cast<int>(std::lround(-std::log10(1 - std::clamp(factor, 0.0, 0.999)) * kSliderSteps / 3));
+// Factors of the moving average that the menu offers.
+constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};
+QString factorText(double factor) {
+  return factor > 0 ? QString::number(factor) : LossPanel::tr("none");
 }
 
 // A NaN is a value, too.
@@ -55,31 +52,27 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
-  smoothing_ = new QSlider(Qt::Horizontal, this);
-  smoothing_->setRange(0, kSliderSteps);
-  smoothing_->setFixedWidth(56);
+  smoothing_ = new QComboBox(this);
   smoothing_->setAccessibleName(tr("Smoothing"));
-  smoothing_->setToolTip(tr("Smoothing: factor of the exponential moving average, computed on every step"));
-  connect(smoothing_, &QSlider::valueChanged, plot_, &PlotFrame::markDirty);
-  smoothing_->setValue(positionOf(0.9));
+  for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
+  setSmoothing(0.9);
+  connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
-  const auto toggle = [this](const QString& text, const QString& tip) {
+  const auto toggle = [this](const QString& name) {
     auto* button = new QToolButton(this);
-    button->setText(text);
-    button->setToolTip(tip);
-    button->setAccessibleName(tip);
+    button->setText(name);
+    button->setAccessibleName(name);
     button->setCheckable(true);
+    addOption(button);
     return button;
   };
-  log_values_ = toggle(tr("log y"), tr("Logarithmic value axis"));
-  log_steps_ = toggle(tr("log x"), tr("Logarithmic step axis"));
+  addControl(metric_);
+  addOption(smoothing_);
+  log_values_ = toggle(tr("Logarithmic value axis"));
+  log_steps_ = toggle(tr("Logarithmic step axis"));
   connect(log_values_, &QToolButton::toggled, plot_, &LinePlot::setLogValues);
   connect(log_steps_, &QToolButton::toggled, plot_, &TimeAxisPlot::setLogSteps);
-
-  addControl(metric_);
-  addControl(smoothing_);
-  addControl(log_values_);
-  addControl(log_steps_);
+  showAnswers();
   addBody(plot_);
 }
 
@@ -93,15 +86,83 @@ void LossPanel::setMetric(Metric metric) {
 }
 
 double LossPanel::smoothing() const {
-  return factorAt(smoothing_->value());
+  return smoothing_->currentData().toDouble();
 }
 
 void LossPanel::setSmoothing(double factor) {
-  smoothing_->setValue(positionOf(factor));
+  const double wanted = std::clamp(factor, 0.0, 0.999);
+  int index = smoothing_->findData(wanted);
+  if (index < 0) {
+    smoothing_->addItem(factorText(wanted), wanted);
+    index = smoothing_->count() - 1;
+  }
+  smoothing_->setCurrentIndex(index);
 }
 
 QString LossPanel::status() const {
-  return timeStatus(selection_->step(), false);
+  return selection_->following() ? QString() : timeStatus(selection_->step(), false);
+}
+
+namespace {
+
+bool isLoss(Metric metric) {
+  return metric == Metric::ce_loss || metric == Metric::val_loss;
+}
+
+QString answerOf(const LossTrend& trend, const QString& now, const QString& change) {
+  const QString steps = formatCount(static_cast<double>(trend.span));
+  switch (trend.direction) {
+    case LossTrend::too_early:
+      return LossPanel::tr("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps);
+    case LossTrend::lost:
+      return LossPanel::tr("No: the loss is NaN or infinite");
+    case LossTrend::falling:
+      return LossPanel::tr("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps);
+    case LossTrend::rising:
+      return LossPanel::tr("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps);
+    case LossTrend::flat:
+      break;
+  }
+  return LossPanel::tr("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps);
+}
+
+QString shortAnswer(const LossTrend& trend, const QString& now) {
+  switch (trend.direction) {
+    case LossTrend::too_early:
+      return LossPanel::tr("Too early to tell");
+    case LossTrend::lost:
+      return LossPanel::tr("No: NaN or Inf");
+    case LossTrend::falling:
+      return LossPanel::tr("Yes: %1 now").arg(now);
+    case LossTrend::rising:
+      return LossPanel::tr("No: %1 now").arg(now);
+    case LossTrend::flat:
+      break;
+  }
+  return LossPanel::tr("Not measurably: %1 now").arg(now);
+}
+
+}  // namespace
+
+const LossTrend& LossPanel::trend() const {
+  const History* history = selection_->history();
+  const std::uint64_t sequence = history->sequence();
+  if (trend_.history != history || trend_.sequence != sequence || trend_.step != selection_->step())
+    trend_ = {history, sequence, selection_->step(), loss_trend(*history, selection_->step())};
+  return trend_.of;
+}
+
+Panel::Answer LossPanel::answer() const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return {};
+  const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
+  if (is_missing(value)) return {};
+  const QString now = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
+  if (!isLoss(shownMetric())) return {{}, {tr("%1: %2").arg(metricName(shownMetric()), now), now}};
+  const LossTrend& of = trend();
+  return {tr("Is it learning?"),
+          {answerOf(of, now, formatValue(of.change, 2)), shortAnswer(of, now)},
+          of.direction == LossTrend::lost};
 }
 
 void LossPanel::refill() {
@@ -116,8 +177,12 @@ void LossPanel::refill() {
   plot_->setNotice({});
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
-    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : metric_->currentText();
+    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : tr("training");
     series.push_back({histories[run], shownMetric(), kWholeRun, name, static_cast<int>(run), smoothing()});
+  }
+  if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
+    series.push_back({histories[0], Metric::val_loss, kWholeRun, tr("validation"), 0, 0});
+    series.back().points = true;
   }
   plot_->setCaption(metricCaption(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
@@ -132,7 +197,9 @@ QString LossPanel::csv() const {
 QString LossPanel::explain() const {
   return tr("<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
             "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, not "
-            "on the drawn points. NaN and Inf break the curve and are marked.</p>") +
+            "on the drawn points. Circles are the validation loss. NaN and Inf break the curve and are marked.</p>"
+            "<p><b>Is it learning?</b> The mean of the newest steps against that of as many steps before the last 200 (of "
+            "a shorter run, half of it). A difference within two standard errors is not measurable.</p>") +
          metricCard(metric_info(shownMetric()));
 }
 

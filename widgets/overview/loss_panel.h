@@ -1,10 +1,9 @@
-// Loss, gradient norm, learning rate and the other figures of a whole run over steps.
+// Is it learning? Loss, gradient norm, learning rate and the other figures of a whole run over steps.
 #pragma once
 
-#include <QCheckBox>
 #include <QComboBox>
-#include <QSlider>
 
+#include "core/telemetry/history/loss_trend.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 
@@ -25,16 +24,25 @@ class LossPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   double smoothing() const;  // 0 to 0.999
   void setSmoothing(double factor);
   void refill();
+  const LossTrend& trend() const;  // up to the cursor's step
 
   LinePlot* plot_;
   QComboBox* metric_;
-  QSlider* smoothing_;
+  QComboBox* smoothing_;
   QToolButton *log_values_, *log_steps_;
+  struct Trend {
+    const History* history = nullptr;
+    std::uint64_t sequence = 0;
+    std::int64_t step = -1;
+    LossTrend of;
+  };
+  mutable Trend trend_;
 };
 
 }  // namespace moescope

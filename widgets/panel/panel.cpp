@@ -436,7 +436,7 @@ QString noRunNotice() {
 }
 
 QString noDataYetNotice() {
-  return Panel::tr("No data yet: the first step has not finished");
+  return Panel::tr("First step: not finished yet");
 }
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {

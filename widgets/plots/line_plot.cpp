@@ -174,7 +174,20 @@ void LinePlot::paintData(QPainter& painter) {
   for (std::size_t i = 0; i < series_.size(); ++i) paintNonFinite(painter, columns_[i], series_[i]);
 }
 
+void LinePlot::paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
+  constexpr double kRadius = 2.5;
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(seriesColor(series.color, dark()), kRawCurveWidth));
+  painter.setBrush(palette().base());
+  for (const Column& column : columns)
+    if (column.bin.finite > 0)
+      painter.drawEllipse(QPointF(xOf(column.step), valueAxis().toPixel(column.bin.mean())), kRadius, kRadius);
+  painter.restore();
+}
+
 void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
+  if (series.points) return paintPoints(painter, columns, series);
   const Axis axis = valueAxis();
   const bool smoothing = series.smoothing > 0;
   const QColor strong = seriesColor(series.color, dark());

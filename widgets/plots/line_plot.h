@@ -20,6 +20,7 @@ struct LineSeries {
   // Instead of a metric of the history: `bins` equal slices of the range.
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // of such a curve
+  bool points = false;                                      // open circles: measured at a few steps
   std::vector<PyramidBin> slices(StepRange range, int bins) const;
   std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;  // a slice for each
   float valueAt(std::int64_t step) const;
@@ -69,6 +70,7 @@ class LinePlot : public TimeAxisPlot {
   Axis valueAxis() const;
   QString formatted(float value) const;  // a dash where there is none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
+  void paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   struct Named {
     int series = -1;  // -1: a reference line

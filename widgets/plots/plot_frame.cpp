@@ -438,7 +438,8 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
   const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
-    painter.fillRect(QRect(0, top, plot.left() - 3, line), palette().base());
+    const int left = std::max(0, place.left() - kSpace16);  // names farther left stay
+    painter.fillRect(QRect(left, top, plot.left() - 3 - left, line), palette().base());
     painter.setPen(palette().text().color());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }

@@ -3,9 +3,9 @@
 #include <QPainter>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/plots/color_scale.h"
-#include "widgets/plots/plot_frame.h"
 
 namespace moescope {
 
@@ -26,35 +26,37 @@ void ValueTile::setPlace(std::function<QStringList()> place) {
 }
 
 QSize ValueTile::sizeHint() const {
-  return {fontMetrics().horizontalAdvance(text()) + 12, (place_ ? 3 : 2) * fontMetrics().height() + 5};
+  const int lines = captionMetrics().height() * (place_ ? 2 : 1) + fontMetrics().height();
+  return {captionMetrics().horizontalAdvance(text()) + 2 * kSpace8, lines + kSpace8};
 }
 
+QFontMetrics ValueTile::captionMetrics() const {
+  return QFontMetrics(typeFont(font(), Type::caption));
+}
+
+// No text with digits is cut: one that does not fit is left out.
 void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
-  const int line = fontMetrics().height(), room = width() - 10;
-  if (isChecked()) {
-    QColor ground = QColor(colors(palette()).accent);
-    ground.setAlpha(50);
-    painter.fillRect(rect(), ground);
-    painter.fillRect(QRect(0, height() - 2, width(), 2), QColor(colors(palette()).accent));
-  }
-  painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(5, 1, room, line), Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room));
-  painter.setPen(palette().text().color());
+  const Colors& c = colors(palette());
+  const QFont caption = typeFont(font(), Type::caption), figure = semibold(font());
+  const QFontMetrics small(caption), large(figure);
+  const int room = width() - 2 * kSpace8;
+  int y = kSpace4;
+  const auto line = [&](const QFont& type, QRgb ink, const QString& text) {
+    painter.setFont(type);
+    painter.setPen(QColor(ink));
+    painter.drawText(QRect(kSpace8, y, room + 1, painter.fontMetrics().height()), Qt::AlignLeft, text);
+    y += painter.fontMetrics().height();
+  };
+  if (isChecked()) drawRounded(painter, rect(), kRadiusControl, QColor(c.accent_soft), Qt::transparent);
+  line(caption, c.ink2, small.elidedText(text(), Qt::ElideRight, room));
   const QString value = value_();
-  painter.drawText(QRect(5, line + 1, room, line), Qt::AlignLeft,
-                   fontMetrics().elidedText(value, Qt::ElideRight, room));
+  line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
   const QStringList place = place_ ? place_() : QStringList();
-  if (!place.isEmpty()) {
-    painter.setPen(mutedText(palette()));
-    painter.drawText(QRect(5, 2 * line + 1, room, line), Qt::AlignLeft, firstThatFits(place, fontMetrics(), room));
-  }
+  if (!place.isEmpty()) line(caption, c.ink2, fittingText(place, small, room));
   const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
   if (accessibleDescription() != whole) setAccessibleDescription(whole);
-  if (hasFocus()) {
-    painter.setPen(QColor(colors(palette()).accent));
-    painter.drawRect(rect().adjusted(0, 0, -1, -1));
-  }
+  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
 }
 
 }  // namespace moescope

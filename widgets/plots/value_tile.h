@@ -26,6 +26,8 @@ class ValueTile : public QAbstractButton {
   void paintEvent(QPaintEvent*) override;
 
  private:
+  QFontMetrics captionMetrics() const;
+
   std::function<QString()> value_;
   std::function<QStringList()> place_;  // empty: not told
 };

@@ -1,51 +1,128 @@
 #include "widgets/router/expert_load_panel.h"
 
 #include <QPainter>
+#include <QSignalBlocker>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/telemetry/frame/router_stats.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/plots/margin_bars.h"
 
 namespace moescope {
+namespace {
 
-ExpertLoadPanel::ExpertLoadPanel(Selection* selection, QWidget* parent)
+constexpr int kBarsWidth = 130, kBarFigure = 40;  // of the bars beside the layers, with the room for figures
+constexpr int kLeastForBars = 460;                // width of the plot
+// An expert with twice its fair share is uneven: every rank waits for the one that holds it.
+constexpr float kUneven = 1;  // MaxVio
+constexpr double kFarFromRest = 0.5;  // of the largest MaxVio; bars of at least as much are strong
+
+QString sharesText(double times) {
+  return ExpertLoadPanel::tr("%1 times its fair share").arg(formatValue(times, 3));
+}
+
+}  // namespace
+
+ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* parent)
     : Panel(selection, tr("Expert load"), Provenance::measured_here, parent) {
-  view_ = new MatrixPlot(this);
-  view_->refill = [this] { refill(); };
-  view_->describe = [this](int row, int column) { return describe(row, column); };
-  view_->figure = [this](int row, int column) {
+  views_ = new QStackedWidget(this);
+  buildControls(view);
+  buildStack();
+  buildMatrix();
+  views_->setCurrentIndex(view);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
+    connect(selection_, signal, matrix_, &PlotFrame::markDirty);
+  connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars are of the cursor's step
+  connect(selection_, &Selection::focusChanged, matrix_, [this] {
+    markCurrent();
+    matrix_->update();
+  });
+  showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
+  addBody(views_);
+  setFocusProxy(views_->currentWidget());
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
+    plot->setAccessibleName(title());
+}
+
+void ExpertLoadPanel::buildControls(View view) {
+  switch_ = new ViewSwitch({tr("Over time"), tr("At a step")}, this);
+  switch_->setAccessibleName(tr("Expert load over time or at a step"));
+  switch_->setCurrent(view);
+  connect(switch_, &ViewSwitch::changed, this, [this](int index) {
+    views_->setCurrentIndex(index);
+    setFocusProxy(views_->currentWidget());
+    markDirty();
+    update();
+  });
+  sort_ = new QComboBox(this);
+  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
+  sort_->setAccessibleName(tr("Order of experts"));
+  sort_->setToolTip(
+      tr("Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
+         "that experts chosen together are neighbours"));
+  summary_ = new QComboBox(this);
+  summary_->addItems({tr("mean"), tr("extreme")});
+  summary_->setAccessibleName(tr("Steps that share a pixel"));
+  scale_ = new LoadScaleButton(this);
+  for (QComboBox* choice : {sort_, summary_})
+    connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
+  connect(scale_, &LoadScaleButton::changed, this, &ExpertLoadPanel::markDirty);
+  addControl(switch_);
+  addControl(sort_);
+  addOption(summary_);
+  addOption(scale_);
+}
+
+void ExpertLoadPanel::buildStack() {
+  stack_ = new LayerStackMap(selection_, this);
+  stack_->refill = [this] { refillStack(); };
+  stack_->fetch = [this](StepRange range, int bins) { return stackCodes(range, bins); };
+  stack_->describe = [this](int row, std::int64_t step) { return describeRow(row, step); };
+  stack_->figure = [this](int row, std::int64_t step) {
+    return FigureTarget{
+        .key = "utilisation", .layer = stack_->layerAt(row), .expert = stack_->expertAt(row), .step = step};
+  };
+  stack_->setWeights(utilisationWeights());
+  stack_->setHatched(kZeroLoadCode);
+  connect(stack_, &TimeHeatMap::rowClicked, this, [this](int row) {
+    if (stack_->layerAt(row) < 0) return;
+    selection_->setLayer(stack_->layerAt(row));
+    selection_->setExpert(stack_->expertAt(row));
+  });
+  views_->addWidget(stack_);
+}
+
+void ExpertLoadPanel::buildMatrix() {
+  matrix_ = new MatrixPlot(this);
+  matrix_->refill = [this] { refillMatrix(); };
+  matrix_->describe = [this](int row, int column) { return describe(row, column); };
+  matrix_->figure = [this](int row, int column) {
     return FigureTarget{.key = "utilisation",
                         .layer = routerAt(row).layer,
                         .expert = expertAt(row, column),
                         .step = frame_ ? frame_->step : selection_->step()};
   };
-  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
-  view_->setWeights(utilisationWeights());
-  view_->setHatched(kZeroLoadCode);
-  connect(selection_, &Selection::dataChanged, view_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::focusChanged, view_, [this] {
-    markCurrent();
-    view_->update();
-  });
-  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+  matrix_->decorate = [this](QPainter& painter) {
+    paintNumbers(painter);
+    paintMaxVio(painter);
+  };
+  matrix_->setLegendElsewhere();
+  matrix_->setWeights(utilisationWeights());
+  matrix_->setHatched(kZeroLoadCode);
+  connect(matrix_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     selection_->setLayer(routerAt(row).layer);
     selection_->setExpert(expertAt(row, column));
   });
+  views_->addWidget(matrix_);
+}
 
-  sort_ = new QComboBox(this);
-  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
-  sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(
-      tr("Order of the experts in each row: by id, from the most to the least loaded, or so that experts chosen "
-         "together are neighbours"));
-  connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
-  addControl(sort_);
-  scale_ = new LoadScaleButton(this);
-  connect(scale_, &LoadScaleButton::changed, view_, &PlotFrame::markDirty);
-  addControl(scale_);
-  addBody(view_);
+void ExpertLoadPanel::markDirty() {
+  matrix_->markDirty();
+  stack_->markDirty();
 }
 
 std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns) {
@@ -62,20 +139,104 @@ std::vector<int> ExpertLoadPanel::orderOf(const RouterFrame& router, int columns
 }
 
 QString ExpertLoadPanel::status() const {
+  if (view() == over_time) return selection_->following() ? QString() : timeStatus(selection_->step(), false);
   const auto frame = selection_->frame();
   return frame ? timeStatus(frame->step, true) : QString();
 }
 
-void ExpertLoadPanel::refill() {
+const RouterWindow& ExpertLoadPanel::window() const {
   const History* history = selection_->history();
-  frame_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
-  frame_ = selection_->frame();
-  if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())
-    return view_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
-  view_->setNotice({});
+  const std::int64_t step = selection_->step();
+  const std::uint64_t sequence = history ? history->sequence() : 0;
+  if (window_.history != history || window_.sequence != sequence || window_.step != step)
+    window_ = {history, sequence, step, history ? router_window(*history, step) : RouterWindow{}};
+  return window_.of;
+}
 
+bool ExpertLoadPanel::hasLoads() {
+  const History* history = selection_->history();
+  QString notice;
+  frame_.reset();
+  if (!history) {
+    notice = noRunNotice();
+  } else if (history->steps().empty()) {
+    notice = noDataYetNotice();
+  } else {
+    frame_ = selection_->frame();
+    if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())
+      notice = notInLogNotice(history->info(), tr("tokens per expert"));
+  }
+  matrix_->setNotice(notice);
+  stack_->setNotice(notice);
+  return notice.isEmpty();
+}
+
+std::vector<int> ExpertLoadPanel::shownLayers() {
+  const History& history = *selection_->history();
+  std::vector<int> all = history.info().moe_layers;
+  const int most = stack_->mostLayers(static_cast<int>(all.size()));
+  if (most >= std::ssize(all)) return all;
+  const int chosen = selection_->expert() >= 0 ? selection_->layer() : -1;
+  const bool still = std::ranges::find(shown_.layers, chosen) != shown_.layers.end() || chosen < 0;
+  if (shown_.history == &history && shown_.most == most && still && !shown_.layers.empty()) return shown_.layers;
+  const auto unevenness = [&](int layer) {
+    const LayerWindow* of = window().of(layer);
+    return layer == chosen ? HUGE_VAL : of ? of->max_vio : -1;
+  };
+  std::ranges::stable_sort(all, std::greater{}, unevenness);
+  all.resize(static_cast<std::size_t>(most));
+  std::ranges::sort(all);
+  shown_ = {&history, chosen, most, all};
+  return all;
+}
+
+std::vector<std::uint8_t> ExpertLoadPanel::stackCodes(StepRange range, int bins) const {
+  const auto rows = static_cast<std::size_t>(stack_->rowCount());
+  std::vector<std::uint8_t> codes(rows * static_cast<std::size_t>(bins), kNoDataCode);
+  const Summary summary = summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest;
+  for (const int layer : stack_->layers()) {
+    const auto values = selection_->history()->utilisation(layer, range, bins, summary);
+    const std::size_t experts = values.size() / static_cast<std::size_t>(bins);
+    const auto first = static_cast<std::size_t>(stack_->rowOf(layer, 0));
+    for (std::size_t bin = 0; bin < static_cast<std::size_t>(bins); ++bin)
+      for (std::size_t e = 0; e < experts && first + e < rows; ++e)
+        codes[bin * rows + first + e] =
+            utilisationCode(static_cast<double>(values[bin * experts + e]), scale_->scale());
+  }
+  return codes;
+}
+
+void ExpertLoadPanel::refillStack() {
+  if (!hasLoads()) return;
+  const History& history = *selection_->history();
+  const int experts = history.info().n_experts;
+  std::vector<int> layers = shownLayers();
+  std::vector<std::vector<int>> orders;
+  for (const int layer : layers) {
+    const auto router = std::ranges::find(frame_->routers, layer, &RouterFrame::layer);
+    const bool by_number = sort_->currentIndex() == by_id || router == frame_->routers.end();
+    orders.push_back(by_number ? std::vector<int>{} : orderOf(*router, experts));
+  }
+  QString source = QStringLiteral("%1:%2:%3").arg(reinterpret_cast<quintptr>(&history)).arg(summary_->currentIndex()).arg(
+      static_cast<int>(scale_->scale()));
+  for (const int layer : layers) source += QStringLiteral(",%1").arg(layer);
+  stack_->setLayers(std::move(layers), experts, orders);
+  stack_->setWindow(&window());
+  stack_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
+  stack_->setSource(source, stack_->rowCount());
+  stack_->setHeld(history.count() < history.steps().size());  // of a log with some steps only
+  const std::int64_t steps = stack_->stepsPerColumn();
+  const QString per = formatCount(static_cast<double>(steps));
+  const bool mean = summary_->currentIndex() == 0;
+  stack_->setStepNotes(steps > 1 ? QStringList{(mean ? tr("mean of %1 per column") : tr("extreme of %1 per column")).arg(per),
+                                               tr("%1 per column").arg(per)}
+                                 : QStringList());
+  const int expert = selection_->expert();
+  stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
+}
+
+void ExpertLoadPanel::refillMatrix() {
+  if (!hasLoads()) return;
   const int rows = static_cast<int>(frame_->routers.size());
   int columns = 0;
   for (const RouterFrame& router : frame_->routers)
@@ -93,10 +254,11 @@ void ExpertLoadPanel::refill() {
             utilisationCode(static_cast<double>(counts[order[column]]) * counts.size() / total, scale_->scale());
     row_ticks.push_back({static_cast<double>(row), QString::number(routerAt(row).layer)});
   }
-  view_->setCells(rows, columns, std::move(codes));
-  view_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
-  view_->setRowAxis(std::move(row_ticks), tr("layer"));
-  view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)),
+  matrix_->setCells(rows, columns, std::move(codes));
+  matrix_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
+  matrix_->setExtraMargins({0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
+  matrix_->setRowAxis(std::move(row_ticks), tr("layer"));
+  matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
                        sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
                        : sort_->currentIndex() == by_cluster ? tr("experts, chosen together side by side")
                                                              : tr("expert"));
@@ -106,18 +268,37 @@ void ExpertLoadPanel::refill() {
 // The figure in each cell, where cells are large enough to hold it.
 void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
-  const QRectF cell = view_->cellRect(0, 0);
+  const QRectF cell = matrix_->cellRect(0, 0);
   if (cell.width() < metrics.horizontalAdvance(QStringLiteral("0.00")) + 6 || cell.height() < metrics.height() + 2)
     return;
-  for (int row = 0; row < view_->rows(); ++row)
-    for (int column = 0; column < view_->columns(); ++column) {
+  for (int row = 0; row < matrix_->rows(); ++row)
+    for (int column = 0; column < matrix_->columns(); ++column) {
       const auto& counts = routerAt(row).tokens_per_expert;
       const int expert = expertAt(row, column);
       if (expert >= std::ssize(counts) || counts[expert] == 0) continue;
-      painter.setPen(textOn(view_->cellColor(row, column)));
-      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter,
+      painter.setPen(textOn(matrix_->cellColor(row, column)));
+      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter,
                        QString::number(utilisation(counts, expert), 'f', 2));
     }
+}
+
+// Layers that are far from the rest are strong, so that the sick ones among many can be told at once.
+void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
+  const QRect cells = matrix_->cellsRect();
+  const int room = matrix_->width() - cells.right() - kSpace12;
+  if (room < withType(kBarsWidth, fontMetrics()) - kSpace12) return;
+  MarginBars bars{.caption = tr("MaxVio by layer")};
+  double most = 0;
+  for (int row = 0; row < matrix_->rows(); ++row) {
+    const QRectF cell = matrix_->cellRect(row, 0);
+    const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(routerAt(row).tokens_per_expert)));
+    bars.bars.push_back({cell.top(), cell.bottom(), std::isnan(value) ? 0 : value});
+    most = std::max(most, bars.bars.back().value);
+  }
+  for (MarginBar& bar : bars.bars)
+    bar.strong = bar.value >= most || (bar.value >= static_cast<double>(kUneven) && bar.value >= kFarFromRest * most);
+  const QRect area(cells.right() + kSpace12, cells.top(), room - withType(kBarFigure, fontMetrics()), cells.height());
+  paintMarginBars(painter, area, bars, palette());
 }
 
 void ExpertLoadPanel::markCurrent() {
@@ -128,7 +309,7 @@ void ExpertLoadPanel::markCurrent() {
     const auto place = std::ranges::find(order_[row], selection_->expert());
     if (place != order_[row].end()) column = static_cast<int>(place - order_[row].begin());
   }
-  view_->setCurrent(row, column);
+  matrix_->setCurrent(row, column);
 }
 
 QStringList ExpertLoadPanel::describe(int row, int column) const {
@@ -144,6 +325,69 @@ QStringList ExpertLoadPanel::describe(int row, int column) const {
   if (expert < std::ssize(router.expert_bias)) lines << tr("bias %1").arg(formatValue(router.expert_bias[expert]));
   if (expert < std::ssize(router.gate_mass)) lines << tr("gate mass %1").arg(formatPercent(router.gate_mass[expert]));
   return lines;
+}
+
+QStringList ExpertLoadPanel::describeRow(int row, std::int64_t step) const {
+  const int layer = stack_->layerAt(row), expert = stack_->expertAt(row);
+  const auto frame = layer < 0 ? nullptr : selection_->history()->frame_at(step);
+  if (!frame) return {};
+  const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
+  if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
+  const auto at = static_cast<std::size_t>(expert);
+  return {tr("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
+          tr("%1 tokens, utilisation %2")
+              .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
+}
+
+Panel::Answer ExpertLoadPanel::answer() const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty() || window().layers.empty()) return {};
+  return view() == over_time ? answerOverTime() : answerAtAStep();
+}
+
+// "Mostly even since step 400; expert 3 of layer 1 gets the most, 1.56 times its fair share".
+Panel::Answer ExpertLoadPanel::answerOverTime() const {
+  const History& history = *selection_->history();
+  const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
+  const QString who = tr("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
+  const QString share = sharesText(worst.max_vio + 1);
+  const auto uneven = std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUneven; });
+  QString head = tr("Mostly even");
+  if (uneven > 0) {
+    head = window().layers.size() == 1 ? tr("Uneven")
+                                       : tr("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
+  } else if (selection_->following()) {
+    const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUneven);
+    const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
+    if (over) head = tr("Mostly even since step %1").arg(formatCount(static_cast<double>(last + 1)));
+  }
+  const QString short_who = tr("expert %1 of layer %2: %3 \u00d7").arg(worst.fullest).arg(worst.layer).arg(formatValue(worst.max_vio + 1, 3));
+  return {tr("Who gets the tokens?"),
+          {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
+           head + QStringLiteral("; ") + short_who, head}};
+}
+
+Panel::Answer ExpertLoadPanel::answerAtAStep() const {
+  const auto frame = selection_->frame();
+  if (!frame || frame->routers.empty()) return {};
+  double most = -1;
+  int layer = -1, silent = 0, experts = 0, uneven = 0;
+  std::ptrdiff_t fullest = 0;
+  for (const RouterFrame& router : frame->routers) {
+    const auto& counts = router.tokens_per_expert;
+    const auto value = static_cast<double>(max_vio(std::span<const std::uint32_t>(counts)));
+    experts += static_cast<int>(counts.size());
+    silent += static_cast<int>(std::ranges::count(counts, 0u));
+    uneven += value >= kUneven;
+    if (value > most) most = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
+  }
+  if (layer < 0) return {};
+  const QString who = tr("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(most + 1));
+  const QString none = silent > 0 ? tr("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
+  const QString many = frame->routers.size() > 1 && uneven > 0
+                           ? tr("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
+                           : QString();
+  return {tr("Who gets the tokens?"), {who + many + none, who + many, who, tr("Expert %1 of layer %2").arg(fullest).arg(layer)}};
 }
 
 QString ExpertLoadPanel::csv() const {
@@ -163,23 +407,32 @@ QString ExpertLoadPanel::csv() const {
 }
 
 QString ExpertLoadPanel::explain() const {
-  return tr("<p><b>How many tokens each expert got, against its fair share, at one step.</b> The scale is log2 from "
-            "1/4 to 4, or opened to 16 or 64; values beyond have the end colours. An expert without a token in this "
-            "step is black and struck "
-            "through: normal for single steps when K T / E is small, see the dead experts of Balance for a whole "
-            "window. Click or arrow keys choose layer and expert for all panels. <i>By cluster</i>: each layer's "
-            "experts in the order of a clustering by co-activation, N_ij / sqrt(N_ii N_jj) over the tokens that chose "
-            "i and j, as last counted; by id before the first count.</p>") +
+  return tr("<p><b>How many tokens each expert got, against its fair share.</b> The scale is log2 from 1/4 to 4, or "
+            "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black and "
+            "hatched: normal for single steps when K T / E is small, see the dead experts for a whole window. Click or "
+            "arrow keys choose layer and expert for all panels.</p>"
+            "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or in "
+            "the menu the value farthest from fair. The bars at the right are the means of the last %1 steps, the "
+            "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. Where "
+            "not all layers have room, the chosen one and the most uneven ones are shown.</p>"
+            "<p><b>At a step:</b> layers and experts, and MaxVio of the step by layer.</p>"
+            "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / sqrt(N_ii "
+            "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
+             .arg(kWindowSteps) +
          metricCards({"utilisation", "expert_bias", "gate_mass"});
 }
 
 QVariantMap ExpertLoadPanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()},
+  return {{QStringLiteral("view"), switch_->current()},
+          {QStringLiteral("sort"), sort_->currentIndex()},
+          {QStringLiteral("extreme"), summary_->currentIndex() == 1},
           {QStringLiteral("scale"), static_cast<int>(scale_->scale())}};
 }
 
 void ExpertLoadPanel::restoreState(const QVariantMap& state) {
+  switch_->setCurrent(state.value(QStringLiteral("view"), switch_->current()).toInt());
   sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
+  summary_->setCurrentIndex(state.value(QStringLiteral("extreme")).toBool() ? 1 : 0);
   scale_->setScale(state.value(QStringLiteral("scale")).toInt());
 }
 

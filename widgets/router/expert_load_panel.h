@@ -1,11 +1,17 @@
-// Load of every expert of every layer at one step: utilisation, 1 = fair, on a diverging log2 scale.
+// Who gets the tokens: the load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each
+// layer over steps, one layer below the other, with the mean of the last 50 steps as bars. At a step: layers x experts,
+// with the MaxVio of each layer as bars.
 #pragma once
 
 #include <QComboBox>
+#include <QStackedWidget>
 
+#include "core/telemetry/history/router_window.h"
 #include "widgets/panel/panel.h"
+#include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/cluster_orders.h"
+#include "widgets/router/layer_stack_map.h"
 #include "widgets/router/load_scale_button.h"
 
 namespace moescope {
@@ -14,7 +20,10 @@ class ExpertLoadPanel : public Panel {
   Q_OBJECT
 
  public:
-  explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr);
+  enum View { over_time, at_a_step };
+
+  explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr) : ExpertLoadPanel(selection, at_a_step, parent) {}
+  ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
   QVariantMap saveState() const override;
@@ -22,23 +31,55 @@ class ExpertLoadPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   enum Sort { by_id, by_load, by_cluster };
-  void refill();
+  View view() const { return views_->currentIndex() == over_time ? over_time : at_a_step; }
+  void buildMatrix();
+  void buildStack();
+  void buildControls(View view);
+  void markDirty();
+  bool hasLoads();  // else both views say why not
+  void refillMatrix();
+  void refillStack();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;
+  void paintMaxVio(QPainter& painter) const;
   QStringList describe(int row, int column) const;
+  QStringList describeRow(int row, std::int64_t step) const;
+  std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
+  std::vector<int> shownLayers();  // that have room: the chosen one and the most uneven
+  Answer answerOverTime() const;
+  Answer answerAtAStep() const;
+  const RouterWindow& window() const;  // up to the cursor's step
   const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }
+  std::vector<int> orderOf(const RouterFrame& router, int columns);
 
-  MatrixPlot* view_;
-  QComboBox* sort_;
+  QStackedWidget* views_;
+  ViewSwitch* switch_;
+  MatrixPlot* matrix_;
+  LayerStackMap* stack_;
+  QComboBox *sort_, *summary_;
   LoadScaleButton* scale_;
   std::shared_ptr<const TelemetryFrame> frame_;
   ClusterOrders clusters_;
-  std::vector<int> orderOf(const RouterFrame& router, int columns);
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
+  // The layers of the stack, kept while nothing of this changes: they would jump otherwise.
+  struct Shown {
+    const History* history = nullptr;
+    int chosen = -1, most = 0;
+    std::vector<int> layers;
+  };
+  Shown shown_;
+  struct Window {
+    const History* history = nullptr;
+    std::uint64_t sequence = 0;
+    std::int64_t step = -1;
+    RouterWindow of;
+  };
+  mutable Window window_;
 };
 
 }  // namespace moescope

@@ -174,7 +174,7 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   const bool one = under.size() == 1;
   finding.title += ": " + counted(std::ssize(under), "underused expert", "underused experts");
   finding.brief = std::to_string(under.size()) + " of " + std::to_string(load.living()) + " experts (" + listed(under) +
-                  ") " + (one ? "has " : "have ") + mean + " times " +
+                  ") " + (one ? "gets " : "get ") + mean + " times " +
                   (one ? "its fair share" : "their fair share, on average");
   finding.saw = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
                 decimal(kUnderusedShare) + " of the fair share for " + grouped(kUnderusedSteps) + " steps or more, " +
@@ -198,9 +198,9 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
                                    : ": " + std::to_string(hot.size()) + " hot experts";
   finding.brief = (hot.size() == 1 ? "expert " : "experts ") + listed(hot) +
-                  (hot.size() == 1 ? " has " : " have up to ") + decimal(share) + " times " +
+                  (hot.size() == 1 ? " gets " : " get up to ") + decimal(share) + " times " +
                   (hot.size() == 1 ? "its" : "their") + " fair share";
-  finding.saw = "Expert " + std::to_string(hot[0]) + " has " + decimal(share, 2) + " times its fair share, " +
+  finding.saw = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
                 percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been this full for " +
                 grouped(load.last_step() - since + 1) + " steps";
   finding.saw += hot.size() > 1 ? "; so are " + listed(std::span(hot).subspan(1)) + "." : ".";

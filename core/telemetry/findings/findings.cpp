@@ -416,6 +416,8 @@ std::vector<LayerLoad> FindingsScan::loads() const {
     LayerLoad& each = loads.emplace_back();
     each.layer = load.layer();
     each.batches = load.batches_text(load.loads_in_window());
+    each.every_step = load.every_step();
+    each.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
     for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));
     each.settles = layer.load.still_settles();
   }

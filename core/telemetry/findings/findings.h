@@ -78,6 +78,8 @@ std::string finding_id(const Finding& finding);
 struct LayerLoad {
   int layer = -1;
   std::string batches;        // that it is of: "50 steps", "5 logged batches"
+  bool every_step = true;     // the log has a load on each
+  float living = 1;           // share of the experts that can be chosen
   std::vector<float> shares;  // [E] times the even load of the experts that can be chosen
   bool settles = false;       // uneven since the first steps, and less so than it was
 };

@@ -13,6 +13,7 @@
 #include "core/telemetry/findings/imbalance_watch.h"
 #include "core/telemetry/findings/interventions.h"
 #include "core/telemetry/frame/words.h"
+#include "core/telemetry/history/router_window.h"
 #include "core/telemetry/history/step_axis.h"
 #include "core/telemetry/history/worst_layer.h"
 
@@ -20,28 +21,30 @@ namespace moescope {
 
 namespace {
 
-// "Layer 3 ...", "5 of 58 MoE layers ..."; nullptr: the finding's title says it.
+// "Layer 3 has collapsed since step 480", "5 of 58 layers have collapsed"; nullptr: the finding's title says it.
 struct RouterFault {
   FindingKind kind;
   const char *of_one, *of_many;
 };
 constexpr std::array<RouterFault, 15> kRouterFaults = {{
     {FindingKind::collapsed, "has collapsed", "have collapsed"},
-    {FindingKind::collapsing, "is collapsing", "are collapsing"},
-    {FindingKind::dead, "has dead experts", "have dead experts"},
-    {FindingKind::no_recovery, "does not recover from a jump of the load", "do not recover from a jump of the load"},
-    {FindingKind::starved, "has starved experts", "have starved experts"},
-    {FindingKind::underused, "has underused experts", "have underused experts"},
-    {FindingKind::hot, "has experts that are far too full", "have experts that are far too full"},
-    {FindingKind::uneven, "stays uneven", "stay uneven"},
-    {FindingKind::uneven_ranks, "has neighbouring experts that are too full together",
+    {FindingKind::collapsing, "has been collapsing", "are collapsing"},
+    {FindingKind::dead, "has had dead experts", "have dead experts"},
+    {FindingKind::no_recovery, "has not recovered from a jump of the load",
+     "have not recovered from a jump of the load"},
+    {FindingKind::starved, "has had starved experts", "have starved experts"},
+    {FindingKind::underused, "has had underused experts", "have underused experts"},
+    {FindingKind::hot, "has had experts that are far too full", "have experts that are far too full"},
+    {FindingKind::uneven, "has been uneven", "are uneven"},
+    {FindingKind::uneven_ranks, "has had neighbouring experts that are too full together",
      "have neighbouring experts that are too full together"},
-    {FindingKind::uneven_batches, "is uneven in every batch", "are uneven in every batch"},
+    {FindingKind::uneven_batches, "has been uneven in every batch", "are uneven in every batch"},
     {FindingKind::swapped_layers, nullptr, nullptr},
-    {FindingKind::oscillating_bias, "has a load that oscillates", "have loads that oscillate"},
-    {FindingKind::saturated, "has a saturated router", "have saturated routers"},
-    {FindingKind::uninformative, "gives every token the same scores", "give every token the same scores"},
-    {FindingKind::bias_against_gate, "has a bias that contradicts its gate", "have a bias that contradicts their gate"},
+    {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
+    {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
+    {FindingKind::uninformative, "has given every token the same scores", "give every token the same scores"},
+    {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
+     "have a bias that contradicts their gate"},
 }};
 // The fullest experts are named if so few take nearly all assignments, or else half of them.
 constexpr double kNearlyAll = 0.9, kHalf = 0.5;
@@ -64,10 +67,29 @@ std::pair<std::size_t, double> that_take(double share, std::span<const float> lo
   return {n, sum / static_cast<double>(load.size())};
 }
 
-// Figures that are of the window's loads; others have a span of their own.
-bool is_of_window(FindingKind kind) {
+// Findings whose sentence is about the fullest experts of the last 50 steps.
+bool is_of_fullest(FindingKind kind) {
   using enum FindingKind;
-  return kind == hot || kind == uneven || kind == underused || kind == uneven_ranks || kind == uneven_batches;
+  return kind == collapsed || kind == collapsing || kind == uneven;
+}
+
+// "Expert 3 gets ...", from "expert 3 gets ...".
+std::string capital(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+// Where every step has a load, the scan's window of whole blocks is replaced by the last 50 steps.
+std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
+  std::vector<LayerLoad> loads = scan.loads();
+  for (LayerLoad& load : loads) {
+    if (!load.every_step) continue;
+    std::vector<float> mean = layer_window(*scan.history(), load.layer, scan.seen().last).utilisation;
+    if (mean.size() != load.shares.size()) continue;
+    for (float& each : mean) each *= load.living;
+    load.shares = std::move(mean);
+  }
+  return loads;
 }
 
 class Judge {
@@ -77,7 +99,7 @@ class Judge {
         settings_(history_),
         findings_(scan.findings()),
         not_yet_(scan.not_yet()),
-        loads_(scan.loads()) {}
+        loads_(loads_of(scan)) {}
   Health health();
 
  private:
@@ -85,16 +107,17 @@ class Judge {
   float max_vio(int layer) const;  // of the window's loads together; where there are none, as the history has it
   const Finding* lead() const;
   void describe(const Finding& lead, Health& health) const;
+  std::vector<int> layers_with(FindingKind kind) const;
   std::string detail(const Finding& lead, Health& health) const;
   std::string fullest(const LayerLoad& load, Health& health) const;
-  std::string figures(const LayerLoad& load, Health& health) const;
   std::string beside(const Finding& lead) const;
   int least_even() const;
-  std::string least_even_now(const char* is, Health& health) const;
+  std::string most_uneven(const char* heading, Health& health) const;
   const Finding* begun() const;
   void describe_begun(const Finding& begun, Health& health) const;
   std::string help(const Finding& lead) const;
   std::string elsewhere() const;
+  std::string over() const;
   std::string layers_text(std::size_t n) const;
 
   const History& history_;
@@ -149,24 +172,16 @@ std::string Judge::fullest(const LayerLoad& of, Health& health) const {
            " of its assignments";
   }
   health.experts = {order.front()};
-  return "expert " + std::to_string(order.front()) + " has " + decimal(static_cast<double>(load.front())) +
+  return "expert " + std::to_string(order.front()) + " gets " + decimal(static_cast<double>(load.front())) +
          " times its fair share";
-}
-
-// All of the same steps.
-std::string Judge::figures(const LayerLoad& load, Health& health) const {
-  return "over the newest " + load.batches + " together MaxVio is " +
-         decimal(static_cast<double>(max_vio(load.layer))) + ", " + fullest(load, health);
 }
 
 std::string Judge::detail(const Finding& lead, Health& health) const {
   const LayerLoad* load = load_of(lead.layers.front());
   health.experts = lead.experts;
-  if (!lead.brief.empty())
-    return (is_of_window(lead.kind) && load ? "over the newest " + load->batches + " " : std::string()) + lead.brief +
-           beside(lead);
-  const bool collapse = lead.kind == FindingKind::collapsed || lead.kind == FindingKind::collapsing;
-  return collapse && load ? figures(*load, health) + beside(lead) : std::string();
+  if (load && is_of_fullest(lead.kind)) return fullest(*load, health) + beside(lead);
+  if (load && lead.kind == FindingKind::hot && lead.experts.size() == 1) return fullest(*load, health) + beside(lead);
+  return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
 }
 
 // Experts of the same layer that are left without tokens.
@@ -175,35 +190,51 @@ std::string Judge::beside(const Finding& lead) const {
   if (lacks_tokens(lead.kind)) return text;
   for (const Finding& finding : findings_) {
     if (!finding.ongoing || !lacks_tokens(finding.kind) || finding.layers != lead.layers) continue;
-    text += ", " + std::to_string(finding.experts.size()) +
-            (finding.kind == FindingKind::dead ? " get none" : " get hardly any");
+    const bool one = finding.experts.size() == 1;
+    text += (text.empty() ? " and " : ", ") + std::to_string(finding.experts.size()) + " of " +
+            std::to_string(history_.info().n_experts) +
+            (finding.kind == FindingKind::dead ? (one ? " gets none" : " get none")
+                                               : (one ? " gets almost none" : " get almost none"));
   }
   return text;
+}
+
+std::vector<int> Judge::layers_with(FindingKind kind) const {
+  std::vector<int> layers;
+  for (const Finding& finding : findings_)
+    if (finding.kind == kind && finding.ongoing)
+      layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
+  std::ranges::sort(layers);
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
 }
 
 void Judge::describe(const Finding& lead, Health& health) const {
   health.since = lead.steps.first;
   health.finding = finding_id(lead);
   health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
-  const std::string since = ", since step " + grouped(lead.steps.first);
+  const std::string since = " since step " + grouped(lead.steps.first);
   const RouterFault* fault = fault_of(lead.kind);
   if (!fault || !fault->of_one || lead.layers.empty()) {
     health.experts = lead.experts;
-    health.sentence = lead.title + since + ".";
+    health.sentence = lead.title + "," + since + ".";
+    health.shorter = {lead.title + "."};
     return;
   }
-  std::vector<int> layers;
-  for (const Finding& finding : findings_)
-    if (finding.kind == lead.kind && finding.ongoing)
-      layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
-  std::ranges::sort(layers);
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  const std::string worst = std::to_string(health.layer);
-  health.sentence = layers.size() == 1 ? "Layer " + worst + " " + fault->of_one + since
-                                       : layers_text(layers.size()) + " " + fault->of_many + " (" + listed(layers) +
-                                             "). The worst is layer " + worst + since;
-  if (const std::string detail = this->detail(lead, health); !detail.empty()) health.sentence += ": " + detail;
-  health.sentence += ".";
+  const std::vector<int> layers = layers_with(lead.kind);
+  const std::string worst = "ayer " + std::to_string(health.layer);
+  std::string detail = this->detail(lead, health);
+  if (!detail.empty()) detail = ": " + detail;
+  if (layers.size() == 1) {
+    const std::string head = "L" + worst + " " + fault->of_one;
+    health.sentence = head + since + detail + ".";
+    health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
+    return;
+  }
+  const std::string head = layers_text(layers.size()) + " " + fault->of_many, which = ". Worst: l" + worst;
+  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + ".";
+  health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
+                    "Worst: l" + worst + since + "."};
 }
 
 // By the loads that the scan has read; of a log without loads by its MaxVio.
@@ -214,11 +245,12 @@ int Judge::least_even() const {
   return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
 }
 
-std::string Judge::least_even_now(const char* is, Health& health) const {
+// "Most uneven: layer 1, where expert 3 gets 1.56 times its fair share."
+std::string Judge::most_uneven(const char* heading, Health& health) const {
   health.layer = least_even();
   if (health.layer < 0) return {};
-  const std::string text = std::string("The least even layer") + is + std::to_string(health.layer);
-  if (const LayerLoad* load = load_of(health.layer)) return text + ": " + figures(*load, health) + ".";
+  const std::string text = std::string(heading) + "layer " + std::to_string(health.layer);
+  if (const LayerLoad* load = load_of(health.layer)) return text + ", where " + fullest(*load, health) + ".";
   return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
 }
 
@@ -247,59 +279,55 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
   const bool hot = begun.kind == FindingKind::hot;
   const bool is_late = silent || (hot && counted_steps(history_) >= kHotSteps && !settles);
   health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
-  const std::string since = " since step " + grouped(health.since) + ", and no finding yet: ";
-  const std::string layer = "layer " + std::to_string(health.layer);
-  if (settles)
-    health.sentence = layer + " is still settling, since step " + grouped(health.since) + ".";
-  else if (silent)
-    health.sentence = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since +
-                      "that takes " + grouped(kDeadSteps) + " such steps.";
-  else if (hot)
-    health.sentence = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") +
-                      since + "that takes " + grouped(kHotSteps) + " such steps.";
-  else
-    health.sentence = layer + " has been uneven" + since + "that takes " + grouped(kUnevenSteps) +
-                      " such steps, fewer the fuller an expert is.";
-  std::string figures = load ? this->figures(*load, health) : std::string();
-  if (silent) {
+  const std::string since = " since step " + grouped(health.since);
+  const std::string layer = "Layer " + std::to_string(health.layer);
+  const auto finding_after = [](std::int64_t steps) { return " It is a finding after " + grouped(steps) + " steps."; };
+  std::string head, rule, figures = load ? fullest(*load, health) : std::string();
+  if (settles) {
+    head = layer + " has been settling" + since;
+  } else if (silent) {
     health.experts = begun.experts;
+    head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
     figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
+    rule = finding_after(kDeadSteps);
+  } else if (hot) {
+    head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
+    rule = finding_after(kHotSteps);
+  } else {
+    head = layer + " has been uneven" + since;
+    rule = finding_after(kUnevenSteps);
   }
-  if (!figures.empty()) {
-    figures.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(figures.front())));
-    health.sentence += " " + figures + ".";
-  }
-  health.sentence += elsewhere();
+  if (!figures.empty()) figures = ": " + figures;
+  health.sentence = head + figures + "." + rule + elsewhere();
+  health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
 }
 
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
-  const std::string balancing = settings_.balancing(now);
   std::string moves;
   for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob;
   const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end() ||
                        std::ranges::find(lead.knobs, "router.balance_rule") != lead.knobs.end();
-  if (!of_bias) return moves.empty() ? std::string() : "Settings that move it: " + moves + ".";
-  if (settings_.nothing_balances(now))
-    return balancing + " Would help: a bias_update_rate above 0 (0.001 in DeepSeek-V3).";
-  if (balancing.empty()) return "The settings that balance it are not known. Would help: " + moves + ".";
+  if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
+  if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
+  if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";
   if (settings_.quantiles_balance(now))
-    return balancing + " Would help: more tokens a step (data.batch), from which the quantiles are, or aux_coeff.";
-  if (lead.kind == FindingKind::oscillating_bias) return balancing + " Would help: a lower bias_update_rate.";
-  return balancing + " Would help: a higher bias_update_rate, or aux_coeff.";
+    return "Try more tokens a step (data.batch), since the quantiles are those of a step, or aux_coeff > 0.";
+  if (lead.kind == FindingKind::oscillating_bias) return "Try a lower bias_update_rate.";
+  return "Try a higher bias_update_rate, or aux_coeff > 0.";
 }
 
-// What is not of the router, and what is over.
+// A finding that is not about routers.
 std::string Judge::elsewhere() const {
-  std::string text;
-  std::int64_t over = 0;
-  for (const Finding& finding : findings_) {
-    over += !finding.ongoing;
-    const bool counts = finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind);
-    if (counts && text.empty()) text = " Elsewhere: " + finding.title + ".";
-  }
-  if (over > 0) text += " " + counted(over, "finding is over.", "findings are over.");
-  return text;
+  for (const Finding& finding : findings_)
+    if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind))
+      return " Elsewhere: " + finding.title + ".";
+  return {};
+}
+
+std::string Judge::over() const {
+  const std::int64_t n = std::ranges::count_if(findings_, [](const Finding& finding) { return !finding.ongoing; });
+  return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
 }
 
 Health Judge::health() {
@@ -309,6 +337,7 @@ Health Judge::health() {
     health.sentence = "No step has been read yet.";
     return health;
   }
+  health.balance = settings_.balance(steps.last);
   const std::int64_t read = counted_steps(history_);
   if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || read >= kSettlingSteps)) {
     health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
@@ -317,19 +346,25 @@ Health Judge::health() {
     return health;
   }
   if (history_.info().all_layers_dense()) {
-    health.sentence = "all layers of this run are dense, it has no router.";
+    health.sentence = "All layers of this run are dense: there is no router.";
     return health;
   }
   if (loads_.empty()) {
-    health.sentence = "the load of the experts (tokens_per_expert) is not in this run.";
-    if (const std::string least = least_even_now(" is ", health); !least.empty()) health.sentence += " " + least;
+    health.sentence = "The run has no load of the experts (tokens_per_expert).";
+    health.shorter = {"No load of the experts."};
+    if (const std::string uneven = most_uneven(" Most uneven: ", health); !uneven.empty()) {
+      health.shorter.insert(health.shorter.begin(), health.sentence);
+      health.sentence += uneven;
+    }
     return health;
   }
-  health.help = settings_.balancing(steps.last);
   if (read < kSettlingSteps) {
     health.verdict = HealthVerdict::too_young;
-    health.sentence = std::to_string(read) + " of about " + std::to_string(kSettlingSteps) + " steps. " +
-                      least_even_now(" so far is ", health);
+    const std::string steps_text = std::to_string(read) + " of about " + std::to_string(kSettlingSteps) + " steps";
+    const std::string uneven = most_uneven("Most uneven so far: ", health);
+    health.sentence = steps_text + ". " + uneven;
+    health.shorter = {steps_text + ". Most uneven so far: layer " + std::to_string(health.layer) + ".",
+                      steps_text + "."};
     return health;
   }
   if (const Finding* finding = begun()) {
@@ -337,9 +372,26 @@ Health Judge::health() {
     return health;
   }
   health.verdict = HealthVerdict::healthy;
-  health.sentence = "no expert is dead, starved or far too full, and no layer collapses. " +
-                    least_even_now(" is ", health) + elsewhere();
+  const std::string uneven = most_uneven("Most uneven: ", health), elsewhere = this->elsewhere();
+  const std::string nobody = "No expert is dead, starved or far too full.", layer = std::to_string(health.layer);
+  health.sentence = nobody + " " + uneven + elsewhere + over();
+  if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
+  if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
+  for (const std::string& text : {nobody + " " + uneven, uneven, nobody, "Most uneven: layer " + layer + "."})
+    health.shorter.push_back(text);
   return health;
+}
+
+}  // namespace
+
+namespace {
+
+// A form that is no shorter than the one before it is of no use.
+void keep_shorter(Health& health) {
+  std::size_t before = health.sentence.size();
+  std::erase_if(health.shorter, [&before](const std::string& form) {
+    return form.size() >= before || (before = form.size(), false);
+  });
 }
 
 }  // namespace
@@ -350,13 +402,23 @@ const char* health_verdict_name(HealthVerdict verdict) {
   return kNames[static_cast<int>(verdict)];
 }
 
+std::string advice_text(const Health& health) {
+  std::string text = health.balance.empty() ? std::string() : health.balance.front() + ".";
+  if (!health.help.empty()) text += (text.empty() ? "" : " ") + health.help;
+  return text;
+}
+
 std::string health_text(const Health& health) {
-  return std::string(health_verdict_name(health.verdict)) + ": " + health.sentence +
-         (health.help.empty() ? std::string() : " " + health.help);
+  const std::string advice = advice_text(health);
+  return std::string(health_verdict_name(health.verdict)) + ": " + health.sentence + (advice.empty() ? "" : " ") +
+         advice;
 }
 
 Health judge_health(const FindingsScan& scan) {
-  return Judge(scan).health();
+  Health health = Judge(scan).health();
+  health.upto = scan.seen().last;
+  keep_shorter(health);
+  return health;
 }
 
 }  // namespace moescope

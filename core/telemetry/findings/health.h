@@ -1,6 +1,8 @@
 // Whether the routers of a run are healthy, in a sentence: the worst layer and its experts by number, since which step,
-// and what would help. It puts what the findings say (findings.h) into order and looks up a few figures of each layer,
-// whatever the length of the run. Muted findings count as well: they are hidden, not mended.
+// what balances them and what would help. It puts what the findings say (findings.h) into order and looks up a few
+// figures of each layer, whatever the length of the run. Muted findings count as well: they are hidden, not mended.
+//
+// The load is that of the last 50 steps (router_window.h). Every text has shorter forms, so that none is ever cut.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +25,12 @@ const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
 struct Health {
   HealthVerdict verdict = HealthVerdict::unknown;
   std::string sentence;      // without the verdict's name
-  std::string help;          // what balances the router, and what would help; empty: nothing is known
+  std::vector<std::string> shorter;  // the sentence in fewer words, long to short
+  std::vector<std::string> balance;  // what balances the router, long to short; empty: not known
+  std::string help;                  // what would help; empty: nothing needs to, or nothing is known
   int layer = -1;            // the worst; -1: none
   std::vector<int> experts;  // of it, the worst first
+  std::int64_t upto = -1;    // the newest step that it is about; -1: none
   std::int64_t since = -1;   // the step; -1: nothing is wrong
   std::string finding;       // finding_id of the one that it speaks of; empty: none
 };
@@ -34,7 +39,10 @@ struct Health {
 // the sign rule and a small rate a router may take several times as long.
 inline constexpr std::int64_t kSettlingSteps = 150;
 
-// "Needs attention: Layer 3 stays uneven ... Would help: ...".
+// What balances the router, and what would help; empty: nothing is known.
+std::string advice_text(const Health& health);
+
+// "Needs attention: Layer 3 ... Balance: bias update rate 0, no auxiliary loss. Try ...".
 std::string health_text(const Health& health);
 
 // Of what the scan has read.

@@ -107,10 +107,10 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const Since& since, std:
   finding.metric = Metric::max_vio_window;
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
-  finding.brief = "expert " + std::to_string(fullest) + " has " + share + " times its fair share";
+  finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
   finding.saw = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
                 decimal(load.fullest_share() - 1) + " and has been high for " + grouped(load.steps_since(since)) +
-                " steps. The fullest expert of the newest batches, expert " + std::to_string(fullest) + ", has " +
+                " steps. The fullest expert of the newest batches, expert " + std::to_string(fullest) + ", gets " +
                 share + " times its fair share.";
   finding.why =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
@@ -145,12 +145,12 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
   finding.title += ": every batch is uneven";
   finding.knobs = {"data.batch", "router.aux_mode"};
-  finding.brief = "the fullest expert of a batch has " + times +
+  finding.brief = "the fullest expert of a batch gets " + times +
                   " times its fair share (mean of the batches), another one each time";
-  finding.saw = "The fullest expert of a batch has " + times +
+  finding.saw = "The fullest expert of a batch gets " + times +
                 " times its fair share, as a mean of the batches; chance alone would give it " +
                 decimal(load.chance().batch_max_vio + 1) + ". Over " + load.batches_text(load.loads_in_window()) +
-                " together the fullest has only " + together +
+                " together the fullest gets only " + together +
                 " times: the fullest expert differs from batch to batch. This has lasted for " +
                 grouped(load.steps_since(batches_)) + " steps.";
   finding.why =

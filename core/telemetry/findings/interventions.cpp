@@ -194,6 +194,39 @@ std::string Interventions::balancing(std::int64_t step) const {
   return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
 }
 
+// Long and short; empty: not known.
+std::vector<std::string> Interventions::bias_words(std::int64_t step) const {
+  if (quantiles_balance(step)) return {"bias by quantiles", "quantiles"};
+  if (!other_balancing_.empty()) return {other_balancing_, other_balancing_};
+  const double rate = number("router.bias_update_rate", step);
+  if (std::isnan(rate)) return {};
+  return {"bias update rate " + decimal(rate), "bias " + decimal(rate)};
+}
+
+std::vector<std::string> Interventions::auxiliary_words(std::int64_t step) const {
+  const double coeff = number("router.aux_coeff", step);
+  if (value("router.aux_mode", step) == "none" || coeff == 0) return {"no auxiliary loss", ""};
+  if (std::isnan(coeff)) return {};
+  return {"auxiliary loss " + decimal(coeff), "auxiliary " + decimal(coeff)};
+}
+
+std::vector<std::string> Interventions::balance(std::int64_t step) const {
+  if (holds("router.force_balance", step)) return {"Balance: forced, whatever the scores", "Balance: forced"};
+  if (nothing_balances(step)) return {"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"};
+  std::array<std::string, 2> forms;
+  for (const std::vector<std::string>& words : {bias_words(step), auxiliary_words(step)})
+    for (std::size_t form = 0; form < words.size(); ++form)
+      if (!words[form].empty()) forms[form] += (forms[form].empty() ? "Balance: " : ", ") + words[form];
+  const std::string drop = value("router.token_drop", step);
+  const std::string factor = cited("router.capacity_factor", step);
+  std::vector<std::string> texts;
+  if (!forms[0].empty() && !drop.empty() && drop != "none" && !factor.empty())
+    texts.push_back(forms[0] + ", dropping beyond capacity " + decimal(number("router.capacity_factor", step)));
+  for (const std::string& form : forms)
+    if (!form.empty()) texts.push_back(form);
+  return texts;
+}
+
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
   const double coefficient = number("router.aux_coeff", step);
   if (std::isnan(coefficient) || !has_config_) return std::nullopt;  // other programs scale it otherwise

@@ -31,6 +31,8 @@ class Interventions {
   // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
   // empty: not known.
   std::string balancing(std::int64_t step) const;
+  // The same in a few words, long to short: "Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias 0.001".
+  std::vector<std::string> balance(std::int64_t step) const;
   std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
   // [E] 1: router.killed_experts names it; empty: none of the layer.
   std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;
@@ -46,6 +48,8 @@ class Interventions {
   std::string value(const std::string& key, std::int64_t step) const;  // empty: not known, or empty
   double number(const std::string& key, std::int64_t step) const;      // NaN: not known
   bool holds(const std::string& key, std::int64_t step) const { return value(key, step) == "true"; }
+  std::vector<std::string> bias_words(std::int64_t step) const;
+  std::vector<std::string> auxiliary_words(std::int64_t step) const;
   std::string cited(const char* key, std::int64_t step) const;  // "aux_coeff = 0"; empty: not known
   std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;

@@ -111,7 +111,7 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   const Anticorrelation& deepest = newest_.deepest;
   const bool by_bias = newest_.bias_step.is_known;
   finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
-  finding.brief = "the fullest expert of a batch has " + decimal(newest_.max_vio + 1) +
+  finding.brief = "the fullest expert of a batch gets " + decimal(newest_.max_vio + 1) +
                   " times its fair share (mean of 50 batches), over these batches together only " +
                   decimal(newest_.together_max_vio + 1);
   finding.saw = "MaxVio of a batch is " + decimal(newest_.max_vio) +

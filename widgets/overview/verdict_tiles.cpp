@@ -1,0 +1,318 @@
+#include "widgets/overview/verdict_tiles.h"
+
+#include <QApplication>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/plots/axis.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kCurveShare = 0.44;
+constexpr int kDot = 3;  // radius, at the end of a curve
+
+QFont tileFont(Type type, bool bold = false) {
+  return typeFont(QApplication::font(), type, bold);
+}
+int advance(Type type, const QString& text, bool bold = false) {
+  return QFontMetrics(tileFont(type, bold)).horizontalAdvance(text);
+}
+
+QString atLayer(int layer) {
+  return VerdictTiles::tr("layer %1").arg(layer);
+}
+
+// "layer 1, expert 3 · by chance 0.02", then without the expert, then without chance.
+QStringList contexts(const QString& place, const QString& shorter, const QString& beside) {
+  const QString dot = QStringLiteral(" \u00b7 ");
+  QStringList texts;
+  if (!beside.isEmpty()) texts << place + dot + beside << shorter + dot + beside;
+  return texts << place << shorter;
+}
+
+QString chanceText(double chance) {
+  if (!std::isfinite(chance)) return {};
+  const bool small = chance < 0.01;
+  return VerdictTiles::tr("by chance %1").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2));
+}
+
+TileContent nothing(const QString& why) {
+  return {QStringLiteral("\u2013"), {}, {why}, {}};
+}
+
+}  // namespace
+
+VerdictTile::VerdictTile(const QString& name, QWidget* parent) : QAbstractButton(parent) {
+  setText(name);
+  setAccessibleName(name);
+  setCursor(Qt::PointingHandCursor);
+  setFocusPolicy(Qt::TabFocus);
+}
+
+void VerdictTile::setContent(TileContent content) {
+  content_ = std::move(content);
+  const QString whole = (content_.value + QLatin1Char(' ') + content_.unit).trimmed() + QStringLiteral(", ") +
+                        content_.context.value(0);
+  setAccessibleDescription(whole);
+  setToolTip(text() + QStringLiteral(": ") + whole);
+  update();
+}
+
+QSize VerdictTile::sizeHint() const {
+  return {leastWidth(), withType(kTileHeight, fontMetrics())};
+}
+
+int VerdictTile::leastWidth() const {
+  int text = advance(Type::caption, this->text());
+  text = std::max(text, advance(Type::figure, content_.value, true) + kSpace4 + advance(Type::body, content_.unit));
+  if (!content_.context.isEmpty()) text = std::max(text, advance(Type::caption, content_.context.back()));
+  return text + 2 * kSpace12;
+}
+
+int VerdictTile::curveWidth() const {
+  const int curve = static_cast<int>(kCurveShare * width());
+  return content_.curve.size() > 1 && width() - curve >= leastWidth() ? curve - kSpace12 : 0;
+}
+
+void VerdictTile::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  painter.setRenderHint(QPainter::Antialiasing);
+  const Colors& c = colors(palette());
+  if (underMouse()) painter.fillRect(rect(), QColor(c.sunken));
+  if (!first_) {
+    painter.setPen(QColor(c.hairline));
+    painter.drawLine(QPointF(0.5, kSpace8), QPointF(0.5, height() - kSpace8));
+  }
+  const int curve = curveWidth();
+  paintTexts(painter, width() - 2 * kSpace12 - (curve > 0 ? curve + kSpace8 : 0));
+  if (curve > 0)
+    paintCurve(painter, QRectF(width() - kSpace12 - curve, kSpace8, curve, height() - 2 * kSpace8).adjusted(0, 3, -4, -3));
+  if (hasFocus()) drawRounded(painter, rect().adjusted(1, 1, -1, -1), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+}
+
+// Three lines in the middle of the height.
+void VerdictTile::paintTexts(QPainter& painter, int room) const {
+  const Colors& c = colors(palette());
+  const QFont caption = tileFont(Type::caption), figure = tileFont(Type::figure, true), body = tileFont(Type::body);
+  const QFontMetrics small(caption), large(figure);
+  const int lines = 2 * small.height() + large.ascent() + large.descent() / 2;
+  int y = (height() - lines) / 2;
+  painter.setFont(caption);
+  painter.setPen(QColor(c.ink2));
+  painter.drawText(QPoint(kSpace12, y + small.ascent()), text());
+  y += small.height();
+  painter.setFont(figure);
+  painter.setPen(QColor(c.ink));
+  painter.drawText(QPoint(kSpace12, y + large.ascent()), content_.value);
+  const int unit = kSpace12 + large.horizontalAdvance(content_.value) + kSpace4;
+  painter.setFont(body);
+  painter.setPen(QColor(c.ink2));
+  painter.drawText(QPoint(unit, y + large.ascent()), content_.unit);
+  y += large.ascent() + large.descent() / 2;
+  painter.setFont(caption);
+  painter.drawText(QPoint(kSpace12, y + small.ascent()), fittingText(content_.context, small, room));
+}
+
+void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
+  const Colors& c = colors(palette());
+  std::vector<double> finite;
+  std::ranges::copy_if(content_.curve, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+  if (finite.empty()) return;
+  if (std::isfinite(content_.chance)) finite.push_back(content_.chance);
+  const auto [low, high] = std::ranges::minmax(finite);
+  const double base = low, span = std::max(high - low, 1e-9);
+  const auto y = [&](double value) { return place.bottom() - (value - base) / span * place.height(); };
+  const auto x = [&](std::size_t i) {
+    return place.left() + place.width() * static_cast<double>(i) / static_cast<double>(content_.curve.size() - 1);
+  };
+  if (std::isfinite(content_.chance)) {
+    painter.setPen(QPen(QColor(c.axis), 1, Qt::DashLine));
+    painter.drawLine(QPointF(place.left(), y(content_.chance)), QPointF(place.right(), y(content_.chance)));
+  }
+  const QColor ink = seriesColor(0, isDark(palette()));
+  QPolygonF line;
+  for (std::size_t i = 0; i < content_.curve.size(); ++i)
+    if (std::isfinite(content_.curve[i])) line << QPointF(x(i), y(content_.curve[i]));
+  painter.setPen(QPen(ink, kCurveWidth));
+  painter.drawPolyline(line);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(ink);
+  painter.drawEllipse(line.back(), kDot, kDot);
+}
+
+VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent)
+    : QWidget(parent), selection_(selection), watch_(watch) {
+  setObjectName("verdict_tiles");
+  const QStringList names{tr("Largest overload (MaxVio)"), tr("Spread of load (CV)"), tr("Entropy of load"),
+                          tr("Dead experts")};
+  for (int i = 0; i < 4; ++i) {
+    tiles_[static_cast<std::size_t>(i)] = new VerdictTile(names[i], this);
+    connect(tiles_[static_cast<std::size_t>(i)], &VerdictTile::clicked, this, [this, i] { openCard(static_cast<Which>(i)); });
+  }
+  tiles_[0]->setFirst(true);
+  for (auto signal : {&Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, this, [this] {
+      if (!selection_->following()) markDirty();
+    });
+  connect(selection_, &Selection::dataChanged, this, [this] {
+    if (!watch_->health(selection_->run())) markDirty();
+  });
+  connect(watch_, &FindingsWatch::changed, this, &VerdictTiles::markDirty);
+  followFont(this, [this] { markDirty(); });
+}
+
+QSize VerdictTiles::sizeHint() const {
+  return {600, withType(kTileHeight, fontMetrics())};
+}
+
+void VerdictTiles::markDirty() {
+  dirty_ = true;
+  update();
+}
+
+// Following, the step of the verdict, so that both say the same.
+std::int64_t VerdictTiles::step() const {
+  const Health* health = watch_->health(selection_->run());
+  return selection_->following() && health && health->upto >= 0 ? health->upto : selection_->step();
+}
+
+// Hidden tiles compute nothing.
+void VerdictTiles::paintEvent(QPaintEvent*) {
+  if (std::exchange(dirty_, false)) fill();
+}
+
+void VerdictTiles::fill() {
+  const History* history = selection_->history();
+  if (!history) return;
+  std::array<TileContent, 4> contents;
+  if (history->steps().empty()) {
+    contents.fill(nothing(tr("first step: not finished")));
+  } else {
+    const RouterWindow window = router_window(*history, step());
+    if (window.layers.empty())
+      contents.fill(nothing(tr("no load of experts")));
+    else
+      contents = {overloadContent(window, *history), spreadContent(window, *history), entropyContent(window, *history),
+                  deadContent(window, *history)};
+  }
+  for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
+  place();
+}
+
+std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::* figure) {
+  layers_[tile] = layer;
+  std::vector<double> values;
+  for (const LayerWindow& point : tracks_[tile].upto(history, layer, step()))
+    values.push_back(point.layer < 0 ? static_cast<double>(kNoValue) : point.*figure);
+  return values;
+}
+
+TileContent VerdictTiles::overloadContent(const RouterWindow& window, const History& history) {
+  const LayerWindow& worst = *window.worst(&LayerWindow::max_vio);
+  const double chance = window.chance_max_vio;
+  return {formatValue(worst.max_vio, 3),
+          {},
+          contexts(tr("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer), chanceText(chance)),
+          curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
+          chance};
+}
+
+TileContent VerdictTiles::spreadContent(const RouterWindow& window, const History& history) {
+  const LayerWindow& worst = *window.worst(&LayerWindow::cv);
+  const double chance = window.chance_cv;
+  return {formatValue(worst.cv, 3),
+          {},
+          contexts(atLayer(worst.layer), atLayer(worst.layer), chanceText(chance)),
+          curveOf(spread, history, worst.layer, &LayerWindow::cv),
+          chance};
+}
+
+TileContent VerdictTiles::entropyContent(const RouterWindow& window, const History& history) {
+  const auto& least = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
+  return {QString::number(100 * least.entropy, 'f', 1), tr("%"),
+          contexts(atLayer(least.layer), atLayer(least.layer), tr("even: 100 %")),
+          curveOf(entropy, history, least.layer, &LayerWindow::entropy), 1};
+}
+
+TileContent VerdictTiles::deadContent(const RouterWindow& window, const History& history) const {
+  int silent = 0, experts = 0, layers = 0;
+  const LayerWindow* most = &window.layers.front();
+  for (const LayerWindow& each : window.layers) {
+    silent += each.silent;
+    layers += each.silent > 0;
+    experts += static_cast<int>(each.utilisation.size());
+    if (each.silent > most->silent) most = &each;
+  }
+  TileContent content{formatCount(silent), tr("of %1").arg(formatCount(experts)), {}, {}};
+  const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
+  if (silent == 0)
+    content.context << (last < 0 ? tr("none in this run") : tr("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
+  else
+    content.context << (layers == 1 ? tr("all in layer %1").arg(most->layer)
+                                    : tr("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
+                    << tr("most in layer %1").arg(most->layer) << atLayer(most->layer);
+  if (silent == 0) content.context << tr("none");
+  constexpr int kBins = 96;
+  const StepRange steps{history.steps().first, step()};
+  const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
+  for (const PyramidBin& bin : history.series(Metric::dead_fraction, kWholeRun, steps, bins))
+    content.curve.push_back(bin.finite > 0 ? static_cast<double>(bin.mean()) : static_cast<double>(kNoValue));
+  return content;
+}
+
+// As many as fit whole; the entropy goes first, then the spread.
+void VerdictTiles::place() {
+  QList<int> shown{overload, spread, entropy, dead};
+  QList<int> to_drop{entropy, spread, dead};
+  const auto fits = [&] {
+    const int each = width() / static_cast<int>(shown.size());
+    return std::ranges::all_of(shown, [&](int i) { return tiles_[static_cast<std::size_t>(i)]->leastWidth() <= each; });
+  };
+  while (!to_drop.isEmpty() && !fits()) shown.removeOne(to_drop.takeFirst());
+  for (int i = 0; i < 4; ++i) {
+    VerdictTile* tile = tiles_[static_cast<std::size_t>(i)];
+    const auto at = shown.indexOf(i);
+    tile->setVisible(at >= 0);
+    const int count = static_cast<int>(shown.size());
+    if (at >= 0) {
+      const int left = static_cast<int>(at) * width() / count, right = (static_cast<int>(at) + 1) * width() / count;
+      tile->setGeometry(left, 0, right - left, height());
+    }
+  }
+}
+
+FigureTarget VerdictTiles::target(Which tile) const {
+  static constexpr std::array kMetrics{Metric::max_vio_window, Metric::cv, Metric::entropy_norm, Metric::dead_fraction};
+  FigureTarget target{.key = kMetrics[tile]};
+  target.layer = tile == dead ? kWholeRun : layers_[tile];
+  target.step = step();
+  return target;
+}
+
+void VerdictTiles::openCard(Which tile) {
+  const VerdictTile* of = tiles_[tile];
+  const QPoint at = of->mapToGlobal(QPoint(0, of->height()));
+  auto* card = ExplainCard::open(window(), at, of->text(), [this, tile] {
+    const History* history = selection_->history();
+    if (!history) return QString();
+    const VerdictTile* shown = tiles_[tile];
+    return tr("<p>Over the last %1 steps together: <b>%2</b>, %3.</p>")
+               .arg(kWindowSteps)
+               .arg((shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
+                    shown->content().context.value(0)) +
+           figureCard(explain_figure(*history, target(tile)));
+  });
+  connect(this, &QObject::destroyed, card, &QObject::deleteLater);
+}
+
+}  // namespace moescope

@@ -1,0 +1,83 @@
+// Four figures below the verdict: largest overload, spread and entropy of the load, dead experts; each with where it
+// is from, what chance would give, and its curve over the run. They are of the same 50 steps as the verdict, or of
+// those up to the cursor. A click opens the explain card. Where there is little room the curves go, then whole tiles.
+#pragma once
+
+#include <QAbstractButton>
+#include <QList>
+#include <QStringList>
+#include <array>
+#include <functional>
+
+#include "core/telemetry/explain/explain.h"
+#include "core/telemetry/history/router_window.h"
+#include "widgets/overview/findings_watch.h"
+
+namespace moescope {
+
+// What a tile shows.
+struct TileContent {
+  QString value, unit;
+  QStringList context;        // long to short
+  std::vector<double> curve;  // NaN: none there
+  double chance = kNoValue;   // a dashed line; NaN: none
+};
+
+class VerdictTile : public QAbstractButton {
+  Q_OBJECT
+
+ public:
+  VerdictTile(const QString& name, QWidget* parent);
+  void setContent(TileContent content);
+  const TileContent& content() const { return content_; }
+  int leastWidth() const;  // in which no text is cut
+  QSize sizeHint() const override;
+  void setFirst(bool first) { first_ = first; }  // without a line at its left
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+
+ private:
+  void paintTexts(QPainter& painter, int room) const;
+  void paintCurve(QPainter& painter, const QRectF& place) const;
+  int curveWidth() const;  // 0: there is no room for it
+
+  TileContent content_;
+  bool first_ = false;
+};
+
+class VerdictTiles : public QWidget {
+  Q_OBJECT
+
+ public:
+  VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent);
+  QList<VerdictTile*> tiles() const { return {tiles_.begin(), tiles_.end()}; }
+  std::int64_t step() const;  // that the figures are of
+  QSize sizeHint() const override;
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+  void resizeEvent(QResizeEvent*) override { place(); }
+
+ private:
+  enum Which { overload, spread, entropy, dead };
+  void markDirty();
+  void fill();
+  void place();
+  TileContent overloadContent(const RouterWindow& window, const History& history);
+  TileContent spreadContent(const RouterWindow& window, const History& history);
+  TileContent entropyContent(const RouterWindow& window, const History& history);
+  TileContent deadContent(const RouterWindow& window, const History& history) const;
+  std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::* figure);
+  void openCard(Which tile);
+  FigureTarget target(Which tile) const;
+
+  Selection* selection_;
+  FindingsWatch* watch_;
+  std::array<VerdictTile*, 4> tiles_;
+  std::array<WindowTrack, 3> tracks_;
+  std::array<int, 4> layers_{-1, -1, -1, -1};  // that a tile's figure is of
+  bool dirty_ = true;
+};
+
+}  // namespace moescope

@@ -1,0 +1,29 @@
+// A choice between a few views of the same figures, all names in sight: "Over time | At a step".
+#pragma once
+
+#include <QList>
+#include <QStringList>
+#include <QToolButton>
+#include <QWidget>
+
+namespace moescope {
+
+class ViewSwitch : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit ViewSwitch(const QStringList& names, QWidget* parent = nullptr);
+  int current() const;
+  void setCurrent(int index);  // clamped
+
+ signals:
+  void changed(int index);
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+
+ private:
+  QList<QToolButton*> buttons_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,72 @@
+#include "widgets/plots/margin_bars.h"
+
+#include <QFontMetrics>
+#include <algorithm>
+
+#include "widgets/look/tokens.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kLeastSpacedRow = 3;  // pixels; thinner rows touch
+constexpr int kMostScaleTicks = 3;
+
+QFont semiboldOf(const QPainter& painter) {
+  return semibold(painter.font());
+}
+
+// Strong ones last: where rows are thinner than a pixel they stay visible.
+void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
+  for (const bool strong : {false, true})
+    for (const MarginBar& bar : bars.bars) {
+      if (bar.strong != strong) continue;
+      const double height = bar.bottom - bar.top, gap = height >= kLeastSpacedRow ? 1 : 0;
+      const double width = std::max(bar.value > 0 ? 1.0 : 0.0, bar.value / high * area.width());
+      const double least = strong ? std::max(height - gap, 2.0) : std::max(height - gap, 0.5);
+      painter.fillRect(QRectF(area.left(), (bar.top + bar.bottom - least) / 2, width, least),
+                       QColor(strong ? c.strong_bar : c.plain_bar));
+    }
+}
+
+// Each keeps off those above it.
+void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
+  painter.setFont(semiboldOf(painter));
+  painter.setPen(QColor(c.ink));
+  const QFontMetrics metrics = painter.fontMetrics();
+  double free_from = -1e9;
+  for (const MarginBar& bar : bars.bars) {
+    const double middle = (bar.top + bar.bottom) / 2, top = middle - metrics.height() / 2.0;
+    if (!bar.strong || top < free_from) continue;
+    free_from = top + metrics.height();
+    const double x = area.left() + bar.value / high * area.width() + kSpace4;
+    painter.drawText(QPointF(x, top + metrics.ascent()), formatValue(bar.value, 3));
+  }
+}
+
+}  // namespace
+
+void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bars, const QPalette& palette) {
+  const Colors& c = colors(palette);
+  painter.save();
+  const QFontMetrics metrics = painter.fontMetrics();
+  double high = std::max(bars.least_high, 1e-9);
+  for (const MarginBar& bar : bars.bars) high = std::max(high, bar.value);
+  painter.setPen(QColor(c.ink2));
+  painter.drawText(QPoint(area.left(), area.top() - kSpace4 - metrics.descent()), bars.caption);
+  for (const Tick& tick : linearTicks(0, high, kMostScaleTicks)) {
+    const int x = area.left() + static_cast<int>(tick.value / high * area.width());
+    const int half = metrics.horizontalAdvance(tick.label) / 2 + 1;
+    painter.drawText(QRect(x - half, area.bottom() + kSpace4, 2 * half, metrics.height()), Qt::AlignCenter, tick.label);
+  }
+  paintBars(painter, area, bars, high, c);
+  if (bars.reference >= 0) {
+    const double x = area.left() + bars.reference / high * area.width();
+    painter.setPen(QPen(QColor(c.ink), 1, Qt::DashLine));
+    painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
+  }
+  paintFigures(painter, area, bars, high, c);
+  painter.restore();
+}
+
+}  // namespace moescope

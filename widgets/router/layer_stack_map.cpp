@@ -1,0 +1,166 @@
+#include "widgets/router/layer_stack_map.h"
+
+#include <QPainter>
+#include <algorithm>
+#include <numeric>
+
+#include "widgets/plots/margin_bars.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kLeastLayer = 72;         // height in which name, MaxVio and some experts can be read
+constexpr int kBarsWidth = 150;         // with the room for figures
+constexpr int kBarFigure = 40;          // of it for the figure beside the longest bar
+constexpr int kLeastForBars = 460;      // width of the widget
+constexpr double kLeastBarScale = 2;    // times the fair share
+
+}  // namespace
+
+LayerStackMap::LayerStackMap(Selection* selection, QWidget* parent) : TimeHeatMap(selection, parent) {
+  setLegendElsewhere();
+  legend_rows_ = 1;
+}
+
+void LayerStackMap::setLayers(std::vector<int> layers, int experts, const std::vector<std::vector<int>>& orders) {
+  layers_ = std::move(layers);
+  experts_ = experts;
+  orders_ = orders;
+  right_margin_ = showsBars() ? withType(kBarsWidth) + kSpace16 : kSpace12;
+  std::vector<int> order(static_cast<std::size_t>(rowCount()));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t l = 0; l < orders_.size(); ++l)
+    for (std::size_t place = 0; place < orders_[l].size(); ++place)
+      order[l * static_cast<std::size_t>(block()) + place] = static_cast<int>(l) * block() + orders_[l][place];
+  setRowOrder(std::move(order));
+}
+
+int LayerStackMap::rowCount() const {
+  return layers_.empty() ? 0 : static_cast<int>(layers_.size()) * block() - gap();
+}
+
+int LayerStackMap::rowOf(int layer, int expert) const {
+  const auto found = std::ranges::find(layers_, layer);
+  if (found == layers_.end() || expert < 0 || expert >= experts_) return -1;
+  return static_cast<int>(found - layers_.begin()) * block() + expert;
+}
+
+int LayerStackMap::layerAt(int row) const {
+  const int at = row / block();
+  return row < 0 || at >= std::ssize(layers_) || row % block() >= experts_ ? -1
+                                                                           : layers_[static_cast<std::size_t>(at)];
+}
+
+int LayerStackMap::expertAt(int row) const {
+  return row % block();
+}
+
+int LayerStackMap::placeOfExpert(std::size_t layer, int expert) const {
+  if (layer >= orders_.size() || orders_[layer].empty()) return expert;
+  const auto found = std::ranges::find(orders_[layer], expert);
+  return static_cast<int>(found - orders_[layer].begin());
+}
+
+int LayerStackMap::mostLayers(int layers) const {
+  return std::clamp(height() / withType(kLeastLayer), 1, std::max(1, layers));
+}
+
+bool LayerStackMap::showsBars() const {
+  return width() >= withType(kLeastForBars);
+}
+
+int LayerStackMap::nameWidth() const {
+  const QFontMetrics bold(semibold(font()));
+  return std::max(bold.horizontalAdvance(tr("Layer %1").arg(layers_.empty() ? 0 : layers_.back())),
+                  fontMetrics().horizontalAdvance(tr("MaxVio"))) +
+         kSpace12;
+}
+
+QMargins LayerStackMap::margins() const {
+  QMargins around = TimeHeatMap::margins();
+  around.setRight(right_margin_);
+  return around;
+}
+
+QString LayerStackMap::staticKey() const {
+  QString key = TimeHeatMap::staticKey() + QStringLiteral(":%1").arg(right_margin_);
+  for (const int layer : layers_) key += QStringLiteral(",%1").arg(layer);
+  return key;
+}
+
+// Every n-th expert has a label.
+int LayerStackMap::expertTickStep() const {
+  const double row = layers_.empty() ? 1 : (bottomOf(0) - topOf(0)) / experts_;
+  int step = 1;
+  while (step * row < fontMetrics().height() * 1.4) step *= 2;
+  return step;
+}
+
+void LayerStackMap::paintStatic(QPainter& painter) {
+  paintStepAxis(painter);
+  const QRect plot = plotRect();
+  const QFontMetrics metrics(painter.font());
+  const int step = expertTickStep(), line = metrics.height();
+  const int widest = metrics.horizontalAdvance(QString::number(experts_)) + kSpace12;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    painter.setPen(mutedText(palette()));
+    const bool by_number = l >= orders_.size() || orders_[l].empty();
+    for (int expert = 0; by_number && expert < experts_; expert += step) {
+      const double y = yOf(static_cast<double>(l) * block() + expert + 0.5);
+      painter.drawText(QRectF(0, y - line / 2.0, plot.left() - kSpace8, line), Qt::AlignRight | Qt::AlignVCenter,
+                       QString::number(expert));
+    }
+    const QFont usual = painter.font();
+    painter.setFont(semibold(usual));
+    painter.setPen(palette().text().color());
+    painter.drawText(QPointF(0, topOf(l) + metrics.ascent()), tr("Layer %1").arg(layers_[l]));
+    painter.setFont(usual);
+  }
+  paintLeftCaption(painter, nameWidth() + widest, tr("expert"));
+  if (printed()) TimeHeatMap::paintStatic(painter);
+}
+
+// Rows between two layers have no cells.
+void LayerStackMap::paintData(QPainter& painter) {
+  TimeHeatMap::paintData(painter);
+  const QRect plot = plotRect();
+  for (std::size_t l = 0; l + 1 < layers_.size(); ++l)
+    painter.fillRect(QRectF(plot.left(), bottomOf(l), plot.width(), topOf(l + 1) - bottomOf(l)), palette().base());
+}
+
+QRect LayerStackMap::barsArea() const {
+  const QRect plot = plotRect();
+  return {plot.right() + kSpace16, plot.top(), withType(kBarsWidth - kBarFigure), plot.height()};
+}
+
+MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
+  const bool sparse = window.steps.size() > kWindowSteps;  // of a log with a load on some steps only
+  MarginBars bars{.caption = (sparse ? tr("last %1 logged") : tr("last %1 steps")).arg(kWindowSteps), .least_high = kLeastBarScale, .reference = 1};
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const LayerWindow* of = window.of(layers_[l]);
+    for (int e = 0; of && e < std::min(experts_, static_cast<int>(of->utilisation.size())); ++e) {
+      const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
+      bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(of->utilisation[static_cast<std::size_t>(e)]),
+                           e == of->fullest});
+    }
+  }
+  return bars;
+}
+
+void LayerStackMap::paintMarks(QPainter& painter) {
+  TimeHeatMap::paintMarks(painter);
+  if (!window_) return;
+  const QFontMetrics metrics(painter.font());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const LayerWindow* of = window_->of(layers_[l]);
+    if (!of) continue;
+    const double y = topOf(l) + metrics.ascent() + metrics.height();
+    painter.setPen(mutedText(palette()));
+    painter.drawText(QPointF(0, y), tr("MaxVio"));
+    painter.setPen(palette().text().color());
+    painter.drawText(QPointF(0, y + metrics.height()), formatValue(of->max_vio, 3));
+  }
+  if (showsBars()) paintMarginBars(painter, barsArea(), barsOf(*window_), palette());
+}
+
+}  // namespace moescope
