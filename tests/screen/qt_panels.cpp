@@ -17,6 +17,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
+#include "widgets/router/layer_stack_map.h"
 #include "widgets/router/load_over_time_panel.h"
 
 using namespace moescope;
@@ -195,18 +196,60 @@ class PanelsTest : public QObject {
     QVERIFY2(text.contains(formatCount(tokens) + QStringLiteral(" tokens")), qPrintable(text));
   }
 
-  // In a narrow panel they stand under the title, whole, and go back when there is room again.
+  // In a narrow panel they are entries of the menu, and come back when there is room again.
   void controlsAreNeverClipped() {
     LossPanel panel(selection_.get());
     panel.setMinimumSize(200, 140);  // as in a dock
     show(&panel);
-    const auto* metric = panel.findChild<QComboBox*>();
-    const auto* explain = panel.findChild<QToolButton*>();
-    for (const int width : {700, 350, 700}) {
+    const auto* metric = control<QComboBox>(&panel, "Metric");
+    for (const int width : {700, 220, 700}) {
       panel.resize(width, 300);
-      QTRY_COMPARE(metric->geometry().top() > explain->geometry().bottom(), width < 400);
-      QVERIFY(metric->width() >= metric->sizeHint().width());
+      QTRY_COMPARE(metric->isVisible(), width > 400);
+      if (metric->isVisible()) QVERIFY(metric->width() >= metric->sizeHint().width());
       QVERIFY(panel.bodyRect().top() > metric->geometry().bottom());
+    }
+  }
+
+  void loadOverTimeStacksTheLayersAndAClickFindsItsExpert() {
+    ExpertLoadPanel panel(selection_.get(), ExpertLoadPanel::over_time);
+    show(&panel, {900, 700});
+    auto* stack = panel.findChild<LayerStackMap*>();
+    stack->grab();
+    QCOMPARE(stack->layers(), selection_->history()->info().moe_layers);
+    const auto click = [&](int layer, int place) {
+      const int y = static_cast<int>(stack->yOf(stack->rowOf(layer, place) + 0.5));
+      QTest::mouseClick(stack, Qt::LeftButton, {}, {stack->width() / 2, y});
+    };
+    click(2, 7);
+    QCOMPARE(selection_->layer(), 2);
+    QCOMPARE(selection_->expert(), 7);
+    selection_->fitRange();
+    choose(&panel, "Order of experts", "by load");
+    stack->grab();
+    const RouterFrame& router = selection_->frame()->routers[1];
+    const auto hottest = std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin();
+    click(router.layer, 0);
+    QCOMPARE(selection_->layer(), router.layer);
+    QCOMPARE(selection_->expert(), static_cast<int>(hottest));
+    panel.restoreState({{"view", 1}});
+    QVERIFY(panel.findChild<MatrixPlot*>()->isVisible() && !stack->isVisible());
+    QCOMPARE(panel.saveState().value("view").toInt(), 1);
+  }
+
+  // The chosen one and the most uneven.
+  void layersThatHaveNoRoomAreLeftOut() {
+    ExpertLoadPanel panel(selection_.get(), ExpertLoadPanel::over_time);
+    show(&panel, {700, 240});
+    auto* stack = panel.findChild<LayerStackMap*>();
+    stack->grab();
+    const auto fits = static_cast<std::size_t>(stack->mostLayers(99));
+    QVERIFY(fits >= 1 && fits < selection_->history()->info().moe_layers.size());
+    QCOMPARE(stack->layers().size(), fits);
+    for (const int layer : selection_->history()->info().moe_layers) {
+      selection_->setLayer(layer);
+      selection_->setExpert(3);
+      stack->grab();
+      QVERIFY(std::ranges::find(stack->layers(), layer) != stack->layers().end());
     }
   }
 
