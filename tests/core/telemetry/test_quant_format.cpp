@@ -273,9 +273,9 @@ TEST(QuantFormat, StochasticErrorsCancelButWhereBlockMaximaClip) {
 TEST(QuantFormat, HelpTextsHoldTheirArithmetic) {
   // Of the 671B model: 58 gates of 7168 x 256 among 36.6 G active parameters without the embedding.
   EXPECT_EQ(digits(100 * 58 * 7168.0 * 256 / 36625603584.0, 1), "0.3");
-  EXPECT_TRUE(says(find_field("precision.router_gate")->help, "0.3 % of the 671B model's arithmetic"));
+  EXPECT_TRUE(says(find_field("precision.router_gate")->help, "0.3 % of the arithmetic of the 671B model"));
   EXPECT_EQ(digits(2.5 / std::sqrt(8.0), 1), "0.9");
-  EXPECT_TRUE(says(find_field("router.route_scale")->help, "times 2.5 that is 0.9"));
+  EXPECT_TRUE(says(find_field("router.route_scale")->help, "times 2.5 this is 0.9"));
 }
 
 }  // namespace
