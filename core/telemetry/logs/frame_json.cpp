@@ -312,7 +312,8 @@ RouterFrame router_from_json(const JsonFields& json, const RunInfo& info, LineBu
   return router;
 }
 
-TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget) {
+TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, LineBudget& budget,
+                               const RouterNames& names) {
   TelemetryFrame frame;
   const JsonValue* step = member(json, {"step"});
   if (!step) throw Unreadable("no step");
@@ -329,7 +330,7 @@ TelemetryFrame frame_from_json(const JsonFields& json, const RunInfo& info, Line
     get_rows(json, key, out, budget, [&](const JsonFields& row) { return row_from_json<Row>(row, info); });
   };
   get_rows(json, "routers", frame.routers, budget,
-           [&](const JsonFields& row) { return router_from_json(row, info, budget); });
+           [&](const JsonFields& row) { return router_from_json(names ? names(row) : row, info, budget); });
   get_all("quants", frame.quants);
   get_all("flips", frame.flips);
   get_all("rounding_flips", frame.rounding_flips);

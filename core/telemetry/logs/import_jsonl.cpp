@@ -219,6 +219,7 @@ struct LogReader::State {
       : source(std::move(source)),
         options(options),
         names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()),
+        router_names(names.tags()),
         text(&names.tags()) {}
 
   ImportOptions own_options;
@@ -232,6 +233,7 @@ struct LogReader::State {
   BadLines bad;
   JsonLines parser;
   LineNames names;
+  mutable LineNames router_names;  // of the entries of "routers"; learns names as it reads them
   TextLogReader text;
   enum class Form { unknown, json, text } form = Form::unknown;
   std::string_view line;  // that is being read
@@ -292,7 +294,7 @@ RunInfo LogReader::State::info_from_first_step(const Run& run, const NamedLine& 
   if (const JsonValue* list = member(first_step, {"routers"}); list && list->get(routers) == simdjson::SUCCESS) {
     check_shape(routers.size(), 0);
     for (const JsonValue each : routers) {
-      const JsonFields router = fields_of(each, "routers", "no layer");
+      const JsonFields router = router_names.read(fields_of(each, "routers", "no layer")).fields;
       if (!router.find("layer")) throw Unreadable("routers: no layer");
       const int layer = to_index(*router.find("layer"), "layer", 0, kLastImportedLayer);
       if (run.stated.moe_layers.empty()) info.moe_layers.push_back(layer);
@@ -412,7 +414,8 @@ void LogReader::State::read_domains(const JsonFields& json, const RunInfo& info,
 TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named, const RunInfo& info) const {
   const JsonFields& json = named.fields;
   LineBudget budget(line.size());
-  TelemetryFrame frame = frame_from_json(json, info, budget);
+  TelemetryFrame frame =
+      frame_from_json(json, info, budget, [this](const JsonFields& entry) { return router_names.read(entry).fields; });
   for (const RouterFrame& router : frame.routers) require_layer(router.layer, info);
   std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
   if (frame.routers.empty() && has_nested(json)) read_nested(run, json, info, frame);
@@ -685,7 +688,9 @@ std::vector<std::string> LogReader::remarks() const {
       remarks.push_back(
           "its lines have no step: they are numbered 1, 2, ... in their order (trainer_state.json has the steps)");
   }
-  if (const std::string unknown = list_of_unknown(state_->names.unknown()); !unknown.empty())
+  std::set<std::string> not_shown = state_->names.unknown();
+  not_shown.insert(state_->router_names.unknown().begin(), state_->router_names.unknown().end());
+  if (const std::string unknown = list_of_unknown(not_shown); !unknown.empty())
     remarks.push_back("not shown: " + unknown);
   return remarks;
 }

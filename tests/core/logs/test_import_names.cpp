@@ -151,6 +151,15 @@ TEST(ImportNames, ALineThatComesAgainTakesNoMemoryAndNoTime) {
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 2.0f);
 }
 
+TEST(ImportNames, EntriesOfRoutersHaveTheNamesOfTheTable) {
+  const LogReader reader = log_of({R"({"step":0,"routers":[{"layer":1,"expert_load":[6,2],"mood":3},)"
+                                   R"({"layer":2,"expert_load":[4,4]}]})"});
+  ASSERT_TRUE(reader.history());
+  EXPECT_EQ(value(reader, Metric::max_vio, 0, 1), 0.5f) << reader.bad().text();
+  EXPECT_EQ(value(reader, Metric::max_vio, 0, 2), 0.0f);
+  EXPECT_EQ(reader.remarks().back(), "not shown: mood");
+}
+
 TEST(ImportNames, AShortLineClaimsNoMemory) {
   const LogReader reader =
       log_of({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
