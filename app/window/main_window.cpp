@@ -295,8 +295,10 @@ void MainWindow::connectForm() {
 }
 
 void MainWindow::connectPanels() {
-  for (Panel* panel : workspaces_->findChildren<Panel*>())
+  for (Panel* panel : workspaces_->findChildren<Panel*>()) {
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
+    connect(panel, &Panel::lessonRequested, lessons_, [this](const QString& number) { lessons_->start(number); });
+  }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   const auto show_timeline = [this] { workspaces_->timeline()->setVisible(selection_.history() != nullptr); };
   connect(&selection_, &Selection::dataChanged, this, show_timeline);

@@ -21,7 +21,8 @@ namespace moescope {
 
 namespace {
 
-constexpr double kCardShare = 0.23;  // of the width, for the card of an expert
+constexpr double kRightShare = 0.34;  // of the width, for what is found and the layers and experts chosen
+constexpr int kRightLeast = 300, kRightMost = 480;
 
 template <auto member>
 bool hasAny(const RouterFrame& router) {
@@ -61,56 +62,60 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
                      });
     return any ? QString() : QString("bias and fair share");
   });
+  foldWithout(confidence_, [](const History& run) {
+    constexpr Metric kMetrics[] = {Metric::score_entropy, Metric::margin, Metric::router_aux_loss,
+                                   Metric::router_z_loss, Metric::predicted_share};
+    const bool any = std::ranges::any_of(kMetrics, [&](Metric metric) {
+      return std::ranges::any_of(run.info().moe_layers,
+                                 [&](int layer) { return !is_missing(run.value_at(metric, layer, run.steps().last)); });
+    });
+    return any ? QString() : QString("router losses");
+  });
   foldWithout(gate_, unlessAnyRouter(hasAny<&RouterFrame::gate_mass>, "gate mass"));
   foldWithout(scores_, unlessAnyRouter(hasAny<&RouterFrame::score_chosen>, "score histograms"));
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
-// Another expert than before was chosen, in whatever panel: its card comes, even when it was closed. Without one it has
-// nothing to show, and its room is the others'.
+// Another expert than before was chosen, in whatever panel: its card comes in front, even when it was closed.
 void RouterWorkspace::showCardOfChosen() {
   const int before = std::exchange(shown_expert_, selection_->expert());
-  if (shown_expert_ == before || card_->isVisibleTo(this) == (shown_expert_ >= 0)) return;
+  if (shown_expert_ == before) return;
+  const bool was_shown = card_->isVisibleTo(this);
   card_->setVisible(shown_expert_ >= 0);
-  makeColumnFor(*card_, kCardShare);
-  if (!card_->isFloating()) QTimer::singleShot(0, this, [this] { applySizes(); });
+  if (shown_expert_ >= 0) card_->raise();
+  if (was_shown == (shown_expert_ >= 0) || card_->isFloating()) return;
+  QTimer::singleShot(0, this, [this] { applySizes(); });
 }
 
 void RouterWorkspace::hideWhatNeedsAChoice() {
   if (selection_->expert() < 0) card_->hide();
 }
 
-// Load above, why it is so and what it costs below. Split first; a dock that is part of a tab group would be pulled
-// out.
+// The load at the left; at the right what was found, all layers, and the chosen expert. What explains the load is in
+// tabs beside what it explains. Split first; a dock that is part of a tab group would be pulled out.
 void RouterWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, load_);
-  splitDockWidget(load_, card_, Qt::Horizontal);  // first: it takes the whole height
-  splitDockWidget(load_, bias_, Qt::Vertical);
-  splitDockWidget(load_, load_over_time_, Qt::Horizontal);
-  splitDockWidget(load_over_time_, layers_, Qt::Horizontal);
-  splitDockWidget(bias_, gate_, Qt::Horizontal);
-  splitDockWidget(gate_, confidence_, Qt::Horizontal);
-  tabifyDockWidget(bias_, fair_);
-  tabifyDockWidget(gate_, scores_);
-  tabifyDockWidget(confidence_, capacity_);
-  tabifyDockWidget(capacity_, balance_);
-  tabifyDockWidget(scores_, findings_);  // where the names of the tabs fit on a small screen
+  splitDockWidget(load_, findings_, Qt::Horizontal);
+  splitDockWidget(load_, load_over_time_, Qt::Vertical);
+  splitDockWidget(findings_, layers_, Qt::Vertical);
+  splitDockWidget(layers_, card_, Qt::Vertical);
+  for (QDockWidget* dock : {bias_, fair_, gate_}) tabifyDockWidget(load_over_time_, dock);
+  for (QDockWidget* dock : {balance_, scores_}) tabifyDockWidget(layers_, dock);
+  for (QDockWidget* dock : {confidence_, capacity_}) tabifyDockWidget(card_, dock);
   for (QDockWidget* dock : docks()) dock->setVisible(dock != card_ || selection_->expert() >= 0);
-  bias_->raise();
-  gate_->raise();
+  load_over_time_->raise();
+  layers_->raise();
   confidence_->raise();
+  card_->raise();
 }
 
 void RouterWorkspace::setDefaultSizes() {
-  const int card = card_->isVisibleTo(this) && !card_->isFloating()
-                       ? std::clamp(static_cast<int>(width() * kCardShare), 280, 420)
-                       : 0;
-  const int across = width() - card, down = height();
-  if (card > 0) resizeDocks({load_, card_}, {across, card}, Qt::Horizontal);
-  resizeDocks({load_, bias_}, {down / 2, down / 2}, Qt::Vertical);
-  resizeDocks({load_, load_over_time_, layers_}, QList<int>(3, across / 3), Qt::Horizontal);
-  resizeDocks({bias_, gate_, confidence_}, QList<int>(3, across / 3), Qt::Horizontal);
+  const int right = std::clamp(static_cast<int>(width() * kRightShare), kRightLeast, kRightMost);
+  resizeDocks({load_, findings_}, {width() - right, right}, Qt::Horizontal);
+  resizeDocks({load_, load_over_time_}, {height() * 2 / 3, height() / 3}, Qt::Vertical);
+  QDockWidget* lowest = card_->isVisibleTo(this) ? card_ : confidence_->isVisibleTo(this) ? confidence_ : capacity_;
+  resizeDocks({findings_, layers_, lowest}, {height() * 2 / 5, height() * 3 / 10, height() * 3 / 10}, Qt::Vertical);
 }
 
 }  // namespace moescope

@@ -11,6 +11,7 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/taught_in.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_load_panel.h"
@@ -48,6 +49,32 @@ class QtExplain : public QObject {
     QVERIFY2(text.contains(QString("(%1 - ").arg(most)), qPrintable(text));
     QVERIFY(text.contains("layer 2, step 29"));
     QVERIFY(text.contains("knob:router.bias_update_rate"));
+  }
+
+  // The formula with its values in a box, and links to the settings that move it and to the lesson that teaches it.
+  void theCardLeadsToSettingsAndLessons() {
+    ExpertLoadPanel panel(&selection_);
+    panel.resize(700, 600);
+    panel.show();
+    const QString html = figureCard(explain_figure(*run_.history(), {.key = "max_vio_window", .layer = 2, .step = 29}));
+    QVERIFY2(html.contains("<table class=\"formula\">"), qPrintable(html));
+    QVERIFY2(html.contains("bias update rate</a>"), qPrintable(html));
+    const auto lesson = taughtIn("max_vio_window");
+    QVERIFY(lesson);
+    QVERIFY(html.contains(QString("<a href='lesson:%1'>lesson %1, %2</a>").arg(lesson->number).arg(lesson->title)));
+    QVERIFY(!taughtIn("no such figure"));
+    panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));
+    ExplainCard* shown = card(&panel);
+    QVERIFY(shown);
+    QSignalSpy knob(&panel, &Panel::knobRequested), asked(&panel, &Panel::lessonRequested);
+    auto* words = shown->findChild<QScrollArea*>()->findChild<QLabel*>();
+    QVERIFY(words->text().contains("bgcolor='"));  // styled
+    emit words->linkActivated("knob:router.bias_update_rate");
+    emit words->linkActivated("lesson:2");
+    QCOMPARE(knob[0][0].toString(), QString("router.bias_update_rate"));
+    QCOMPARE(asked[0][0].toString(), QString("2"));
+    QTest::keyClick(shown, Qt::Key_Escape);
+    QTRY_VERIFY(!card(&panel));
   }
 
   void theFigureUnderTheMouse() {
@@ -123,7 +150,7 @@ class QtExplain : public QObject {
     ExplainCard* first = card(&window);
     QVERIFY(first);
     QVERIFY(first->text().contains("MaxVio"));
-    button(first, "Pin")->click();
+    control<QToolButton>(first, "Pin")->click();
     const QString before = first->text();
     QTest::mouseClick(&panel, Qt::LeftButton, {}, {350, 290});
     QTest::qWait(20);

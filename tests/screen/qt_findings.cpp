@@ -18,6 +18,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/import_jsonl.h"
+#include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"
 
@@ -41,9 +42,10 @@ class QtFindings : public QObject {
   }
   static void click(QWidget* widget) { QTest::mouseClick(widget, Qt::LeftButton, {}, {20, 5}); }
   static bool isOpen(const FindingRow* row) {
-    const auto* knob = row->findChild<QToolButton*>();
+    const auto* knob = row->findChild<QPushButton*>();
     return knob && knob->isVisibleTo(row);
   }
+  static void showAll(FindingsPanel& panel) { emit panel.findChild<QLabel*>("more_findings")->linkActivated("all"); }
   static bool says(const FindingsPanel& panel, const QString& words) {
     return std::ranges::any_of(panel.findChildren<QLabel*>(), [&](const QLabel* label) {
       return label->isVisibleTo(&panel) && label->text().contains(words);
@@ -65,6 +67,8 @@ class QtFindings : public QObject {
     selection.setHistories({sample("unbalanced_bf16")});
     QTRY_VERIFY(watch.ready());
     QCOMPARE(watch.count(Severity::severe), 3);
+    QCOMPARE(rows(panel).size(), 6);
+    showAll(panel);
     QVERIFY(rows(panel).size() >= 7);
     const Finding third = rows(panel)[2]->finding();
     QCOMPARE(third.layers.front(), 3);
@@ -81,7 +85,7 @@ class QtFindings : public QObject {
     QVERIFY(isOpen(rows(panel)[1]));
 
     QSignalSpy knob(&panel, &FindingsPanel::knobRequested);
-    auto* setting = rows(panel)[1]->findChild<QToolButton*>("router.bias_update_rate");
+    auto* setting = rows(panel)[1]->findChild<QPushButton*>("router.bias_update_rate");
     QVERIFY(setting);
     QTest::mouseClick(setting, Qt::LeftButton);
     QCOMPARE(knob.size(), 1);
@@ -97,6 +101,45 @@ class QtFindings : public QObject {
     QVERIFY(panel.explain().contains("MaxVio"));
   }
 
+  void theListOfTheChosenLayerFollowsIt() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    FindingsPanel panel(&selection, &watch);
+    panel.resize(340, 600);
+    panel.show();
+    selection.setHistories({sample("unbalanced_bf16")});
+    QTRY_VERIFY(watch.ready());
+    choose(&panel, "Layers", "chosen layer");
+    for (const int layer : {2, 3}) {
+      selection.setLayer(layer);
+      QVERIFY(!rows(panel).isEmpty());
+      for (const FindingRow* row : rows(panel)) {
+        const std::vector<int>& layers = row->finding().layers;
+        QVERIFY(layers.empty() || std::ranges::find(layers, layer) != layers.end());
+      }
+    }
+  }
+
+  void theLinkOfMoreFindingsCountsThem() {
+    Selection selection;
+    ComparedRuns runs;
+    FindingsWatch watch(&selection, &runs);
+    FindingsPanel panel(&selection, &watch);
+    panel.resize(340, 600);
+    panel.show();
+    selection.setHistories({sample("unbalanced_bf16")});
+    QTRY_VERIFY(watch.ready());
+    const auto first = rows(panel).size();
+    auto* more = panel.findChild<QLabel*>("more_findings");
+    QVERIFY(more->isVisible());
+    QVERIFY2(more->text().contains(QString::number(watch.findings().size() - static_cast<std::size_t>(first))),
+             qPrintable(more->text()));
+    showAll(panel);
+    QCOMPARE(static_cast<std::size_t>(rows(panel).size()), watch.findings().size());
+    QVERIFY(!more->isVisible());
+  }
+
   void aListOfExpertsExpands() {
     Selection selection;
     ComparedRuns runs;
@@ -106,6 +149,7 @@ class QtFindings : public QObject {
     panel.show();
     selection.setHistories({sample("unbalanced_bf16")});
     QTRY_VERIFY(watch.ready());
+    showAll(panel);
     FindingRow* starved = nullptr;
     for (FindingRow* row : rows(panel))
       if (!starved && row->finding().kind == FindingKind::starved) starved = row;
@@ -221,7 +265,7 @@ class QtFindings : public QObject {
     QTest::mouseClick(badge, Qt::LeftButton);
     QTRY_VERIFY(panel->isVisible());
     click(rows(*panel).front());
-    auto* setting = rows(*panel).front()->findChild<QToolButton*>("router.bias_update_rate");
+    auto* setting = rows(*panel).front()->findChild<QPushButton*>("router.bias_update_rate");
     QVERIFY(setting);
     QTest::mouseClick(setting, Qt::LeftButton);
     FieldEditor* editor =

@@ -72,7 +72,13 @@ QImage onScreen(QWidget& window) {
 
 // Where two pictures differ; empty: nowhere.
 QByteArray difference(const QImage& one, const QImage& other) {
-  if (one.size() != other.size()) return "of another size";
+  if (one.size() != other.size())
+    return QStringLiteral("%1x%2, not %3x%4")
+        .arg(one.width())
+        .arg(one.height())
+        .arg(other.width())
+        .arg(other.height())
+        .toUtf8();
   for (int y = 0; y < one.height(); ++y)
     for (int x = 0; x < one.width(); ++x)
       if (one.pixel(x, y) != other.pixel(x, y)) return QStringLiteral("at %1, %2").arg(x).arg(y).toUtf8();

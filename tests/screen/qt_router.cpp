@@ -6,6 +6,7 @@
 
 #include "core/telemetry/frame/specialisation.h"
 #include "tests/support/controls.h"
+#include "tests/support/drawn_texts.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/panel/format_text.h"
@@ -99,6 +100,47 @@ class RouterPanelsTest : public QObject {
       if (const QColor color = picture.pixelColor(map->width() / 2, y); color.red() > color.blue() + 40)
         oranges << color.rgb();
     QCOMPARE(oranges.size(), 2);
+  }
+
+  // The title of the value axis lies above it, that of the other at the right of its labels; curves have their names and
+  // values at their ends.
+  void titlesAndNamesHaveTheirPlaces() {
+    BalanceOfAllLayersPanel panel(selection_.get());
+    show(&panel, {600, 320});
+    auto* plot = panel.findChild<LinePlot*>();
+    const std::vector<DrawnText> texts = textsDrawnBy(plot);
+    const auto place = [&](const char* begin) {
+      for (const DrawnText& each : texts)
+        if (each.text.startsWith(QLatin1String(begin))) return each.place;
+      return QRectF();
+    };
+    const QRectF caption = place("MaxVio"), step = place("step"), worst = place("worst"), label = place("100");
+    QVERIFY(!caption.isNull() && !step.isNull() && !worst.isNull() && !label.isNull());
+    QVERIFY(caption.left() < 2);
+    for (const DrawnText& each : texts)
+      QVERIFY2(each.place.top() >= caption.top(), qPrintable(each.text));
+    QVERIFY(std::abs(step.top() - label.top()) < 2);
+    QVERIFY(step.left() > label.right());
+    QVERIFY(worst.left() > step.right());
+    plot->resize(150, 200);  // the ends have no room: a legend above
+    plot->grab();
+    const std::vector<DrawnText> narrow = textsDrawnBy(plot);
+    for (const DrawnText& each : narrow)
+      if (each.text.startsWith(QLatin1String("worst"))) QVERIFY(each.place.bottom() < 40);
+  }
+
+  void answersAreComputedFromTheData() {
+    LoadOverTimePanel load(selection_.get());
+    BalanceOfAllLayersPanel balance(selection_.get());
+    const auto frame = selection_->frame();
+    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
+    const auto& counts = router->tokens_per_expert;
+    const auto most = std::ranges::max_element(counts) - counts.begin();
+    QVERIFY2(load.answerText().contains(QString("Expert %1 gets the most").arg(most)) ||
+                 load.answerText().contains("experts take"),
+             qPrintable(load.answerText()));
+    QVERIFY(load.answerText().contains(QString("layer %1?").arg(selection_->layer())));
+    QVERIFY2(balance.answerText().contains("Most uneven: layer"), qPrintable(balance.answerText()));
   }
 
   void everyPanelExplainsItselfAndDraws() {

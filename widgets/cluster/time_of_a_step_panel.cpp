@@ -19,7 +19,7 @@ namespace moescope {
 namespace {
 
 using Fill = BandBars::Fill;
-constexpr int kComputeColor = 0, kNetworkColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
+constexpr int kComputeColor = 0, kCommunicationColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
 constexpr int kOverlaps[] = {0, 25, 50, 75, 100};  // per cent
 constexpr double kNoChange = 0.005;                // of a step: less is not worth a word
 constexpr int kBetweenLoadsMs = 1000;  // between the loads of two steps of a training
@@ -36,7 +36,7 @@ ClusterQuestion with_other_way(ClusterQuestion question) {
 
 int colorOf(const StepPart& part) {
   const std::string_view name = part.name;
-  if (isCommunication(part)) return kNetworkColor;
+  if (isCommunication(part)) return kCommunicationColor;
   return name == "rest" || name == "uneven stages" || name == "pipeline bubble" ? kRestColor : kComputeColor;
 }
 
@@ -54,7 +54,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   plot_->setCaption(tr("ms a token and GPU"));
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
   plot_->setLegend({{tr("compute"), kComputeColor, Fill::solid, false},
-                    {tr("communication"), kNetworkColor, Fill::solid, false},
+                    {tr("communication"), kCommunicationColor, Fill::solid, false},
                     {tr("rest and pipeline"), kRestColor, Fill::solid, false},
                     {tr("with a fitted number"), kRestColor, Fill::hatched, false}});
   plot_->refill = [this] { refill(); };

@@ -6,41 +6,17 @@
 namespace moescope {
 namespace {
 
-// Of the side of the mark.
-constexpr double kStroke = 0.11;
-
-void paintCheck(QPainter& painter, const QRectF& at, const QColor& color, const QColor& ground) {
-  const double side = at.width();
-  painter.setBrush(color);
-  painter.drawEllipse(at.adjusted(0.05 * side, 0.05 * side, -0.05 * side, -0.05 * side));
+// All in a box of 16 x 16.
+void paintTick(QPainter& painter, const QColor& ground) {
+  painter.setPen(QPen(ground, 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
   painter.setBrush(Qt::NoBrush);
-  painter.setPen(QPen(ground, kStroke * side, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-  const auto point = [&](double x, double y) { return at.topLeft() + QPointF(x, y) * side; };
-  painter.drawPolyline(QPolygonF({point(0.3, 0.52), point(0.45, 0.66), point(0.71, 0.36)}));
+  painter.drawPolyline(QPolygonF({{4.6, 8.3}, {7.0, 10.7}, {11.4, 5.6}}));
 }
 
-void paintTriangle(QPainter& painter, const QRectF& at, const QColor& color, const QColor& ground) {
-  const double side = at.width();
-  const auto point = [&](double x, double y) { return at.topLeft() + QPointF(x, y) * side; };
-  painter.setBrush(color);
-  painter.setPen(QPen(color, kStroke * side, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-  painter.drawPolygon(QPolygonF({point(0.5, 0.12), point(0.93, 0.86), point(0.07, 0.86)}));
-  painter.setPen(QPen(ground, kStroke * side, Qt::SolidLine, Qt::RoundCap));
-  painter.drawLine(point(0.5, 0.38), point(0.5, 0.58));
-  painter.drawPoint(point(0.5, 0.75));
-}
-
-void paintDiamond(QPainter& painter, const QRectF& at, const QColor& color) {
-  const QPointF middle = at.center();
-  const double reach = 0.45 * at.width();
-  painter.setBrush(color);
-  painter.drawPolygon(QPolygonF({middle - QPointF(0, reach), middle + QPointF(reach, 0), middle + QPointF(0, reach),
-                                 middle - QPointF(reach, 0)}));
-}
-
-void paintCircle(QPainter& painter, const QRectF& at, const QColor& color, double radius) {
-  painter.setPen(QPen(color, kStroke * at.width()));
-  painter.drawEllipse(at.center(), radius * at.width(), radius * at.width());
+void paintExclamation(QPainter& painter, const QColor& ground) {
+  painter.setPen(QPen(ground, 1.8, Qt::SolidLine, Qt::RoundCap));
+  painter.drawLine(QPointF(8, 6.2), QPointF(8, 9.4));
+  painter.drawPoint(QPointF(8, 12.2));
 }
 
 }  // namespace
@@ -80,33 +56,55 @@ QColor signGround(Sign sign, bool dark) {
 }
 
 void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark) {
+  const QColor color = signColor(sign, dark), ground(colors(dark).surface);
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
+  painter.translate(place.topLeft());
+  painter.scale(place.width() / kMarkSize, place.height() / kMarkSize);
   painter.setPen(Qt::NoPen);
-  painter.setBrush(Qt::NoBrush);
-  const QColor color = signColor(sign, dark), ground = signGround(sign, dark);
-  if (sign == Sign::good) paintCheck(painter, place, color, ground);
-  if (sign == Sign::attention) paintDiamond(painter, place, color);
-  if (sign == Sign::bad) paintTriangle(painter, place, color, ground);
-  if (sign == Sign::unsure) paintCircle(painter, place, color, 0.4);
-  if (sign == Sign::note || sign == Sign::over) paintCircle(painter, place, color, 0.25);
+  painter.setBrush(color);
+  switch (sign) {
+    case Sign::good:
+      painter.drawEllipse(QRectF(1, 1, 14, 14));
+      paintTick(painter, ground);
+      break;
+    case Sign::attention:
+      painter.drawPolygon(QPolygonF({{8, 1}, {15, 8}, {8, 15}, {1, 8}}));
+      break;
+    case Sign::bad:
+      painter.setPen(QPen(color, 1.5, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+      painter.drawPolygon(QPolygonF({{8, 2}, {14.8, 14}, {1.2, 14}}));
+      paintExclamation(painter, ground);
+      break;
+    case Sign::unsure:
+      painter.drawChord(QRectF(2, 2, 12, 12), 90 * 16, 180 * 16);
+      painter.setBrush(Qt::NoBrush);
+      painter.setPen(QPen(color, 1.5));
+      painter.drawEllipse(QRectF(2, 2, 12, 12));
+      break;
+    case Sign::note:
+      painter.drawEllipse(QRectF(4.5, 4.5, 7, 7));
+      break;
+    case Sign::over:
+      painter.setBrush(Qt::NoBrush);
+      painter.setPen(QPen(color, 1.5));
+      painter.drawEllipse(QRectF(4, 4, 8, 8));
+      break;
+  }
   painter.restore();
 }
 
 QPixmap signPixmap(Sign sign, int size, bool dark, double pixel_ratio) {
-  QPixmap pixmap(QSize(size, size) * pixel_ratio);
-  pixmap.setDevicePixelRatio(pixel_ratio);
-  pixmap.fill(Qt::transparent);
-  QPainter painter(&pixmap);
+  QPixmap picture(QSize(size, size) * pixel_ratio);
+  picture.setDevicePixelRatio(pixel_ratio);
+  picture.fill(Qt::transparent);
+  QPainter painter(&picture);
   paintSign(painter, QRectF(0, 0, size, size), sign, dark);
-  return pixmap;
+  return picture;
 }
 
 SignLabel::SignLabel(QWidget* parent) : QWidget(parent) {
-  followFont(this, [this] {
-    const int side = withType(kMarkSize, fontMetrics());
-    setFixedSize(side, side);
-  });
+  followFont(this, [this] { setFixedSize(QSize(1, 1) * withType(kMarkSize, fontMetrics())); });
 }
 
 void SignLabel::setSign(Sign sign) {

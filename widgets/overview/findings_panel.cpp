@@ -4,15 +4,19 @@
 #include <QClipboard>
 #include <QFileDialog>
 #include <QKeyEvent>
-#include <QMenu>
 #include <QMessageBox>
 #include <QMouseEvent>
 #include <algorithm>
 #include <utility>
 
+#include "core/config/run_config.h"
 #include "core/io/whole_file.h"
 #include "core/telemetry/frame/words.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/expert_links.h"
+#include "widgets/panel/flow_row.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -20,36 +24,30 @@ namespace moescope {
 
 namespace {
 
-// A shape beside the colour, so that nothing depends on telling colours apart.
-QString mark(const Finding& finding) {
-  if (!finding.ongoing) return QStringLiteral("\u25cb");
-  switch (finding.severity) {
-    case Severity::severe:
-      return QStringLiteral("\u25b2");
-    case Severity::warning:
-      return QStringLiteral("\u25c6");
-    case Severity::note:
-      break;
-  }
-  return QStringLiteral("\u25cf");
-}
+constexpr int kFirstRows = 6;  // shown without a click on "more"
 
 QString severityText(const Finding& finding) {
   const QString name = QString::fromUtf8(severity_name(finding.severity));
   return finding.ongoing ? name : FindingsPanel::tr("%1, over").arg(name);
 }
 
-QString stepsText(const Finding& finding) {
+// Long to short.
+QStringList stepsTexts(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
-  if (finding.ongoing) return FindingsPanel::tr("since %1").arg(first);
-  if (finding.steps.size() == 1) return FindingsPanel::tr("step %1").arg(first);
-  return FindingsPanel::tr("steps %1 to %2").arg(first, QString::fromStdString(grouped(finding.steps.last)));
+  if (finding.ongoing) return {FindingsPanel::tr("since step %1").arg(first), FindingsPanel::tr("since %1").arg(first)};
+  if (finding.steps.size() == 1) return {FindingsPanel::tr("step %1").arg(first), first};
+  const QString last = QString::fromStdString(grouped(finding.steps.last));
+  return {FindingsPanel::tr("steps %1 to %2").arg(first, last), FindingsPanel::tr("%1 to %2").arg(first, last)};
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
-  return QStringLiteral("<p style='margin:2px 0'>%1</p><p style='margin:2px 0'><i>%2</i> %3</p>")
-      .arg(withExpertLinks(inPrint(QString::fromStdString(finding.saw)), finding.experts, all_experts),
-           FindingsPanel::tr("Why it matters:"), inPrint(QString::fromStdString(finding.why)).toHtmlEscaped());
+  return withExpertLinks(inPrint(QString::fromStdString(finding.saw)), finding.experts, all_experts) +
+         QLatin1Char(' ') + inPrint(QString::fromStdString(finding.why)).toHtmlEscaped();
+}
+
+QString settingName(const QString& key) {
+  const ConfigField* field = find_field(key.toStdString());
+  return field ? QString::fromStdString(field->label) : key.section(QLatin1Char('.'), 1);
 }
 
 }  // namespace
@@ -66,36 +64,48 @@ QColor severityColor(Severity severity, bool dark) {
   return QColor(colors(dark).ink2);
 }
 
-FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFrame(parent), finding_(finding) {
+Sign signOf(const Finding& finding) {
+  if (!finding.ongoing) return Sign::over;
+  if (finding.severity == Severity::note) return Sign::note;
+  return finding.severity == Severity::severe ? Sign::bad : Sign::attention;
+}
+
+FindingRow::FindingRow(const Finding& finding, QWidget* parent) : QFrame(parent), finding_(finding) {
   setFrameShape(QFrame::NoFrame);
-  setAutoFillBackground(true);
   setCursor(Qt::PointingHandCursor);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(4, 2, 4, 2);
-  column->setSpacing(1);
+  column->setContentsMargins(kSpace8, kSpace4, kSpace8, kSpace4);
+  column->setSpacing(kSpace4);
+  addLine();
+  addDetails();
+  followFont(this, [this] {
+    const QFont small = typeFont(QApplication::font(), Type::secondary);
+    words_->setFont(small);
+    steps_->setFont(small);
+  });
+}
+
+void FindingRow::addLine() {
   auto* line = new QHBoxLayout;
-  line->setSpacing(6);
-  mark_ = new QLabel(this);
-  QPalette colored = palette();
-  colored.setColor(QPalette::WindowText, severityColor(finding.severity, dark));
-  mark_->setPalette(colored);
-  mark_->setToolTip(severityText(finding));
+  line->setSpacing(kSpace8);
+  sign_ = new SignLabel(this);
   title_ = new QLabel(this);
   title_->setWordWrap(true);
   title_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-  steps_ = new QLabel(this);
-  QPalette muted = palette();
-  muted.setColor(QPalette::WindowText, mutedText(palette()));
-  steps_->setPalette(muted);
-  line->addWidget(mark_, 0, Qt::AlignTop);
+  steps_ = new FittedLabel(this);
+  steps_->setRole(QPalette::PlaceholderText);
+  steps_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  line->addWidget(sign_, 0, Qt::AlignTop);
   line->addWidget(title_, 1);
   line->addWidget(steps_, 0, Qt::AlignTop);
-  column->addLayout(line);
+  layout()->addItem(line);
+}
 
+void FindingRow::addDetails() {
   details_ = new QWidget(this);
   auto* inner = new QVBoxLayout(details_);
-  inner->setContentsMargins(18, 0, 0, 2);
-  inner->setSpacing(2);
+  inner->setContentsMargins(kMarkSize + kSpace8, 0, 0, kSpace8);
+  inner->setSpacing(kSpace8);
   words_ = new QLabel(details_);
   words_->setWordWrap(true);
   words_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse |
@@ -103,45 +113,49 @@ FindingRow::FindingRow(const Finding& finding, bool dark, QWidget* parent) : QFr
   words_->setObjectName("words");
   connect(words_, &QLabel::linkActivated, this, &FindingRow::follow);
   inner->addWidget(words_);
-  auto* buttons = new QHBoxLayout;
-  buttons->setSpacing(4);
-  for (const std::string& knob : finding.knobs) {
-    auto* button = new QToolButton(details_);
+  auto* row = new QWidget(details_);
+  auto* buttons = new FlowRow(row);
+  for (const std::string& knob : finding_.knobs) {
     const QString key = QString::fromStdString(knob);
-    button->setText(key.section(QLatin1Char('.'), 1));
+    auto* button = new QPushButton(settingName(key), row);
     button->setObjectName(key);
     button->setToolTip(tr("Goes to the setting %1, which affects it").arg(key));
-    connect(button, &QToolButton::clicked, this, [this, key] { emit knobRequested(key); });
+    connect(button, &QPushButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
   }
-  buttons->addStretch(1);
-  mute_ = new QToolButton(details_);
+  mute_ = new QPushButton(tr("Mute"), row);
   mute_->setCheckable(true);
-  mute_->setText(tr("Mute"));
+  mute_->setFlat(true);
   mute_->setToolTip(tr("Do not list or count this finding until the window is closed"));
-  connect(mute_, &QToolButton::clicked, this, &FindingRow::muteRequested);
+  connect(mute_, &QPushButton::clicked, this, &FindingRow::muteRequested);
   buttons->addWidget(mute_);
-  inner->addLayout(buttons);
-  column->addWidget(details_);
+  inner->addWidget(row);
+  layout()->addWidget(details_);
 }
 
 void FindingRow::show(const Finding& finding, const QString& run, bool muted, bool open) {
   finding_ = finding;
-  const auto set = [](QLabel* label, const QString& text) {
-    if (label->text() != text) label->setText(text);
-  };
-  set(mark_, mark(finding));
+  sign_->setSign(signOf(finding));
+  sign_->setToolTip(severityText(finding));
   const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
-  set(title_, QStringLiteral("%1%2%3").arg(run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
-                                           open ? QStringLiteral("<b>%1</b>").arg(title) : title,
-                                           muted ? tr(" (muted)") : QString()));
-  set(steps_, stepsText(finding));
+  const QString shown = QStringLiteral("%1%2%3").arg(
+      run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
+      open ? QStringLiteral("<b>%1</b>").arg(title) : title, muted ? tr(" (muted)") : QString());
+  if (title_->text() != shown) title_->setText(shown);
+  steps_->setTexts(stepsTexts(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
   showWords();
   mute_->setChecked(muted);
   details_->setVisible(open);
-  setBackgroundRole(open ? QPalette::AlternateBase : QPalette::Base);
+  update();
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
+}
+
+// The open one stands on the soft ground of its sign.
+void FindingRow::paintEvent(QPaintEvent*) {
+  if (details_->isHidden()) return;
+  QPainter painter(this);
+  drawRounded(painter, rect(), kRadiusControl, signGround(signOf(finding_), isDark(palette())), Qt::transparent);
 }
 
 void FindingRow::showWords() {
@@ -161,22 +175,15 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : Panel(selection, tr("Findings"), Provenance::measured_here, parent), watch_(watch) {
-  auto* more = new QToolButton(this);
-  more->setText(tr("Text"));
-  more->setToolTip(tr("The findings as text"));
-  more->setPopupMode(QToolButton::InstantPopup);
-  auto* menu = new QMenu(more);
-  menu->addAction(tr("&Copy"), this, &FindingsPanel::copyText);
-  menu->addAction(tr("&Save..."), this, &FindingsPanel::saveText);
-  menu->addSeparator();
-  QAction* all = menu->addAction(tr("Show &muted ones"));
-  all->setCheckable(true);
-  connect(all, &QAction::toggled, this, [this](bool shown) {
-    muted_shown_ = shown;
-    fill();
+  layers_ = new QComboBox(this);
+  layers_->addItems({tr("all layers"), tr("chosen layer")});
+  layers_->setAccessibleName(tr("Layers"));
+  connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
+  connect(selection_, &Selection::focusChanged, this, [this] {
+    if (layers_->currentIndex() == 1) fill();
   });
-  more->setMenu(menu);
-  addControl(more);
+  addControl(layers_);
+  addOptions();
 
   scroll_ = new QScrollArea(this);
   scroll_->setWidgetResizable(true);
@@ -187,60 +194,110 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   list_->setBackgroundRole(QPalette::Base);
   list_->setAutoFillBackground(true);
   column_ = new QVBoxLayout(list_);
-  column_->setContentsMargins(0, 0, 0, 0);
-  column_->setSpacing(1);
+  column_->setContentsMargins(0, kSpace4, 0, 0);
+  column_->setSpacing(0);
   healthy_ = new QLabel(list_);
   healthy_->setWordWrap(true);
   healthy_->setTextFormat(Qt::RichText);
-  healthy_->setContentsMargins(8, 6, 8, 6);
+  more_ = new QLabel(list_);
+  more_->setObjectName("more_findings");
+  more_->setContentsMargins(kSpace8 + kMarkSize + kSpace8, kSpace4, 0, kSpace4);
+  more_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  connect(more_, &QLabel::linkActivated, this, [this] {
+    all_shown_ = true;
+    fill();
+  });
   column_->addWidget(healthy_);
+  column_->addWidget(more_);
   column_->addStretch(1);
   scroll_->setWidget(list_);
   addBody(scroll_);
   connect(watch_, &FindingsWatch::changed, this, &FindingsPanel::fill);
+  connect(selection_, &Selection::dataChanged, this, [this] {
+    if (rows_.empty()) showHealthy();
+  });
   fill();
 }
 
-void FindingsPanel::fill() {
+void FindingsPanel::addOptions() {
+  auto* copy = new QAction(tr("&Copy the findings as text"), this);
+  connect(copy, &QAction::triggered, this, &FindingsPanel::copyText);
+  auto* save = new QAction(tr("&Save the findings as text..."), this);
+  connect(save, &QAction::triggered, this, &FindingsPanel::saveText);
+  auto* muted = new QAction(tr("Show &muted findings"), this);
+  muted->setCheckable(true);
+  connect(muted, &QAction::toggled, this, [this](bool shown) {
+    muted_shown_ = shown;
+    fill();
+  });
+  for (QAction* action : {copy, save, muted}) addOption(action);
+}
+
+std::vector<const Finding*> FindingsPanel::listed() const {
   std::vector<const Finding*> shown;
   for (const Finding& finding : watch_->findings()) {
-    if (muted_shown_ || !watch_->isMuted(finding)) shown.push_back(&finding);
+    const bool elsewhere = layers_->currentIndex() == 1 && !finding.layers.empty() &&
+                           std::ranges::find(finding.layers, selection_->layer()) == finding.layers.end();
+    if (!elsewhere && (muted_shown_ || !watch_->isMuted(finding))) shown.push_back(&finding);
   }
-  const bool same = shown.size() == rows_.size() &&
-                    std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
-                      return finding_id(*finding) == finding_id(row->finding()) &&
-                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs;
-                    });
-  if (!same) {
-    for (FindingRow* row : rows_) row->deleteLater();
-    rows_.clear();
-    for (const Finding* finding : shown) {
-      auto* row = new FindingRow(*finding, isDark(palette()), list_);
-      const int place = rows();
-      column_->insertWidget(1 + place, row);
-      rows_.push_back(row);
-      connect(row, &FindingRow::clicked, this, [this, place] {
-        setFocus();
-        choose(finding_id(findingAt(place)) == chosen_ ? -1 : place);
-      });
-      connect(row, &FindingRow::knobRequested, this, &FindingsPanel::knobRequested);
-      connect(row, &FindingRow::expertChosen, this, [this, place](int expert) {
-        selection_->setLayer(findingAt(place).layers.front());
-        selection_->setExpert(expert);
-      });
-      connect(row, &FindingRow::muteRequested, this,
-              [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
-    }
+  return shown;
+}
+
+void FindingsPanel::fill() {
+  std::vector<const Finding*> shown = listed(), hidden;
+  const auto chosen = std::ranges::find(shown, chosen_, [](const Finding* each) { return finding_id(*each); });
+  if (chosen != shown.end() && chosen - shown.begin() >= kFirstRows) all_shown_ = true;
+  if (!all_shown_ && shown.size() > kFirstRows + 1) {
+    hidden.assign(shown.begin() + kFirstRows, shown.end());
+    shown.resize(kFirstRows);
   }
+  makeRows(shown);
   const bool several = selection_->histories().size() > 1;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
     const QString letter = several && place >= 0 ? runLetter(place) : QString();
     rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), finding_id(*shown[i]) == chosen_);
   }
+  showMore(hidden);
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
   update();
+}
+
+void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
+  const bool same = shown.size() == rows_.size() &&
+                    std::ranges::equal(shown, rows_, [](const Finding* finding, const FindingRow* row) {
+                      return finding_id(*finding) == finding_id(row->finding()) &&
+                             finding->severity == row->finding().severity && finding->knobs == row->finding().knobs;
+                    });
+  if (same) return;
+  for (FindingRow* row : rows_) row->deleteLater();
+  rows_.clear();
+  for (const Finding* finding : shown) {
+    auto* row = new FindingRow(*finding, list_);
+    const int place = rows();
+    column_->insertWidget(1 + place, row);
+    rows_.push_back(row);
+    connect(row, &FindingRow::clicked, this, [this, place] {
+      setFocus();
+      choose(finding_id(findingAt(place)) == chosen_ ? -1 : place);
+    });
+    connect(row, &FindingRow::knobRequested, this, &FindingsPanel::knobRequested);
+    connect(row, &FindingRow::expertChosen, this, [this, place](int expert) {
+      selection_->setLayer(findingAt(place).layers.front());
+      selection_->setExpert(expert);
+    });
+    connect(row, &FindingRow::muteRequested, this,
+            [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
+  }
+}
+
+void FindingsPanel::showMore(const std::vector<const Finding*>& hidden) {
+  const bool warnings =
+      std::ranges::all_of(hidden, [](const Finding* each) { return each->severity == Severity::warning; });
+  const QString what = warnings ? tr("%1 more warnings") : tr("%1 more findings");
+  more_->setText(QStringLiteral("<a href='all'>%1</a>").arg(what.arg(hidden.size())));
+  more_->setVisible(!hidden.empty());
 }
 
 void FindingsPanel::showHealthy() {
@@ -248,7 +305,7 @@ void FindingsPanel::showHealthy() {
   if (!rows_.empty()) return;
   QString text;
   if (!selection_->history()) {
-    text = noRunNotice();
+    text = noRunNotice().toHtmlEscaped();
   } else if (!watch_->ready()) {
     text = tr("Reading the run...");
   } else {
@@ -279,6 +336,11 @@ void FindingsPanel::choose(int row) {
 }
 
 void FindingsPanel::open(const QString& id) {
+  if (std::ranges::none_of(rows_, [&](const FindingRow* row) { return finding_id(row->finding()) == id.toStdString(); })) {
+    all_shown_ = true;
+    layers_->setCurrentIndex(0);
+    fill();
+  }
   const auto found =
       std::ranges::find(rows_, id.toStdString(), [](const FindingRow* row) { return finding_id(row->finding()); });
   if (found != rows_.end()) choose(static_cast<int>(found - rows_.begin()));
@@ -309,6 +371,10 @@ void FindingsPanel::keyPressEvent(QKeyEvent* event) {
   const int now = at == rows_.end() ? -1 : static_cast<int>(at - rows_.begin());
   switch (event->key()) {
     case Qt::Key_Down:
+      if (now + 1 == rows() && more_->isVisibleTo(this)) {
+        all_shown_ = true;
+        fill();
+      }
       return choose(std::min(now + 1, rows() - 1));
     case Qt::Key_Up:
       return choose(now < 0 ? rows() - 1 : std::max(now - 1, 0));

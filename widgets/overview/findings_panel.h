@@ -1,11 +1,15 @@
-// The findings as a list, the most severe first. A click on one selects its run, layer, expert, tensor and steps in all
-// panels, and opens its text: what was seen, why it matters, which settings affect it.
+// The findings as a list, the most severe first, at first only so many. A click on one selects its run, layer, expert,
+// tensor and steps in all panels, and opens its text: what was seen, why it matters, which settings affect it.
 #pragma once
 
+#include <QComboBox>
 #include <QLabel>
+#include <QPushButton>
 #include <QScrollArea>
 #include <vector>
 
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 #include "widgets/overview/findings_watch.h"
 #include "widgets/panel/panel.h"
 
@@ -32,7 +36,11 @@ class FindingsPanel : public Panel {
  private:
   void choose(int row);  // opens a finding and shows its evidence; -1: closes it
   int rows() const { return static_cast<int>(rows_.size()); }
+  void addOptions();
   void fill();
+  std::vector<const Finding*> listed() const;
+  void makeRows(const std::vector<const Finding*>& shown);
+  void showMore(const std::vector<const Finding*>& hidden);
   const Finding& findingAt(int place) const;
   void showEvidence(const Finding& finding);
   void showHealthy();
@@ -43,10 +51,11 @@ class FindingsPanel : public Panel {
   QScrollArea* scroll_;
   QWidget* list_;
   QVBoxLayout* column_;
-  QLabel* healthy_;
+  QLabel *healthy_, *more_;
+  QComboBox* layers_;
   std::vector<FindingRow*> rows_;
   std::string chosen_;  // finding_id
-  bool muted_shown_ = false;
+  bool muted_shown_ = false, all_shown_ = false;
 };
 
 // One finding: a line, and below it, when chosen, its text and buttons.
@@ -54,7 +63,7 @@ class FindingRow : public QFrame {
   Q_OBJECT
 
  public:
-  FindingRow(const Finding& finding, bool dark, QWidget* parent);
+  FindingRow(const Finding& finding, QWidget* parent);
   void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: only one
   const Finding& finding() const { return finding_; }
 
@@ -66,18 +75,24 @@ class FindingRow : public QFrame {
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
 
  private:
+  void addLine();
+  void addDetails();
   void showWords();
   void follow(const QString& link);
 
   bool all_experts_ = false;  // named, however many
   Finding finding_;
-  QLabel *mark_, *title_, *steps_, *words_;
+  SignLabel* sign_;
+  QLabel *title_, *words_;
+  FittedLabel* steps_;
   QWidget* details_;
-  QToolButton* mute_;
+  QPushButton* mute_;
 };
 
 QColor severityColor(Severity severity, bool dark);
+Sign signOf(const Finding& finding);
 
 }  // namespace moescope

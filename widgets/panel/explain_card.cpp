@@ -1,33 +1,42 @@
 #include "widgets/panel/explain_card.h"
 
 #include <QApplication>
+#include <QBuffer>
 #include <QClipboard>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QPainter>
 #include <QRegularExpression>
+#include <QStyle>
 #include <QTextDocument>
 #include <QVBoxLayout>
 #include <cmath>
 #include <string_view>
 #include <utility>
 
+#include "core/config/run_config.h"
+#include "widgets/look/sign.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/taught_in.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kWidth = 440, kMaxHeight = 460;
+constexpr int kCardWidth = 416, kCardHeight = 560, kIcon = 16;
 constexpr const char* kName = "explain_card";
 
 QString escaped(const std::string& text) {
   return QString::fromStdString(text).toHtmlEscaped();
 }
 
-QString cardLine(const QString& label, const QString& words) {
-  return words.isEmpty() ? QString() : QStringLiteral("<br><i>%1</i> %2").arg(label, words);
+QString markedLine(const char* kind, const QString& label, const QString& words) {
+  if (words.isEmpty()) return {};
+  return QStringLiteral("<p class=\"%1\"><b>%2</b> %3</p>").arg(QLatin1String(kind), label, words);
 }
 
 QString valueText(const Explanation& figure) {
@@ -37,11 +46,55 @@ QString valueText(const Explanation& figure) {
   return unit.empty() ? number : number + QLatin1Char(' ') + QString::fromUtf8(figure.info->unit).toHtmlEscaped();
 }
 
+// "bias update rate, now 0.001"
 QString knobText(const Explanation::Knob& knob) {
+  const ConfigField* field = find_field(knob.key);
   const QString key = escaped(knob.key);
-  const QString link =
-      knob.key.find('.') == std::string::npos ? key : QStringLiteral("<a href='knob:%1'>%1</a>").arg(key);
-  return knob.value.empty() ? link : link + QStringLiteral(" (now %1)").arg(escaped(knob.value));
+  QString name = field ? escaped(field->label) : key;
+  if (field && name.size() > 1 && name[1].isLower()) name[0] = name[0].toLower();
+  const bool settable = knob.key.find('.') != std::string::npos;
+  const QString link = settable ? QStringLiteral("<a href='knob:%1'>%2</a>").arg(key, name) : name;
+  return knob.value.empty() ? link : QObject::tr("%1, now %2").arg(link, escaped(knob.value));
+}
+
+// "bias update rate, now 0.001, and auxiliary loss, now none"
+QString knobsText(const std::vector<Explanation::Knob>& knobs) {
+  QStringList parts;
+  for (const Explanation::Knob& knob : knobs) parts << knobText(knob);
+  if (parts.size() < 2) return parts.join(QString());
+  const QString last = parts.takeLast();
+  return QObject::tr("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
+}
+
+// What was computed here: where, the formula, the same with its values, and what these are.
+QString formulaBox(const Explanation& figure) {
+  const QString formula = QString::fromUtf8(figure.info->formula).toHtmlEscaped();
+  QString html = QStringLiteral("<table class=\"formula\"><tr><td>");
+  if (figure.where.empty()) {
+    html += QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
+                .arg(QObject::tr("no value here"), formula);
+  } else {
+    html += QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
+                .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
+    if (!figure.expression.empty())
+      html += QStringLiteral("<br><code>&nbsp;&nbsp;= %1 = <b>%2</b></code>")
+                  .arg(escaped(figure.expression), valueText(figure));
+    if (!figure.note.empty()) html += QStringLiteral("<br><span class=\"muted\">%1</span>").arg(escaped(figure.note));
+  }
+  return html + QStringLiteral("</td></tr></table>");
+}
+
+QString moreLines(const Explanation& figure) {
+  QStringList lines;
+  if (const QString knobs = knobsText(figure.knobs); !knobs.isEmpty()) lines << QObject::tr("Moved by %1").arg(knobs);
+  if (const auto lesson = taughtIn(figure.info->key))
+    lines << QObject::tr("Taught in <a href='lesson:%1'>lesson %1, %2</a>")
+                 .arg(lesson->number)
+                 .arg(lesson->title.toHtmlEscaped());
+  if (*figure.info->source)
+    lines << QObject::tr("Source: %1").arg(QString::fromUtf8(figure.info->source).toHtmlEscaped());
+  return lines.isEmpty() ? QString()
+                         : QStringLiteral("<p class=\"more\">%1</p>").arg(lines.join(QStringLiteral("<br>")));
 }
 
 // For a text without superscripts.
@@ -56,22 +109,10 @@ QString plainPowers(QString html) {
 QString figureCard(const Explanation& figure) {
   const MetricInfo& info = *figure.info;
   const auto text = [](const char* words) { return QString::fromUtf8(words).toHtmlEscaped(); };
-  QString html = QStringLiteral("<p><b>%1</b>%2, %3<br><code>%4</code>")
-                     .arg(text(info.name), *info.unit ? QStringLiteral(" [%1]").arg(text(info.unit)) : QString(),
-                          QLatin1String(provenance_name(figure.kind)), text(info.formula));
-  if (!figure.where.empty()) {
-    html += QStringLiteral("<br><i>%1:</i><br>").arg(escaped(figure.where));
-    if (!figure.expression.empty())
-      html += QStringLiteral("<code>%1 = <b>%2</b></code>").arg(escaped(figure.expression), valueText(figure));
-    if (!figure.note.empty()) html += QStringLiteral("<br>") + escaped(figure.note);
-  } else {
-    html += QStringLiteral("<br><i>%1</i>").arg(QObject::tr("no value here"));
-  }
-  QStringList knobs;
-  for (const Explanation::Knob& knob : figure.knobs) knobs << knobText(knob);
-  return html + cardLine(QObject::tr("Good:"), text(info.good)) + cardLine(QObject::tr("Bad:"), text(info.bad)) +
-         cardLine(QObject::tr("Moved by:"), knobs.join(QStringLiteral(", "))) +
-         cardLine(QObject::tr("Source:"), text(info.source)) + QStringLiteral("</p>");
+  const QString unit = *info.unit ? QStringLiteral(", ") + text(info.unit) : QString();
+  return QStringLiteral("<p><b>%1</b>%2</p>").arg(text(info.name), unit) + formulaBox(figure) +
+         markedLine("good", QObject::tr("Good:"), text(info.good)) +
+         markedLine("bad", QObject::tr("Bad:"), text(info.bad)) + moreLines(figure);
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {
@@ -94,66 +135,166 @@ QString cardInPrint(const QString& html) {
 ExplainCard::ExplainCard(QWidget* window, const QString& title, std::function<QString()> html)
     : QFrame(window), html_(std::move(html)) {
   setObjectName(kName);
-  setFrameShape(QFrame::StyledPanel);
-  setAutoFillBackground(true);
-  setBackgroundRole(QPalette::Window);
+  setFrameShape(QFrame::NoFrame);
   setFocusPolicy(Qt::StrongFocus);
   setCursor(Qt::SizeAllCursor);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(8, 4, 4, 6);
-  column->setSpacing(2);
+  column->setContentsMargins(kSpace16, kSpace12, kSpace4, kSpace12);
+  column->setSpacing(kSpace8);
+  addHeader(title);
+  addBody();
+  setAccessibleName(tr("Explanation: %1").arg(title));
+  refresh();
+  qApp->installEventFilter(this);
+}
+
+void ExplainCard::addHeader(const QString& title) {
   auto* header = new QHBoxLayout;
-  auto* name = new QLabel(QStringLiteral("<b>%1</b>").arg(title.toHtmlEscaped()), this);
+  header->setContentsMargins(0, 0, kSpace12, 0);
+  header->setSpacing(0);
+  auto* name = new QLabel(title.toHtmlEscaped(), this);
+  name->setWordWrap(true);
+  followFont(name, [name] { name->setFont(typeFont(QApplication::font(), Type::heading, true)); });
   header->addWidget(name, 1);
-  const auto button = [&](const QString& text, const QString& tip) {
-    auto* made = new QToolButton(this);
-    made->setText(text);
-    made->setToolTip(tip);
-    made->setAutoRaise(true);
-    made->setCursor(Qt::ArrowCursor);
-    made->setFocusPolicy(Qt::NoFocus);
-    header->addWidget(made);
-    return made;
-  };
-  pin_ = button(tr("Pin"), tr("Keeps the card open, with the values of the newest step"));
+  pin_ = addButton(header, tr("Pin"), tr("Keeps the card open, with the values of the newest step"));
   pin_->setCheckable(true);
-  connect(button(tr("Copy"), tr("Copies the card as text (Ctrl+C)")), &QToolButton::clicked, this, &ExplainCard::copy);
-  connect(button(QStringLiteral("\u00d7"), tr("Closes the card (Esc)")), &QToolButton::clicked, this,
+  connect(addButton(header, tr("Copy"), tr("Copies the card as text (Ctrl+C)")), &QToolButton::clicked, this,
+          &ExplainCard::copy);
+  connect(addButton(header, tr("Close"), tr("Closes the card (Esc)")), &QToolButton::clicked, this,
           &QObject::deleteLater);
-  column->addLayout(header);
+  layout()->addItem(header);
+}
+
+namespace {
+
+// In a box of 16 x 16.
+void paintCardIcon(QPainter& painter, int icon) {
+  if (icon == 0) {  // a pin
+    painter.drawPolyline(QPolygonF({{5, 2.5}, {11, 2.5}}));
+    painter.drawPolyline(QPolygonF({{6, 2.5}, {6, 7}, {4, 9.5}, {12, 9.5}, {10, 7}, {10, 2.5}}));
+    painter.drawLine(QPointF(8, 9.5), QPointF(8, 14));
+  } else if (icon == 1) {  // two sheets
+    painter.drawRoundedRect(QRectF(5.5, 5.5, 8, 8), 1, 1);
+    painter.drawPolyline(QPolygonF({{10.5, 2.5}, {2.5, 2.5}, {2.5, 10.5}}));
+  } else {  // a cross
+    painter.drawLine(QPointF(3.5, 3.5), QPointF(12.5, 12.5));
+    painter.drawLine(QPointF(12.5, 3.5), QPointF(3.5, 12.5));
+  }
+}
+
+class CardButton : public QToolButton {
+ public:
+  CardButton(int icon, QWidget* parent) : QToolButton(parent), icon_(icon) {
+    followFont(this, [this] { setFixedSize(QSize(1, 1) * withType(kFlatHeight, fontMetrics())); });
+  }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override {
+    QToolButton::paintEvent(event);
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    const double scale = withType(kIcon, fontMetrics()) / double(kIcon);
+    painter.translate((width() - kIcon * scale) / 2, (height() - kIcon * scale) / 2);
+    painter.scale(scale, scale);
+    painter.setPen(QPen(palette().color(isChecked() ? QPalette::Link : QPalette::Text), 1.3, Qt::SolidLine,
+                        Qt::RoundCap, Qt::RoundJoin));
+    paintCardIcon(painter, icon_);
+  }
+
+ private:
+  int icon_;
+};
+
+QString signHtml(Sign sign, int size, bool dark, double pixel_ratio) {
+  QByteArray png;
+  QBuffer buffer(&png);
+  signPixmap(sign, size, dark, pixel_ratio).save(&buffer, "PNG");
+  return QStringLiteral("<img src='data:image/png;base64,%1' width='%2' height='%2' style='vertical-align:middle'>&nbsp; ")
+      .arg(QString::fromLatin1(png.toBase64()))
+      .arg(size);
+}
+
+}  // namespace
+
+QToolButton* ExplainCard::addButton(QHBoxLayout* header, const QString& name, const QString& tip) {
+  auto* button = new CardButton(header->count() - 1, this);
+  button->setAccessibleName(name);
+  button->setToolTip(tip);
+  button->setAutoRaise(true);
+  button->setCursor(Qt::ArrowCursor);
+  button->setFocusPolicy(Qt::NoFocus);
+  header->addWidget(button, 0, Qt::AlignTop);
+  return button;
+}
+
+void ExplainCard::addBody() {
   body_ = new QLabel;
   body_->setTextFormat(Qt::RichText);
   body_->setWordWrap(true);
   body_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   body_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse);
   body_->setCursor(Qt::ArrowCursor);
-  body_->setContentsMargins(0, 0, 6, 0);
-  connect(body_, &QLabel::linkActivated, this,
-          [this](const QString& link) { emit knobRequested(link.section(QLatin1Char(':'), 1)); });
+  body_->setContentsMargins(0, 0, kSpace12, 0);
+  connect(body_, &QLabel::linkActivated, this, &ExplainCard::follow);
   scroll_ = new QScrollArea(this);
   scroll_->setWidgetResizable(true);
   scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll_->setFrameShape(QFrame::NoFrame);
   scroll_->setFocusPolicy(Qt::NoFocus);
   scroll_->setWidget(body_);
-  column->addWidget(scroll_);
-  setAccessibleName(tr("Explanation: %1").arg(title));
-  refresh();
-  qApp->installEventFilter(this);
+  for (QWidget* ground : {static_cast<QWidget*>(scroll_), scroll_->viewport(), static_cast<QWidget*>(body_)})
+    ground->setAutoFillBackground(false);
+  layout()->addWidget(scroll_);
+}
+
+void ExplainCard::follow(const QString& link) {
+  const QString target = link.section(QLatin1Char(':'), 1);
+  if (link.startsWith(QLatin1String("lesson:"))) return emit lessonRequested(target);
+  emit knobRequested(target);
+}
+
+void ExplainCard::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  painter.fillRect(rect(), palette().window());
+  drawRounded(painter, rect(), kRadiusPanel, QColor(c.popup), QColor(c.field_border));
+}
+
+// Gives the classes of figureCard() their looks.
+QString ExplainCard::styled(QString html) const {
+  const Colors& c = colors(palette());
+  const bool dark = isDark(palette());
+  const int mark = withType(kMarkSize, fontMetrics());
+  const QString muted = QStringLiteral("style='color:%1'").arg(QColor(c.ink2).name());
+  const QString code = QStringLiteral("<code style='font-size:%1px'>").arg(formulaFont(font()).pixelSize());
+  html.replace(QLatin1String("<code>"), code);
+  html.replace(QLatin1String("<table class=\"formula\">"),
+               QStringLiteral("<table width='100%' cellspacing='0' cellpadding='%1' bgcolor='%2'>")
+                   .arg(withType(kSpace8, fontMetrics()))
+                   .arg(QColor(c.sunken).name()));
+  html.replace(QLatin1String("class=\"muted\""), muted);
+  html.replace(QLatin1String("<p class=\"more\">"), QStringLiteral("<hr><p %1>").arg(muted));
+  html.replace(QLatin1String("<p class=\"good\">"),
+               QStringLiteral("<p>") + signHtml(Sign::good, mark, dark, devicePixelRatioF()));
+  html.replace(QLatin1String("<p class=\"bad\">"),
+               QStringLiteral("<p>") + signHtml(Sign::bad, mark, dark, devicePixelRatioF()));
+  return html;
 }
 
 void ExplainCard::refresh() {
-  const QString html = cardInPrint(html_());
+  const QString html = styled(cardInPrint(html_()));
   if (body_->text() != html) body_->setText(html);
 }
 
 // As tall as its words need, inside the window, beside the place that it explains.
 void ExplainCard::place(QPoint at) {
   const QWidget* window = parentWidget();
-  const int width = std::min(withType(kWidth, fontMetrics()), window->width() - 16);
-  const int chrome = fontMetrics().height() + 28;
-  const int words = body_->heightForWidth(width - 34);
-  resize(width, std::min({words + chrome, withType(kMaxHeight, fontMetrics()), window->height() - 16}));
+  const int width = std::min(withType(kCardWidth, fontMetrics()), window->width() - kSpace16);
+  const QMargins around = layout()->contentsMargins();
+  const int scroll_bar = style()->pixelMetric(QStyle::PM_ScrollBarExtent);
+  const int chrome = layout()->itemAt(0)->sizeHint().height() + layout()->spacing() + around.top() + around.bottom();
+  const int words = body_->heightForWidth(width - around.left() - around.right() - scroll_bar);
+  resize(width, std::min({words + chrome, withType(kCardHeight, fontMetrics()), window->height() - kSpace16}));
   QPoint corner = window->mapFromGlobal(at) + QPoint(10, 8);
   if (corner.y() + height() > window->height() - 8) corner.setY(window->height() - 8 - height());
   if (corner.x() + width > window->width() - 8) corner.setX(window->width() - 8 - width);

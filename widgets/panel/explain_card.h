@@ -1,9 +1,10 @@
 // An explain card: what a figure is, with the present values filled in, what good and bad values look like, which
-// setting affects it, and its source. It lies over the window beside the figure; Esc or a click elsewhere closes it
-// unless pinned.
+// settings move it, the lesson that teaches it, and its source. It lies over the window beside the figure; Esc or a
+// click elsewhere closes it unless pinned.
 #pragma once
 
 #include <QFrame>
+#include <QHBoxLayout>
 #include <QLabel>
 #include <QPoint>
 #include <QScrollArea>
@@ -31,8 +32,10 @@ class ExplainCard : public QFrame {
 
  signals:
   void knobRequested(const QString& key);
+  void lessonRequested(const QString& number);
 
  protected:
+  void paintEvent(QPaintEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
@@ -40,6 +43,11 @@ class ExplainCard : public QFrame {
 
  private:
   ExplainCard(QWidget* window, const QString& title, std::function<QString()> html);
+  void addHeader(const QString& title);
+  void addBody();
+  QToolButton* addButton(QHBoxLayout* header, const QString& name, const QString& tip);
+  QString styled(QString html) const;
+  void follow(const QString& link);
   void place(QPoint at);
   void copy();
 
@@ -50,7 +58,8 @@ class ExplainCard : public QFrame {
   QPoint grip_;
 };
 
-// A figure as rich text; config keys are links "knob:KEY".
+// A figure as rich text; settings are links "knob:KEY", lessons "lesson:NUMBER". What looks special in the card has a
+// class: formula, good, bad, more.
 QString figureCard(const Explanation& figure);
 
 }  // namespace moescope

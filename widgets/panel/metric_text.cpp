@@ -13,11 +13,6 @@ QString text(const char* words) {
   return QString::fromUtf8(words).toHtmlEscaped();
 }
 
-QString tipLine(const char* label, const char* words) {
-  if (!*words) return {};
-  return QStringLiteral("<br><i>%1</i> %2").arg(QCoreApplication::translate("Metric", label), text(words));
-}
-
 }  // namespace
 
 QString metricName(Metric metric) {
@@ -45,11 +40,20 @@ QString biasUnit(const History& run, std::int64_t step) {
 }
 
 QString metricCard(const MetricInfo& info) {
-  const QString unit = *info.unit ? QStringLiteral(" [%1]").arg(text(info.unit)) : QString();
-  return QStringLiteral("<p><b>%1</b>%2, %3<br><code>%4</code>")
+  const QString unit = *info.unit ? QStringLiteral(", ") + text(info.unit) : QString();
+  const auto line = [](const char* kind, const QString& label, const char* words) {
+    return *words ? QStringLiteral("<p class=\"%1\"><b>%2</b> %3</p>").arg(QLatin1String(kind), label, text(words))
+                  : QString();
+  };
+  const auto more = [](const QString& label, const char* words) {
+    return *words ? QStringLiteral("%1 %2<br>").arg(label, text(words)) : QString();
+  };
+  const auto tr = [](const char* words) { return QCoreApplication::translate("Metric", words); };
+  return QStringLiteral("<p><b>%1</b>%2</p><table class=\"formula\"><tr><td><span class=\"muted\">%3</span><br>"
+                        "<code>%4</code></td></tr></table>")
              .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
-         tipLine("Good:", info.good) + tipLine("Bad:", info.bad) + tipLine("Moved by:", info.knob) +
-         tipLine("Source:", info.source) + QStringLiteral("</p>");
+         line("good", tr("Good:"), info.good) + line("bad", tr("Bad:"), info.bad) +
+         QStringLiteral("<p class=\"more\">%1%2</p>").arg(more(tr("Moved by"), info.knob), more(tr("Source:"), info.source));
 }
 
 QString metricCards(std::initializer_list<FigureKey> figures) {

@@ -162,6 +162,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
 
 void Panel::buildHeader() {
   header_ = new QWidget(this);
+  header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);  // its controls give way to the panel's width
   row_ = new QHBoxLayout(header_);
   row_->setContentsMargins(0, 0, 0, 0);
   row_->setSpacing(kSpace4);
@@ -188,6 +189,12 @@ void Panel::buildHeader() {
   });
   row_->addWidget(explain_button_);
   followFont(header_, [this] { header_->setFixedHeight(withType(kPanelHeaderHeight, header_->fontMetrics())); });
+}
+
+void Panel::setHeading(const QString& heading) {
+  if (title_label_->text() == heading) return;
+  title_label_->setText(heading);
+  arrangeControls();
 }
 
 void Panel::repaintHeader() {
@@ -247,6 +254,7 @@ void Panel::contextMenuEvent(QContextMenuEvent* event) {
 void Panel::openCard(QPoint at, const QString& title, std::function<QString()> html) {
   ExplainCard* card = ExplainCard::open(window(), at, title, std::move(html));
   connect(card, &ExplainCard::knobRequested, this, &Panel::knobRequested);
+  connect(card, &ExplainCard::lessonRequested, this, &Panel::lessonRequested);
   const auto refresh = [card] { card->refresh(); };
   connect(selection_, &Selection::dataChanged, card, refresh);
   connect(selection_, &Selection::timeChanged, card, refresh);

@@ -40,6 +40,9 @@ class Panel : public QWidget {
   virtual QVariantMap saveState() const { return {}; }
   virtual void restoreState(const QVariantMap&) {}
 
+  // In place of the title in the header: "Expert 16 of layer 12".
+  void setHeading(const QString& heading);
+
   QWidget* header() const { return header_; }      // a dock is dragged by it
   QMenu* menu() const { return menu_; }            // of the header; filled whenever it opens
   void addToMenu(const QList<QAction*>& actions);  // below the panel's own entries
@@ -55,7 +58,8 @@ class Panel : public QWidget {
 
  signals:
   void readoutChanged(const QString& text);  // for the status bar
-  void knobRequested(const QString& key);    // from an explain card
+  void knobRequested(const QString& key);       // from an explain card
+  void lessonRequested(const QString& number);  // from an explain card
 
  protected:
   // Which value of a metric this panel shows now, for the cards of explain(). By default the chosen layer, expert and

@@ -4,6 +4,7 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -41,7 +42,7 @@ int TokenContexts::linesThatFit() const {
 void TokenContexts::paintStatic(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   const QRect line(4, 1, width() - 8, fontMetrics().height());
-  painter.drawText(line, Qt::AlignLeft, fontMetrics().elidedText(title_, Qt::ElideRight, line.width()));
+  painter.drawText(line, Qt::AlignLeft, elidedWords(title_, fontMetrics(), line.width()));
 }
 
 void TokenContexts::paintData(QPainter& painter) {

@@ -4,7 +4,6 @@
 #include <QLinearGradient>
 #include <algorithm>
 #include <bit>
-#include <climits>
 #include <cmath>
 #include <limits>
 
@@ -165,61 +164,6 @@ QColor hatchOnZeroLoad(bool dark) {
 
 QBrush hatch(const QColor& color) {
   return QBrush(color, Qt::BDiagPattern);
-}
-
-int legendWidth(const QFontMetrics& metrics) {
-  return withType(70, metrics);
-}
-
-void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
-  const QFontMetrics metrics(painter.font());
-  const int arrow = scale.beyond ? 6 : 0;
-  const int top_room = std::max(arrow, metrics.height() / 2 - 3);  // the uppermost label keeps off the caption
-  painter.setPen(mutedText(palette));
-  painter.drawText(QRect(area.left(), area.top(), area.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                   metrics.elidedText(scale.caption, Qt::ElideRight, area.width()));
-  const int swatch = metrics.height() + 2, swatches = swatch * static_cast<int>(scale.swatches.size());
-  const QRect bar(area.left() + 1, area.top() + metrics.height() + 3 + top_room, 10,
-                  area.height() - metrics.height() - 4 - top_room - arrow - swatches);
-  if (bar.height() < 8) return;
-
-  const int codes = 256 - scale.first_code;
-  QImage column(1, codes, QImage::Format_RGB32);
-  for (int i = 0; i < codes; ++i) column.setPixel(0, i, scale.lut[255 - i]);
-  painter.drawImage(bar, column);
-  if (scale.beyond) {
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(QColor(scale.lut[255]));
-    painter.drawPolygon(
-        QPolygon({{bar.left(), bar.top()}, {bar.right() + 1, bar.top()}, {bar.left() + 5, bar.top() - 6}}));
-    painter.setBrush(QColor(scale.lut[scale.first_code]));
-    painter.drawPolygon(QPolygon(
-        {{bar.left(), bar.bottom() + 1}, {bar.right() + 1, bar.bottom() + 1}, {bar.left() + 5, bar.bottom() + 7}}));
-    painter.setBrush(Qt::NoBrush);
-  }
-  painter.setPen(palette.text().color());
-  int bottom = area.bottom() - swatches;
-  for (const LegendScale::Swatch& each : scale.swatches) {
-    bottom += swatch;
-    const QRect box(bar.left(), bottom - 10, 10, 10);
-    painter.fillRect(box, each.color);
-    painter.setPen(mutedText(palette));
-    painter.drawRect(box.adjusted(0, 0, -1, -1));
-    painter.setPen(palette.text().color());
-    if (each.struck) painter.drawLine(box.bottomLeft(), box.topRight());
-    painter.drawText(QRect(bar.right() + 5, bottom - metrics.height() + 3, area.width(), metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter, each.label);
-  }
-  int last_y = INT_MAX;
-  for (const Tick& tick : scale.ticks) {
-    const int y = bar.bottom() - static_cast<int>(std::lround(tick.value * (bar.height() - 1)));
-    if (std::abs(last_y - y) < metrics.height() - 2) continue;
-    last_y = y;
-    painter.drawLine(bar.right() + 1, y, bar.right() + 3, y);
-    // A gap, so that no tick reads as a minus sign.
-    painter.drawText(QRect(bar.right() + 7, y - metrics.height() / 2, area.right() - bar.right() - 6, metrics.height()),
-                     Qt::AlignLeft | Qt::AlignVCenter, tick.label);
-  }
 }
 
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {

@@ -61,9 +61,8 @@ QBrush hatch(const QColor& color);
 QBrush fineHatch(const QColor& color);
 QColor hatchOnZeroLoad(bool dark);
 
-// A vertical legend: the scale's colours with labelled ticks (value = position 0..1) at the right and a caption on top.
-// `beyond` adds arrow heads: values outside the scale have the end colours. Swatches under the bar explain special
-// cells.
+// A scale of colours with its labels (value = position 0..1). `beyond`: values outside the scale have the end colours.
+// Swatches explain special cells.
 struct LegendScale {
   struct Swatch {
     QColor color;
@@ -78,11 +77,8 @@ struct LegendScale {
   std::vector<Swatch> swatches{};
 };
 LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
-int legendWidth(const QFontMetrics& metrics);
-void paintLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
-
-// The same on one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption.
-// Returns the width that it takes; where there is too little room it leaves out the caption, then all.
+// On one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption. Returns the width
+// that it takes; where there is too little room it leaves out the caption, then all.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 // Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.

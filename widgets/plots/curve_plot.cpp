@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -96,7 +97,8 @@ QStringList CurvePlot::legendLabels() const {
 }
 
 QMargins CurvePlot::margins() const {
-  return {axisLabelWidth(), 10 + keyHeight(legendLabels(), kCurveSwatch), 12, axisLabelHeight()};
+  return {axisLabelWidth(), keyHeight(legendLabels(), kCurveSwatch) + fontMetrics().height() + kSpace8, 12,
+          axisLabelHeight()};
 }
 
 void CurvePlot::paintCurveLegend(QPainter& painter) const {

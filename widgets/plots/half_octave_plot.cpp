@@ -23,6 +23,18 @@ QString orMore(int bin) {
 
 }  // namespace
 
+QString half_octave_median(std::span<const std::uint32_t> counts) {
+  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const int bins = static_cast<int>(counts.size());
+  std::uint64_t below = 0;
+  for (int bin = 0; bin < bins && all > 0; ++bin) {
+    below += counts[static_cast<std::size_t>(bin)];
+    if (2 * below < all) continue;
+    return bin + 1 == bins ? orMore(bin) : shortNumber(half_octave_edge(bin + 1));
+  }
+  return QStringLiteral("-");
+}
+
 HalfOctavePlot::HalfOctavePlot(QWidget* parent) : PlotFrame(parent) {
   setMouseTracking(true);
 }
@@ -45,17 +57,6 @@ void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::spa
   double highest = texts_.shares ? 0.01 : 1;
   for (int bin = 0; bin < bins(); ++bin) highest = std::max({highest, heightOf(back_, bin), heightOf(front_, bin)});
   top_ = niceRange(0, highest, false).high;
-}
-
-QString HalfOctavePlot::median(const std::vector<std::uint32_t>& counts) const {
-  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  std::uint64_t below = 0;
-  for (int bin = 0; bin < bins() && all > 0; ++bin) {
-    below += counts[static_cast<std::size_t>(bin)];
-    if (2 * below < all) continue;
-    return bin + 1 == bins() ? orMore(bin) : shortNumber(half_octave_edge(bin + 1));
-  }
-  return QStringLiteral("-");
 }
 
 double HalfOctavePlot::heightOf(const std::vector<std::uint32_t>& counts, int bin) const {
@@ -130,7 +131,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
   const auto named = [this](const QString& name, const std::vector<std::uint32_t>& counts) {
-    return tr("%1, median %2").arg(name, median(counts));
+    return tr("%1, median %2").arg(name, half_octave_median(counts));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);

@@ -10,6 +10,9 @@
 
 namespace moescope {
 
+// Half of the counts lie below it: "0.31"; "-": nothing was counted; ">= 0.71": half of them are in the last bin.
+QString half_octave_median(std::span<const std::uint32_t> counts);
+
 class HalfOctavePlot : public PlotFrame {
   Q_OBJECT
 
@@ -43,8 +46,6 @@ class HalfOctavePlot : public PlotFrame {
   double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // as drawn: a count or a share
   int bins() const { return static_cast<int>(back_.size()); }
   bool lastIsShown() const { return last_ + 1 == bins(); }
-  // Half of the counts lie below it: "0.31"; "-": nothing was counted; ">= 0.71": half of them are in the last bin.
-  QString median(const std::vector<std::uint32_t>& counts) const;
   QStringList describe(int bin) const;
   void paintCountLegend(QPainter& painter) const;
 

@@ -157,12 +157,15 @@ void LinePlot::paintReferences(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  int last = -metrics.height();
   for (const ReferenceLine& line : references_) {
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
     if (ends_) continue;  // named at its end, too
     const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
+    if (std::abs(top - last) < metrics.height()) continue;
+    last = top;
     painter.drawText(QRect(plot.left() + kSpace4, top, plot.width(), metrics.height()),
                      Qt::AlignLeft | Qt::AlignVCenter, elidedWords(line.label, metrics, plot.width() - kSpace8));
   }
@@ -304,15 +307,14 @@ QStringList LinePlot::endForms(const Named& curve) const {
 void LinePlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   const int most = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
-  int widest = 0;
+  int widest = 0, lines = 0;
   ends_ = true;
-  const std::vector<Named> curves = named();
-  for (const Named& curve : curves) {
+  for (const Named& curve : named()) {
+    if (!curve.isReference()) lines += metrics.height();
     const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare);
     widest = std::max(widest, form.isEmpty() ? most : metrics.horizontalAdvance(form) + spare);
   }
-  const int lines = static_cast<int>(curves.size()) * metrics.height();
-  ends_ = widest > 0 && widest + kSpace12 <= most && lines <= height() - axisLabelHeight();
+  ends_ = widest > 0 && widest + kSpace12 <= most && lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
   const int wanted = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
   if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
 }
@@ -327,6 +329,8 @@ void LinePlot::paintEnds(QPainter& painter) const {
   const QFont usual = painter.font(), strong = semibold(usual);
   const int line = QFontMetrics(strong).height() - 2, left = plot.right() + kSpace8, room = width() - left;
   std::vector<Named> curves = named();
+  const auto room_for = static_cast<std::size_t>(std::max(1, plot.height() / line));
+  while (curves.size() > room_for && curves.back().isReference()) curves.pop_back();
   std::ranges::stable_sort(curves, {}, &Named::y);
   double next = plot.top() + 2;
   for (Named& curve : curves) next = (curve.y = std::max(curve.y, next)) + line;

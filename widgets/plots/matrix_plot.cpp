@@ -84,8 +84,13 @@ void MatrixPlot::setCurrent(int row, int column) {
 }
 
 QMargins MatrixPlot::margins() const {
-  const int above = fontMetrics().height() + kSpace4;
+  const int above = fontMetrics().height() + kSpace8;
   return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;
+}
+
+// Above what stands on top of the columns.
+QRect MatrixPlot::captionRow() const {
+  return {0, 0, width(), fontMetrics().height()};
 }
 
 QRect MatrixPlot::cellsRect() const {
@@ -136,16 +141,9 @@ void MatrixPlot::paintColorLegend(QPainter& painter) {
 void MatrixPlot::paintStatic(QPainter& painter) {
   const QRect cells = cellsRect();
   const QFontMetrics metrics(painter.font());
-  painter.setPen(mutedText(palette()));
-  int last = -1000;
-  for (const Tick& tick : row_ticks_) {
-    const int y = static_cast<int>(cellRect(static_cast<int>(tick.value), 0).center().y());
-    if (std::abs(y - last) < metrics.height() - 2) continue;
-    last = y;
-    painter.drawText(QRect(0, y - metrics.height() / 2, cells.left() - kSpace8 - extra_.left(), metrics.height()),
-                     Qt::AlignRight | Qt::AlignVCenter, tick.label);
-  }
-  painter.setPen(mutedText(palette()));
+  std::vector<Tick> rows = row_ticks_;
+  for (Tick& tick : rows) tick.value = cellRect(static_cast<int>(tick.value), 0).center().y();
+  paintRowLabels(painter, rows, cells.left() - kSpace8 - extra_.left());
   paintLeftCaption(painter, margins().left() - kSpace8, row_caption_);  // the margin is measured
   const QFont usual = painter.font();
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
@@ -215,11 +213,10 @@ void MatrixPlot::paintHatch(QPainter& painter) const {
 void MatrixPlot::paintOverlay(QPainter& painter) {
   if (row_ >= 0 && row_ < rows_ && column_ < columns_) {
     const QRectF row_box = cellRect(row_, 0).united(cellRect(row_, columns_ - 1));
-    if (rows_framed_) paintFrame(painter, row_box);
+    if (column_ < 0) paintFrame(painter, row_box);
     const auto tick = std::ranges::find(row_ticks_, static_cast<double>(row_), &Tick::value);
     paintRowLabel(painter, row_box.center().y(), tick == row_ticks_.end() ? QString() : tick->label);
-    if (column_ >= 0 && !(rows_framed_ && cellRect(row_, column_).width() < kLeastSeparateCell))
-      paintFrame(painter, cellRect(row_, column_));
+    if (column_ >= 0) paintFrame(painter, cellRect(row_, column_));
   }
   int row = 0, column = 0;
   if (describe && cellAt(mouse_, &row, &column)) {

@@ -22,8 +22,7 @@ class MatrixPlot : public PlotFrame {
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
-  void setCurrent(int row, int column);                // -1: none
-  void setFramed(bool rows) { rows_framed_ = rows; }   // the chosen row has a frame, not its cell
+  void setCurrent(int row, int column);                // -1: none; without a column the row has the frame
   void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
@@ -46,7 +45,7 @@ class MatrixPlot : public PlotFrame {
  protected:
   QMargins margins() const override;
   QString staticKey() const override;
-  QRect captionRow() const override { return PlotFrame::captionRow().translated(0, -extra_.top()); }
+  QRect captionRow() const override;
   QRect legendRect() const override;
   QString legendKey() const override;
   void paintStatic(QPainter& painter) override;
@@ -74,7 +73,7 @@ class MatrixPlot : public PlotFrame {
   QMargins extra_;
   int widest_label_ = 0;  // of the rows
   QFont measured_font_;   // of widest_label_
-  bool square_ = false, rows_framed_ = false, legend_elsewhere_ = false;
+  bool square_ = false, legend_elsewhere_ = false;
 };
 
 // Weights for setWeights: on a diverging scale the value farthest from neutral wins, and "no token" over everything; on

@@ -323,7 +323,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
 void PlotFrame::paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const {
   const QFontMetrics metrics(painter.font());
   wanted_excess_ = roundedUp(widest_label + kSpace8, kSpace8) - margins().left();
-  wanted_room_above_ = caption.isEmpty() ? 0 : std::max(0, metrics.height() + kSpace4 - margins().top());
+  wanted_room_above_ = caption.isEmpty() ? 0 : std::max(0, metrics.height() + kSpace8 - margins().top());
   caption_end_ = 0;
   legend_start_ = width();
   if (caption.isEmpty()) return;
@@ -336,7 +336,7 @@ void PlotFrame::paintLeftCaption(QPainter& painter, int widest_label, const QStr
 
 QRect PlotFrame::captionRow() const {
   const int line = fontMetrics().height();
-  return {0, std::max(0, plotRect().top() - line - kSpace4), width(), line};
+  return {0, std::max(0, plotRect().top() - line - kSpace8), width(), line};
 }
 
 QRect PlotFrame::freeInCaptionRow() const {
@@ -429,6 +429,24 @@ void PlotFrame::paintPointerUp(QPainter& painter, QPointF tip) const {
   painter.setBrush(Qt::NoBrush);
 }
 
+int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const {
+  const QFontMetrics metrics(painter.font());
+  const QRect plot = plotRect();
+  int widest = 0;
+  row_labels_.clear();
+  painter.setPen(mutedText(palette()));
+  for (const Tick& tick : ticks) {
+    const int y = static_cast<int>(std::lround(tick.value));
+    if (y < plot.top() || y > plot.bottom()) continue;
+    if (!row_labels_.empty() && std::abs(y - row_labels_.back()) < metrics.height()) continue;
+    row_labels_.push_back(y);
+    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
+    painter.drawText(QRect(0, y - metrics.height() / 2, right, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
+                     tick.label);
+  }
+  return widest;
+}
+
 void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label) const {
   const QRect plot = plotRect();
   const QFont usual = painter.font();
@@ -439,7 +457,11 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
     const int left = std::max(0, place.left() - kSpace16);  // names farther left stay
-    painter.fillRect(QRect(left, top, plot.left() - 3 - left, line), palette().base());
+    const QRect beside(left, top, plot.left() - 3 - left, line);
+    painter.fillRect(beside, palette().base());
+    for (const int other : row_labels_)
+      if (std::abs(other - y) < line)
+        painter.fillRect(QRect(left, other - line / 2, beside.width(), line), palette().base());
     painter.setPen(palette().text().color());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }
@@ -503,12 +525,6 @@ void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
     painter.drawText(box.left() + kSpace8, y + metrics.ascent(), elidedWords(line, metrics, box.width() - 2 * kSpace8));
     y += metrics.height();
   }
-}
-
-QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width) {
-  for (const QString& text : texts)
-    if (metrics.horizontalAdvance(text) <= width) return text;
-  return texts.back();
 }
 
 QStringList captionForms(const QString& caption) {

@@ -103,7 +103,9 @@ class PlotFrame : public QWidget {
   void paintFrame(QPainter& painter, const QRectF& cell) const;       // around a chosen cell or row
   void paintPointer(QPainter& painter, QPointF tip, int way) const;   // a triangle; way +1 points right, -1 left
   void paintPointerUp(QPainter& painter, QPointF tip) const;
-  // The label of the chosen row in place of those near it, bold, with a triangle.
+  // Labels of rows, as many as have room; ticks are in pixels. Returns the width of the widest.
+  int paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const;
+  // The label of the chosen row in place of those that it covers, bold, with a triangle.
   void paintRowLabel(QPainter& painter, double y, const QString& label) const;
   // A key on top, as wide as the widget: for each label where its swatch and its text stand, in as many lines as
   // needed.
@@ -164,12 +166,11 @@ class PlotFrame : public QWidget {
   // second ones as found while painting.
   int label_excess_ = 0, room_above_ = 0;
   mutable int wanted_excess_ = 0, wanted_room_above_ = 0;
+  mutable std::vector<int> row_labels_;             // where labels of rows stand
   mutable int caption_end_ = 0, legend_start_ = 0;  // in the row of the caption
   double last_paint_ms_ = 0;
 };
 
-// From versions of a text, long to short: the longest that fits into `width`, or the last.
-QString firstThatFits(const QStringList& texts, const QFontMetrics& metrics, int width);
 // A caption with parts, "layer; line: least to most, bar: 10 % to 90 %": itself and what stands before each semicolon.
 QStringList captionForms(const QString& caption);
 

@@ -46,7 +46,7 @@ void TimeAxisPlot::setStepLabelsShown(bool shown) {
 
 QMargins TimeAxisPlot::margins() const {
   const int rows = isLow() ? 0 : legend_rows_;
-  const int above = rows > 0 ? rows * legendRow() + kSpace4 : kSpace8;
+  const int above = rows > 0 ? rows * legendRow() + kSpace8 : kSpace8;
   return {axisLabelWidth(), above, right_margin_, labels_shown_ ? axisLabelHeight() : 6};
 }
 

@@ -36,7 +36,7 @@ class TimeAxisPlot : public PlotFrame {
     const QRect plot = plotRect();
     return {plot.left(), 0, plot.width(), plot.top()};
   }
-  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - kSpace4; }
+  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - kSpace8; }
   int legendRow() const { return fontMetrics().height(); }
   bool isLow() const;                                                       // a plot whose curves need all of the room
   virtual QRect figuresRect() const { return legend_rows_ > 0 ? bandAbove() : QRect(); }  // that follow the crosshair

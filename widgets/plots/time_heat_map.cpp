@@ -161,18 +161,10 @@ QString TimeHeatMap::staticKey() const {
 
 void TimeHeatMap::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
-  const QRect plot = plotRect();
-  const QFontMetrics metrics(painter.font());
-  int last_y = -1000, widest = metrics.horizontalAdvance(current_label_);
-  painter.setPen(mutedText(palette()));
-  for (const Tick& tick : row_ticks_) {
-    const int y = static_cast<int>(std::lround(yOf(tick.value + 0.5)));
-    if (y < plot.top() || y > plot.bottom() || std::abs(y - last_y) < metrics.height()) continue;
-    last_y = y;
-    widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-    painter.drawText(QRect(0, y - metrics.height() / 2, plot.left() - kSpace8, metrics.height()),
-                     Qt::AlignRight | Qt::AlignVCenter, tick.label);
-  }
+  std::vector<Tick> labels = row_ticks_;
+  for (Tick& tick : labels) tick.value = yOf(tick.value + 0.5);
+  const int widest = std::max(paintRowLabels(painter, labels, plotRect().left() - kSpace8),
+                              painter.fontMetrics().horizontalAdvance(current_label_));
   paintLeftCaption(painter, widest + kSpace12, row_caption_);  // with the pointer at the chosen row
   if (!legend_elsewhere_ || printed()) paintLegendInRow(painter, legend_);
 }

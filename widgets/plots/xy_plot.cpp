@@ -80,7 +80,7 @@ std::vector<PlotFrame::KeyEntry> XyPlot::placedKey() const {
 }
 
 QMargins XyPlot::margins() const {
-  const int caption = fontMetrics().height() + kSpace4 + 1;
+  const int caption = fontMetrics().height() + kSpace8;
   const int top = keyIsBesideCaption() ? caption : keyHeight(keyLabels(), kLineSwatch) + caption;
   return {axisLabelWidth(), top, 12, axisLabelHeight()};
 }

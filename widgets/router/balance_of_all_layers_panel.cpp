@@ -90,7 +90,27 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   });
   addControl(view_);
   addControl(span_);
+  showAnswers();
   addBody(stack_);
+}
+
+Panel::Answer BalanceOfAllLayersPanel::answer() const {
+  if (!whyNothing().isEmpty()) return {};
+  const History& history = *selection_->history();
+  int worst = -1;
+  float largest = kNoValue;
+  for (const int layer : history.info().moe_layers) {
+    const float vio = history.value_at(shownMetric(), layer, selection_->step());
+    if (is_missing(vio) || (worst >= 0 && vio <= largest)) continue;
+    worst = layer;
+    largest = vio;
+  }
+  if (worst < 0) return {};
+  const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
+  const QString most = tr("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
+  const QString first = tr("Most uneven: %1").arg(most);
+  return {tr("How even are the layers?"),
+          {tr("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
 }
 
 Metric BalanceOfAllLayersPanel::percentileMetric(int percentile) const {
@@ -121,7 +141,7 @@ void BalanceOfAllLayersPanel::refillLines() {
   }
   lines_->setReferences(std::move(references));
   lines_->setSeries({{active, percentileMetric(2), kWholeRun, tr("worst"), 1, 0},
-                     {active, percentileMetric(1), kWholeRun, tr("90%"), 3, 0},
+                     {active, percentileMetric(1), kWholeRun, tr("90 %"), 3, 0},
                      {active, percentileMetric(0), kWholeRun, tr("median"), 0, 0}});
 }
 

@@ -24,6 +24,7 @@ class BalanceOfAllLayersPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   enum View { over_time, by_layer, within_layers };

@@ -27,7 +27,19 @@ BiasAndFairSharePanel::BiasAndFairSharePanel(Selection* selection, QWidget* pare
   plot_->describe = [this](double x) { return describe(x); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  showAnswers();
   addBody(plot_);
+}
+
+Panel::Answer BiasAndFairSharePanel::answer() const {
+  if (!shown_ || shown_->bias_E.empty()) return {};
+  const double now = static_cast<double>(shown_->bias_E[static_cast<std::size_t>(shown_->expert)]);
+  const double share = share_at_bias(shown_->of(shown_->expert), shown_->top_k, shown_->n_experts, now);
+  const QString load = formatValue(share * shown_->n_experts / shown_->top_k, 3);
+  const QString fair = biasText(shown_->fair_bias(shown_->expert));
+  const QString first = tr("Expert %1 gets %2 \u00d7 its fair share").arg(shown_->expert).arg(load);
+  return {tr("Which bias is fair?"),
+          {tr("%1 at bias %2; %3 would be fair").arg(first, biasText(now), fair), tr("%1 would be fair").arg(fair)}};
 }
 
 std::span<const float> BiasAndFairSharePanel::Shown::of(int e) const {

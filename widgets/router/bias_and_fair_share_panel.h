@@ -19,6 +19,7 @@ class BiasAndFairSharePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   // Of one layer at the newest step that has it, and the expert that is shown.

@@ -72,7 +72,22 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
   addControl(new LayerCombo(selection, this));
   addControl(view_);
+  showAnswers();
   addBody(stack_);
+}
+
+Panel::Answer ExpertBiasOverTimePanel::answer() const {
+  if (!whyNothing().isEmpty()) return {};
+  const std::vector<float>& bias = *biasNow();
+  const auto [least, most] = std::ranges::minmax_element(bias);
+  const auto text = [](float b) {
+    return (b > 0 ? QStringLiteral("+") : QString()) + formatValue(static_cast<double>(b), 3);
+  };
+  if (*least == *most)
+    return {tr("Whom does the bias favour?"), {tr("Nobody: all biases are %1").arg(text(*most)), tr("nobody")}};
+  const QString favoured = tr("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
+  return {tr("Whom does the bias favour?"),
+          {tr("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
 }
 
 const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
@@ -111,7 +126,8 @@ void ExpertBiasOverTimePanel::refillMap() {
   LegendScale legend = biasLegend(limit_, isDark(palette()));
   legend.caption += biasUnit(*selection_->history(), selection_->step());
   map_->setLegend(legend);
-  map_->setCurrentRow(selection_->expert());
+  map_->setCurrentRow(selection_->expert(),
+                      selection_->expert() < 0 ? QString() : QString::number(selection_->expert()));
 }
 
 QString ExpertBiasOverTimePanel::sourceKey() const {

@@ -23,6 +23,7 @@ class ExpertBiasOverTimePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   const std::vector<float>* biasNow() const;  // of the layer at the cursor, or the last known one; nullptr: none

@@ -16,6 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kContextBytes = 40;
+constexpr int kRoomForBias = 330, kRoomForTexts = 460;  // heights of the panel, beside the usual type
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 QString notChosenNotice() {
@@ -35,23 +36,17 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   });
   expert_->setWrapping(true);
   expert_->setAccessibleName(tr("Expert"));
-  addControl(new LayerCombo(selection, this));
+  addNavigation();
   addControl(expert_);
+  addControl(new LayerCombo(selection, this));
   connect(expert_, &QSpinBox::valueChanged, selection_, &Selection::setExpert);
-  const auto follow = [this] {
-    const QSignalBlocker quiet(expert_);
-    expert_->setMaximum(selection_->history() ? selection_->history()->info().n_experts - 1 : -1);
-    expert_->setValue(selection_->expert());
-    refreshActions();
-  };
-  connect(selection_, &Selection::focusChanged, this, follow);
-  connect(selection_, &Selection::dataChanged, this, follow);
+  connect(selection_, &Selection::focusChanged, this, &ExpertPanel::followChoice);
+  connect(selection_, &Selection::dataChanged, this, &ExpertPanel::followChoice);
 
   addTiles();
   load_ = new LinePlot(selection, this);
   load_->setAccessibleName(tr("Load of the expert over time"));
-  load_->setCaption(tr("load, x fair"));
-  load_->setStepLabelsShown(false);
+  load_->setCaption(tr("load, \u00d7 fair share"));
   load_->refill = [this] { refillLoad(); };
   bias_ = new LinePlot(selection, this);
   bias_->setAccessibleName(tr("Bias of the expert over time"));
@@ -71,7 +66,72 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   addBody(domains_, 2);
   addBody(tokens_, 4);
   addActions();
-  follow();
+  followChoice();
+}
+
+void ExpertPanel::addNavigation() {
+  auto* pair = new QWidget(this);
+  pair->setAccessibleName(tr("Other experts"));
+  auto* row = new QHBoxLayout(pair);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(0);
+  const auto add = [&](const QString& sign, const QString& name, int way) {
+    auto* button = new QToolButton(pair);
+    button->setText(sign);
+    button->setAutoRaise(true);
+    button->setAccessibleName(name);
+    button->setToolTip(name);
+    connect(button, &QToolButton::clicked, this, [this, way] {
+      const int experts = selection_->history() ? selection_->history()->info().n_experts : 0;
+      if (experts > 0) selection_->setExpert((std::max(0, selection_->expert()) + way + experts) % experts);
+    });
+    row->addWidget(button);
+  };
+  add(QStringLiteral("\u2039"), tr("Previous expert"), -1);
+  add(QStringLiteral("\u203a"), tr("Next expert"), 1);
+  addControl(pair);
+}
+
+void ExpertPanel::followChoice() {
+  const QSignalBlocker quiet(expert_);
+  const int expert = selection_->expert();
+  expert_->setMaximum(selection_->history() ? selection_->history()->info().n_experts - 1 : -1);
+  expert_->setValue(expert);
+  setHeading(expert < 0 ? title() : tr("Expert %1 of layer %2").arg(expert).arg(selection_->layer()));
+  refreshActions();
+  showWhatThereIs();
+}
+
+void ExpertPanel::showEvent(QShowEvent* event) {
+  showWhatThereIs();
+  Panel::showEvent(event);
+}
+
+void ExpertPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  showWhatThereIs();
+}
+
+// In a low panel the load has the room of the others.
+void ExpertPanel::showWhatThereIs() {
+  if (!isVisible()) return;
+  const History* history = selection_->history();
+  const bool any = history && !history->steps().empty() && selection_->expert() >= 0;
+  for (const Tile& each : tiles_) {
+    const QString text = any ? each.text() : QString();
+    each.tile->setVisible(!text.isEmpty());
+  }
+  const RouterFrame* at = any ? router() : nullptr;
+  const bool high = height() >= withType(kRoomForBias, fontMetrics()),
+             higher = height() >= withType(kRoomForTexts, fontMetrics());
+  bias_->setVisible(any && high && (!at || !arrayAt(last_bias_)->values.empty()));
+  domains_->setVisible(any && higher && history->specialisation_of(selection_->layer(), selection_->step()) &&
+                       !history->info().domains.empty());
+  const auto has_text = [&](TextKind kind) {
+    std::int64_t step = selection_->step();
+    return history->text_at(kind, step) != nullptr;
+  };
+  tokens_->setVisible(any && higher && std::ranges::any_of(kKinds, has_text));
 }
 
 void ExpertPanel::addTiles() {
@@ -79,25 +139,28 @@ void ExpertPanel::addTiles() {
   auto* grid = new QGridLayout(body);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setSpacing(0);
-  struct Tile {
+  struct Figure {
     QString name;
-    std::function<QString()> text;
-    LastArray* array = nullptr;  // that it shows an element of
+    std::function<QString()> text;  // empty: nothing to show
+    LastArray* array = nullptr;     // that it shows an element of
   };
-  const std::vector<Tile> tiles = {
-      {tr("Load, x fair"), [this] { return loadText(); }},
+  const std::vector<Figure> figures = {
+      {tr("Load now"), [this] { return loadText(); }},
+      {tr("Tokens of this step"), [this] { return tokensText(); }},
+      {tr("Place"), [this] { return placeText(); }},
       {tr("Bias"), [this] { return figure(last_bias_, false); }, &last_bias_},
       {tr("Gate mass"), [this] { return figure(last_gate_, true); }, &last_gate_},
       {tr("Score mass"), [this] { return figure(last_score_, true); }, &last_score_},
       {tr("Rank, node"), [this] { return rankText(); }},
       {tr("Weights"), [this] { return weightsText(); }},
   };
-  for (int i = 0; i < static_cast<int>(tiles.size()); ++i) {
-    const Tile& of = tiles[static_cast<std::size_t>(i)];
+  for (int i = 0; i < static_cast<int>(figures.size()); ++i) {
+    const Figure& of = figures[static_cast<std::size_t>(i)];
     auto* tile = new ValueTile(selection_, of.name, of.text, body);
     if (of.array) tile->setPlace([this, array = of.array] { return stepOf(*array); });
     tile->setFocusPolicy(Qt::NoFocus);
     grid->addWidget(tile, i / 3, i % 3);
+    tiles_.push_back({tile, of.text});
   }
   addBody(body, 0);
 }
@@ -125,6 +188,7 @@ void ExpertPanel::addActions() {
     if (now.pinned_bias || bias) emit pinRequested(selection_->layer(), selection_->expert(), bias);
     refreshActions();
   });
+  actions_ = body;
   addBody(body, 0);
 }
 
@@ -132,6 +196,7 @@ void ExpertPanel::refreshActions() {
   const bool chosen = selection_->expert() >= 0;
   const auto now =
       interventionOf && chosen ? interventionOf(selection_->layer(), selection_->expert()) : Intervention{};
+  actions_->setVisible(selection_->growing() || now.possible);
   kill_->setEnabled(now.possible);
   pin_->setEnabled(now.possible);
   kill_->setText(now.killed ? tr("Revive") : tr("Kill"));
@@ -166,9 +231,9 @@ const LastArray::Found* ExpertPanel::arrayAt(LastArray& array) const {
 
 QString ExpertPanel::figure(LastArray& array, bool share) const {
   const LastArray::Found* found = arrayAt(array);
-  if (!found) return QStringLiteral("-");
+  if (!found) return {};
   const auto e = static_cast<std::size_t>(selection_->expert());
-  if (e >= found->values.size()) return tr("not in log");
+  if (e >= found->values.size()) return {};
   return share ? formatPercent(found->values[e]) : formatValue(found->values[e], 3);
 }
 
@@ -181,14 +246,34 @@ QStringList ExpertPanel::stepOf(LastArray& array) const {
 QString ExpertPanel::loadText() const {
   const RouterFrame* at = router();
   const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
-  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return QStringLiteral("-");
-  return formatValue(utilisation(at->tokens_per_expert, e), 3);
+  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
+  return tr("%1 \u00d7 fair share").arg(formatValue(utilisation(at->tokens_per_expert, e), 3));
+}
+
+// Of the tokens of the step, each of which chooses an expert at most once.
+QString ExpertPanel::tokensText() const {
+  const RouterFrame* at = router();
+  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
+  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
+  const auto& counts = at->tokens_per_expert;
+  const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+  const int top_k = std::max(1, selection_->history()->info().top_k);
+  return tr("%1 of %2").arg(formatCount(counts[e]), formatCount(all / top_k));
+}
+
+QString ExpertPanel::placeText() const {
+  const RouterFrame* at = router();
+  const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
+  if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
+  const auto& counts = at->tokens_per_expert;
+  const auto fuller = std::ranges::count_if(counts, [&](std::uint32_t n) { return n > counts[e]; });
+  return tr("%1 of %2").arg(fuller + 1).arg(counts.size());
 }
 
 // Experts lie on the virtual ranks in order, E / R on each, as the volumes are counted.
 QString ExpertPanel::rankText() const {
   const History* history = selection_->history();
-  if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return QStringLiteral("-");
+  if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return {};
   const RunInfo& info = history->info();
   const auto rank = static_cast<std::int64_t>(selection_->expert()) * info.ranks / std::max(1, info.n_experts);
   return tr("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
@@ -197,9 +282,9 @@ QString ExpertPanel::rankText() const {
 QString ExpertPanel::weightsText() const {
   const History* history = selection_->history();
   const auto e = static_cast<std::size_t>(selection_->expert());
-  if (!history || selection_->expert() < 0) return QStringLiteral("-");
+  if (!history || selection_->expert() < 0) return {};
   const auto now = history->specialisation_of(selection_->layer(), selection_->step());
-  if (!now || e >= now->weight_norm_E.size()) return QStringLiteral("-");
+  if (!now || e >= now->weight_norm_E.size()) return {};
   const QString norm = tr("norm %1").arg(formatValue(now->weight_norm_E[e]));
   const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
   return is_missing(sqnr) ? norm : tr("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);

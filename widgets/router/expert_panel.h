@@ -4,7 +4,9 @@
 
 #include <QPushButton>
 #include <QSpinBox>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "core/telemetry/history/last_array.h"
 #include "widgets/panel/panel.h"
@@ -39,10 +41,15 @@ class ExpertPanel : public Panel {
 
  protected:
   QString status() const override;
+  void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   const RouterFrame* router() const;  // of the chosen layer at the cursor, nullptr: none
   QString whyNothing() const;
+  void addNavigation();
+  void followChoice();
+  void showWhatThereIs();  // plots and tiles that the run has no data for make room
   void addTiles();
   void addActions();
   void refillLoad();
@@ -54,6 +61,8 @@ class ExpertPanel : public Panel {
   QString figure(LastArray& array, bool share) const;
   QStringList stepOf(LastArray& array) const;
   QString loadText() const;
+  QString tokensText() const;
+  QString placeText() const;
   QString rankText() const;
   QString weightsText() const;
 
@@ -62,6 +71,12 @@ class ExpertPanel : public Panel {
   ShareBars* domains_;
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;
+  QWidget* actions_;
+  struct Tile {
+    ValueTile* tile;
+    std::function<QString()> text;
+  };
+  std::vector<Tile> tiles_;
   mutable std::shared_ptr<const TelemetryFrame> frame_;
   LastArray last_bias_{&RouterFrame::expert_bias}, last_gate_{&RouterFrame::gate_mass},
       last_score_{&RouterFrame::score_mass};

@@ -32,7 +32,30 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
   connect(mass_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(new LayerCombo(selection, this));
   addControl(mass_);
+  showAnswers();
   addBody(plot_);
+}
+
+// The expert whose two shares differ most.
+Panel::Answer GateMassAgainstLoadPanel::answer() const {
+  const RouterFrame* now = router();
+  if (!now || mass(*now).size() != now->tokens_per_expert.size()) return {};
+  const double total = std::accumulate(now->tokens_per_expert.begin(), now->tokens_per_expert.end(), 0.0);
+  std::size_t farthest = 0;
+  double gap = -1, load = 0;
+  for (std::size_t e = 0; e < now->tokens_per_expert.size(); ++e) {
+    const double share = now->tokens_per_expert[e] / std::max(1.0, total);
+    if (std::abs(share - double(mass(*now)[e])) <= gap) continue;
+    gap = std::abs(share - double(mass(*now)[e]));
+    farthest = e;
+    load = share;
+  }
+  const QString weight = formatPercent(double(mass(*now)[farthest]));
+  return {tr("Do the weights follow the load?"),
+          {tr("Largest gap: expert %1 has %2 of the assignments and %3 of the %4")
+               .arg(farthest)
+               .arg(formatPercent(load), weight, mass_->currentText()),
+           tr("Expert %1: %2 of the load, %3 of the mass").arg(farthest).arg(formatPercent(load), weight)}};
 }
 
 const std::vector<float>& GateMassAgainstLoadPanel::mass(const RouterFrame& router) const {
@@ -81,7 +104,7 @@ void GateMassAgainstLoadPanel::refill() {
     legend.ticks.push_back(
         {0.5 + share / 2, (share > 0 ? QStringLiteral("+") : QString()) + formatValue(share * limit, 2)});
   plot_->setLegend(legend);
-  plot_->setAxes(tr("assignment load, x fair share (log)"), tr("%1, x fair share").arg(mass_->currentText()));
+  plot_->setAxes(tr("assignment load, \u00d7 fair share, log"), tr("%1, \u00d7 fair share").arg(mass_->currentText()));
   plot_->setPoints(std::move(points));
   plot_->setCurrent(selection_->expert());
 }

@@ -23,6 +23,7 @@ class GateMassAgainstLoadPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void refill();

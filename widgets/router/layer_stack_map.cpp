@@ -10,9 +10,9 @@ namespace moescope {
 namespace {
 
 constexpr int kLeastLayer = 72;         // height in which name, MaxVio and some experts can be read
-constexpr int kBarsWidth = 150;         // with the room for figures
-constexpr int kBarFigure = 40;          // of it for the figure beside the longest bar
-constexpr int kLeastForBars = 460;      // width of the widget
+constexpr int kLayerBarsWidth = 150;         // with the room for figures
+constexpr int kLayerBarFigure = 40;          // of it for the figure beside the longest bar
+constexpr int kLeastForLayerBars = 460;      // width of the widget
 constexpr double kLeastBarScale = 2;    // times the fair share
 
 }  // namespace
@@ -26,7 +26,7 @@ void LayerStackMap::setLayers(std::vector<int> layers, int experts, const std::v
   layers_ = std::move(layers);
   experts_ = experts;
   orders_ = orders;
-  right_margin_ = showsBars() ? withType(kBarsWidth) + kSpace16 : kSpace12;
+  right_margin_ = showsBars() ? withType(kLayerBarsWidth) + kSpace16 : kSpace12;
   std::vector<int> order(static_cast<std::size_t>(rowCount()));
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t l = 0; l < orders_.size(); ++l)
@@ -66,7 +66,7 @@ int LayerStackMap::mostLayers(int layers) const {
 }
 
 bool LayerStackMap::showsBars() const {
-  return width() >= withType(kLeastForBars);
+  return width() >= withType(kLeastForLayerBars);
 }
 
 int LayerStackMap::nameWidth() const {
@@ -130,7 +130,7 @@ void LayerStackMap::paintData(QPainter& painter) {
 
 QRect LayerStackMap::barsArea() const {
   const QRect plot = plotRect();
-  return {plot.right() + kSpace16, plot.top(), withType(kBarsWidth - kBarFigure), plot.height()};
+  return {plot.right() + kSpace16, plot.top(), withType(kLayerBarsWidth - kLayerBarFigure), plot.height()};
 }
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {

@@ -5,11 +5,19 @@
 #include <numeric>
 
 #include "core/telemetry/frame/router_stats.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/expert_load_panel.h"
 
 namespace moescope {
+namespace {
+
+constexpr double kTakesMuch = 4;           // times the fair share: named together in the answer
+constexpr int kLeastWidthWithBars = 520;  // of the panel, beside the usual type
+
+}  // namespace
 
 LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Load over time"), Provenance::measured_here, parent) {
@@ -26,6 +34,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
                            [scale = scale_->scale()](float u) { return utilisationCode(u, scale); });
     return codes;
   };
+  plot_->setHeld(true);  // a log may have one step of many
   plot_->setWeights(utilisationWeights());
   plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
@@ -53,7 +62,79 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   scale_ = new LoadScaleButton(this);
   connect(scale_, &LoadScaleButton::changed, plot_, &PlotFrame::markDirty);
   addControl(scale_);
-  addBody(plot_);
+  showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
+  plot_->setLegendElsewhere();
+  addViews();
+}
+
+void LoadOverTimePanel::addViews() {
+  auto* body = new QWidget(this);
+  auto* row = new QHBoxLayout(body);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpace12);
+  row->addWidget(plot_, 1);
+  fullest_ = new FullestExperts(body);
+  fullest_->refill = [this] { refillFullest(); };
+  connect(fullest_, &FullestExperts::expertChosen, selection_, &Selection::setExpert);
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, fullest_, &PlotFrame::markDirty);
+  row->addWidget(fullest_);
+  plot_->setAccessibleName(title());
+  addBody(body);
+  setFocusProxy(plot_);
+}
+
+// Bars beside the map go first where there is little room.
+void LoadOverTimePanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  fullest_->setVisible(width() >= withType(kLeastWidthWithBars, fontMetrics()));
+}
+
+const RouterFrame* LoadOverTimePanel::router() const {
+  frame_ = selection_->history() ? selection_->frame() : nullptr;
+  if (!frame_) return nullptr;
+  const auto found = std::ranges::find(frame_->routers, selection_->layer(), &RouterFrame::layer);
+  return found == frame_->routers.end() || found->tokens_per_expert.empty() ? nullptr : &*found;
+}
+
+void LoadOverTimePanel::refillFullest() {
+  const RouterFrame* now = router();
+  fullest_->setNotice(now ? QString() : QString(QChar(u' ')));
+  if (!now) return;
+  const auto& counts = now->tokens_per_expert;
+  std::vector<int> order(counts.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto rows = std::min<std::size_t>(counts.size(), static_cast<std::size_t>(fullest_->rowsThatFit()));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rows), order.end(),
+                    [&](int a, int b) { return counts[std::size_t(a)] > counts[std::size_t(b)]; });
+  std::vector<FullestExperts::Row> fullest;
+  for (std::size_t i = 0; i < rows; ++i)
+    fullest.push_back({order[i], utilisation(counts, static_cast<std::size_t>(order[i]))});
+  fullest_->setRows(std::move(fullest));
+  fullest_->setWithoutTokens(static_cast<int>(std::ranges::count(counts, 0u)), static_cast<int>(counts.size()));
+}
+
+// "4 experts take 46 % of the assignments, 171 of 256 get none", or who has the most.
+Panel::Answer LoadOverTimePanel::answer() const {
+  const RouterFrame* now = router();
+  if (!now) return {};
+  const auto& counts = now->tokens_per_expert;
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  if (total <= 0) return {};
+  const double fair = total / static_cast<double>(counts.size());
+  int hot = 0;
+  double of_hot = 0;
+  for (const std::uint32_t n : counts)
+    if (n >= kTakesMuch * fair) ++hot, of_hot += n;
+  const auto without = std::ranges::count(counts, 0u);
+  const QString none = without == 0 ? QString() : tr("%1 of %2 get none").arg(without).arg(counts.size());
+  const auto most = std::ranges::max_element(counts);
+  const QString load = formatValue(*most / fair, 3);
+  QString first = tr("Expert %1 gets the most, %2 \u00d7 its fair share").arg(most - counts.begin()).arg(load);
+  if (hot > 1) first = tr("%1 experts take %2 of the assignments").arg(hot).arg(formatPercent(of_hot / total));
+  const QString question = tr("Who gets the tokens of layer %1?").arg(now->layer);
+  if (none.isEmpty()) return {question, {first, tr("at most %1 \u00d7 fair").arg(load)}};
+  return {question, {first + QStringLiteral(", ") + none, first, none}};
 }
 
 // Empty: by id.
@@ -104,7 +185,8 @@ void LoadOverTimePanel::refill() {
   const QString note = summary() == Summary::mean ? tr("mean of %1 per column") : tr("extreme of %1 per column");
   const QString count = formatCount(static_cast<double>(steps));
   plot_->setStepNotes(steps > 1 ? QStringList{note.arg(count), tr("%1 per column").arg(count)} : QStringList());
-  plot_->setCurrentRow(selection_->expert());
+  plot_->setCurrentRow(selection_->expert(),
+                       selection_->expert() < 0 ? QString() : QString::number(selection_->expert()));
 }
 
 QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {

@@ -5,6 +5,7 @@
 #include "widgets/panel/panel.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/cluster_orders.h"
+#include "widgets/router/fullest_experts.h"
 #include "widgets/router/load_scale_button.h"
 
 namespace moescope {
@@ -21,10 +22,15 @@ class LoadOverTimePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   enum Sort { by_id, by_load, by_cluster };
+  void addViews();
   void refill();
+  void refillFullest();
+  const RouterFrame* router() const;  // of the chosen layer at the cursor; nullptr: none
   QStringList describe(int expert, std::int64_t step) const;
   QString columnText(int expert, std::int64_t step) const;
 
@@ -33,6 +39,8 @@ class LoadOverTimePanel : public Panel {
   std::vector<int> order();
 
   TimeHeatMap* plot_;
+  FullestExperts* fullest_;
+  mutable std::shared_ptr<const TelemetryFrame> frame_;
   ClusterOrders clusters_;
   QComboBox *summary_, *sort_;
   LoadScaleButton* scale_;

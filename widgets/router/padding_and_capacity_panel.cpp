@@ -44,6 +44,7 @@ int sliderPlace(double factor) {
 
 PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Padding and capacity"), Provenance::measured_here, parent) {
+  showAnswers();
   auto* row = new QWidget(this);
   auto* tiles = new QHBoxLayout(row);
   tiles->setContentsMargins(0, 0, 0, 0);
@@ -214,6 +215,22 @@ QString PaddingAndCapacityPanel::valueText(int figure) const {
     ++layers;
   }
   return layers ? formatPercent(sum / layers) : tr("no data");
+}
+
+Panel::Answer PaddingAndCapacityPanel::answer() const {
+  const auto frame = selection_->history() ? selection_->frame() : nullptr;
+  if (!frame || frame->routers.empty() || frame->routers[0].tokens_per_expert.empty()) return {};
+  const QString share = valueText(shown_);
+  if (shown_ < kDrops) {
+    const QString rows = QString::number(kAlignments[static_cast<std::size_t>(shown_)]);
+    return {tr("What does padding cost?"),
+            {tr("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share), tr("%1 zero rows").arg(share)}};
+  }
+  const QString factor = QString::number(capacityFactor(), 'f', 2);
+  const QString what = shown_ == kFiller ? tr("At capacity factor %1 the filler is %2 of the copies")
+                                         : tr("At capacity factor %1 it would drop %2 of the assignments");
+  const QString brief = shown_ == kFiller ? tr("Filler %1") : tr("Drops %1");
+  return {tr("What would a fixed capacity cost?"), {what.arg(factor, share), brief.arg(share)}};
 }
 
 QString PaddingAndCapacityPanel::status() const {

@@ -26,6 +26,7 @@ class PaddingAndCapacityPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void showFigure(int figure);  // one of kAlignments, or one of capacity: dropped copies, then rows of filler

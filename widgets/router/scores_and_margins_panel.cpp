@@ -68,6 +68,7 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
     margins_->markDirty();
   });
   addControl(layers_);
+  showAnswers();
   auto* body = new QWidget(this);
   auto* row = new QHBoxLayout(body);
   row->setContentsMargins(0, 0, 0, 0);
@@ -95,6 +96,13 @@ QString ScoresAndMarginsPanel::whyNothing() const {
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice();
   return counts().any ? QString() : notInLogNotice(history->info(), tr("score histograms"));
+}
+
+Panel::Answer ScoresAndMarginsPanel::answer() const {
+  if (!whyNothing().isEmpty()) return {};
+  const QString median = half_octave_median(counts().margins);
+  return {tr("How sure is the router?"),
+          {tr("Half of the tokens have a margin below %1").arg(median), tr("Median margin %1").arg(median)}};
 }
 
 QString ScoresAndMarginsPanel::status() const {

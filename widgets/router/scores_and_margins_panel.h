@@ -21,6 +21,7 @@ class ScoresAndMarginsPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   struct Counts {

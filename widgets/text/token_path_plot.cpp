@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/telemetry/frame/specialisation.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -61,7 +62,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
   painter.drawText(QRect(4, 0, width() - 8, metrics.height() + 2), Qt::AlignVCenter,
-                   firstThatFits(titles(), metrics, width() - 8));
+                   fittingText(titles(), metrics, width() - 8));
   painter.setPen(mutedText(palette()));
   const QRect room = plotRect();
   for (const auto& [label, y] : {std::pair(QStringLiteral("100 %"), room.top()), {QStringLiteral("0"), room.bottom()}})

@@ -18,6 +18,9 @@ class BlockBars : public PlotFrame {
   void elementChosen(int element);
 
  protected:
+  QMargins margins() const override {  // the legend below the labels
+    return {axisLabelWidth(), 8, 10, axisLabelHeight() + fontMetrics().height()};
+  }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;

@@ -1,0 +1,18 @@
+// Which guided lesson teaches a figure, for the explain cards.
+#pragma once
+
+#include <QString>
+#include <optional>
+#include <string_view>
+
+namespace moescope {
+
+struct TaughtIn {
+  int number = 0;  // of the lesson, in teaching order
+  QString title;
+};
+
+// The first lesson that asks for the figure or checks it; nullopt: none does. Reads the lessons once.
+std::optional<TaughtIn> taughtIn(std::string_view figure);
+
+}  // namespace moescope
