@@ -87,7 +87,7 @@ class Report {
       allSettings();
     }
     out_ +=
-        "<p class=\"muted\">Everything above was measured here, in these runs, except where a figure says otherwise. "
+        "<p class=\"muted\">All figures were measured here, in these runs, unless they say otherwise. "
         "MoEScope " +
         QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
     return out_.toUtf8();
@@ -189,7 +189,8 @@ void Report::outcome() {
                   "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
                   "validation "
                   "loss where it is measured from the start) over the last half of the steps, with its 95 % interval "
-                  "from the batch means of noise twins: runs with the same settings and another seed. %1 % of A's loss counts as a "
+                  "from the batch means of noise twins: runs with the same settings and another seed. %1 % of A's loss "
+                  "counts as a "
                   "difference that matters (the relative error that DeepSeek-V3, arXiv:2412.19437, calls within "
                   "training randomness).</p>\n")
                   .arg(100 * kMatters);
@@ -237,7 +238,7 @@ void Report::figuresTable() {
                       figureText(f.gradient_cosine, 5)});
   }
   out_ +=
-      "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1, mean over "
+      "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1; mean over "
       "layers. " +
       html(kSqnrNote) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
@@ -305,7 +306,7 @@ void Report::findings() {
     sort_findings(found);
     for (const Finding& each : found) finding(each);
     if (!found.empty()) continue;
-    out_ += "<p>Nothing found in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
+    out_ += "<p>No findings in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
     const Checks checks = checks_of(*histories_[i], found);
     list("Checks that passed:", checks.passed);
     list("Not checked:", checks.not_checked);

@@ -31,7 +31,7 @@ QString runsLine(const Selection& selection) {
     if (const StepRange range = history->steps(); !range.empty())
       steps = std::max(steps, steps_taken(*history, range.last));
   }
-  if (names.isEmpty()) return "no run is open";
+  if (names.isEmpty()) return "No run is open";
   return QString("%1 %2; %3 steps").arg(names.size() > 1 ? "Runs" : "Run", names.join(", ")).arg(steps);
 }
 
@@ -289,22 +289,25 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
   const QSize body = panel->bodyRect().size();
   const QString runs = runsLine(selection), caption = panel->caption(), answer = withUnbrokenUnits(panel->answerText());
   const int title_height = lineHeight(type.title), line = lineHeight(type.line), width = body.width();
-  const int answer_height = wrappedHeight(type.answer, width, answer), caption_height = wrappedHeight(type.line, width, caption);
+  const int answer_height = wrappedHeight(type.answer, width, answer),
+            caption_height = wrappedHeight(type.line, width, caption);
   const int head = kMargin + title_height + answer_height + line + caption_height + kSpace8;
   const QSize all(width + 2 * kMargin, head + body.height() + line + kMargin);
-  return drawn(all, kind, panel->title(), QStringList{answer, runs, caption}.join("; "), figure_id, [&](QPainter& painter) {
-    int y = kMargin;
-    drawLine(painter, {kMargin, y, width, title_height}, type.title, paper().text().color(), panel->title());
-    y += title_height;
-    drawWrapped(painter, {kMargin, y, width, answer_height}, type.answer, paper().text().color(), answer);
-    y += answer_height;
-    drawRuns(painter, {kMargin, y, width, line}, type.line, selection);
-    y += line;
-    drawWrapped(painter, {kMargin, y, width, caption_height}, type.line, mutedText(paper()), caption);
-    painter.setFont(font);
-    renderBody(painter, panel, {kMargin, head});
-    drawLine(painter, {kMargin, head + body.height() + 2, width, line}, type.small, mutedText(paper()), programLine());
-  });
+  return drawn(
+      all, kind, panel->title(), QStringList{answer, runs, caption}.join("; "), figure_id, [&](QPainter& painter) {
+        int y = kMargin;
+        drawLine(painter, {kMargin, y, width, title_height}, type.title, paper().text().color(), panel->title());
+        y += title_height;
+        drawWrapped(painter, {kMargin, y, width, answer_height}, type.answer, paper().text().color(), answer);
+        y += answer_height;
+        drawRuns(painter, {kMargin, y, width, line}, type.line, selection);
+        y += line;
+        drawWrapped(painter, {kMargin, y, width, caption_height}, type.line, mutedText(paper()), caption);
+        painter.setFont(font);
+        renderBody(painter, panel, {kMargin, head});
+        drawLine(painter, {kMargin, head + body.height() + 2, width, line}, type.small, mutedText(paper()),
+                 programLine());
+      });
 }
 
 Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind) {

@@ -182,7 +182,8 @@ class ClusterPanelsTest : public QObject {
       show(&panel);
       const AllToAll shown = way == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == shown, kWaitMs);
-      QCOMPARE(panel.verdict(), QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
+      QCOMPARE(panel.verdict(),
+               QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
     }
   }
 
@@ -343,14 +344,16 @@ class ClusterPanelsTest : public QObject {
       show(panel);
     const QStringList standard = lines(links.csv())[1].split(QLatin1Char(','));
     const double network = standard[3].toDouble(), nvlink = standard[4].toDouble();
-    const QString share = std::abs(network / (network + nvlink) - 0.5) < 0.02 ? QStringLiteral("Half")
-                                                                               : formatPercent(network / (network + nvlink));
+    const QString share = std::abs(network / (network + nvlink) - 0.5) < 0.02
+                              ? QStringLiteral("Half")
+                              : formatPercent(network / (network + nvlink));
     QVERIFY2(links.answerText().contains(share + QStringLiteral(" of the bytes cross nodes")),
              qPrintable(links.answerText()));
     int first = 0;  // row of the smallest K with which DeepEP sends less
     const QStringList rows = lines(sweep.csv());
     const auto sum = [&](int row) {
-      return rows[row].section(QLatin1Char(','), 2, 2).toDouble() + rows[row].section(QLatin1Char(','), 3, 3).toDouble();
+      return rows[row].section(QLatin1Char(','), 2, 2).toDouble() +
+             rows[row].section(QLatin1Char(','), 3, 3).toDouble();
     };
     for (int row = 1; row + 1 < rows.size() && !first; row += 2)
       if (sum(row + 1) < sum(row)) first = row;
@@ -465,7 +468,8 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(expected.restarts == 1 && expected.goodput < 1);
     QVERIFY(says(QStringLiteral("Goodput %1").arg(formatPercent(expected.goodput))));
     QVERIFY(says(QStringLiteral("%1 of %2 steps are repeated")
-                     .arg(formatCount(static_cast<double>(expected.lost_steps)), formatCount(static_cast<double>(config.steps)))));
+                     .arg(formatCount(static_cast<double>(expected.lost_steps)),
+                          formatCount(static_cast<double>(config.steps)))));
     QVERIFY(says("restarts: 1"));
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), static_cast<int>(expected.points.size()) + 1);

@@ -220,14 +220,33 @@ class ExportTest : public QObject {
       const auto value = [&](const QString& name) { return block.section("--" + name + ": ", 1).section(';', 0, 0); };
       const auto name = [](QRgb color) { return QColor(color).name(); };
       const Colors& c = colors(dark);
-      const std::pair<const char*, QRgb> single[] = {
-          {"window", c.window}, {"surface", c.surface}, {"sunken", c.sunken}, {"hairline", c.hairline},
-          {"field-border", c.field_border}, {"ink", c.ink}, {"ink2", c.ink2}, {"accent", c.accent},
-          {"accent-soft", c.accent_soft}, {"good", c.good}, {"good-soft", c.good_soft}, {"attention", c.attention},
-          {"attention-soft", c.attention_soft}, {"bad", c.bad}, {"bad-soft", c.bad_soft},
-          {"neutral-soft", c.neutral_soft}, {"grid", c.grid}, {"axis", c.axis}, {"plain-bar", c.plain_bar},
-          {"strong-bar", c.strong_bar}, {"no-data", c.no_data}, {"zero-load", c.zero_load}, {"noise", c.noise},
-          {"a", c.series[0]}, {"b", c.series[1]}, {"c", c.series[2]}, {"d", c.series[3]}};
+      const std::pair<const char*, QRgb> single[] = {{"window", c.window},
+                                                     {"surface", c.surface},
+                                                     {"sunken", c.sunken},
+                                                     {"hairline", c.hairline},
+                                                     {"field-border", c.field_border},
+                                                     {"ink", c.ink},
+                                                     {"ink2", c.ink2},
+                                                     {"accent", c.accent},
+                                                     {"accent-soft", c.accent_soft},
+                                                     {"good", c.good},
+                                                     {"good-soft", c.good_soft},
+                                                     {"attention", c.attention},
+                                                     {"attention-soft", c.attention_soft},
+                                                     {"bad", c.bad},
+                                                     {"bad-soft", c.bad_soft},
+                                                     {"neutral-soft", c.neutral_soft},
+                                                     {"grid", c.grid},
+                                                     {"axis", c.axis},
+                                                     {"plain-bar", c.plain_bar},
+                                                     {"strong-bar", c.strong_bar},
+                                                     {"no-data", c.no_data},
+                                                     {"zero-load", c.zero_load},
+                                                     {"noise", c.noise},
+                                                     {"a", c.series[0]},
+                                                     {"b", c.series[1]},
+                                                     {"c", c.series[2]},
+                                                     {"d", c.series[3]}};
       for (const auto& [token, color] : single) QCOMPARE(value(token), name(color));
       for (const auto& [token, scale] : {std::pair("load", c.load), std::pair("matrix", c.matrix)}) {
         QStringList names;
@@ -235,9 +254,9 @@ class ExportTest : public QObject {
         QCOMPARE(value(token), names.join(' '));
       }
     }
-    for (const auto& [token, type] : {std::pair("caption", Type::caption), std::pair("secondary", Type::secondary),
-                                      std::pair("body", Type::body), std::pair("heading", Type::heading),
-                                      std::pair("figure", Type::figure)})
+    for (const auto& [token, type] :
+         {std::pair("caption", Type::caption), std::pair("secondary", Type::secondary), std::pair("body", Type::body),
+          std::pair("heading", Type::heading), std::pair("figure", Type::figure)})
       QVERIFY2(sheet.contains(QString("--%1: %2px;").arg(token).arg(int{static_cast<int>(type)})), token);
   }
 

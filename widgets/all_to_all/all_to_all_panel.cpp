@@ -107,8 +107,7 @@ Panel::Answer AllToAllPanel::answer() const {
     return {question,
             {tr("All ranks receive about the same: at most %1").arg(most), tr("Ranks are even: at most %1").arg(most)}};
   return {question,
-          {tr("The step waits for rank %1: %2").arg(fullest).arg(most),
-           tr("Rank %1 gets %2").arg(fullest).arg(most)}};
+          {tr("The step waits for rank %1: %2").arg(fullest).arg(most), tr("Rank %1 gets %2").arg(fullest).arg(most)}};
 }
 
 void AllToAllPanel::refill() {
@@ -146,11 +145,11 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   for (double& each : received) each *= now.received > 0 ? volume.ranks / now.received : 0;
   view_->setReceived(std::move(received), volume.ranks_per_node);
   view_->receivedFigure = figure("dispatch_overload");
-  view_->setFigures({{tr("sent a step"), formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
-                     {tr("between nodes"), formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
-                     {tr("saved by DeepEP"),
-                      standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : tr("nothing"),
-                      figure("bytes_saved")}});
+  view_->setFigures(
+      {{tr("sent a step"), formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
+       {tr("between nodes"), formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
+       {tr("saved by DeepEP"), standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : tr("nothing"),
+        figure("bytes_saved")}});
 }
 
 QStringList AllToAllPanel::describe(int source, int destination) const {

@@ -82,7 +82,8 @@ Panel::Answer BytesByLinkPanel::answer() const {
   if (!volume) return {};
   const LinkCopies standard = total(copies_by_link(*volume, AllToAll::standard));
   const LinkCopies lean = total(copies_by_link(*volume, AllToAll::deep_ep));
-  const auto network = static_cast<double>(standard.network_out), all = network + static_cast<double>(standard.nvlink_out);
+  const auto network = static_cast<double>(standard.network_out),
+             all = network + static_cast<double>(standard.nvlink_out);
   const QString question = tr("How much crosses nodes?");
   if (!(all > 0)) return {question, {tr("Nothing: every token stays on its rank")}};
   if (!(network > 0)) return {question, {tr("Nothing: all ranks are in one node")}};
@@ -111,7 +112,8 @@ QString BytesByLinkPanel::explain() const {
             "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
             "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
             "the same local index there, which forwards it over NVLink. Percentages are relative to standard "
-            "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. Combine "
+            "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. "
+            "Combine "
             "is the reverse, and stays BF16 in the forward pass.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }

@@ -105,9 +105,10 @@ void BytesOnTheWirePanel::fillTable() {
     table_->setFigure(r, 0, {QString::number(r)});
     table_->setFigure(r, 1, {formatBytes(row.measured)});
     table_->setFigure(r, 2, std::isnan(row.counted) ? none : QStringList{formatBytes(row.counted)});
-    table_->setFigure(r, 3, std::isnan(difference) ? none
-                            : difference == 0      ? QStringList{tr("none")}
-                                                   : QStringList{formatBytes(difference)});
+    table_->setFigure(r, 3,
+                      std::isnan(difference) ? none
+                      : difference == 0      ? QStringList{tr("none")}
+                                             : QStringList{formatBytes(difference)});
     table_->setFigure(r, 4, {formatValue(row.ms, 3)});
   }
 }

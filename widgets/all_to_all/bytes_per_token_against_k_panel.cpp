@@ -59,8 +59,8 @@ void BytesPerTokenAgainstKPanel::refill() {
       const Line line{k, way, per_copy * static_cast<double>(copies.network_out),
                       per_copy * static_cast<double>(copies.nvlink_out)};
       const QString mark = k == info.top_k && way == AllToAll::standard ? tr("\tthis run's K") : QString();
-      rows.push_back(linkBar(tr("K = %1 %2").arg(k).arg(wayName(way)), line.network, line.nvlink,
-                             formatBytes(line.sum()) + mark));
+      rows.push_back(
+          linkBar(tr("K = %1 %2").arg(k).arg(wayName(way)), line.network, line.nvlink, formatBytes(line.sum()) + mark));
       lines_.push_back(line);
     }
   }
@@ -92,8 +92,9 @@ Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
                    .arg(lines_[i].top_k)
                    .arg(formatBytes(lines_[i + 1].sum()), formatBytes(lines_[i].sum())),
                tr("From K = %1 on").arg(lines_[i].top_k)}};
-  return {question, {tr("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
-                     tr("At no K up to %1").arg(lines_.back().top_k)}};
+  return {question,
+          {tr("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
+           tr("At no K up to %1").arg(lines_.back().top_k)}};
 }
 
 QString BytesPerTokenAgainstKPanel::csv() const {

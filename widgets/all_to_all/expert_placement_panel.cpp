@@ -245,13 +245,15 @@ Panel::Answer ExpertPlacementPanel::answer() const {
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
   const QString now = QString::number(overloads_[shown], 'f', 2), question = tr("Would another placement help?");
   if (shown == balanced)
-    return {question, {tr("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
-                       tr("Balanced: %1 \u00d7 the mean").arg(now)}};
+    return {question,
+            {tr("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
+             tr("Balanced: %1 \u00d7 the mean").arg(now)}};
   if (overloads_[balanced] + kWorthMoving > overloads_[shown])
     return {question, {tr("No: the fullest rank gets %1 \u00d7 the mean").arg(now), tr("No: %1 \u00d7").arg(now)}};
   const QString then = QString::number(overloads_[balanced], 'f', 2);
-  return {question, {tr("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
-                     tr("Yes: balanced %1 instead of %2").arg(then, now)}};
+  return {question,
+          {tr("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
+           tr("Yes: balanced %1 instead of %2").arg(then, now)}};
 }
 
 QString ExpertPlacementPanel::csv() const {

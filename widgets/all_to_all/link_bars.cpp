@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 using Fill = BandBars::Fill;
-constexpr int kNetworkColor = BandBars::kStrong, kNvlinkColor = BandBars::kPlain;
+constexpr int kLinkNetworkColor = BandBars::kStrong, kLinkNvlinkColor = BandBars::kPlain;
 
 }  // namespace
 
@@ -31,12 +31,12 @@ QString wayName(AllToAll way) {
 }
 
 std::vector<BandBars::LegendEntry> linkLegend() {
-  return {{Panel::tr("network, between nodes"), kNetworkColor, Fill::solid, false},
-          {Panel::tr("NVLink, inside a node"), kNvlinkColor, Fill::solid, false}};
+  return {{Panel::tr("network, between nodes"), kLinkNetworkColor, Fill::solid, false},
+          {Panel::tr("NVLink, inside a node"), kLinkNvlinkColor, Fill::solid, false}};
 }
 
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure) {
-  return {name,         {{network, kNetworkColor, Fill::solid}, {nvlink, kNvlinkColor, Fill::solid}},
+  return {name,         {{network, kLinkNetworkColor, Fill::solid}, {nvlink, kLinkNvlinkColor, Fill::solid}},
           std::nan(""), std::nan(""),
           figure,       false};
 }

@@ -50,7 +50,8 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   of_ = tr("%1, %2, EP %3, %4 all-to-all, %5 experts")
             .arg(QString::fromStdString(config.shape.name), QString::fromStdString(config.hardware.name))
             .arg(timeline_.ranks)
-            .arg(config.way == AllToAll::deep_ep ? tr("DeepEP") : tr("standard"), config.mxfp8 ? tr("MXFP8") : tr("BF16"));
+            .arg(config.way == AllToAll::deep_ep ? tr("DeepEP") : tr("standard"),
+                 config.mxfp8 ? tr("MXFP8") : tr("BF16"));
   fillChart();
 }
 
@@ -72,7 +73,8 @@ void LayerOnEveryRankPanel::fillChart() {
 
 Panel::Answer LayerOnEveryRankPanel::answer() const {
   if (!hasTimeline()) return {};
-  const QString question = tr("Who waits for whom?"), ms = tr("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
+  const QString question = tr("Who waits for whom?"),
+                ms = tr("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
   if (timeline_.waiting_share < kHardlyWaiting) return {question, {tr("All ranks have the same work: %1").arg(ms), ms}};
   const QString waits = tr("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
   return {question,
@@ -104,7 +106,8 @@ QString LayerOnEveryRankPanel::explain() const {
       "long); an all-to-all ends for all ranks together, so ranks that are done early wait for the slowest.</p><p>A "
       "long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>this router</i>, "
       "then <i>experts balanced</i>. Attention, shared experts and recompute are left "
-      "out.</p><p><i>Save as Chrome trace</i> in the menu saves it for ui.perfetto.dev or chrome://tracing: one thread per rank, times in "
+      "out.</p><p><i>Save as Chrome trace</i> in the menu saves it for ui.perfetto.dev or chrome://tracing: one thread "
+      "per rank, times in "
       "microseconds, every event marked modelled.</p>");
 }
 

@@ -63,7 +63,7 @@ PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidg
                     {tr("model: fitted"), kModelColor, Fill::hatched, false},
                     {tr("predicted"), kModelColor, Fill::outlined, false},
                     {tr("checked"), kModelColor, Fill::dotted, false},
-                    {tr("uncertainty"), 0, Fill::solid, true}});
+                    {tr("uncertainty band"), 0, Fill::solid, true}});
   plot_->describe = [this](int row) { return describe(row); };
   addBody(plot_);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
@@ -132,8 +132,8 @@ Panel::Answer PublishedAndModelledPanel::answer() const {
   const QString on = tr("%1 on H100s").arg(errors.join(tr(" and ")));
   return {tr("Does the model hold?"),
           {tr("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())),
-           on + (inside ? tr(", inside the uncertainty; not fitted to them") : tr(", outside the uncertainty")),
-           on + (inside ? tr(", inside the uncertainty") : tr(", outside the uncertainty")), on}};
+           on + (inside ? tr(", inside the band; not fitted to them") : tr(", outside the band")),
+           on + (inside ? tr(", inside the band") : tr(", outside the band")), on}};
 }
 
 QStringList PublishedAndModelledPanel::describe(int row) const {
@@ -145,7 +145,7 @@ QStringList PublishedAndModelledPanel::describe(int row) const {
     lines << tr("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
   else
     lines << tr("published: none");
-  lines << tr("modelled: %1, uncertainty %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
+  lines << tr("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
   if (std::isfinite(bar.published)) lines << tr("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
   lines << tr("kind of model value: %1").arg(QString::fromUtf8(bar.standing));
   return lines;
@@ -179,9 +179,10 @@ QString PublishedAndModelledPanel::explain() const {
                      .arg(QString::fromUtf8(run.name), QString::number(run.tokens_per_second, 'f', 0),
                           QString::fromUtf8(run.source));
   return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
-            "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, which "
+            "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, "
+            "which "
             "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
-            "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty: numbers "
+            "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty band: numbers "
             "that are not known, all at their slow and all at their fast ends. On the B200s:%2</p><p>On the "
             "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
             "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
@@ -192,7 +193,8 @@ QString PublishedAndModelledPanel::explain() const {
             "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
             "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
       .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
-           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())), fittedText());
+           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())),
+           fittedText());
 }
 
 QVariantMap PublishedAndModelledPanel::saveState() const {

@@ -37,7 +37,7 @@ double replicaBytes(const LiveCost& cost) {
 }  // namespace
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("This imbalance at 671B on 256 GPUs"), Provenance::modelled, parent) {
+    : Panel(selection, tr("Cost of this imbalance"), Provenance::modelled, parent) {
   showAnswers();
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
@@ -155,12 +155,12 @@ void ThisImbalancePanel::fillRow(int row) {
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
-  QString tip = tr("modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
-                   "%5 copies a token, %6 over the network")
-                    .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
-                         formatCount(std::round(cost.band.high)),
-                         formatValue(cost.traffic.expert_rows_max_over_mean, 3),
-                         formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
+  QString tip =
+      tr("modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
+         "%5 copies a token, %6 over the network")
+          .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
+               formatCount(std::round(cost.band.high)), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
+               formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
   if (cost.gradients_sent > 0)
     tip += tr("\nnot included: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
                .arg(cost.gradients_sent)
@@ -171,7 +171,8 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
 QStringList ThisImbalancePanel::noteForms() const {
   const QString figures = tr("tokens/s a GPU and the change against forced balance");
   const QString how = figures + tr("; MXFP8 experts, DeepEP");
-  const QString load = how + tr("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));
+  const QString load =
+      how + tr("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));
   return {shown_.units.isEmpty() ? load : load + tr("; the run's GEMMs: %1").arg(shown_.units), load, how, figures};
 }
 
@@ -192,8 +193,8 @@ Panel::Answer ThisImbalancePanel::answer() const {
 }
 
 QString ThisImbalancePanel::status() const {
-  if (costs_.empty()) return {};
-  return tr("layer %1, step %2").arg(shown_.layer).arg(formatCount(static_cast<double>(shown_.step)));
+  if (costs_.empty()) return tr("671B on 256 GPUs");
+  return tr("671B on 256 GPUs, layer %1, step %2").arg(shown_.layer).arg(formatCount(static_cast<double>(shown_.step)));
 }
 
 QString ThisImbalancePanel::csv() const {
@@ -232,7 +233,7 @@ QString ThisImbalancePanel::explain() const {
             "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
             "tokens</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
             "same EP degree with BF16 tokens, so smaller tokens can be above it. Bold: the best of a row. Point "
-            "at a cell for its uncertainty and traffic.</p>")
+            "at a cell for its band and traffic.</p>")
       .arg(measuredWhere(selection_->history()));
 }
 

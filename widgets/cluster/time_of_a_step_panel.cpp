@@ -22,7 +22,7 @@ using Fill = BandBars::Fill;
 constexpr int kComputeColor = 0, kCommunicationColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
 constexpr int kOverlaps[] = {0, 25, 50, 75, 100};  // per cent
 constexpr double kNoChange = 0.005;                // of a step: less is not worth a word
-constexpr int kBetweenLoadsMs = 1000;  // between the loads of two steps of a training
+constexpr int kBetweenLoadsMs = 1000;              // between the loads of two steps of a training
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
@@ -113,8 +113,9 @@ void TimeOfAStepPanel::buildOptions() {
                          "D: the model's width, as in DeepSeek-V3\n"
                          "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
                          "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs"));
-  recompute_ = addChoice(nullptr, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
-                         tr("selective keeps the results of the all-to-all"));
+  recompute_ =
+      addChoice(nullptr, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
+                tr("selective keeps the results of the all-to-all"));
   overlap_ = addChoice(nullptr, tr("Overlap"), {},
                        tr("share of the all-to-all hidden behind compute; the published runs have none"));
   for (const int percent : kOverlaps)
@@ -154,9 +155,10 @@ void TimeOfAStepPanel::buildRouting(QLayout* row) {
   zipf_->hide();
   row->addWidget(zipf_);
   connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
-  placement_ = addChoice(row, tr("Placement"), {tr("experts in order"), tr("experts at random"), tr("experts balanced")},
-                         tr("which rank holds which expert\n"
-                            "balanced: the heaviest are replicated, all are packed, one more slot a rank"));
+  placement_ =
+      addChoice(row, tr("Placement"), {tr("experts in order"), tr("experts at random"), tr("experts balanced")},
+                tr("which rank holds which expert\n"
+                   "balanced: the heaviest are replicated, all are packed, one more slot a rank"));
 }
 
 ClusterQuestion TimeOfAStepPanel::question() const {
@@ -263,8 +265,8 @@ QStringList TimeOfAStepPanel::noteForms() const {
   const QString network = unusualOptions() + tr("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + tr(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
   const QString fullest =
-      bytes + tr("; fullest rank %1 \u00d7 the mean")
-                  .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
+      bytes +
+      tr("; fullest rank %1 \u00d7 the mean").arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
   return {fullest + tr("; some numbers are fitted") + unitsOfRun(), fullest, bytes, network};
 }
 
@@ -273,11 +275,10 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   if (!answer_) return {};
   if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
   const QString speed = tr("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
-  const QString band = speed + tr(", between %1 and %2")
-                                   .arg(formatCount(std::round(answer_->band.low)),
-                                        formatCount(std::round(answer_->band.high)));
-  return {question,
-          {band + tr("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
+  const QString band =
+      speed + tr(", between %1 and %2")
+                  .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
+  return {question, {band + tr("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
 }
 
 QString TimeOfAStepPanel::about() const {
@@ -293,7 +294,8 @@ QString TimeOfAStepPanel::verdict() const {
   const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
   if (std::abs(change) < kNoChange) return tr("DeepEP leaves the step as long as it is (modelled)");
   const QString by = formatPercent(std::abs(change));
-  return (change < 0 ? tr("DeepEP shortens the step by %1 (modelled)") : tr("DeepEP lengthens the step by %1 (modelled)"))
+  return (change < 0 ? tr("DeepEP shortens the step by %1 (modelled)")
+                     : tr("DeepEP lengthens the step by %1 (modelled)"))
       .arg(by);
 }
 
@@ -348,7 +350,8 @@ QString TimeOfAStepPanel::explain() const {
             "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
             "and head do not divide into the pipeline's stages, so one rank has more work than the others. <i>pipeline "
             "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
-            "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) values of "
+            "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) "
+            "values of "
             "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the projections "
             "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
             "uses the imbalance of this session's layer, stretched to the "
@@ -358,18 +361,16 @@ QString TimeOfAStepPanel::explain() const {
 
 QVariantMap TimeOfAStepPanel::saveState() const {
   QVariantMap state;
-  for (const QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_,
-        overlap_})
+  for (const QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_,
+                               recompute_, hypothesis_, overlap_})
     state[box->accessibleName()] = box->currentIndex();
   state[QStringLiteral("zipf")] = zipf_->value();
   return state;
 }
 
 void TimeOfAStepPanel::restoreState(const QVariantMap& state) {
-  for (QComboBox* box :
-       {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, hypothesis_,
-        overlap_}) {
+  for (QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_,
+                         hypothesis_, overlap_}) {
     const int place = state.value(box->accessibleName(), box->currentIndex()).toInt();
     if (place >= 0 && place < box->count()) box->setCurrentIndex(place);
   }

@@ -87,7 +87,8 @@ std::vector<PlotFrame::KeyEntry> BandBars::placedKey() const {
   const bool one_line = entries.back().text.top() == entries.front().text.top();
   const int right = entries.back().text.left() + fontMetrics().horizontalAdvance(legend_.back().label);
   const bool beside = one_line && caption + kSpace16 + right - entries.front().swatch.left() <= width();
-  const int dx = beside ? width() - 1 - right : -entries.front().swatch.left(), dy = beside || caption_.isEmpty() ? 0 : line;
+  const int dx = beside ? width() - 1 - right : -entries.front().swatch.left(),
+            dy = beside || caption_.isEmpty() ? 0 : line;
   for (KeyEntry& entry : entries) {
     entry.swatch.translate(dx, dy);
     entry.text.translate(dx, dy);

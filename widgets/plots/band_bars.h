@@ -1,6 +1,6 @@
-// Horizontal bars of one quantity, each row with its name and figures. A bar may have parts and a band; the fill (solid,
-// hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours. What is drawn and the
-// key stand on one line above.
+// Horizontal bars of one quantity, each row with its name and figures. A bar may have parts and a band; the fill
+// (solid, hatched, outlined, dotted) shows the kind of the number, so that it can be read without colours. What is
+// drawn and the key stand on one line above.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class BandBars : public PlotFrame {
   struct Row {
     QString name;  // empty: belongs to the row above
     std::vector<Part> parts;
-    double low, high;  // the band; NaN: none
+    double low, high;      // the band; NaN: none
     QString figure;        // columns apart by tabs, each right-aligned; the last go first where room is short
     bool heading = false;  // only the name
   };

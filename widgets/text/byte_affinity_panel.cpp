@@ -121,8 +121,7 @@ void ByteAffinityPanel::refill() {
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(std::move(rows), tr("kind of byte"));
-  view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)),
-                       tr("expert"));
+  view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)), tr("expert"));
   view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
 }
 

@@ -102,8 +102,8 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
       tr("tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
          "choices unchanged: share of the chosen experts that are the same, counted one by one; never less"));
   against_ = new QComboBox(this);
-  against_->addItems({tr("against 100 steps before"), tr("against half the steps"), tr("against the first"),
-                      tr("against this step")});
+  against_->addItems(
+      {tr("against 100 steps before"), tr("against half the steps"), tr("against the first"), tr("against this step")});
   against_->setAccessibleName(tr("Earlier step"));
   against_->setToolTip(
       tr("Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
@@ -356,7 +356,8 @@ Panel::Answer RoutingStabilityPanel::answer() const {
 QString RoutingStabilityPanel::status() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  return tr("%1, against step %2").arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
+  return tr("%1, against step %2")
+      .arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
 }
 
 // Over steps all that are visible, else the bars'.
@@ -388,7 +389,8 @@ QString RoutingStabilityPanel::explain() const {
   return tr("<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
             "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Tokens "
             "unchanged:</i> share of the tokens that have exactly the same top-k experts; <i>choices unchanged:</i> "
-            "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where the probe text or top_k was "
+            "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where "
+            "the probe text or top_k was "
             "different, there is no comparison.</p><p><b>Reading it.</b> Against 100 steps before, rising curves mean "
             "that the router settles; they fall when a change of data, bias rate or learning rate disrupts it. "
             "Against the first step they fall, because the router learns. Against a chosen step they show how far the "

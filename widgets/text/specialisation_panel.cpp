@@ -33,7 +33,8 @@ LegendScale liftLegend(bool dark) {
 }
 
 QString domainName(const RunInfo& info, std::size_t domain) {
-  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : Panel::tr("domain %1").arg(domain);
+  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain])
+                                      : Panel::tr("domain %1").arg(domain);
 }
 
 SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
@@ -175,7 +176,8 @@ Panel::Answer SpecialisationPanel::answer() const {
   const QString domain = domainName(selection_->history()->info(), best / now->n_experts());
   const auto expert = best % now->n_experts();
   if (lift_[best] < kHardlyAPreference)
-    return {question, {tr("No: at most %1 \u00d7 its share of %2").arg(times, domain), tr("No: at most %1 \u00d7").arg(times)}};
+    return {question,
+            {tr("No: at most %1 \u00d7 its share of %2").arg(times, domain), tr("No: at most %1 \u00d7").arg(times)}};
   return {question,
           {tr("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
            tr("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
@@ -214,7 +216,8 @@ QString SpecialisationPanel::csv() const {
 QString SpecialisationPanel::explain() const {
   return tr("<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
             "since the previous table (telemetry.specialisation_every). The neutral colour is 1: no preference. "
-            "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by domain, "
+            "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by "
+            "domain, "
             "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
             "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias alone "
             "does so less.</p>") +

@@ -119,7 +119,8 @@ void TokensAndSamplePanel::addControls() {
   color_ = new QComboBox(this);
   color_->addItems({tr("colour by id"), tr("colour by team")});
   color_->setAccessibleName(tr("Colours of experts"));
-  color_->setToolTip(tr("by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours"));
+  color_->setToolTip(
+      tr("by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours"));
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     path_->markDirty();
@@ -244,9 +245,10 @@ void TokensAndSamplePanel::refill() {
       return view_->setNotice(notInLogNotice(
           history->info(), shows_ == Shows::sample ? tr("text that the model wrote") : tr("texts with their routing")));
     return view_->setNotice(
-        shows_ == Shows::sample    ? tr("No sample yet. telemetry.sample_every sets how often the model writes one.")
-        : wantedDomain().isEmpty() ? tr("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
-                                   : tr("No passage of %1 yet").arg(wantedDomain()));
+        shows_ == Shows::sample ? tr("No sample yet. telemetry.sample_every sets how often the model writes one.")
+        : wantedDomain().isEmpty()
+            ? tr("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
+            : tr("No passage of %1 yet").arg(wantedDomain()));
   }
   view_->setNotice({});
   arrays_ = history->frame_at(step_);

@@ -162,8 +162,8 @@ std::string sweep_page(const SweepResult& result) {
   const std::string title = "Sweep of " + escaped(result.run);
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + "</title>\n<style>\n" + std::string(page_look()) + kStyle + "</style>\n" + kDarkWhereWanted + "</head>\n<body>\n<h1>" + title + "</h1>\n" +
-         picture(result) +
+         title + "</title>\n<style>\n" + std::string(page_look()) + kStyle + "</style>\n" + kDarkWhereWanted +
+         "</head>\n<body>\n<h1>" + title + "</h1>\n" + picture(result) +
          "<p>Dots: seeds. Vertical stroke: their mean. Horizontal line: its 95 % interval, where there are several "
          "seeds. All figures were measured here.</p>\n" +
          table(result) + "<p>" + printed(escaped(sweep_notes(result))) + "</p>\n</body>\n</html>\n";

@@ -43,13 +43,13 @@ std::string sweep_notes(const SweepResult& result) {
                       std::to_string(std::min(kOutcomeSteps, result.steps)) + " of " + grouped(result.steps) +
                       " steps, then over seeds; MaxVio and tokens/s likewise, the validation loss as last measured.";
   if (result.seeds > 1)
-    notes +=
-        std::string(" +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
-                    "difference of the ") +
-        (by_validation(result) ? "validation" : "training") +
-        " losses of equal seeds, so that start and batches cancel. A setting differs from the first by more than "
-        "chance if the interval of its gap excludes 0." +
-        allowance(result);
+    notes += std::string(
+                 " +-: 95 % interval of the mean over seeds (Student's t). The gap to the first row is the mean "
+                 "difference of the ") +
+             (by_validation(result) ? "validation" : "training") +
+             " losses of equal seeds, so that start and batches cancel. A setting differs from the first by more than "
+             "chance if the interval of its gap excludes 0." +
+             allowance(result);
   else
     notes += " One seed each: it is not known how much of a difference is chance. --seeds 3 or more shows it.";
   if (has_sqnr(result))
