@@ -48,7 +48,7 @@ QGroupBox* boxed(const QString& title, QWidget* content) {
 
 }  // namespace
 
-ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
+ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
   setObjectName("dock_actions");
   setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   mixture_ = new MixtureEditor;
@@ -76,6 +76,7 @@ ActionsDock::ActionsDock(QWidget* parent) : QDockWidget("Actions", parent) {
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setWidget(content);
+  for (QWidget* ground : {content, scroll->viewport()}) ground->setBackgroundRole(QPalette::Base);
   setWidget(scroll);
   followFont(this, [this] {
     setMinimumWidth(withType(290, fontMetrics()));

@@ -2,11 +2,11 @@
 // checkpoints to rewind to.
 #pragma once
 
-#include <QDockWidget>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "app/bars/side_dock.h"
 #include "core/config/run_config.h"
 #include "core/training/lab/checkpoint_ring.h"
 
@@ -19,7 +19,7 @@ namespace moescope {
 class FieldEditor;
 class MixtureEditor;
 
-class ActionsDock : public QDockWidget {
+class ActionsDock : public SideDock {
   Q_OBJECT
 
  public:

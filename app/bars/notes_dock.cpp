@@ -59,7 +59,7 @@ std::vector<Marker> notesOf(const History* history) {
 }  // namespace
 
 NotesDock::NotesDock(RunSession* session, Selection* selection, QWidget* parent)
-    : QDockWidget("Notes", parent), session_(session), selection_(selection) {
+    : SideDock("Notes", parent), session_(session), selection_(selection) {
   setObjectName("dock_notes");
   setWidget(makeContent());
   connect(selection_, &Selection::dataChanged, this, &NotesDock::fill);

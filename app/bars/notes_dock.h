@@ -2,9 +2,9 @@
 // recording, whether in training or opened.
 #pragma once
 
-#include <QDockWidget>
 #include <vector>
 
+#include "app/bars/side_dock.h"
 #include "core/telemetry/frame/frame.h"
 
 class QListWidget;
@@ -16,7 +16,7 @@ namespace moescope {
 class RunSession;
 class Selection;
 
-class NotesDock : public QDockWidget {
+class NotesDock : public SideDock {
   Q_OBJECT
 
  public:

@@ -53,7 +53,7 @@ QString queueText(const QString& path) {
 
 }  // namespace
 
-OutcomesDock::OutcomesDock(Selection* selection, QWidget* parent) : QDockWidget("Outcomes", parent) {
+OutcomesDock::OutcomesDock(Selection* selection, QWidget* parent) : SideDock("Outcomes", parent) {
   setObjectName("dock_outcomes");
   setWidget(makeContent(selection));
   clock_.setInterval(kLookMs);

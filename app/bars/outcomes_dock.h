@@ -2,12 +2,12 @@
 // continue, the live table of outcomes, and the queues of before that can be taken up.
 #pragma once
 
-#include <QDockWidget>
 #include <QElapsedTimer>
 #include <QTimer>
 #include <memory>
 #include <vector>
 
+#include "app/bars/side_dock.h"
 #include "core/training/lab/queue_training.h"
 #include "widgets/panel/latest_worker.h"
 
@@ -21,7 +21,7 @@ namespace moescope {
 class OutcomesPanel;
 class Selection;
 
-class OutcomesDock : public QDockWidget {
+class OutcomesDock : public SideDock {
   Q_OBJECT
 
  public:

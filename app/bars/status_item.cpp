@@ -38,20 +38,21 @@ void StatusItem::setForm(int form) {
 
 QSize StatusItem::sizeHint() const {
   const QFontMetrics metrics(font());
-  return {metrics.horizontalAdvance(text()) + (dot_ ? kDot + kDotGap : 0), metrics.height() + 2};
+  return {metrics.horizontalAdvance(text()) + (dot_ ? kDot + kDotGap : 0) + 2 * kSpace4, metrics.height() + 2};
 }
 
 void StatusItem::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
-  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
-  int left = 0;
+  if (hasFocus() && window()->testAttribute(Qt::WA_KeyboardFocusChange))
+    drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+  int left = kSpace4;
   if (dot_) {
     painter.setRenderHint(QPainter::Antialiasing);
     painter.setPen(Qt::NoPen);
     painter.setBrush(QColor(*dot_));
-    painter.drawEllipse(QRectF(0, (height() - kDot) / 2.0, kDot, kDot));
-    left = kDot + kDotGap;
+    painter.drawEllipse(QRectF(left, (height() - kDot) / 2.0, kDot, kDot));
+    left += kDot + kDotGap;
   }
   painter.setFont(font());
   painter.setPen(QColor(focusPolicy() != Qt::NoFocus && underMouse() ? c.ink : c.ink2));

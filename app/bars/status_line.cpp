@@ -18,7 +18,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kBetweenItems = kSpace24;
+constexpr int kBetweenItems = kSpace16;
 constexpr qint64 kMeasureMs = 2000;
 
 QString grouped(std::int64_t value) {
@@ -42,7 +42,7 @@ QString rateText(double per_s) {
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget(this)) {
   setSizeGripEnabled(false);
   auto* row = new QHBoxLayout(items_);
-  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
+  row->setContentsMargins(kSpace8, 0, kSpace8, 0);
   row->setSpacing(kBetweenItems);
   for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_})
     row->addWidget(*item = new StatusItem(items_));
@@ -73,7 +73,7 @@ void StatusLine::fit() {
   const std::initializer_list<StatusItem*> order{recording_, steps_, tokens_, speed_, findings_, state_};
   for (StatusItem* item : order) item->setForm(0);
   const auto needed = [&] {
-    int width = 2 * kSpace12 - kBetweenItems;
+    int width = 2 * kSpace8 - kBetweenItems;
     for (const StatusItem* item : order)
       if (!item->isHidden()) width += item->sizeHint().width() + kBetweenItems;
     return width;

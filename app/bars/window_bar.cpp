@@ -140,7 +140,7 @@ void WindowBar::makeLayout() {
   of_training_ << addButton(step_, false) << addButton(reset_, false);
   of_runs_ << count_;
   row->addWidget(count_);
-  addLine();
+  of_runs_ << addLine();
   live_button_ = addButton(live_, true);
   of_training_ << live_button_;
   setup_button_ = addButton(setup_, true);

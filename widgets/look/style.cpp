@@ -223,6 +223,7 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
         return;  // its picture or its words say that it opens
       return drawChevron(*painter, option->rect, QColor(c.ink2));
     case PE_FrameMenu:
+      return drawRounded(*painter, option->rect, 0, Qt::transparent, QColor(c.field_border));
     case PE_Frame:
     case PE_FrameGroupBox:
       return drawRounded(*painter, option->rect, kRadiusControl, Qt::transparent, QColor(c.hairline));
@@ -352,6 +353,10 @@ int WindowStyle::pixelMetric(PixelMetric metric, const QStyleOption* option, con
       return widget ? withType(16, widget->fontMetrics()) : 16;
     case PM_DockWidgetTitleMargin:
       return kSpace8;
+    case PM_MenuPanelWidth:
+      return 1;
+    case PM_MenuVMargin:
+      return kSpace4;
     case PM_TabBarTabHSpace:
       return 2 * kSpace12;
     default:

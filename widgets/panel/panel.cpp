@@ -449,7 +449,7 @@ QString noDataYetNotice() {
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {
   if (info.all_layers_dense()) return Panel::tr("%1: not in this run, whose layers are all dense").arg(what);
-  // A log by its name: where it lies is in the tool tips of the run bar.
+  // A log by its name: where it lies is in the tool tip of the status line.
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
   return Panel::tr("%1: not in %2").arg(what, name.isEmpty() ? Panel::tr("this run") : name);

@@ -60,7 +60,7 @@ int comparedRun(const Selection& selection) {
 
 QString nothingToCompareNotice() {
   return QObject::tr(
-      "Nothing to compare with: \"Compare with...\" in the run bar trains a twin of run A; logs and recordings are "
+      "Nothing to compare with: \"Compare\" in the bar trains a twin of run A; logs and recordings are "
       "compared when they are opened together");
 }
 

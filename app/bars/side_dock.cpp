@@ -1,0 +1,58 @@
+#include "app/bars/side_dock.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QMainWindow>
+#include <QPainter>
+#include <QToolButton>
+
+#include "app/look/icons.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+
+namespace moescope {
+
+SideDock::SideDock(const QString& title, QWidget* parent) : QDockWidget(title, parent), close_(new QToolButton) {
+  auto* head = new QWidget(this);
+  auto* name = new QLabel(title);
+  name->setFont(semibold(name->font()));
+  close_->setAutoRaise(true);
+  close_->setFocusPolicy(Qt::TabFocus);
+  close_->setIcon(picture(Picture::close, palette()));
+  close_->setToolTip("Close");
+  close_->setAccessibleName("Close " + title);
+  connect(close_, &QToolButton::clicked, this, &QWidget::close);
+  auto* row = new QHBoxLayout(head);
+  row->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace4);
+  row->addWidget(name, 1);
+  row->addWidget(close_);
+  setTitleBarWidget(head);
+  keepOffEdges(Qt::RightDockWidgetArea);
+  connect(this, &QDockWidget::dockLocationChanged, this, &SideDock::keepOffEdges);
+  connect(this, &QDockWidget::topLevelChanged, this, [this](bool floating) {
+    keepOffEdges(floating ? Qt::NoDockWidgetArea
+                          : static_cast<QMainWindow*>(parentWidget())->dockWidgetArea(this));
+  });
+}
+
+// As far as panels are; on the other sides is the gap between docks.
+void SideDock::keepOffEdges(Qt::DockWidgetArea area) {
+  const bool left = area == Qt::LeftDockWidgetArea, right = area == Qt::RightDockWidgetArea;
+  const bool below = area == Qt::BottomDockWidgetArea;
+  setContentsMargins(1 + (left || below ? kSpace8 : 0), 1 + (left || right ? kSpace8 : 0),
+                     1 + (right || below ? kSpace8 : 0), 1);
+}
+
+void SideDock::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) close_->setIcon(picture(Picture::close, palette()));
+  QDockWidget::changeEvent(event);
+}
+
+void SideDock::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  drawRounded(painter, surface(), isFloating() ? 0 : kRadiusPanel, QColor(c.surface), QColor(c.hairline));
+}
+
+}  // namespace moescope
