@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kCurveSwatch = 12;
+constexpr int kCurveSwatch = 12, kLowCurves = 130;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
   for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3);
-  paintLeftAxis(painter, valueAxis(), values, tr("%1, %").arg(value_caption_));
+  paintLeftAxis(painter, valueAxis(), values, isLow() ? QString() : tr("%1, %").arg(value_caption_));
   const int most = std::max(2, plot.width() / withType(48));
   const auto ticks = bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most);
   paintBottomAxis(painter, xAxis(), ticks, captionForms(x_caption_));
@@ -89,6 +89,11 @@ void CurvePlot::paintBars(QPainter& painter) const {
     }
 }
 
+// The curves need the room of the caption.
+bool CurvePlot::isLow() const {
+  return height() < withType(kLowCurves);
+}
+
 QStringList CurvePlot::legendLabels() const {
   QStringList labels;
   for (const Curve& curve : curves_)
@@ -97,8 +102,8 @@ QStringList CurvePlot::legendLabels() const {
 }
 
 QMargins CurvePlot::margins() const {
-  return {axisLabelWidth(), keyHeight(legendLabels(), kCurveSwatch) + fontMetrics().height() + kSpace8, 12,
-          axisLabelHeight()};
+  const int caption = isLow() ? kSpace4 : fontMetrics().height() + kSpace8;
+  return {axisLabelWidth(), keyHeight(legendLabels(), kCurveSwatch) + caption, 12, axisLabelHeight()};
 }
 
 void CurvePlot::paintCurveLegend(QPainter& painter) const {

@@ -50,6 +50,7 @@ class CurvePlot : public PlotFrame {
   void paintCurves(QPainter& painter) const;
   void paintBars(QPainter& painter) const;
   QStringList legendLabels() const;
+  bool isLow() const;
   void paintCurveLegend(QPainter& painter) const;  // above the plot
 
   std::vector<Curve> curves_;
