@@ -116,6 +116,7 @@ struct LessonView {
   std::vector<std::string> highlight;  // of these
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;   // what the loss panels draw; nothing: the loss
+  bool each_run = false;          // the first panel once for every run
   bool after_prediction = false;  // shown only then, since it would give the answer away
 };
 

@@ -496,7 +496,7 @@ class LessonParser {
       case LessonTask::Kind::twin:
         return "Add a twin with " + settings;
       case LessonTask::Kind::show:
-        return "Show " + task.tensor;
+        return "Open the tensor " + task.tensor;
     }
     return {};
   }
@@ -537,6 +537,7 @@ class LessonParser {
       step.view.metric = metric_named(metric);
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
     }
+    step.view.each_run = section.choice("panel_for", {"selected_run", "each_run"}, 0) == 1;
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
     if (section.has("run")) step.view.run = read_run(section);
     section.node("run");

@@ -85,7 +85,7 @@ TEST(LessonList, RunsSideBySideDifferInOneThing) {
 TEST(LessonList, TheBlockOnScreenHasTheAmaxThatIsSpokenOf) {
   const Lesson lesson = find_lesson("mx-block").lesson;
   const LessonStep& step = lesson.steps.front();
-  ASSERT_NE(step.text.find("amax is 1.90: FLOOR cuts its element 4 off"), std::string::npos);
+  ASSERT_NE(step.text.find("amax is 1.90: FLOOR clips element 4"), std::string::npos);
   const LessonTask& task = step.tasks.front();
   const std::vector<float> values = make_tensor(lesson.tensors.front());
   const int block = task.format.format.block, first = task.column / block * block;
