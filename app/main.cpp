@@ -19,7 +19,7 @@
 #include "app/session/exit_guard.h"
 #include "app/session/stop_signals.h"
 #include "app/session/unit_setting.h"
-#include "app/window/first_steps.h"
+#include "app/start/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -118,10 +118,11 @@ int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart&
     window.files()->attach(arguments.attach);
   else if (!arguments.lesson.isEmpty())
     window.lessons()->start(arguments.lesson);
-  else {
-    if (!arguments.run_given) window.firstSteps()->showDoors();
+  else if (arguments.run_given)
     window.runControl()->startAll(arguments.configs, RunControl::Start::running);
-  }
+  else if (arguments.workspace.isEmpty())
+    window.firstSteps()->showPage();
+  if (for_a_person) window.firstSteps()->offerPage();
   return app.exec();
 }
 

@@ -13,6 +13,7 @@
 #include "app/actions/run_control.h"
 #include "app/look/messages.h"
 #include "app/session/folder_runs_dialog.h"
+#include "app/session/open_dialog.h"
 #include "app/session/routed_shape_dialog.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -72,7 +73,10 @@ void FileActions::addRecentFilesTo(QMenu* menu) {
 }
 
 void FileActions::addSampleTo(QMenu* menu) {
-  menu->addAction("Open the &sample", this, &FileActions::openSample)
+  menu->addAction("Open the &sample", this,
+                  [this] {
+                    openSamples({"unbalanced_bf16.jsonl", "domain_shift.jsonl"});
+                  })
       ->setWhatsThis("Open the sample: logs of two real runs side by side");
 }
 
@@ -175,15 +179,15 @@ void FileActions::openTensors(const QString& path) {
 }
 
 // The logs of assets/samples, which are built in, as files that can be opened like any.
-void FileActions::openSample() {
+void FileActions::openSamples(const QStringList& names) {
   messages_->warnOfErrors([&] {
     QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
     if (!QDir().mkpath(folder)) folder = QDir::tempPath() + "/moescope-samples";  // a home that cannot be written
     QDir().mkpath(folder);
     QStringList paths;
-    for (const char* name : {"unbalanced_bf16.jsonl", "domain_shift.jsonl"}) {
+    for (const QString& name : names) {
       const QString path = folder + '/' + name;
-      write_whole_file(path.toStdString(), asset(std::string("samples/") + name));
+      write_whole_file(path.toStdString(), asset("samples/" + name.toStdString()));
       paths << path;
     }
     open(paths);
@@ -216,14 +220,18 @@ void FileActions::attach(const QString& address, QString token) {
 }
 
 void FileActions::askOpen() {
-  open(QFileDialog::getOpenFileNames(
-      messages_->window(), "Open", QString(),
-      "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *.tsv *tfevents* *.wandb mlflow.db "
-      "*.safetensors *.npy *.npz *.pt *.pth *.toml *.queue *.txt);;"
-      "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;"
-      "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
-      "Tensors and routed experts (*.safetensors *.npy *.npz *.pt *.pth *.json *.jsonl);;"
-      "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)"));
+  auto* dialog = new OpenDialog(messages_->window());
+  connect(dialog, &OpenDialog::chosen, this,
+          [this](const QStringList& paths, bool follow) { follow ? open(paths) : openSnapshot(paths); });
+  dialog->open();
+}
+
+// What holds no runs has no new steps, either.
+void FileActions::openSnapshot(const QStringList& paths) {
+  const bool runs =
+      std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });
+  if (!runs) return open(paths);
+  messages_->warnOfErrors([&] { session_->openSnapshot(paths); });
 }
 
 void FileActions::askOpenFolder() {

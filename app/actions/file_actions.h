@@ -34,7 +34,8 @@ class FileActions : public QObject {
   // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
   void attach(const QString& address, QString token = {});
   void askOpen();
-  void askOpenConfig();  // into the form
+  void openSamples(const QStringList& names);  // of assets/samples
+  void askOpenConfig();                        // into the form
 
  signals:
   void lessonOpened(QString path);
@@ -45,6 +46,7 @@ class FileActions : public QObject {
   void textUnknown(QString path);    // a person is asked whether to train on it
 
  private:
+  void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
@@ -52,7 +54,6 @@ class FileActions : public QObject {
   void askTrainOn(const QString& path);  // a file or folder that may be text
   void trainOn(const QString& path);
   void openTensors(const QString& path);
-  void openSample();
   void startConfig(const QString& path);
   bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
   void askOpenFolder();

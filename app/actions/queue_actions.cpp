@@ -87,13 +87,13 @@ void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
 void QueueActions::takeUp(QString queue_file) {
   if (!mayTrain()) return;
   if (queue_file.isEmpty())
-    queue_file = QFileDialog::getOpenFileName(messages_->window(), "Take up candidates", recordingsFolder(),
+    queue_file = QFileDialog::getOpenFileName(messages_->window(), "Earlier candidates", recordingsFolder(),
                                               "Queues of candidates (*.queue)");
   if (queue_file.isEmpty()) return;
   const std::string recording = recording_of_queue(queue_file.toStdString());
   const auto queue = std::make_shared<std::unique_ptr<QueueTraining>>();
-  auto* job = new ProgressJob("Reading what was trained of " + QFileInfo(queue_file).completeBaseName(),
-                              messages_->window(), [=](const std::function<bool(double)>& progress) {
+  auto* job = new ProgressJob("Reading the results of " + QFileInfo(queue_file).completeBaseName(), messages_->window(),
+                              [=](const std::function<bool(double)>& progress) {
                                 *queue = QueueTraining::take_up(recording, progress);
                                 return *queue != nullptr;
                               });

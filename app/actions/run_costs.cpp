@@ -12,6 +12,16 @@ namespace {
 constexpr std::int64_t kWarmUpSteps = 5;  // the first ones fetch memory and code
 constexpr int kSamples = 12;              // that make a figure; a better one after twice as many
 
+// "16 experts in 3 layers, MXFP8".
+QString modelText(const RunConfig& config) {
+  const int layers = config.model.n_layers - config.model.n_dense_layers;
+  const QString recipe = QString::fromStdString(std::get<std::string>(find_field("precision.experts")->get(config)));
+  return QString("%1 experts in %2 layers, %3")
+      .arg(config.model.n_experts)
+      .arg(layers)
+      .arg(recipe.section('_', 0, 0).toUpper());
+}
+
 }  // namespace
 
 RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps)
@@ -36,6 +46,14 @@ RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* compari
   measureAnew();
   for (auto signal : {&RunSession::opened, &RunSession::configChanged, &RunSession::runsChanged})
     connect(session_, signal, this, &RunCosts::measureAnew);
+}
+
+QStringList RunCosts::presetTexts(const QString& preset) const {
+  const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
+  const QString list = speeds_.listText(runs);
+  const QString time = speeds_.of(runs.front()) ? QString() : QString("; time known after 20 steps");
+  return {modelText(runs.front()) + ". " + list + time, modelText(runs.front()) + ". " + list, list,
+          modelText(runs.front())};
 }
 
 void RunCosts::measureAnew() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <QStringList>
 
 #include "app/setup/run_speeds.h"
 #include "core/training/lab/lab_status.h"
@@ -20,7 +21,8 @@ class RunCosts : public QObject {
   // `keeps`: what was measured counts in the next start of the program, too.
   RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
 
-  void showStatus(const LabStatus& status);  // of the open run, from time to time
+  void showStatus(const LabStatus& status);              // of the open run, from time to time
+  QStringList presetTexts(const QString& preset) const;  // what it is and costs in a line, from long to short
 
  private:
   void measureAnew();

@@ -27,17 +27,28 @@ void SourceStatus::addActionsTo(QMenu* menu) {
 void SourceStatus::onOpened() {
   notice_->showNotice(session_->isLive() ? QString() : session_->missing().join('\n'));
   if (session_->isLive()) return;
-  if (!session_->attachedTo().isEmpty())
+  if (session_->isSnapshot()) {
+    offerToFollow();
+    status_->showState("Snapshot, not following");
+  } else if (!session_->attachedTo().isEmpty()) {
     status_->showState("Attached to " + session_->attachedTo(), StatusLine::Dot::good);
-  else
+  } else {
     status_->showState(session_->canGrow() ? "Recording opened" : "Log opened");
+  }
   showSkippedLines();
+}
+
+void SourceStatus::offerToFollow() {
+  QStringList names;
+  for (const QString& path : session_->paths()) names << QFileInfo(path).fileName();
+  notice_->offer("Snapshot, not following: " + names.join(", "), "Follow",
+                 [this] { session_->open(QStringList(session_->paths())); });
 }
 
 // A large recording was read to its end.
 void SourceStatus::onRunsChanged() {
   if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
-    status_->showState("Recording opened");
+    status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
 }
 
 void SourceStatus::onGrowingEnded(const QString& why) {

@@ -25,6 +25,7 @@ class SourceStatus : public QObject {
 
  private:
   void onOpened();
+  void offerToFollow();
   void onRunsChanged();
   void onGrowingEnded(const QString& why);
   void showSkippedLines();

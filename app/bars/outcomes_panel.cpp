@@ -379,8 +379,8 @@ QString OutcomesPanel::explain() const {
             "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is open "
             "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
             "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains the "
-            "others. After a restart of the program Take up does: it reads which groups are in their recordings and "
-            "trains the rest, if the recordings are still of these settings.</p>")
+            "others. After a restart of the program Earlier candidates does: it reads which groups are in their "
+            "recordings and trains the rest, if the settings of the recordings are unchanged.</p>")
       .arg(100 * kMatters)
       .arg(QString::fromUtf8(kSqnrNote));
 }

@@ -63,8 +63,9 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
       step = line.step;
       std::printf("  %d %s\n", step + 1, printable(lesson.steps[static_cast<std::size_t>(step)].title).c_str());
     }
+    const std::string note = line.judgement.note.empty() ? "" : " (" + line.judgement.note + ")";
     std::printf("    %s %s: %s\n", mark(line.judgement.state), printable(line.text).c_str(),
-                printable(line.judgement.text).c_str());
+                printable(line.judgement.text + note).c_str());
   }
   std::printf("%s\n", outcome.holds ? "It happened as the lesson says." : "It did NOT happen as the lesson says.");
   return outcome.holds;

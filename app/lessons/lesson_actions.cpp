@@ -7,15 +7,18 @@
 #include <QMessageBox>
 #include <QPushButton>
 #include <QTimer>
+#include <QVBoxLayout>
 #include <algorithm>
 
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
+#include "app/look/card_frame.h"
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
@@ -41,6 +44,19 @@ int numberOf(const std::string& name) {  // from 0; -1: no built-in one
 QString mnemonic(int number) {
   QString text = QString::number(number);
   return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
+}
+
+// As far from the edges of the window as the panels are from each other.
+QWidget* inFrame(QWidget* page) {
+  auto* around = new QWidget;
+  auto* margins = new QVBoxLayout(around);
+  margins->setContentsMargins(0, kSpace8, kSpace8, kSpace8);
+  auto* card = new CardFrame;
+  auto* inside = new QVBoxLayout(card);
+  inside->setContentsMargins(0, 0, 0, 0);
+  inside->addWidget(page);
+  margins->addWidget(card);
+  return around;
 }
 
 QString scoreKey(const QString& lesson) {
@@ -77,10 +93,10 @@ LessonActions::LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane
 void LessonActions::makeDock() {
   dock_ = new QDockWidget("Lesson", window_);
   dock_->setObjectName("dock_lesson");
+  dock_->setTitleBarWidget(new QWidget(dock_));  // the page has a head of its own
+  dock_->setWidget(inFrame(pane_));
   dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   dock_->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetFloatable);
-  dock_->setTitleBarWidget(new QWidget(dock_));  // the page has a head of its own
-  dock_->setWidget(pane_);
   window_->addDockWidget(Qt::RightDockWidgetArea, dock_);
   dock_->hide();
 }
@@ -97,9 +113,9 @@ void LessonActions::addMenuTo(QMenuBar* bar) {
     });
     window_->addAction(action);
   };
-  key(QKeySequence("Ctrl+Return"), "In a lesson: whatever comes next", [this] { pane_->goOn(); });
-  key(QKeySequence("Alt+Right"), "In a lesson: next step", [this] { guide_->next(); });
-  key(QKeySequence("Alt+Left"), "In a lesson: step before", [this] { guide_->back(); });
+  key(QKeySequence("Ctrl+Return"), "Lesson: next action", [this] { pane_->goOn(); });
+  key(QKeySequence("Alt+Right"), "Lesson: next step", [this] { guide_->next(); });
+  key(QKeySequence("Alt+Left"), "Lesson: step before", [this] { guide_->back(); });
 }
 
 void LessonActions::fillMenu() {
@@ -108,13 +124,14 @@ void LessonActions::fillMenu() {
   int number = 0;
   for (const std::string& name : lesson_names()) {
     const QString lesson = QString::fromStdString(name);
+    const Lesson about = find_lesson(name).lesson;
     const QString score = store.value(scoreKey(lesson)).toString();
-    const QString title = QString::fromStdString(find_lesson(name).lesson.title);
-    QAction* action = menu_->addAction(
-        QString("%1  %2%3")
-            .arg(mnemonic(++number), title, score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
-        this, [this, lesson] { start(lesson); });
-    action->setToolTip(QString::fromStdString(find_lesson(name).lesson.teaches));
+    QAction* action = menu_->addAction(QString("%1  %2, %3 min%4")
+                                           .arg(mnemonic(++number), QString::fromStdString(about.title))
+                                           .arg(about.minutes)
+                                           .arg(score.isEmpty() ? QString() : QString("  \u2714 %1").arg(score)),
+                                       this, [this, lesson] { start(lesson); });
+    action->setToolTip(QString::fromStdString(about.teaches));
   }
   menu_->setToolTipsVisible(true);
   menu_->addSeparator();
@@ -122,6 +139,7 @@ void LessonActions::fillMenu() {
     const QString path = QFileDialog::getOpenFileName(window_, "Open lesson", QString(), "Lessons (*.toml)");
     if (!path.isEmpty()) start(path);
   });
+  menu_->addAction("&Restart this lesson", guide_, &LessonGuide::reset)->setEnabled(guide_->active());
   menu_->addAction("&Leave the lesson", this, &LessonActions::leave)->setEnabled(guide_->active());
 }
 
@@ -134,9 +152,9 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
   session_->lab()->pause();
   const QString kept = session_->path().isEmpty()
                            ? QString("It was not recorded.")
-                           : QString("What it did so far stays in its recording:\n%1").arg(session_->path());
+                           : QString("Its steps stay in the recording\n%1").arg(session_->path());
   auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
-                              QString("The lesson trains a model of its own in place of the run \"%1\". %2")
+                              QString("The lesson replaces the run \"%1\" with runs of its own. %2")
                                   .arg(QString::fromStdString(session_->config().name), kept),
                               QMessageBox::Cancel, window_);
   box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");

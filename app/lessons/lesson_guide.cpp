@@ -31,16 +31,8 @@ QString words(const std::string& text) {
   return inPrint(QString::fromStdString(text));
 }
 
-LessonPane::Mark markOf(LessonJudgement::State state) {
-  switch (state) {
-    case LessonJudgement::State::holds:
-      return LessonPane::Mark::holds;
-    case LessonJudgement::State::fails:
-      return LessonPane::Mark::fails;
-    case LessonJudgement::State::pending:
-      break;
-  }
-  return LessonPane::Mark::pending;
+LessonFigureRow::Kind kindOf(LessonJudgement::State state) {
+  return state == LessonJudgement::State::holds ? LessonFigureRow::Kind::expected : LessonFigureRow::Kind::unexpected;
 }
 
 }  // namespace
@@ -56,20 +48,18 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       panels_(selection, workspaces) {
   connect(pane_, &LessonPane::nextRequested, this, &LessonGuide::next);
   connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
-  connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::reset);
+  connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::resetStep);
   connect(pane_, &LessonPane::taskRequested, this, &LessonGuide::perform);
   connect(pane_->question(), &LessonQuestion::predicted, this, [this](int choice) {
-    if (!active_ || at_end_ || state().revealed) return;
-    state().choice = std::max(choice, -1);
-    if (now().view.after_prediction) arrange();
-    look();
+    StepState predicted;
+    predicted.choice = std::max(choice, -1);
+    predict(predicted);
   });
   connect(pane_->question(), &LessonQuestion::predictedNumber, this, [this](double value, const QString& text) {
-    if (!active_ || at_end_ || state().revealed) return;
-    state().value = value;
-    state().number = text;
-    if (now().view.after_prediction) arrange();
-    look();
+    StepState predicted;
+    predicted.value = value;
+    predicted.number = text;
+    predict(predicted);
   });
   connect(pane_, &LessonPane::revealRequested, this, [this] {
     state().revealed = true;
@@ -87,7 +77,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       [this] {
         if (!active_ || at_end_) return;
         if (std::exchange(entered_, false)) panels_.selectNothing();
-        arrange(), look();
+        arrange(), keepBeginning(), look();
       },
       Qt::QueuedConnection);
   connect(session_, &RunSession::failed, this, [this] { entering_ = false; });
@@ -152,7 +142,8 @@ void LessonGuide::leave() {
   if (!active_) return;
   active_ = false;
   timer_.stop();
-  panels_.clearHighlights();
+  panels_.leave();
+  panels_.showVerdicts(true);
   lab_->setListsShown(true);
   lab_->captureBar()->showSample({});
   emit left();
@@ -187,24 +178,55 @@ void LessonGuide::reset() {
   if (active_) begin();
 }
 
+// Runs that a task of this step starts are started by it again; others go back to the checkpoint kept at its beginning.
+void LessonGuide::resetStep() {
+  if (!active_) return;
+  if (at_end_ || step_ == 0) return begin();
+  const std::optional<std::int64_t> began_at = state().began_at;
+  const bool own_runs = startsRuns(step_);
+  if (!own_runs && runsAreOpen() && began_at && session_->lab()->status().step > *began_at)
+    if (!session_->rewind(*began_at).isEmpty()) return begin();
+  if (own_runs) open_start_ = kNoRuns;
+  state() = {};
+  state().began_at = began_at;
+  state().done.assign(now().tasks.size(), false);
+  showStep();
+}
+
+void LessonGuide::keepBeginning() {
+  if (startsRuns(step_) || state().began_at || !runsAreOpen() || session_->lab()->status().running) return;
+  const std::int64_t step = session_->lab()->status().step;
+  if (step > 0) session_->lab()->keep_checkpoint();
+  state().began_at = step;
+}
+
+void LessonGuide::predict(const StepState& predicted) {
+  if (!active_ || at_end_ || state().revealed) return;
+  state().choice = predicted.choice;
+  state().value = predicted.value;
+  state().number = predicted.number;
+  arrange();
+  look();
+}
+
+bool LessonGuide::predicted() const {
+  return !now().prediction || state().predicted();
+}
+
 void LessonGuide::showStep() {
   if (at_end_) return;
   const LessonStep& step = now();
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
-  page.place = number_ < 0 ? tr("Step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size())
-                           : tr("Lesson %1 of %2, step %3 of %4")
-                                 .arg(number_ + 1)
-                                 .arg(lessons_)
-                                 .arg(step_ + 1)
-                                 .arg(lesson_.steps.size());
+  page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
   page.title = words(step.title);
   page.text = words(step.text);
   page.step = step_;
   page.steps = static_cast<int>(lesson_.steps.size());
   if (step.prediction) {
-    page.question = words(step.prediction->question);
-    for (const std::string& choice : step.prediction->choices) page.choices << words(choice);
+    page.question.question = words(step.prediction->question);
+    for (const std::string& choice : step.prediction->choices) page.question.choices << words(choice);
+    if (step.prediction->number) page.question.unit = q(find_lesson_figure(step.prediction->number->key)->unit);
   }
   page.hint = words(step.hint);
   page.first = step_ == 0;
@@ -213,6 +235,7 @@ void LessonGuide::showStep() {
   if (state().choice) pane_->question()->showAnswer(*state().choice);
   if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
   arrange();
+  keepBeginning();
   look();
   if (state().revealed) showReveal();
 }
@@ -222,27 +245,29 @@ void LessonGuide::showEnd() {
   const int right = rightPredictions(), asked = predictions();
   LessonPane::Page page;
   page.lesson = words(lesson_.title);
-  page.place = number_ < 0 ? QString() : tr("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
-  page.title = tr("Done");
+  page.place = number_ < 0 ? QString() : QString("Lesson %1 of %2").arg(number_ + 1).arg(lessons_);
+  page.title = "What this lesson shows";
   page.text = words(lesson_.teaches);
-  if (asked > 0) {
-    page.text += "\n\n" + tr("You predicted **%1 of %2** correctly. ").arg(right).arg(asked);
-    page.text += right == asked       ? tr("Nothing here surprises you any more.")
-                 : 2 * right >= asked ? tr("The others are what the lesson was for.")
-                                      : tr("Good: what surprises stays. Try it again some day (Reset).");
-  }
-  page.text += "\n\n" + tr("The run is yours now: change what you like, everything can be undone. **Leave** brings "
-                           "back your own arrangement of panels.");
+  if (asked > 0)
+    page.text +=
+        QString("\n\nCorrect predictions: **%1 of %2**. Look again at the steps whose result you did not expect.")
+            .arg(right)
+            .arg(asked);
+  if (asked > 0 && right == asked) page.text = page.text.section(" Look again", 0, 0);
+  page.text +=
+      "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
+      "panels.";
   page.step = static_cast<int>(lesson_.steps.size()) - 1;
   page.steps = page.step + 1;
+  page.end = true;
   pane_->showPage(page);
-  pane_->setRevealOffered(false);
-  pane_->setNextText(number_ >= 0 && number_ + 1 < lessons_ ? tr("Next lesson") : tr("Leave"));
+  pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("Leave"));
   emit finished(q(lesson_.name), right, asked);
 }
 
 void LessonGuide::arrange() {
   const LessonView& view = now().view;
+  panels_.showVerdicts(predicted());
   if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
   panels_.show(view);
   // The list of a lesson's one or two tensors is not worth a third of a small window.
@@ -300,54 +325,103 @@ void LessonGuide::look() {
     lookAtTask(static_cast<int>(i));
     if (!state().done[i]) break;
   }
+  pane_->showPredicted(step.prediction && state().predicted());
+  pane_->question()->setFinal(state().revealed);
   showTasks();
   showWhatIsMissing();
-  // The measured values would give the answer away.
-  const bool predicted = !step.prediction || state().predicted();
-  QList<LessonPane::Check> checks;
-  for (const LessonCheck& check : step.checks) {
-    LessonPane::Check shown{words(check.text), predicted ? tr("after the task") : tr("after your prediction"),
-                            LessonPane::Mark::pending};
-    if (predicted && tasksDone()) {
-      const LessonJudgement judged = reader_.judge(check);
-      shown.value = words(judged.text);
-      shown.mark = markOf(judged.state);
-    }
-    checks << shown;
+  showFigures();
+  showNext();
+}
+
+// The measured values would give the answer away before the prediction.
+void LessonGuide::showFigures() {
+  QList<LessonFigureRow> rows;
+  for (const LessonCheck& check : now().checks) rows << figureRow(check);
+  const auto& prediction = now().prediction;
+  if (prediction && prediction->number && !state().number.isEmpty())
+    for (std::size_t i = 0; i < now().checks.size(); ++i)
+      if (now().checks[i].figure.key == prediction->number->key) {
+        QString& note = rows[static_cast<int>(i)].note;
+        note = "you predicted " + state().number + (note.isEmpty() ? QString() : "; " + note);
+        break;
+      }
+  pane_->showFigures(rows);
+}
+
+LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
+  LessonFigureRow row{words(check.text), {}, {}, LessonFigureRow::Kind::missing};
+  if (!predicted()) {
+    row.value = "after your prediction";
+    return row;
   }
-  pane_->showChecks(checks);
-  const bool offered = (!step.reveal.empty() || step.prediction) && !state().revealed;
-  pane_->setRevealOffered(offered);
-  pane_->setRevealEnabled(predicted && tasksDone(),
-                          !predicted ? tr("First make your prediction.") : tr("First do the task."));
+  const bool live = showsLiveFigures();
+  if (!live && !tasksDone()) {
+    row.value = "after the task";
+    return row;
+  }
+  const LessonJudgement judged = reader_.judge(check);
+  row.value = words(judged.text);
+  if (judged.value) row.kind = LessonFigureRow::Kind::live;
+  if (live || judged.state == LessonJudgement::State::pending) return row;
+  row.kind = kindOf(judged.state);
+  row.note = words(judged.note);
+  return row;
+}
+
+bool LessonGuide::showsLiveFigures() {
+  const auto& tasks = now().tasks;
+  const auto& done = state().done;
+  if (tasks.empty() || tasks.back().kind != LessonTask::Kind::run_until || !runsAreOpen()) return false;
+  const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool each) { return each; });
+  return rest_done && !done.back() && session_->lab()->status().running;
+}
+
+void LessonGuide::showNext() {
+  const bool offered = (!now().reveal.empty() || now().prediction) && !state().revealed;
+  const bool ready = predicted() && tasksDone();
+  pane_->setReveal(!offered ? LessonPane::Reveal::none
+                   : ready  ? LessonPane::Reveal::open
+                            : LessonPane::Reveal::locked,
+                   opensWhen());
+  pane_->setNext(ready && !offered);
+}
+
+QString LessonGuide::opensWhen() {
+  if (!predicted()) return "after your prediction";
+  const auto& tasks = now().tasks;
+  if (!tasks.empty() && tasks.back().kind == LessonTask::Kind::run_until)
+    return QString("when step %1 is trained").arg(tasks.back().until);
+  return "after the task";
 }
 
 void LessonGuide::showWhatIsMissing() {
   const int start = startOf(step_);
   const bool waits = entering_ || session_->opening();
   if (start == kNoRuns || start == step_ || waits || runsAreOpen()) return pane_->showMissing({});
-  pane_->showMissing(start == kLessonsRuns
-                         ? tr("The runs of this step are not open. **Reset** starts the lesson again with new ones.")
-                         : tr("The runs of this step are not open. Step %1 starts them.").arg(start + 1));
+  pane_->showMissing(
+      start == kLessonsRuns
+          ? QString("The runs of this step are not open. **Lessons > Restart this lesson** starts new ones.")
+          : QString("The runs of this step are not open. Step %1 starts them.").arg(start + 1));
+}
+
+LessonTaskState LessonGuide::taskState(int index, bool before) {
+  const LessonTask& task = now().tasks[static_cast<std::size_t>(index)];
+  const bool trains = task.kind == LessonTask::Kind::run_until, open = runsAreOpen();
+  const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
+  LessonTaskState shown{words(task.text), state().done[static_cast<std::size_t>(index)]};
+  if (trains && open) shown.step = session_->lab()->status().step, shown.until = task.until;
+  shown.running = !shown.done && before && trains && open && session_->lab()->status().running;
+  const bool again = !shown.done || task.kind == LessonTask::Kind::show;
+  shown.enabled = before && possible && !shown.running && again && !session_->opening();
+  return shown;
 }
 
 void LessonGuide::showTasks() {
-  const LessonStep& step = now();
-  const bool predicted = !step.prediction || state().predicted();
-  QList<LessonPane::Task> tasks;
-  bool before = predicted;
-  const bool open = runsAreOpen();
-  for (std::size_t i = 0; i < step.tasks.size(); ++i) {
-    const LessonTask::Kind kind = step.tasks[i].kind;
-    const bool possible = open || kind == LessonTask::Kind::start || kind == LessonTask::Kind::show;
-    LessonPane::Task shown{words(step.tasks[i].text), state().done[i], before, false};
-    const Lab* lab = session_->lab();
-    const bool running = lab && lab->status().running;
-    shown.running = !shown.done && before && running && open && kind == LessonTask::Kind::run_until;
-    shown.enabled =
-        before && possible && !shown.running && (!shown.done || kind == LessonTask::Kind::show) && !session_->opening();
-    before = before && shown.done;
-    tasks << shown;
+  QList<LessonTaskState> tasks;
+  bool before = predicted();
+  for (int i = 0; i < static_cast<int>(now().tasks.size()); ++i) {
+    tasks << taskState(i, before);
+    before = before && tasks.back().done;
   }
   pane_->showTasks(tasks);
 }
@@ -358,43 +432,46 @@ bool LessonGuide::allHold() const {
   });
 }
 
-void LessonGuide::showReveal() {
-  const LessonStep& step = now();
+void LessonGuide::judgePrediction() {
+  const auto& prediction = now().prediction;
   StepState& s = state();
-  const bool holds = allHold();
-  if (step.prediction && !s.right && holds) {
-    if (step.prediction->number) {
-      const auto measured = reader_.read(*step.prediction->number);
-      const bool share = std::string_view(find_lesson_figure(step.prediction->number->key)->unit) == "%";
-      const double given = share ? s.value / 100 : s.value;
-      if (measured && !s.number.isEmpty())
-        s.right = given > 0 && std::fabs(std::log(given / *measured)) <= std::log(step.prediction->within);
-    } else if (s.choice && *s.choice >= 0) {
-      s.right = *s.choice == step.prediction->right;
-    }
+  if (!prediction || s.right) return;
+  if (!prediction->number) {
+    if (s.choice && *s.choice >= 0) s.right = *s.choice == prediction->right;
+    return;
   }
-  QString said = verdict(s);
-  if (!holds)
-    said =
-        tr("**This run shows something else.** Look at the line that is not ticked: a setting differs from the "
-           "lesson's, or chance played a part. Reset starts the lesson again.");
-  pane_->showReveal(said, words(reader_.fill_in(step.reveal, step.values)));
+  const auto measured = reader_.read(*prediction->number);
+  const bool share = std::string_view(find_lesson_figure(prediction->number->key)->unit) == "%";
+  const double given = share ? s.value / 100 : s.value;
+  if (measured && !s.number.isEmpty())
+    s.right = given > 0 && std::fabs(std::log(given / *measured)) <= std::log(prediction->within);
+}
+
+void LessonGuide::showReveal() {
+  const bool holds = allHold();
+  if (holds) judgePrediction();
+  const QString said = holds ? verdict(state())
+                             : QString(
+                                   "**This run differs from the lesson.** See the figure marked \"not as "
+                                   "expected\": a setting is different, or the seed was unlucky. **Lessons > "
+                                   "Restart this lesson** trains new runs.");
+  pane_->showReveal(said, words(reader_.fill_in(now().reveal, now().values)));
 }
 
 QString LessonGuide::verdict(const StepState& s) const {
   const auto& prediction = now().prediction;
   if (!prediction) return {};
-  if (prediction->number) {
-    const auto measured = reader_.read(*prediction->number);
-    const QString value = measured ? words(figure_text(*prediction->number, *measured)) : tr("nothing yet");
-    if (s.number.isEmpty()) return tr("Measured: **%1**").arg(value);
-    return tr("You said %1, measured **%2**. ").arg(s.number, value) +
-           (s.right == true ? tr("Well judged!") : tr("That is what the experiment is for."));
+  const QString word = s.right == true ? "**Correct.** " : s.right == false ? "**Not as predicted.** " : QString();
+  if (!prediction->number) {
+    const QString right = words(prediction->choices[static_cast<std::size_t>(prediction->right)]);
+    return word + QString("Result: **%1**").arg(right);
   }
-  const QString right = words(prediction->choices[static_cast<std::size_t>(prediction->right)]);
-  if (s.right == true) return tr("**You predicted it:** %1").arg(right);
-  if (s.right == false) return tr("Not what you expected? It happened otherwise: **%1**").arg(right);
-  return tr("What happened: **%1**").arg(right);
+  const auto measured = reader_.read(*prediction->number);
+  const QString value = measured ? words(figure_text(*prediction->number, *measured)) : QString("not yet");
+  if (s.number.isEmpty()) return QString("Measured: **%1**").arg(value);
+  const QString unit = q(find_lesson_figure(prediction->number->key)->unit);
+  const QString predicted = unit.isEmpty() || unit == "x" ? s.number : s.number + ' ' + unit;
+  return word + QString("You predicted %1; measured: **%2**").arg(predicted, value);
 }
 
 }  // namespace moescope

@@ -46,7 +46,8 @@ class LessonGuide : public QObject {
  public slots:
   void next();
   void back();
-  void reset();
+  void reset();      // the whole lesson, with new runs
+  void resetStep();  // forgets what was predicted and done in this step, and takes its runs back to its beginning
 
  private:
   int rightPredictions() const;
@@ -59,14 +60,18 @@ class LessonGuide : public QObject {
     std::vector<std::shared_ptr<const History>> histories;  // of the runs that it is about, also once others are open
     bool revealed = false;
     std::optional<bool> right;
+    std::optional<std::int64_t> began_at;  // the runs' step when the page was opened first; a checkpoint is kept there
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
   const LessonStep& now() const { return lesson_.steps[static_cast<std::size_t>(step_)]; }
   StepState& state() { return states_[static_cast<std::size_t>(step_)]; }
+  const StepState& state() const { return states_[static_cast<std::size_t>(step_)]; }
   void begin();
   void showStep();
   void showEnd();
+  void predict(const StepState& predicted);
+  void keepBeginning();  // a checkpoint, for resetStep()
   void arrange();
   void openTensors();
   const LessonTask* firstShown() const;  // that shows a tensor; nullptr: none does
@@ -80,9 +85,17 @@ class LessonGuide : public QObject {
   void perform(int task);
   void look();
   void showTasks();
+  LessonTaskState taskState(int task, bool before);
+  void showFigures();
+  LessonFigureRow figureRow(const LessonCheck& check);
+  bool showsLiveFigures();  // the last task is a training and goes on
+  void showNext();
   void showReveal();
+  void judgePrediction();
+  bool predicted() const;
   bool allHold() const;
   bool tasksDone();
+  QString opensWhen();  // the explanation
   QString verdict(const StepState& state) const;
 
   RunSession* session_;

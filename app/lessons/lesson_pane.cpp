@@ -1,160 +1,207 @@
 #include "app/lessons/lesson_pane.h"
 
 #include <QEvent>
-#include <QFrame>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QStyleOption>
+#include <QStylePainter>
 #include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "app/lessons/lesson_question.h"
+#include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
-#include "app/look/theme.h"
+#include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr double kTitleSize = 1.45;
+constexpr int kPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
+constexpr int kUntilLaidOutMs = 50;  // until the layout knows the heights of new texts
 
-const char* markText(LessonPane::Mark mark) {
-  switch (mark) {
-    case LessonPane::Mark::holds:
-      return "\u2714";
-    case LessonPane::Mark::fails:
-      return "\u2718";
-    case LessonPane::Mark::pending:
-      break;
+// With a chevron after its text.
+class MenuToolButton : public QToolButton {
+ public:
+  QSize sizeHint() const override { return QToolButton::sizeHint() + QSize(withType(kMarkSize, fontMetrics()), 0); }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QStylePainter painter(this);
+    QStyleOptionToolButton option;
+    initStyleOption(&option);
+    const int mark = withType(kMarkSize, fontMetrics());
+    style()->drawPrimitive(QStyle::PE_PanelButtonTool, &option, &painter, this);
+    option.rect.adjust(0, 0, -mark, 0);
+    style()->drawControl(QStyle::CE_ToolButtonLabel, &option, &painter, this);
+    drawChevron(painter, {width() - mark - kSpace4, 0, mark, height()}, QColor(colors(palette()).ink2));
   }
-  return "\u25cb";
+};
+
+QToolButton* flatButton(const QString& text, const QString& tip, QToolButton* button = new QToolButton) {
+  button->setText(text);
+  button->setToolTip(tip);
+  button->setFocusPolicy(Qt::StrongFocus);
+  keepKeys(button);
+  return button;
+}
+
+// A label shows paragraphs of Markdown without room between them.
+QString spaced(QString markdown) {
+  return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
+}
+
+// As it goes on after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
+QString afterColon(QString title) {
+  if (title.size() > 1 && !title[1].isUpper() && !title[1].isDigit()) title[0] = title[0].toLower();
+  return title;
 }
 
 }  // namespace
 
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
-  setAccessibleName(tr("Lesson"));
-  followFont(this, [this] { setMinimumWidth(withType(330, fontMetrics())); });
+  setAccessibleName("Lesson");
+  setMinimumWidth(kPaneLeastWidth);  // in a larger type, too: the panels need the room
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(10, 8, 10, 8);
-  column->setSpacing(6);
+  column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
+  column->setSpacing(kSpace8);
   makeHead(column);
   makePage(column);
   makeFoot(column);
-  colour();
+}
+
+QSize LessonPane::sizeHint() const {
+  return {withType(kPaneWidth, fontMetrics()), kPaneHeight};
 }
 
 void LessonPane::makeHead(QBoxLayout* column) {
   auto* row = new QHBoxLayout;
-  place_ = new QLabel(this);
+  row->setContentsMargins(kSpace8, 0, 0, 0);
+  place_ = new QLabel;
   place_->setObjectName("lesson_place");
-  auto* lessons = new QToolButton(this);
-  lessons->setText(tr("Lessons"));
-  lessons->setToolTip(tr("All lessons (Alt+L)"));
-  lessons->setPopupMode(QToolButton::InstantPopup);
-  lessons->setFocusPolicy(Qt::StrongFocus);
-  keepKeys(lessons);
+  setType(place_, Type::secondary);
+  setMuted(place_);
+  QToolButton* lessons = flatButton("Lessons", "All lessons (Alt+L)", new MenuToolButton);
   connect(lessons, &QToolButton::clicked, this, [this, lessons] { emit lessonsRequested(lessons); });
-  auto* leave = new QToolButton(this);
-  leave->setText(tr("Leave"));
-  leave->setToolTip(tr("End the lesson and bring back your own arrangement of panels"));
-  leave->setFocusPolicy(Qt::StrongFocus);
-  keepKeys(leave);
+  QToolButton* leave = flatButton("Leave", "Ends the lesson and restores your own arrangement of panels");
+  leave->setObjectName("lesson_leave");
   connect(leave, &QToolButton::clicked, this, &LessonPane::leaveRequested);
   row->addWidget(place_, 1);
   row->addWidget(lessons);
   row->addWidget(leave);
   column->addLayout(row);
-  title_ = new QLabel(this);
+  auto* head = new QVBoxLayout;
+  head->setContentsMargins(kSpace8, 0, kSpace8, 0);
+  head->setSpacing(kSpace8);
+  title_ = new QLabel;
+  title_->setObjectName("lesson_title");
   title_->setWordWrap(true);
-  setType(title_, kTitleSize, true);
-  column->addWidget(title_);
-  dots_ = new QLabel(this);
-  column->addWidget(dots_);
-}
-
-QFrame* LessonPane::box(QBoxLayout* column, const QString& title, QBoxLayout** inside) {
-  auto* frame = new QFrame;
-  frame->setObjectName("lesson_box");
-  *inside = new QVBoxLayout(frame);
-  (*inside)->setContentsMargins(10, 8, 10, 10);
-  (*inside)->setSpacing(6);
-  auto* head = new QLabel(title);
-  setType(head, 1, true);
-  (*inside)->addWidget(head);
-  column->addWidget(frame);
-  return frame;
+  setType(title_, Type::figure, true);
+  head->addWidget(title_);
+  segments_ = new LessonSegments;
+  head->addWidget(segments_);
+  column->addLayout(head);
 }
 
 void LessonPane::makePage(QBoxLayout* column) {
   auto* page = new QWidget;
+  page->setAutoFillBackground(false);
   auto* inside = new QVBoxLayout(page);
-  inside->setContentsMargins(0, 4, 8, 4);
-  inside->setSpacing(10);
+  inside->setContentsMargins(0, 0, 0, 0);
+  inside->setSpacing(kSpace8);
+  auto* words = new QVBoxLayout;
+  words->setContentsMargins(kSpace8, 0, kSpace8, 0);
+  words->setSpacing(kSpace8);
+  inside->addLayout(words);
   step_title_ = new QLabel;
+  step_title_->setObjectName("lesson_step");
   step_title_->setWordWrap(true);
-  setType(step_title_, 1.2, true);
-  inside->addWidget(step_title_);
-  text_ = addLessonText(inside);
-  QBoxLayout* predict = nullptr;
-  predict_box_ = box(inside, tr("Predict"), &predict);
+  setType(step_title_, Type::body, true);
+  words->addWidget(step_title_);
+  text_ = addLessonText(words);
+  hint_ = flatButton("Hint", "A hint for the prediction");
+  hint_->setCheckable(true);
+  words->addWidget(hint_, 0, Qt::AlignLeft);
+  hint_text_ = addLessonText(words);
+  setMuted(hint_text_);
+  connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
+  predict_card_ = new LessonCard("Predict", inside);
+  predicted_mark_ = new LessonMarkView(LessonMark::done);
+  predict_card_->headRow()->addWidget(predicted_mark_);
   question_ = new LessonQuestion;
-  predict->addWidget(question_);
+  predict_card_->inside()->addWidget(question_);
   missing_ = addLessonText(inside);
   missing_->setObjectName("lesson_missing");
   missing_->hide();
-  do_box_ = box(inside, tr("Do"), &do_);
-  check_box_ = box(inside, tr("Watch"), &check_);
-  hint_ = new QToolButton;
-  hint_->setText(tr("Hint"));
-  hint_->setCheckable(true);
-  hint_->setFocusPolicy(Qt::StrongFocus);
-  keepKeys(hint_);
-  inside->addWidget(hint_, 0, Qt::AlignLeft);
-  hint_text_ = addLessonText(inside);
-  connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
-  QBoxLayout* reveal = nullptr;
-  reveal_box_ = box(inside, tr("What happened"), &reveal);
-  verdict_ = addLessonText(reveal);
-  reveal_text_ = addLessonText(reveal);
+  do_card_ = new LessonCard("Do", inside);
+  tasks_ = new LessonTaskList;
+  connect(tasks_, &LessonTaskList::requested, this, &LessonPane::taskRequested);
+  do_card_->inside()->addWidget(tasks_);
+  figure_card_ = new LessonCard("Watch", inside);
+  figures_ = new LessonFigureList;
+  figure_card_->inside()->addWidget(figures_);
+  reveal_card_ = new LessonCard("What happened", inside);
+  verdict_ = addLessonText(reveal_card_->inside());
+  reveal_text_ = addLessonText(reveal_card_->inside());
+  makeReveal(inside);
   inside->addStretch(1);
-  scroll_ = new QScrollArea(this);
+  scroll_ = new QScrollArea;
+  scroll_->setObjectName("lesson_page");
   scroll_->setWidgetResizable(true);
   scroll_->setFrameShape(QFrame::NoFrame);
   scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll_->setWidget(page);
+  scroll_->viewport()->setAutoFillBackground(false);
+  page->setAutoFillBackground(false);
   column->addWidget(scroll_, 1);
 }
 
-// The reveal is offered where it is always seen, however far the page is scrolled.
+void LessonPane::makeReveal(QBoxLayout* column) {
+  locked_ = new QWidget;
+  locked_->setObjectName("lesson_locked");
+  auto* row = new QHBoxLayout(locked_);
+  row->setContentsMargins(kSpace12, 0, kSpace12, 0);
+  row->addWidget(new LessonMarkView(LessonMark::locked));
+  locked_words_ = new QLabel;
+  locked_words_->setWordWrap(true);
+  setType(locked_words_, Type::secondary);
+  setMuted(locked_words_);
+  row->addWidget(locked_words_, 1);
+  column->addWidget(locked_);
+}
+
+// In sight however far the page is scrolled.
 void LessonPane::makeFoot(QBoxLayout* column) {
-  reveal_ = new QPushButton(this);
-  reveal_->setObjectName("lesson_reveal");
-  setType(reveal_, kLessonTextSize);
-  keepKeys(reveal_);
-  connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
-  column->addWidget(reveal_);
   auto* row = new QHBoxLayout;
-  back_ = new QPushButton(tr("Back"), this);
-  reset_ = new QPushButton(tr("Reset"), this);
-  next_ = new QPushButton(tr("Next"), this);
-  back_->setToolTip(tr("The step before (Alt+Left)"));
-  reset_->setToolTip(tr("Start this lesson again, with a fresh run"));
-  next_->setToolTip(tr("The next step (Alt+Right). Ctrl+Return does whatever comes next."));
-  setType(next_, kLessonTextSize, true);
-  for (QPushButton* button : {back_, reset_, next_}) {
+  row->setSpacing(kSpace8);
+  back_ = new QPushButton("Back");
+  reset_ = new QPushButton("Reset step");
+  reveal_ = new QPushButton("What happened?");
+  next_ = new QPushButton("Next");
+  reveal_->setObjectName("lesson_reveal");
+  next_->setObjectName("lesson_next");
+  back_->setToolTip("The step before (Alt+Left)");
+  reset_->setToolTip("Forgets prediction and tasks of this step and takes its runs back to where it began");
+  reveal_->setToolTip("Shows the explanation, with the measured values (Ctrl+Return)");
+  for (QPushButton* button : {reveal_, next_}) button->setProperty(kPrimaryProperty, true);
+  for (QPushButton* button : {back_, reset_, reveal_, next_}) {
     keepKeys(button);
-    row->addWidget(button, button == next_ ? 2 : 1);
+    row->addWidget(button);
+    followFont(button, [button] {  // narrower than a button of a dialog
+      button->setMinimumWidth(button->fontMetrics().horizontalAdvance(button->text()) + kSpace16);
+    });
+    if (button == reset_) row->addStretch(1);
   }
   connect(back_, &QPushButton::clicked, this, &LessonPane::backRequested);
   connect(reset_, &QPushButton::clicked, this, &LessonPane::resetRequested);
+  connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
   connect(next_, &QPushButton::clicked, this, &LessonPane::nextRequested);
   column->addLayout(row);
 }
@@ -162,23 +209,29 @@ void LessonPane::makeFoot(QBoxLayout* column) {
 void LessonPane::showPage(const Page& page) {
   place_->setText(page.place);
   title_->setText(page.lesson);
-  QString dots;
-  for (int i = 0; i < page.steps; ++i) dots += i <= page.step ? QStringLiteral("\u25cf ") : QStringLiteral("\u25cb ");
-  dots_->setText(dots);
-  dots_->setAccessibleName(tr("Step %1 of %2").arg(page.step + 1).arg(page.steps));
-  step_title_->setText(page.title);
-  text_->setText(page.text);
-  predict_box_->setVisible(!page.question.isEmpty());
-  question_->ask(page.question, page.choices);
+  segments_->show(page.step, page.steps);
+  step_title_->setText(
+      page.end ? page.title
+               : QString("Step %1 of %2: %3").arg(page.step + 1).arg(page.steps).arg(afterColon(page.title)));
+  text_->setText(spaced(page.text));
+  predict_card_->setVisible(!page.question.question.isEmpty());
+  question_->ask(page.question);
   hint_->setVisible(!page.hint.isEmpty());
   hint_->setChecked(false);
   hint_text_->setText(page.hint);
   hint_text_->hide();
-  tasks_.clear(), checks_.clear();
-  showTasks({}), showChecks({}), showReveal({}, {}), showMissing({});
+  showTasks({}), showFigures({}), showReveal({}, {}), showMissing({});
+  setReveal(Reveal::none);
+  showPredicted(false);
   back_->setEnabled(!page.first);
-  next_->setText(page.last ? tr("Finish") : tr("Next"));
+  reset_->setText(page.end ? "Restart the lesson" : "Reset step");
+  setNext(page.end, page.last ? "Finish" : "Next");
   scroll_->verticalScrollBar()->setValue(0);
+}
+
+void LessonPane::showPredicted(bool predicted) {
+  predicted_mark_->setVisible(predicted);
+  markActive();
 }
 
 void LessonPane::showMissing(const QString& what) {
@@ -186,95 +239,61 @@ void LessonPane::showMissing(const QString& what) {
   missing_->setText(what);
 }
 
-void LessonPane::showTasks(const QList<Task>& tasks) {
-  do_box_->setVisible(!tasks.isEmpty());
-  if (tasks == tasks_ && task_buttons_.size() == tasks.size()) return;
-  if (task_buttons_.size() != tasks.size()) {
-    clearAfter(do_, 1);
-    task_buttons_.clear();
-    for (int i = 0; i < tasks.size(); ++i) {
-      auto* button = new QPushButton;
-      button->setObjectName("lesson_task");
-      setType(button, kLessonTextSize);
-      keepKeys(button);
-      connect(button, &QPushButton::clicked, this, [this, i] { emit taskRequested(i); });
-      do_->addWidget(button);
-      task_buttons_ << button;
-    }
-  }
-  tasks_ = tasks;
-  for (int i = 0; i < tasks.size(); ++i) {
-    const Task& task = tasks[i];
-    const QString mark = task.done ? QStringLiteral("\u2714 ") : task.running ? QStringLiteral("\u2026 ") : QString();
-    task_buttons_[i]->setText(mark + task.text);
-    task_buttons_[i]->setEnabled(task.enabled);
-  }
+void LessonPane::showTasks(const QList<LessonTaskState>& tasks) {
+  do_card_->setVisible(!tasks.isEmpty());
+  tasks_->show(tasks);
+  markActive();
 }
 
-void LessonPane::showChecks(const QList<Check>& checks) {
-  check_box_->setVisible(!checks.isEmpty());
-  if (checks == checks_ && check_->count() == checks.size() + 1) return;
-  if (check_->count() != checks.size() + 1) {
-    clearAfter(check_, 1);
-    for (int i = 0; i < checks.size(); ++i) {
-      auto* row = new QWidget;
-      auto* line = new QHBoxLayout(row);
-      line->setContentsMargins(0, 0, 0, 0);
-      auto* mark = new QLabel;
-      auto* label = new QLabel;
-      setType(mark, 1.3, true);
-      mark->setObjectName("mark");
-      mark->setMinimumWidth(22);
-      label->setObjectName("check");
-      label->setWordWrap(true);
-      setType(label, kLessonTextSize);
-      line->addWidget(mark, 0, Qt::AlignTop);
-      line->addWidget(label, 1);
-      check_->addWidget(row);
-    }
-  }
-  const auto judged = [](const Check& check) { return check.mark != Mark::pending; };
-  const bool first = !checks_.isEmpty() && std::none_of(checks_.begin(), checks_.end(), judged) &&
-                     std::any_of(checks.begin(), checks.end(), judged);
-  if (first) QTimer::singleShot(50, this, [this] { scroll_->ensureWidgetVisible(check_box_, 0, 8); });
-  checks_ = checks;
-  for (int i = 0; i < checks.size(); ++i) {
-    QWidget* row = check_->itemAt(i + 1)->widget();
-    row->findChild<QLabel*>("mark")->setText(markText(checks[i].mark));
-    row->findChild<QLabel*>("check")->setText(
-        QString("%1<br><b>%2</b>").arg(checks[i].text.toHtmlEscaped(), checks[i].value.toHtmlEscaped()));
-  }
-  colour();
+// What a person does now.
+void LessonPane::markActive() {
+  const bool predicting = predict_card_->isVisibleTo(this) && !question_->answered();
+  const auto& tasks = tasks_->tasks();
+  predict_card_->setActive(predicting);
+  do_card_->setActive(!predicting &&
+                      std::any_of(tasks.begin(), tasks.end(), [](const auto& task) { return !task.done; }));
+}
+
+void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {
+  figure_card_->setVisible(!figures.isEmpty());
+  const auto judged = [](const QList<LessonFigureRow>& rows) {
+    return std::any_of(rows.begin(), rows.end(), [](const LessonFigureRow& row) {
+      return row.kind == LessonFigureRow::Kind::expected || row.kind == LessonFigureRow::Kind::unexpected;
+    });
+  };
+  const bool first = judged(figures) && !figures_->rows().isEmpty() && !judged(figures_->rows());
+  figures_->show(figures);
+  if (first)
+    QTimer::singleShot(kUntilLaidOutMs, this, [this] { scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8); });
 }
 
 void LessonPane::showReveal(const QString& verdict, const QString& text) {
-  reveal_box_->setVisible(!verdict.isEmpty() || !text.isEmpty());
+  reveal_card_->setVisible(!verdict.isEmpty() || !text.isEmpty());
   verdict_->setVisible(!verdict.isEmpty());
   verdict_->setText(verdict);
-  reveal_text_->setText(text);
+  reveal_text_->setText(spaced(text));
 }
 
-void LessonPane::setRevealOffered(bool offered) {
-  reveal_->setVisible(offered);
+void LessonPane::setReveal(Reveal reveal, const QString& opens_when) {
+  locked_->setVisible(reveal == Reveal::locked);
+  locked_words_->setText("What happened: opens " + opens_when);
+  reveal_->setVisible(reveal == Reveal::open);
+  next_->setVisible(reveal != Reveal::open);
 }
 
-void LessonPane::setRevealEnabled(bool enabled, const QString& why_not) {
-  const QString what = tr("What happened?");
-  reveal_->setEnabled(enabled);
-  reveal_->setText(enabled || why_not.isEmpty() ? what : what + "  " + why_not);
-  setType(reveal_, kLessonTextSize, enabled);
+void LessonPane::setNext(bool ready, const QString& text) {
+  next_->setEnabled(ready);
+  next_->setToolTip(ready ? "The next step (Alt+Right). Ctrl+Return performs the next action."
+                          : "After the tasks of this step. Alt+Right skips them.");
+  if (!text.isEmpty()) next_->setText(text);
 }
 
-void LessonPane::setNextText(const QString& text) {
-  next_->setText(text);
-}
-
-// Once the layout knows how tall the new text is: its end in sight, its beginning first where both do not fit.
+// Its end in sight, its beginning first where both do not fit.
 void LessonPane::scrollToReveal() {
-  QTimer::singleShot(50, this, [this] {
-    const int top = reveal_box_->y(), bottom = top + reveal_box_->height();
+  QTimer::singleShot(kUntilLaidOutMs, this, [this] {
+    const int top = reveal_card_->y(), bottom = top + reveal_card_->height();
     QScrollBar* bar = scroll_->verticalScrollBar();
-    bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + 8));
+    bar->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
   });
 }
 
@@ -286,38 +305,16 @@ void LessonPane::goOn() {
     }
     return;
   }
-  for (int i = 0; i < tasks_.size(); ++i)
-    if (!tasks_[i].done) return tasks_[i].enabled ? emit taskRequested(i) : void();
-  if (reveal_->isVisibleTo(this)) return reveal_->isEnabled() ? emit revealRequested() : void();
-  emit nextRequested();
+  const auto& tasks = tasks_->tasks();
+  for (int i = 0; i < tasks.size(); ++i)
+    if (!tasks[i].done) return tasks[i].enabled ? emit taskRequested(i) : void();
+  if (reveal_->isVisibleTo(this)) return emit revealRequested();
+  if (next_->isEnabled()) emit nextRequested();
 }
 
 void LessonPane::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) colour();
   if (event->type() == QEvent::FontChange) renewType(this);
   QWidget::changeEvent(event);
-}
-
-// Marks are signs first; the colour only helps: blue as what the program calls chosen, orange as what warns.
-void LessonPane::colour() {
-  const QPalette p = palette();
-  const QString muted = mutedColor(p).name();
-  place_->setStyleSheet("color:" + muted);
-  dots_->setStyleSheet("color:" + p.link().color().name());
-  missing_->setStyleSheet("color:" + warningColor(p).name());
-  setStyleSheet(
-      QString("QFrame#lesson_box { background: %1; border: 1px solid %2; border-radius: 5px; }"
-              "QRadioButton::indicator { width: 10px; height: 10px; border-radius: 7px; border: 2px solid %3; }"
-              "QRadioButton::indicator:focus { border-color: %4; }"
-              "QRadioButton::indicator:checked { border-color: %4; background: %4; }")
-          .arg(p.alternateBase().color().name(), p.mid().color().name(), muted, p.link().color().name()));
-  for (int i = 0; i < checks_.size() && i + 1 < check_->count(); ++i) {
-    auto* mark = check_->itemAt(i + 1)->widget()->findChild<QLabel*>("mark");
-    const QColor colour = checks_[i].mark == Mark::holds   ? p.link().color()
-                          : checks_[i].mark == Mark::fails ? warningColor(p)
-                                                           : mutedColor(p);
-    mark->setStyleSheet("color:" + colour.name());
-  }
 }
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// The page of a guided lesson: text, prediction, tasks, checks, reveal. It shows and asks; lesson_guide.h decides.
+// The page of a guided lesson: text, prediction, tasks, figures, explanation. It shows and asks; lesson_guide.h
+// decides.
 //
 // Everything can be done with the keyboard: Tab, arrows and Space in the page; Ctrl+Return performs the next action.
 #pragma once
@@ -8,8 +9,11 @@
 #include <QStringList>
 #include <QWidget>
 
+#include "app/lessons/lesson_figure_list.h"
+#include "app/lessons/lesson_question.h"
+#include "app/lessons/lesson_task_list.h"
+
 class QBoxLayout;
-class QFrame;
 class QLabel;
 class QPushButton;
 class QScrollArea;
@@ -17,7 +21,8 @@ class QToolButton;
 
 namespace moescope {
 
-class LessonQuestion;
+class LessonCard;
+class LessonSegments;
 
 class LessonPane : public QWidget {
   Q_OBJECT
@@ -25,37 +30,26 @@ class LessonPane : public QWidget {
  public:
   explicit LessonPane(QWidget* parent = nullptr);
 
-  struct Task {
-    QString text;
-    bool done = false, enabled = false, running = false;
-    bool operator==(const Task&) const = default;
-  };
-  enum class Mark { pending, holds, fails };
-  struct Check {
-    QString text, value;
-    Mark mark = Mark::pending;
-    bool operator==(const Check&) const = default;
-  };
   struct Page {
-    QString lesson, place, title, text;  // place: "Lesson 2 of 9, step 1 of 4"
-    int step = 0, steps = 0;
-    QString question;
-    QStringList choices;  // empty with a question: asks for a number
+    QString lesson, place, title, text;  // place: "Lesson 2 of 12"
+    int step = 0, steps = 0;             // from 0
+    LessonQuestion::Asked question;      // without a question: none is asked
     QString hint;
-    bool first = false, last = false;
+    bool first = false, last = false, end = false;  // end: the page after the last step
   };
-  void showPage(const Page& page);  // with nothing predicted, done, or revealed
+  void showPage(const Page& page);  // with nothing predicted, done, or explained
   LessonQuestion* question() const { return question_; }
-  void showTasks(const QList<Task>& tasks);
+  void showPredicted(bool predicted);
+  void showTasks(const QList<LessonTaskState>& tasks);
   void showMissing(const QString& what);  // why nothing can be done; empty: nothing is missing
-  void showChecks(const QList<Check>& checks);
+  void showFigures(const QList<LessonFigureRow>& figures);
   void showReveal(const QString& verdict, const QString& text);  // both empty: none
-  void setRevealEnabled(bool enabled, const QString& why_not);
-  void setRevealOffered(bool offered);
-  void setNextText(const QString& text);
+  enum class Reveal { none, locked, open };
+  void setReveal(Reveal reveal, const QString& opens_when = {});  // "when step 500 is trained"
+  void setNext(bool ready, const QString& text = {});
   void scrollToReveal();
 
-  QSize sizeHint() const override { return {400, 700}; }
+  QSize sizeHint() const override;
 
  public slots:
   void goOn();  // the next action: predict, perform, reveal or next page
@@ -75,21 +69,22 @@ class LessonPane : public QWidget {
  private:
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);
+  void makeReveal(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
-  QFrame* box(QBoxLayout* column, const QString& title, QBoxLayout** inside);
-  void colour();
+  void markActive();
 
-  QLabel *place_, *title_, *dots_, *step_title_, *text_;
+  QLabel *place_, *title_, *step_title_, *text_;
+  LessonSegments* segments_;
   QScrollArea* scroll_;
-  QFrame *predict_box_, *do_box_, *check_box_, *reveal_box_;
-  QBoxLayout *do_, *check_;
+  LessonCard *predict_card_, *do_card_, *figure_card_, *reveal_card_;
+  QWidget* predicted_mark_;
+  LessonTaskList* tasks_;
+  LessonFigureList* figures_;
   LessonQuestion* question_;
-  QLabel *verdict_, *reveal_text_, *hint_text_, *missing_;
+  QLabel *verdict_, *reveal_text_, *hint_text_, *missing_, *locked_words_;
+  QWidget* locked_;
   QToolButton* hint_;
   QPushButton *reveal_, *next_, *back_, *reset_;
-  QList<Task> tasks_;
-  QList<Check> checks_;
-  QList<QPushButton*> task_buttons_;
 };
 
 }  // namespace moescope

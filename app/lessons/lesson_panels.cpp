@@ -3,8 +3,9 @@
 #include <QDockWidget>
 #include <QTimer>
 #include <algorithm>
+#include <utility>
 
-#include "app/lessons/lesson_highlight.h"
+#include "app/workspaces/panel_dock.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/overview/loss_panel.h"
 
@@ -31,7 +32,7 @@ Metric shownMetric(const LessonView& view) {
 }  // namespace
 
 LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
-    : selection_(selection), workspaces_(workspaces) {
+    : selection_(selection), workspaces_(workspaces), multiples_(selection) {
   for (const Workspace* workspace : workspaces_->all())
     for (Panel* panel : workspace->panels()) initial_ << InitialState{panel, panel->saveState()};
 }
@@ -57,6 +58,7 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const QList<Workspace*>&
 }
 
 void LessonPanels::startAfresh() {
+  multiples_.end();
   arranged_.clear();
   for (const InitialState& initial : initial_) initial.panel->restoreState(initial.state);
   selectNothing();
@@ -88,6 +90,18 @@ void LessonPanels::show(const LessonView& view) {
     arranged_ = wanted;
   }
   highlight(view);
+  showEachRun(view);
+}
+
+void LessonPanels::showEachRun(const LessonView& view) {
+  const Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace);
+  if (!view.each_run || !workspace || view.panels.empty()) return multiples_.end();
+  if (QDockWidget* dock = dockNamed(*workspace, view.panels.front())) multiples_.show(dock);
+}
+
+void LessonPanels::leave() {
+  clearHighlights();
+  multiples_.end();
 }
 
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
@@ -102,8 +116,7 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
 }
 
 void LessonPanels::clearHighlights() {
-  qDeleteAll(highlights_);
-  highlights_.clear();
+  for (PanelDock* dock : std::exchange(highlights_, {})) dock->setAccented(false);
 }
 
 void LessonPanels::highlight(const LessonView& view) {
@@ -111,7 +124,14 @@ void LessonPanels::highlight(const LessonView& view) {
   const Workspace* workspace = workspaceNamed(workspaces_->all(), view.workspace);
   if (!workspace) return;
   for (const std::string& name : view.highlight)
-    if (QDockWidget* dock = dockNamed(*workspace, name)) highlights_ << new LessonHighlight(dock);
+    if (auto* dock = qobject_cast<PanelDock*>(dockNamed(*workspace, name))) {
+      dock->setAccented(true);
+      highlights_ << dock;
+    }
+}
+
+void LessonPanels::showVerdicts(bool shown) {
+  for (Workspace* workspace : workspaces_->all()) workspace->setVerdictHidden(!shown);
 }
 
 }  // namespace moescope

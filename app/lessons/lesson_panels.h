@@ -7,11 +7,12 @@
 #include <QStringList>
 #include <QVariantMap>
 
+#include "app/lessons/run_multiples.h"
 #include "core/lessons/lesson.h"
 
 namespace moescope {
 
-class LessonHighlight;
+class PanelDock;
 class Panel;
 class Selection;
 class Workspace;
@@ -30,10 +31,13 @@ class LessonPanels {
   void selectNothing();  // run A, its first MoE layer, no expert, all steps, the newest of them
   void show(const LessonView& view);
   void clearHighlights();
+  void leave();                   // highlights and panels of single runs go
+  void showVerdicts(bool shown);  // a verdict may give the answer away
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
   void highlight(const LessonView& view);
+  void showEachRun(const LessonView& view);
 
   Selection* selection_;
   WorkspaceTabs* workspaces_;
@@ -43,7 +47,8 @@ class LessonPanels {
   };
   QList<InitialState> initial_;
   QString arranged_;  // workspace and panels on screen
-  QList<LessonHighlight*> highlights_;
+  QList<PanelDock*> highlights_;
+  RunMultiples multiples_;
 };
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 #include <QHBoxLayout>
 #include <QLocale>
 #include <QRadioButton>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "app/lessons/lesson_text.h"
@@ -18,27 +19,75 @@ constexpr int kSkipped = -2;  // -1 means to a QButtonGroup: give it an id
 
 }  // namespace
 
-LessonQuestion::LessonQuestion(QWidget* parent) : QWidget(parent) {
+LessonQuestion::LessonQuestion(QWidget* parent)
+    : QWidget(parent),
+      offers_(new QWidget(this)),
+      answer_(new QWidget(this)),
+      figure_(new QLabel(answer_)),
+      words_(new QLabel(answer_)),
+      change_(new QToolButton(answer_)) {
   column_ = new QVBoxLayout(this);
   column_->setContentsMargins(0, 0, 0, 0);
-  column_->setSpacing(6);
+  column_->setSpacing(kSpace8);
   question_ = addLessonText(column_);
+  column_->addWidget(offers_);
+  offered_ = new QVBoxLayout(offers_);
+  offered_->setContentsMargins(0, 0, 0, 0);
+  offered_->setSpacing(kSpace8);
+  auto* row = new QHBoxLayout(answer_);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpace8);
+  setType(figure_, Type::figure, true);
+  words_->setWordWrap(true);
+  words_->setObjectName("lesson_prediction");
+  setMuted(words_);
+  change_->setText("Change");
+  change_->setObjectName("lesson_change");
+  change_->setFocusPolicy(Qt::StrongFocus);
+  change_->setAccessibleName("Change the prediction");
+  keepKeys(change_);
+  connect(change_, &QToolButton::clicked, this, &LessonQuestion::reopen);
+  row->addWidget(figure_, 0, Qt::AlignTop);
+  row->addWidget(words_, 1);
+  row->addWidget(change_, 0, Qt::AlignTop);
+  column_->addWidget(answer_);
   choices_ = new QButtonGroup(this);
   connect(choices_, &QButtonGroup::idClicked, this, [this](int id) {
-    answered_ = true;
+    showAnswer(id);
     emit predicted(id);
   });
 }
 
-void LessonQuestion::ask(const QString& question, const QStringList& choices) {
-  clearAfter(column_, 1);
+void LessonQuestion::ask(const Asked& asked) {
+  clearAfter(offered_, 0);
+  asked_ = asked;
   number_ = nullptr;
-  answered_ = question.isEmpty();
-  question_->setText(question);
-  if (question.isEmpty()) return;
-  for (int i = 0; i < choices.size(); ++i) offer(choices[i], i);
-  if (choices.isEmpty()) offerNumber(question);
-  offer(tr("I would rather just see"), kSkipped);
+  answered_ = asked.question.isEmpty();
+  question_->setText(asked.question);
+  change_->show();
+  reopen();
+  if (asked.question.isEmpty()) return;
+  for (int i = 0; i < asked.choices.size(); ++i) offer(asked.choices[i], i);
+  if (asked.choices.isEmpty()) offerNumber();
+  offer("Show me without a prediction", kSkipped);
+}
+
+void LessonQuestion::reopen() {
+  offers_->show();
+  answer_->hide();
+}
+
+void LessonQuestion::settle(const QString& figure, const QString& words) {
+  answered_ = true;
+  figure_->setText(figure);
+  figure_->setVisible(!figure.isEmpty());
+  words_->setText(words);
+  offers_->hide();
+  answer_->show();
+}
+
+void LessonQuestion::setFinal(bool final) {
+  change_->setVisible(!final);
 }
 
 // A radio button's own text does not wrap.
@@ -51,49 +100,51 @@ void LessonQuestion::offer(const QString& choice, int id) {
   button->setProperty("choice", choice);
   auto* label = new QLabel(choice);
   label->setWordWrap(true);
-  setType(label, kLessonTextSize);
   label->setBuddy(button);
   label->installEventFilter(this);
   line->addWidget(button, 0, Qt::AlignTop);
   line->addWidget(label, 1);
   choices_->addButton(button, id);
   keepKeys(button);
-  column_->addWidget(row);
+  offered_->addWidget(row);
 }
 
-void LessonQuestion::offerNumber(const QString& question) {
+void LessonQuestion::offerNumber() {
   number_ = new QLineEdit;
-  number_->setPlaceholderText(tr("your number, then Return"));
-  setType(number_, kLessonTextSize);
-  number_->setAccessibleName(question);
+  number_->setPlaceholderText(asked_.unit.isEmpty() ? "Your number, then Return"
+                                                    : QString("Your number in %1, then Return").arg(asked_.unit));
+  number_->setAccessibleName(asked_.question);
   connect(number_, &QLineEdit::returnPressed, this, &LessonQuestion::takeNumber);
-  connect(number_, &QLineEdit::editingFinished, this, [this] {  // left for the next button: that is an answer, too
+  connect(number_, &QLineEdit::editingFinished, this, [this] {  // leaving the field for the next button answers, too
     if (!answered_ && !number_->text().isEmpty()) takeNumber();
   });
-  column_->addWidget(number_);
+  offered_->addWidget(number_);
 }
 
 void LessonQuestion::takeNumber() {
   bool ok = false;
-  const double value =
-      QLocale::c().toDouble(QString(number_->text()).remove('%').remove("dB").remove('x').trimmed(), &ok);
+  QString typed = number_->text();
+  for (const QString& unit : {asked_.unit, QString("%"), QString("dB"), QString("x")})
+    if (!unit.isEmpty()) typed.remove(unit);
+  const double value = QLocale::c().toDouble(typed.trimmed(), &ok);
   if (!ok) {
     number_->clear();
-    number_->setPlaceholderText(tr("a number, such as 0.5 or 30"));
+    number_->setPlaceholderText("A number, such as 0.5 or 30");
     return;
   }
-  answered_ = true;
-  emit predictedNumber(value, number_->text());
+  showAnswer(typed.trimmed());
+  emit predictedNumber(value, typed.trimmed());
 }
 
 void LessonQuestion::showAnswer(int choice) {
-  answered_ = true;
-  if (QAbstractButton* button = choices_->button(choice < 0 ? kSkipped : choice)) button->setChecked(true);
+  const bool skipped = choice < 0;
+  if (QAbstractButton* button = choices_->button(skipped ? kSkipped : choice)) button->setChecked(true);
+  settle({}, skipped ? QString("No prediction") : "Your prediction: " + asked_.choices.value(choice));
 }
 
 void LessonQuestion::showAnswer(const QString& number) {
-  answered_ = true;
   if (number_) number_->setText(number);
+  settle(number, asked_.unit.isEmpty() ? QString("your prediction") : asked_.unit + ": your prediction");
 }
 
 QWidget* LessonQuestion::takeTyped() {

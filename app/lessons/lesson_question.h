@@ -1,4 +1,5 @@
-// The question of a lesson's step, to be answered before the task: one of some choices, or a number.
+// The question of a lesson's step, to be answered before the task: one of some choices, or a number. Once it is
+// answered, the prediction alone is shown, and can be changed until the measured values are.
 #pragma once
 
 #include <QLabel>
@@ -7,6 +8,7 @@
 #include <QWidget>
 
 class QButtonGroup;
+class QToolButton;
 class QVBoxLayout;
 
 namespace moescope {
@@ -17,9 +19,15 @@ class LessonQuestion : public QWidget {
  public:
   explicit LessonQuestion(QWidget* parent = nullptr);
 
-  void ask(const QString& question, const QStringList& choices);  // without choices: for a number
-  void showAnswer(int choice);                                    // as given before; -1: skipped
+  struct Asked {
+    QString question;
+    QStringList choices;  // empty: asks for a number
+    QString unit;         // of the number
+  };
+  void ask(const Asked& asked);
+  void showAnswer(int choice);  // as given before; -1: skipped
   void showAnswer(const QString& number);
+  void setFinal(bool final);                   // it can no longer be changed
   bool answered() const { return answered_; }  // or nothing was asked
   // Takes a number that was typed; otherwise the part that waits for an answer, for the keyboard's focus.
   QWidget* takeTyped();
@@ -33,13 +41,21 @@ class LessonQuestion : public QWidget {
 
  private:
   void offer(const QString& choice, int id);
-  void offerNumber(const QString& question);
+  void offerNumber();
   void takeNumber();
+  void settle(const QString& figure, const QString& words);
+  void reopen();
 
   QVBoxLayout* column_;
   QLabel* question_;
+  QWidget* offers_;
+  QVBoxLayout* offered_;
   QButtonGroup* choices_;
   QLineEdit* number_ = nullptr;
+  QWidget* answer_;
+  QLabel *figure_, *words_;
+  QToolButton* change_;
+  Asked asked_;
   bool answered_ = false;
 };
 

@@ -3,27 +3,24 @@
 #include <QApplication>
 #include <QVariant>
 
-#include "widgets/look/tokens.h"
-
 namespace moescope {
 
 namespace {
 
-constexpr char kTypeFactor[] = "type_factor";
+constexpr char kTypeProperty[] = "lesson_type", kSemiboldProperty[] = "lesson_semibold";
 
 }  // namespace
 
-void setType(QWidget* widget, double factor, bool bold) {
-  QFont font = scaledFont(QApplication::font(widget), factor);
-  font.setBold(bold);
-  widget->setFont(font);
-  widget->setProperty(kTypeFactor, factor);
+void setType(QWidget* widget, Type type, bool semibold) {
+  widget->setFont(typeFont(QApplication::font(), type, semibold));
+  widget->setProperty(kTypeProperty, static_cast<int>(type));
+  widget->setProperty(kSemiboldProperty, semibold);
 }
 
 void renewType(const QWidget* page) {
   for (QWidget* widget : page->findChildren<QWidget*>())
-    if (const QVariant factor = widget->property(kTypeFactor); factor.isValid())
-      setType(widget, factor.toDouble(), widget->font().bold());
+    if (const QVariant type = widget->property(kTypeProperty); type.isValid())
+      setType(widget, static_cast<Type>(type.toInt()), widget->property(kSemiboldProperty).toBool());
 }
 
 QLabel* addLessonText(QBoxLayout* column) {
@@ -31,9 +28,12 @@ QLabel* addLessonText(QBoxLayout* column) {
   label->setWordWrap(true);
   label->setTextFormat(Qt::MarkdownText);
   label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  setType(label, kLessonTextSize);
   column->addWidget(label);
   return label;
+}
+
+void setMuted(QLabel* label) {
+  label->setForegroundRole(QPalette::PlaceholderText);
 }
 
 void clearAfter(QBoxLayout* column, int widgets) {
@@ -42,6 +42,23 @@ void clearAfter(QBoxLayout* column, int widgets) {
     delete item->widget();
     delete item;
   }
+}
+
+LessonCard::LessonCard(const QString& heading, QBoxLayout* column)
+    : heading_(new QLabel(heading)), inside_(new QVBoxLayout(this)), head_(new QHBoxLayout) {
+  setObjectName("lesson_card");
+  setAccessibleName(heading);
+  inside_->setContentsMargins(kSpace12, kSpace8, kSpace12, kSpace12);
+  inside_->setSpacing(kSpace8);
+  setType(heading_, Type::body, true);
+  head_->addWidget(heading_, 1);
+  inside_->addLayout(head_);
+  column->addWidget(this);
+}
+
+void LessonCard::setActive(bool active) {
+  setAccented(active);
+  heading_->setForegroundRole(active ? QPalette::Link : QPalette::WindowText);
 }
 
 }  // namespace moescope

@@ -36,6 +36,7 @@ struct RunSession::Opened {
   QStringList too_many;  // the names of the runs in the first file, of which some have to be chosen
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
+  bool snapshot = false;                    // files whose new steps are not read
   bool glanced = false, ambiguous = false;  // ambiguous: open() with a RoutedShape may succeed
   QString path, attached_to, error;
 };
@@ -146,6 +147,15 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
 }
 
 void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only) {
+  openFiles(paths, routed, only, false);
+}
+
+void RunSession::openSnapshot(const QStringList& paths) {
+  openFiles(paths, {}, {}, true);
+}
+
+void RunSession::openFiles(const QStringList& paths, const RoutedShape& routed, const QStringList& only,
+                           bool snapshot) {
   if (paths.isEmpty()) return;
   QStringList names;
   for (const QString& path : paths) names << QFileInfo(path).fileName();
@@ -153,6 +163,7 @@ void RunSession::open(const QStringList& paths, const RoutedShape& routed, const
   result->path = paths.front();
   result->paths = paths;
   result->only = only;
+  result->snapshot = snapshot;
   launch("Reading " + names.join(", "), result, [this, routed](Opened& opened) {
     ImportOptions options;
     options.routed = routed;
@@ -187,7 +198,7 @@ void RunSession::follow(const QStringList& paths) {
   stopFilling();
   grower_ = {};
   attached_to_.clear();
-  can_grow_ = shows_new_ = false;
+  can_grow_ = shows_new_ = snapshot_ = false;
   histories_.clear();
   recorded_configs_.clear();
   skipped_.clear();
@@ -313,7 +324,7 @@ void RunSession::fill() {
           if (filler_.joinable()) filler_.join();
           if (!runs->histories.empty()) histories_.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
-          growWith(std::move(runs->more));
+          if (!snapshot_) growWith(std::move(runs->more));
         },
         Qt::QueuedConnection);
   });
@@ -379,6 +390,8 @@ void RunSession::adopt(Opened& result) {
   catching_up_.clear();
   stopFilling();
   grower_ = {};
+  snapshot_ = result.snapshot;
+  if (snapshot_) result.watched.clear(), result.more.clear();
   const auto watched = watch(result);
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);

@@ -39,6 +39,7 @@ class RunSession : public QObject {
   // `routed`: what a file of routed experts does not say. `only`: of a file that holds several runs the names of those
   // to open.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {});
+  void openSnapshot(const QStringList& paths);  // as the files are now: new steps in them are not read
   // Follows logs that other programs are writing; waits for files that do not exist yet. Replaces what is open.
   void follow(const QStringList& paths);
   // Attaches to a training elsewhere that serves its frames (train --serve), from its first step on.
@@ -48,6 +49,7 @@ class RunSession : public QObject {
 
   bool isLive() const { return lab_ != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
+  bool isSnapshot() const { return snapshot_ && !lab_; }  // of files whose new steps are not read
   // Whether new steps arrive by themselves: a recording that is still being written, or an attached training.
   bool canGrow() const { return can_grow_; }
   // New steps do arrive: it trains, is attached or followed, or has grown since it was opened.
@@ -102,6 +104,7 @@ class RunSession : public QObject {
   void growWith(std::vector<std::function<std::size_t()>> more);
   std::function<std::size_t()> watch(const Opened& result);
   void followOpened();
+  void openFiles(const QStringList& paths, const RoutedShape& routed, const QStringList& only, bool snapshot);
   bool caughtUp(const std::vector<std::shared_ptr<const History>>& now);
   void noticeFollowed();
   void fill();
@@ -112,6 +115,7 @@ class RunSession : public QObject {
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;
   QStringList paths_, only_;
+  bool snapshot_ = false;
   std::vector<std::unique_ptr<Follower>> followers_;
   std::vector<std::unique_ptr<Follower>> catching_up_;  // with what is shown, of files that have grown
   std::uint64_t caught_up_sequence_ = 0;

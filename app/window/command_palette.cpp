@@ -10,44 +10,49 @@
 #include <algorithm>
 #include <numeric>
 
-#include "app/look/theme.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kWidth = 620, kPaletteRows = 12;
+constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
 constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kGap = -1;
 
-// A command's name with the letters that matched in bold, its group after it, its keys at the right.
+// A command's name with the letters that matched in bold and its other name; its keys and its kind at the right.
 class CommandDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
 
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const override {
-    return {option.fontMetrics.averageCharWidth() * 20, option.fontMetrics.height() + 8};
+    return {option.fontMetrics.averageCharWidth() * 20, withType(kFieldHeight, option.fontMetrics)};
   }
 
   void paint(QPainter* painter, const QStyleOptionViewItem& given, const QModelIndex& index) const override {
     const bool chosen = given.state & QStyle::State_Selected;
-    const QPalette& palette = given.palette;
-    painter->fillRect(given.rect, chosen ? palette.highlight() : palette.base());
-    const QColor text = chosen ? palette.highlightedText().color() : palette.text().color();
-    QColor muted = chosen ? text : mutedColor(palette);
-    QRect rect = given.rect.adjusted(10, 0, -10, 0);
+    const Colors& c = colors(given.palette);
+    painter->fillRect(given.rect, QColor(c.popup));
+    if (chosen) drawRounded(*painter, given.rect, kRadiusControl, QColor(c.accent_soft), Qt::transparent);
+    QRect room = given.rect.adjusted(kSpace8, 0, -kSpace8, 0);
     painter->setFont(given.font);
+    painter->setPen(QColor(c.ink2));
+    const int kind = withType(kKindColumn, given.fontMetrics);
+    painter->drawText(QRect(room.right() - kind, room.top(), kind, room.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                      index.data(CommandList::kGroup).toString());
+    room.setRight(room.right() - kind - kSpace12);
     const QString keys = index.data(CommandList::kKeys).toString();
-    painter->setPen(muted);
-    painter->drawText(rect, Qt::AlignRight | Qt::AlignVCenter, keys);
-    rect.setRight(rect.right() - given.fontMetrics.horizontalAdvance(keys) - 16);
-    const int used = paintTitle(painter, rect, given.font, text, index);
-    painter->setPen(muted);
+    painter->drawText(room, Qt::AlignRight | Qt::AlignVCenter, keys);
+    room.setRight(room.right() - given.fontMetrics.horizontalAdvance(keys) - kSpace16);
+    const int used = paintTitle(painter, room, given.font, QColor(c.ink), index);
+    room.setLeft(room.left() + used + kSpace12);
+    painter->setPen(QColor(c.ink2));
     painter->setFont(given.font);
-    rect.setLeft(rect.left() + used + 14);
-    painter->drawText(rect, Qt::AlignLeft | Qt::AlignVCenter,
-                      given.fontMetrics.elidedText(index.data(CommandList::kGroup).toString(), Qt::ElideRight,
-                                                   std::max(0, rect.width())));
+    painter->drawText(
+        room, Qt::AlignLeft | Qt::AlignVCenter,
+        elidedWords(index.data(CommandList::kAlso).toString(), given.fontMetrics, std::max(0, room.width())));
   }
 
  private:
@@ -58,7 +63,7 @@ class CommandDelegate : public QStyledItemDelegate {
     QList<QTextLayout::FormatRange> bold;
     for (const QVariant& at : index.data(CommandList::kMatched).toList()) {
       QTextCharFormat format;
-      format.setFontWeight(QFont::Bold);
+      format.setFontWeight(QFont::DemiBold);
       format.setFontUnderline(true);
       bold.append({at.toInt(), 1, format});
     }
@@ -117,7 +122,7 @@ void CommandList::setQuery(const QString& query) {
     auto score = fuzzyScore(query, commands_[i].title, &shown.matched);
     if (!score) {
       shown.matched.clear();
-      score = fuzzyScore(query, commands_[i].group + ' ' + commands_[i].title);
+      score = fuzzyScore(query, commands_[i].group + ' ' + commands_[i].title + ' ' + commands_[i].also);
       if (score) *score -= 40;
     }
     if (!score) continue;
@@ -143,6 +148,8 @@ QVariant CommandList::data(const QModelIndex& index, int role) const {
       return command.group;
     case kKeys:
       return command.keys;
+    case kAlso:
+      return command.also;
     case kMatched: {
       QVariantList places;
       for (const int at : shown_[static_cast<std::size_t>(index.row())].matched) places << at;
@@ -160,7 +167,7 @@ CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
   setAttribute(Qt::WA_DeleteOnClose);
   setModal(true);
   query_ = new QLineEdit;
-  query_->setPlaceholderText("A command, preset, panel, workspace, lesson or file: type a few letters of it");
+  query_->setPlaceholderText("Find an action, panel, metric, setting, lesson or file");
   query_->setAccessibleName("Command");
   query_->setClearButtonEnabled(true);
   commands_ = new CommandList(std::move(commands), this);
@@ -179,7 +186,7 @@ CommandPalette::CommandPalette(std::vector<Command> commands, QWidget* window)
   connect(query_, &QLineEdit::textChanged, this, &CommandPalette::search);
   connect(list_, &QListView::clicked, this, &CommandPalette::runCurrent);
   search({});
-  const int width = std::min(kWidth, window->width() - 40);
+  const int width = std::min(withType(kPaletteWidth, fontMetrics()), window->width() - 2 * kSpace24);
   resize(width, kPaletteRows * list_->sizeHintForRow(0) + query_->sizeHint().height() + 34);
   move(window->mapToGlobal(QPoint((window->width() - width) / 2, 60)));
   query_->setFocus();

@@ -1,4 +1,4 @@
-// Ctrl+K: everything that the window can do, found by a few letters of its name, run from the keyboard.
+// Ctrl+K: actions, panels, metrics, settings, lessons and files, found by a few letters of their names.
 #pragma once
 
 #include <QAbstractListModel>
@@ -13,9 +13,10 @@ namespace moescope {
 
 struct Command {
   QString title;  // "Start a preset: nano"
-  QString group;  // "Run", "Lesson": shown muted, matched too
+  QString group;  // "Run", "Lesson", "Metric", "Setting": its kind, at the right; matched too
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
+  QString also;  // another name, matched too: "router.bias_update_rate"
 };
 
 // Whether the letters of `query` occur in `text` in this order (spaces apart, case aside), and how well: beginnings of
@@ -26,7 +27,7 @@ class CommandList : public QAbstractListModel {
   Q_OBJECT
 
  public:
-  enum Roles { kGroup = Qt::UserRole, kKeys, kMatched };
+  enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
   explicit CommandList(std::vector<Command> commands, QObject* parent);
   void setQuery(const QString& query);  // best first; empty: all, in their order
   const Command& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }

@@ -8,12 +8,17 @@
 #include <QSet>
 
 #include "app/actions/file_actions.h"
+#include "app/actions/live_settings.h"
+#include "app/help/shortcut_sheet.h"
 #include "app/lessons/lesson_actions.h"
-#include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/run_config.h"
 #include "core/lessons/lesson.h"
+#include "widgets/panel/explain_card.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 
@@ -38,16 +43,20 @@ class Collector {
     for (QAction* action : window_->findChildren<QAction*>())
       if (!action->shortcut().isEmpty()) takeAction(action, "Window", {});
     takePanels();
+    takeMetrics();
+    takeSettings();
     takeLessons();
     for (const QString& path : recentFiles())
-      add("Open " + QFileInfo(path).fileName(), QFileInfo(path).path(),
-          [window = window_, path] { window->files()->openRecent(path); });
+      add(
+          "Open " + QFileInfo(path).fileName(), "Recent file",
+          [window = window_, path] { window->files()->openRecent(path); }, {}, QFileInfo(path).path());
     return std::move(commands_);
   }
 
  private:
-  void add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {}) {
-    commands_.push_back({title, group, keys, std::move(run)});
+  void add(const QString& title, const QString& group, std::function<void()> run, const QString& keys = {},
+           const QString& also = {}) {
+    commands_.push_back({title, group, keys, std::move(run), also});
   }
 
   void takeMenu(QMenu* menu, const QString& group, const QString& prefix) {
@@ -93,11 +102,37 @@ class Collector {
     panel->setFocus(Qt::ShortcutFocusReason);
   }
 
+  // A metric opens its card.
+  void takeMetrics() {
+    for (int m = 0; m < kNumMetrics; ++m) {
+      const auto metric = static_cast<Metric>(m);
+      const MetricInfo& info = metric_info(metric);
+      add(
+          metricName(metric), "Metric",
+          [window = window_, metric, &info] {
+            const QPoint middle = window->mapToGlobal(window->rect().center());
+            ExplainCard* card =
+                ExplainCard::open(window, middle, metricName(metric), [&info] { return metricCard(info); });
+            QObject::connect(card, &ExplainCard::knobRequested, window->liveSettings(), &LiveSettings::focus);
+          },
+          {}, QString(info.key));
+    }
+  }
+
+  // A setting is shown where it can be changed.
+  void takeSettings() {
+    for (const ConfigField& field : config_fields())
+      add(
+          inPrint(QString::fromStdString(field.label)), "Setting",
+          [window = window_, key = QString::fromStdString(field.key)] { window->liveSettings()->focus(key); }, {},
+          QString::fromStdString(field.key));
+  }
+
   void takeLessons() {
     int number = 0;
     for (const std::string& name : lesson_names()) {
       const Lesson lesson = find_lesson(name).lesson;
-      add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lessons",
+      add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lesson",
           [window = window_, name] { window->lessons()->start(QString::fromStdString(name)); });
     }
   }
@@ -117,7 +152,7 @@ void addPaletteAction(MainWindow* window, QMenu* menu) {
   QAction* action = menu->addAction("&Command palette...", QKeySequence("Ctrl+K"), window,
                                     [window] { (new CommandPalette(commandsOf(window), window))->show(); });
   action->setObjectName("command_palette_action");
-  action->setWhatsThis("Command palette: find and run anything by a few letters of its name");
+  action->setWhatsThis("Command palette: find an action, panel, metric or setting");
 }
 
 }  // namespace moescope

@@ -32,27 +32,27 @@
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/outcomes_dock.h"
-#include "app/bars/start_card.h"
 #include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/export/export_actions.h"
+#include "app/help/help_menu.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/session/opening_progress.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_drawer.h"
 #include "app/setup/setup_form.h"
+#include "app/start/first_steps.h"
+#include "app/start/start_page.h"
 #include "app/window/commands.h"
-#include "app/window/first_steps.h"
-#include "app/window/help_menu.h"
 #include "app/window/menu_key.h"
 #include "app/window/projector_view.h"
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/history/worst_layer.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -119,19 +119,20 @@ void MainWindow::buildWorkspaces() {
   connect(messages_, &Messages::warned, this, &MainWindow::failed);
   auto* central = new QWidget(this);
   notice_ = new NoticeBar(central);
-  start_card_ = new StartCard(central);
+  auto* start = new StartPage(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
   auto* column = new QVBoxLayout(central);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
   column->addWidget(notice_);
-  column->addWidget(start_card_);
+  column->addWidget(start, 1);
   column->addWidget(workspaces_, 1);
   auto* below = new QHBoxLayout;
   below->setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
   below->addWidget(workspaces_->timeline());
   column->addLayout(below);
   setCentralWidget(central);
+  first_steps_ = new FirstSteps(start, &session_, &selection_, workspaces_, remembers_);
 }
 
 void MainWindow::buildDocks() {
@@ -176,8 +177,9 @@ void MainWindow::buildLessons() {
   lessons_ = new LessonActions(this, guide, pane, &session_, workspaces_, layout_, messages_, remembers_);
   connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
-  first_steps_ =
-      new FirstSteps(start_card_, &session_, &selection_, control_, files_, lessons_, workspaces_, remembers_);
+  first_steps_->connectTo(control_, files_, lessons_);
+  first_steps_->page()->setCost([this](const QString& preset) { return costs_->presetTexts(preset); });
+  connect(first_steps_->page(), &StartPage::setupRequested, drawer_, &SetupDrawer::open);
 }
 
 void MainWindow::buildMenus(const QStringList& about) {
@@ -408,7 +410,6 @@ void MainWindow::onTick() {
     comparison_->showStatus(status);
     checkpoints_->showKept();
     costs_->showStatus(status);
-    first_steps_->showStatus(status);
     heartbeat_->showStatus(status);
   }
   source_status_->showProgress();

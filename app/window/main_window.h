@@ -40,7 +40,6 @@ class RunCosts;
 class SetupDrawer;
 class SetupForm;
 class SourceStatus;
-class StartCard;
 class StatusLine;
 class UnitActions;
 class WindowBar;
@@ -65,6 +64,7 @@ class MainWindow : public QMainWindow {
   ExportActions* exports() { return exports_; }
   LessonActions* lessons() { return lessons_; }
   FirstSteps* firstSteps() { return first_steps_; }
+  LiveSettings* liveSettings() { return settings_; }
   ProjectorView* projector() { return projector_; }
   void end();  // all that trains, reads or writes; only to leave the program without what its window would do
 
@@ -117,8 +117,7 @@ class MainWindow : public QMainWindow {
 
   WindowBar* bar_;
   StatusLine* status_;
-  NoticeBar* notice_;      // over the workspaces
-  StartCard* start_card_;  // the same
+  NoticeBar* notice_;  // over the workspaces
   WorkspaceTabs* workspaces_;
   SetupForm* form_;
   SetupDrawer* drawer_;

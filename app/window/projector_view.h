@@ -3,8 +3,6 @@
 #pragma once
 
 #include <QAction>
-#include <QFont>
-#include <QMap>
 #include <QObject>
 
 class QMainWindow;
@@ -23,15 +21,11 @@ class ProjectorView : public QObject {
 
  private:
   void show(bool projected);
-  void enlargeType();
-  void bringTypeBack();
 
   WindowLayout* layout_;
   Messages* messages_;
   QMainWindow* window_;
   QAction* action_;
-  QFont usual_;
-  QMap<QByteArray, QFont> usual_of_class_;  // where a desktop has another than the usual one
 };
 
 }  // namespace moescope

@@ -30,11 +30,17 @@ void PanelDock::dragBy(QWidget* header) {
   header->installEventFilter(this);
 }
 
+void PanelDock::setAccented(bool accented) {
+  accented_ = accented;
+  update();
+}
+
 void PanelDock::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
   if (isFloating()) painter.fillRect(rect(), QColor(c.surface));
-  drawRounded(painter, rect(), isFloating() ? 0 : kRadiusPanel, QColor(c.surface), QColor(c.hairline));
+  drawRounded(painter, rect(), isFloating() ? 0 : kRadiusPanel, QColor(c.surface),
+              QColor(accented_ ? c.accent : c.hairline), accented_ ? kFocusLine : 1);
 }
 
 // A press on the header is one on the grip at the same place; from the first move on Qt grabs the mouse.

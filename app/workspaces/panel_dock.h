@@ -14,10 +14,15 @@ class PanelDock : public QDockWidget {
  public:
   PanelDock(const QString& title, QWidget* content, QWidget* parent);
   void dragBy(QWidget* header);
+  void setAccented(bool accented);  // a border in the accent colour: a lesson speaks of this panel
+  bool accented() const { return accented_; }
 
  protected:
   void paintEvent(QPaintEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  bool accented_ = false;
 };
 
 }  // namespace moescope

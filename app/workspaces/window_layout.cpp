@@ -128,9 +128,24 @@ void WindowLayout::fitScreen() {
 void WindowLayout::setProjected(bool projected) {
   if (std::exchange(projected_, projected) == projected) return;
   if (projected)
-    lent_ ? void() : project();
+    lent_ ? projectLesson() : project();
   else
     endProjection();
+}
+
+// Its panels are few as they are: only their places are kept.
+void WindowLayout::projectLesson() {
+  before_of_lesson_ = arrangement();
+  docks_of_lesson_ = shownDocks();
+  learnWidths();
+  widths_before_ = widths_;
+}
+
+QStringList WindowLayout::shownDocks() const {
+  QStringList shown{workspaces_->current()->name()};
+  for (const QDockWidget* dock : workspaces_->current()->docks())
+    if (!dock->isHidden()) shown << dock->objectName();
+  return shown;
 }
 
 void WindowLayout::project() {
@@ -146,6 +161,8 @@ void WindowLayout::project() {
 }
 
 void WindowLayout::endProjection() {
+  const QVariantMap of_lesson = std::exchange(before_of_lesson_, {});
+  if (lent_ && !of_lesson.isEmpty() && docks_of_lesson_ == shownDocks()) return restoreArrangement(of_lesson);
   const QVariantMap before = std::exchange(before_, {});
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);
@@ -180,6 +197,7 @@ void WindowLayout::lendToLesson() {
 }
 
 void WindowLayout::takeBack() {
+  before_of_lesson_.clear();
   window_->restoreState(own_["window"].toByteArray(), kWindowLayoutVersion);
   lent_ = false;
   for (Workspace* each : workspaces_->all()) each->restore(own_["workspaces/" + each->name()].toMap());

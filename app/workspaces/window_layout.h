@@ -6,6 +6,7 @@
 #include <QMainWindow>
 #include <QMap>
 #include <QObject>
+#include <QStringList>
 #include <QTimer>
 #include <QVariantMap>
 
@@ -48,7 +49,9 @@ class WindowLayout : public QObject {
   void restoreArrangement(const QVariantMap& own);
   void applySizesSoon();
   void project();
+  void projectLesson();
   void endProjection();
+  QStringList shownDocks() const;  // of the workspace on the screen, after its name
   void fitScreen();
   QList<QDockWidget*> sideDocks() const;  // on the screen
   void learnWidths();
@@ -59,9 +62,11 @@ class WindowLayout : public QObject {
   QTimer timer_;
   QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
   bool arranged_ = false, lent_ = false, projected_ = false;
-  QVariantMap saved_, own_;   // own_: the person's, while a lesson has the window
-  QVariantMap before_;        // the hall; empty: the lesson on the screen is older than the projection
+  QVariantMap saved_, own_;  // own_: the person's, while a lesson has the window
+  QVariantMap before_;       // the hall; empty: the lesson on the screen is older than the projection
   QMap<QDockWidget*, int> widths_before_;
+  QVariantMap before_of_lesson_;  // the projection, which began in it
+  QStringList docks_of_lesson_;   // that it showed then
 };
 
 }  // namespace moescope

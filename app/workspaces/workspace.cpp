@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/look/shortcut_sheet.h"
+#include "app/help/shortcut_sheet.h"
 #include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
@@ -52,6 +52,11 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   over_panels_ = new QVBoxLayout(over);
   over_panels_->setContentsMargins(0, 0, 0, 0);
   over_panels_->setSpacing(kSpace8);
+  verdict_ = new QWidget(over);
+  auto* verdicts = new QVBoxLayout(verdict_);
+  verdicts->setContentsMargins(0, 0, 0, 0);
+  verdicts->setSpacing(kSpace8);
+  over_panels_->addWidget(verdict_);
   setMenuWidget(over);
   addFoldLine();
   connect(selection_, &Selection::dataChanged, this, &Workspace::foldEmpty);
@@ -188,8 +193,12 @@ QList<QDockWidget*> Workspace::shownDocks() const {
 }
 
 void Workspace::addOverPanels(QWidget* widget) {
-  over_panels_->insertWidget(0, widget);
+  static_cast<QBoxLayout*>(verdict_->layout())->insertWidget(0, widget);
   over_panels_->setContentsMargins(0, 0, 0, kSpace8);
+}
+
+void Workspace::setVerdictHidden(bool hidden) {
+  verdict_->setVisible(!hidden);
 }
 
 void Workspace::foldWithout(QDockWidget* dock, Missing missing) {
@@ -220,9 +229,8 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
     empty << each.dock;
     if (!lacking->contains(missing)) *lacking << missing;
   }
-  const bool some_left = std::ranges::any_of(docks_, [&](const QDockWidget* dock) {
-    return dock->isVisibleTo(this) && !empty.contains(dock);
-  });
+  const bool some_left = std::ranges::any_of(
+      docks_, [&](const QDockWidget* dock) { return dock->isVisibleTo(this) && !empty.contains(dock); });
   if (!some_left && !empty.isEmpty()) empty.removeFirst();
   return empty;
 }
@@ -290,8 +298,7 @@ void Workspace::keepReadable() {
 int Workspace::rowsOfPanels() const {
   QList<QRect> places;
   for (const QDockWidget* dock : docks_)
-    if (dock->isVisibleTo(this) && !dock->isFloating() && dock->geometry().bottom() >= 0)
-      places << dock->geometry();
+    if (dock->isVisibleTo(this) && !dock->isFloating() && dock->geometry().bottom() >= 0) places << dock->geometry();
   std::ranges::sort(places, {}, [](const QRect& place) { return place.top(); });
   QList<int> rows(places.size(), 1);
   for (qsizetype i = 0; i < places.size(); ++i)
@@ -344,9 +351,8 @@ QDockWidget* Workspace::addFindings(FindingsWatch* watch, const char* object_nam
 HealthBanner* Workspace::addVerdict(FindingsWatch* watch) {
   auto* banner = new HealthBanner(selection_, watch, this);
   addOverPanels(banner);
-  connect(banner, &HealthBanner::findingWanted, this, [this](const QString& id) {
-    findChild<FindingsPanel*>() ? openFinding(id) : emit findingWanted(id);
-  });
+  connect(banner, &HealthBanner::findingWanted, this,
+          [this](const QString& id) { findChild<FindingsPanel*>() ? openFinding(id) : emit findingWanted(id); });
   return banner;
 }
 

@@ -48,7 +48,9 @@ class Workspace : public QMainWindow {
   bool restore(const QVariantMap& state);
   void project();   // for a hall: the essential docks alone, until the person's arrangement is restored
   void foldAnew();  // after all docks were arranged
-  void openFinding(const QString& id);    // in the panel of findings; nothing without one
+  void openFinding(const QString& id);  // in the panel of findings; nothing without one
+  void setVerdictHidden(bool hidden);   // and whatever else stands over the panels: a lesson asks for a prediction
+  bool verdictShown() const { return !verdict_->isHidden(); }
   void bringIntoView(QDockWidget* dock);  // shown, in front of what shares its place, scrolled to
 
   // Ask for a file, save, and say so by saved() or failed().
@@ -73,7 +75,7 @@ class Workspace : public QMainWindow {
   void showEvent(QShowEvent* event) override;
   bool event(QEvent* event) override;
 
-  void addOverPanels(QWidget* widget);  // as wide as the workspace
+  void addOverPanels(QWidget* widget);             // as wide as the workspace
   HealthBanner* addVerdict(FindingsWatch* watch);  // over the panels, in the same place of every workspace
   void foldWithout(QDockWidget* dock, Missing missing);
   // After some were folded; before they come back, if something was moved that no person has moved since.
@@ -133,6 +135,7 @@ class Workspace : public QMainWindow {
   QTimer settle_;
   QList<QSize> pressed_sizes_;
   bool arranging_ = false;  // what docks do now is not the person's wish
+  QWidget* verdict_;        // holds what stands over the panels
   QVBoxLayout* over_panels_;
   FoldLine* lacks_;
   QToolBar* fold_bar_;

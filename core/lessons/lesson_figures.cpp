@@ -118,6 +118,41 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
   return layer->routing.rank_max_over_mean;
 }
 
+// "above 0.5", "between 0.4 and 2".
+std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
+  if (above && below) return "between " + figure_text(figure, *above) + " and " + figure_text(figure, *below);
+  return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
+}
+
+// "6.5 times as much", "12 % less"; of decibels their difference.
+std::string comparison_text(const LessonFigure& figure, double value, double reference) {
+  const std::string way = value > reference ? " more" : " less";
+  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
+    return figure_text(figure, std::fabs(value - reference)) + way;
+  const double ratio = reference > 0 ? value / reference : NAN;
+  char text[48];
+  if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
+  if (ratio >= 2)
+    std::snprintf(text, sizeof text, "%.2g times as much", ratio);
+  else if (std::fabs(ratio - 1) < 0.0005)
+    return "the same";
+  else
+    std::snprintf(text, sizeof text, std::fabs(ratio - 1) < 0.01 ? "%.1f %%%s" : "%.0f %%%s",
+                  100 * std::fabs(ratio - 1), way.c_str());
+  return text;
+}
+
+// What differs from the figure that is compared with it: another run, or other steps.
+std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
+  const auto* a = std::get_if<RunFigure>(&figure.of);
+  const auto* b = std::get_if<RunFigure>(&reference.of);
+  if (!a || !b) return "compared with";
+  if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
+  if (!b->from || !b->to) return "compared with";
+  const std::string steps = "steps " + std::to_string(*b->from) + " to " + std::to_string(*b->to);
+  return b->since_change ? steps + " after the change" : steps;
+}
+
 }  // namespace
 
 std::span<const LessonFigureInfo> lesson_figures() {
@@ -181,28 +216,47 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
   return finite(value);
 }
 
-LessonJudgement LessonReader::judge(const LessonCheck& check) const {
-  LessonJudgement result;
-  result.value = read(check.figure);
-  std::optional<double> above, below;
-  bool known = result.value.has_value();
+// Without a value yet: how long the run has been waited for, where that is what the figure counts.
+std::string LessonReader::value_text(const LessonFigure& figure, const std::optional<double>& value) const {
+  if (value) return figure_text(figure, *value);
+  const auto* of_run = std::get_if<RunFigure>(&figure.of);
+  if (figure.key != "steps_until" || !of_run || of_run->run >= static_cast<int>(histories_.size())) return "not yet";
+  const std::int64_t waited = steps_since_change(*histories_[static_cast<std::size_t>(of_run->run)]);
+  return waited > 0 ? std::to_string(waited) + " so far, not yet" : "not yet";
+}
+
+LessonReader::Limits LessonReader::limits_of(const LessonCheck& check) const {
+  Limits limits;
   const auto take = [&](const std::optional<LessonCheck::Bound>& bound, std::optional<double>& limit) {
     if (!bound) return;
     limit = bound->figure ? read(*bound->figure) : bound->number;
-    known &= limit.has_value();
+    limits.known &= limit.has_value();
+    if (!bound->figure) return;
+    LessonFigure once = *bound->figure;
+    once.times = check.figure.times;
+    limits.reference = read(once);
+    limits.reference_name = name_of_reference(check.figure, once);
   };
-  take(check.above, above);
-  take(check.below, below);
-  if (!known) {
-    result.text = "not measured yet";
-    return result;
-  }
+  take(check.above, limits.above);
+  take(check.below, limits.below);
+  return limits;
+}
+
+LessonJudgement LessonReader::judge(const LessonCheck& check) const {
+  LessonJudgement result;
+  result.value = read(check.figure);
+  result.text = value_text(check.figure, result.value);
+  const Limits limits = limits_of(check);
+  if (!result.value || !limits.known) return result;
+  const auto& [above, below, reference, name, known] = limits;
   const bool holds = (!above || *result.value > *above) && (!below || *result.value < *below);
   result.state = holds ? LessonJudgement::State::holds : LessonJudgement::State::fails;
-  result.text = figure_text(check.figure, *result.value) + (holds ? ", " : ", expected ");
-  if (above) result.text += "above " + figure_text(check.figure, *above);
-  if (above && below) result.text += " and ";
-  if (below) result.text += "below " + figure_text(check.figure, *below);
+  const std::string expected = range_text(check.figure, above, below);
+  if (reference) result.note = name + ": " + figure_text(check.figure, *reference) + "; ";
+  if (!holds)
+    result.note += "not as expected: " + expected;
+  else
+    result.note += reference ? comparison_text(check.figure, *result.value, *reference) : "expected: " + expected;
   return result;
 }
 

@@ -34,7 +34,8 @@ std::string figure_text(const LessonFigure& figure, double value);
 struct LessonJudgement {
   enum class State { pending, holds, fails } state = State::pending;  // pending: the figures are not known yet
   std::optional<double> value;
-  std::string text;  // "0.143, should be below 0.2"; pending: what is missing
+  std::string text;  // "0.143"; without a value "not yet", "172 so far, not yet"
+  std::string note;  // "expected: below 0.2", "run B: 0.22; 6.5 times as much", "not as expected: below 0.2"
 };
 
 class LessonReader {
@@ -52,6 +53,13 @@ class LessonReader {
   std::string fill_in(const std::string& text, const std::vector<std::pair<std::string, LessonFigure>>& values) const;
 
  private:
+  struct Limits {
+    std::optional<double> above, below, reference;  // reference: the figure that a limit is a multiple of
+    std::string reference_name;
+    bool known = true;
+  };
+  Limits limits_of(const LessonCheck& check) const;
+  std::string value_text(const LessonFigure& figure, const std::optional<double>& value) const;
   std::optional<double> read(const std::string& key, const RunFigure& figure) const;
   std::optional<double> read(const std::string& key, const TensorFigure& figure) const;
   std::optional<double> read(const std::string& key, const ClusterFigure& figure) const;

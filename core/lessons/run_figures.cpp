@@ -304,6 +304,10 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   return finite(fold(figure.layer.of == Of::one ? Of::mean : figure.layer.of, 0, over_layers));
 }
 
+std::int64_t steps_since_change(const History& history) {
+  return history.steps().last - newest_change(history).value_or(0) + 1;
+}
+
 std::optional<double> finite(double value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

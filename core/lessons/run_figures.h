@@ -32,6 +32,8 @@ std::optional<Metric> metric_named(std::string_view key);
 // not a number.
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled);
+// From the run's newest live change, or from its start, to its newest step.
+std::int64_t steps_since_change(const History& history);
 std::optional<double> finite(double value);  // nothing: NaN or infinite
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// What a new user meets: the doors to the program and the one hint after them.
+// What a new user meets: the start page, its ways to begin, and the way back to it from panels without a run.
+#include <QComboBox>
 #include <QLabel>
 #include <QPushButton>
 #include <QSignalSpy>
@@ -6,15 +7,40 @@
 #include <QTest>
 #include <QToolButton>
 
-#include "app/bars/start_card.h"
-#include "app/bars/start_doors.h"
 #include "app/lessons/lesson_actions.h"
-#include "app/window/first_steps.h"
+#include "app/look/theme.h"
+#include "app/setup/setup_drawer.h"
+#include "app/start/first_steps.h"
+#include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
+#include "widgets/look/fitted_text.h"
 
 using namespace moescope;
+
+namespace {
+
+struct EmptyWindow {
+  MainWindow window;
+  EmptyWindow() {
+    applyTheme(Theme::light);
+    window.runControl()->setRecorded(false);
+    window.resize(1280, 800);
+    window.show();
+    if (!QTest::qWaitForWindowExposed(&window)) qFatal("no window");
+  }
+  StartPage* page() { return window.firstSteps()->page(); }
+  QPushButton* button(const char* name) { return page()->findChild<QPushButton*>(name); }
+};
+
+int buttonsInEmptyPanels(const MainWindow& window) {
+  int seen = 0;
+  for (const QPushButton* each : window.findChildren<QPushButton*>("empty_panel_button")) seen += each->isVisible();
+  return seen;
+}
+
+}  // namespace
 
 class FirstStartTest : public QObject {
   Q_OBJECT
@@ -26,91 +52,128 @@ class FirstStartTest : public QObject {
   void initTestCase() { useFolderOfTest(home_); }
   void init() { useSettingsOfTest(home_); }
 
-  void doorsStandInEveryEmptyPanelUntilARunIsOpen() {
-    MainWindow window;
-    window.runControl()->setRecorded(false);
-    window.resize(1280, 800);
-    window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
-    const auto doors = [&] {
-      int seen = 0;
-      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors")) seen += each->isVisible();
-      return seen;
-    };
-    for (const char* name : {"overview", "router", "all-to-all", "compare", "text"}) {
-      window.workspaces()->bringUp(QString(name));
-      QTRY_VERIFY2(doors() >= 3, name);
-      for (const StartDoors* each : window.findChildren<StartDoors*>("panel_doors"))
+  void nothingTrainsUntilItIsAskedFor() {
+    EmptyWindow w;
+    QVERIFY(w.page()->isHidden());
+    w.window.firstSteps()->showPage();
+    QVERIFY(w.page()->isVisible());
+    QVERIFY(!w.window.workspaces()->isVisible());
+    QVERIFY(!w.window.session()->opening());
+    QVERIFY(w.window.session()->histories().empty());
+    w.page()->findChild<QComboBox*>("start_presets")->setCurrentText("nano");
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.button("start_train")->click();
+    QVERIFY(w.page()->isVisible());  // rather than empty panels
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.page()->isHidden());
+    QVERIFY(w.window.workspaces()->isVisible());
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->lab()->status().step > 0, kWaitMs);
+    w.window.session()->lab()->pause();
+  }
+
+  void theCostOfAPresetStandsBesideIt() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    auto* presets = w.page()->findChild<QComboBox*>("start_presets");
+    auto* cost = w.page()->findChild<FittedLabel*>("start_cost");
+    QCOMPARE(presets->currentText(), QString("small"));
+    QVERIFY2(cost->text().startsWith("16 experts in 3 layers, MXFP8. "), qPrintable(cost->text()));
+    const QString of_small = cost->text();
+    presets->setCurrentText("nano");
+    QVERIFY(cost->text() != of_small);
+    QVERIFY(!cost->shownText().isEmpty());
+  }
+
+  void theFirstLessonStartsUnasked() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.button("start_lesson_1")->click();
+    QVERIFY(w.window.lessons()->active());
+    QVERIFY(w.page()->isHidden());
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.page()->isHidden());
+  }
+
+  void aLessonWithoutRunsComesBackToThePage() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    w.window.lessons()->start("mx-block");
+    QVERIFY(w.page()->isHidden());
+    w.window.lessons()->leave();
+    QTRY_VERIFY(w.page()->isVisible());
+  }
+
+  void aComparisonOfPrecisionsHasANoiseTwin() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.button("start_compare")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{4});
+    QCOMPARE(w.window.session()->config(2).precision.experts, Recipe::mxfp4);
+    QVERIFY(is_noise_twin(w.window.session()->config(), w.window.session()->config(3)));  // so that it has an answer
+    QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
+    QVERIFY(w.page()->isHidden());
+  }
+
+  void aSampleOpensByItsLink() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    const auto links = w.page()->findChildren<QLabel*>("start_sample");
+    QCOMPARE(links.size(), 2);
+    emit links[1]->linkActivated("domain_shift.jsonl");
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.window.session()->path().endsWith("domain_shift.jsonl"));
+    QCOMPARE(w.window.session()->histories().size(), std::size_t{1});
+  }
+
+  void allSettingsOpenTheDrawer() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    w.page()->findChild<QToolButton*>("start_setup")->click();
+    QTRY_VERIFY(w.window.findChild<SetupDrawer*>()->isVisible());
+  }
+
+  // Each has one button, which leads to the page.
+  void aPanelWithoutARunLeadsToThePage() {
+    EmptyWindow w;
+    for (const char* name : {"router", "all-to-all", "compare", "text"}) {
+      w.window.workspaces()->bringUp(QString(name));
+      QTRY_VERIFY2(buttonsInEmptyPanels(w.window) >= 2, name);
+      for (const QPushButton* each : w.window.findChildren<QPushButton*>("empty_panel_button"))
         if (each->isVisible())
           QTRY_VERIFY2(each->parentWidget()->rect().contains(each->geometry()),
                        qPrintable(each->parentWidget()->accessibleName()));
     }
-    window.runControl()->start(nano(), RunControl::Start::paused);
-    QTRY_COMPARE_WITH_TIMEOUT(doors(), 0, kWaitMs);
-    QTRY_VERIFY_WITH_TIMEOUT(!window.session()->opening(), kWaitMs);
-    QTRY_COMPARE(doors(), 0);
+    for (QPushButton* each : w.window.findChildren<QPushButton*>("empty_panel_button"))
+      if (each->isVisible()) {
+        each->click();
+        break;
+      }
+    QVERIFY(w.page()->isVisible());
+    w.window.workspaces()->bringUp(QString("router"));
+    QVERIFY(w.page()->isHidden());
+    w.window.runControl()->start(nano(), RunControl::Start::paused);
+    QTRY_COMPARE_WITH_TIMEOUT(buttonsInEmptyPanels(w.window), 0, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!w.window.session()->opening(), kWaitMs);
+    QTRY_COMPARE(buttonsInEmptyPanels(w.window), 0);
   }
 
-  void theFirstStartShowsDoorsUntilOneIsTaken() {
-    MainWindow window;
-    window.runControl()->setRecorded(false);
-    window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
-    auto* card = window.findChild<StartCard*>();
-    QVERIFY(card->isHidden());
-    window.firstSteps()->showDoors();
-    QSignalSpy opened(window.session(), &RunSession::opened);
-    window.runControl()->start(nano(), RunControl::Start::paused);  // the program's own
-    QVERIFY(opened.wait(kWaitMs));
-    QVERIFY(card->isVisible());
-    window.session()->lab()->run_until(2);
-    QTRY_COMPARE_WITH_TIMEOUT(window.session()->lab()->status().step, 2, kWaitMs);
-    card->findChild<QPushButton*>("door_lesson")->click();
-    QVERIFY(window.lessons()->active());  // nobody is asked about a run that the program had begun
-    QVERIFY(card->isHidden());
-    QVERIFY(opened.wait(kWaitMs));
-    QVERIFY(card->isHidden());
-  }
-
-  void aDoorComparesPrecisions() {
-    MainWindow window;
-    window.runControl()->setRecorded(false);
-    window.show();
-    QVERIFY(QTest::qWaitForWindowExposed(&window));
-    window.firstSteps()->showDoors();
-    QSignalSpy opened(window.session(), &RunSession::opened);
-    window.runControl()->start(nano(), RunControl::Start::paused);
-    QVERIFY(opened.wait(kWaitMs));
-    window.findChild<StartCard*>()->findChild<QPushButton*>("door_compare")->click();
-    QVERIFY(opened.wait(kWaitMs));
-    QCOMPARE(window.session()->histories().size(), std::size_t{4});
-    QCOMPARE(window.session()->config(2).precision.experts, Recipe::mxfp4);
-    QVERIFY(is_noise_twin(window.session()->config(), window.session()->config(3)));  // so that it has an answer
-    QCOMPARE(window.workspaces()->current()->name(), QString("Compare"));
-    QVERIFY(window.findChild<StartCard*>()->isHidden());
-  }
-
-  void oneHintComesAfterTheFirstStepsAndStaysAway() {
-    auto* words = "start_words";
-    {
-      OpenWindow w;
-      auto* card = w.window.findChild<StartCard*>();
-      w.trainTo(3);
-      QTest::qWait(300);
-      QVERIFY(card->isHidden());
-      w.trainTo(25);
-      QTRY_VERIFY(card->isVisible());
-      QVERIFY(card->findChild<QLabel*>(words)->text().contains("press ?"));
-      QVERIFY(!card->findChild<QPushButton*>("door_open")->isVisible());
-      card->findChild<QToolButton*>("close_start_card")->click();
-      w.trainTo(30);
-      QTest::qWait(400);
-      QVERIFY(card->isHidden());
+  void everyWayToBeginIsReachedByTab() {
+    EmptyWindow w;
+    w.window.firstSteps()->showPage();
+    QVERIFY(takesKeys(&w.window));
+    QStringList reached;
+    w.page()->setFocus();
+    for (int i = 0; i < 60; ++i) {
+      QTest::keyClick(&w.window, Qt::Key_Tab);
+      if (const QWidget* focused = QApplication::focusWidget()) reached << focused->objectName();
     }
-    OpenWindow again;
-    again.trainTo(25);
-    QTest::qWait(400);
-    QVERIFY(again.window.findChild<StartCard*>()->isHidden());
+    for (const char* name : {"start_lesson_1", "start_open", "start_compare", "start_presets", "start_train",
+                             "start_setup", "start_sample"})
+      QVERIFY2(reached.contains(name), name);
   }
 };
 

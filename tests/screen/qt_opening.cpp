@@ -1,6 +1,7 @@
 // Files that are opened, dropped, followed and imported, and what is said of those that cannot be.
 #include <QAction>
 #include <QApplication>
+#include <QCheckBox>
 #include <QClipboard>
 #include <QDropEvent>
 #include <QInputDialog>
@@ -23,6 +24,7 @@
 #include "app/bars/notice_bar.h"
 #include "app/bars/window_bar.h"
 #include "app/program/arguments.h"
+#include "app/session/open_dialog.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
 #include "app/workspaces/overview.h"
@@ -81,6 +83,39 @@ class OpeningTest : public QObject {
     QVERIFY(w.complaint());
     QVERIFY(w.window.session()->isLive());
     w.trainTo(1);
+  }
+
+  // By default a file that grows is followed; without it stays as it is, until a person follows it.
+  void theDialogOffersToFollow() {
+    OpenWindow w;
+    const QString log = home_.filePath("grows.jsonl");
+    const auto append = [&](int step) {
+      QFile file(log);
+      QVERIFY(file.open(QIODevice::Append));
+      file.write(QString("{\"step\": %1, \"loss\": 2.5}\n").arg(step).toUtf8());
+    };
+    for (int step = 0; step < 3; ++step) append(step);
+    w.window.files()->askOpen();
+    QPointer<OpenDialog> dialog = w.window.findChild<OpenDialog*>();
+    QVERIFY(dialog && dialog->isVisible());
+    QVERIFY(dialog->follow()->isVisible() && dialog->follow()->isChecked());
+    dialog->follow()->setChecked(false);
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    emit dialog->filesSelected({log});
+    dialog->close();
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(w.window.session()->isSnapshot());
+    auto* notice = w.window.findChild<NoticeBar*>();
+    QCOMPARE(notice->text(), QString("Snapshot, not following: grows.jsonl"));
+    const auto last = [&] { return w.window.session()->histories().front()->steps().last; };
+    append(3);
+    QTest::qWait(1500);  // longer than it takes to notice
+    QCOMPARE(last(), 2);
+    notice->findChild<QToolButton*>("notice_action")->click();
+    QVERIFY(opened.wait(kWaitMs));
+    QVERIFY(!w.window.session()->isSnapshot());
+    append(4);
+    QTRY_COMPARE_WITH_TIMEOUT(last(), 4, kWaitMs);
   }
 
   void aFileOfTooManyRunsIsAskedAbout() {

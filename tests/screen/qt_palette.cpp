@@ -6,15 +6,22 @@
 #include <QMessageBox>
 #include <QProcess>
 #include <QPushButton>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QStatusBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTextBrowser>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
+#include "app/help/glossary_window.h"
+#include "app/help/manual.h"
+#include "app/help/shortcut_sheet.h"
 #include "app/session/crash_watch.h"
 #include "app/session/settings.h"
+#include "app/setup/setup_drawer.h"
 #include "app/window/command_palette.h"
 #include "app/window/commands.h"
 #include "app/window/main_window.h"
@@ -25,6 +32,7 @@
 #include "core/lessons/lesson.h"
 #include "core/telemetry/recording/recording.h"
 #include "tests/support/takes_keys.h"
+#include "widgets/panel/explain_card.h"
 
 using namespace moescope;
 
@@ -89,6 +97,87 @@ class PaletteTest : public QObject {
     QVERIFY(has("Theme: Switch dark and light", "Alt+M"));
     QVERIFY(has("Keep a checkpoint now", "Ctrl+Shift+K"));
     for (std::size_t i = 0; i < commands.size(); ++i) QVERIFY(commands[i].run && !commands[i].title.contains('&'));
+  }
+
+  void metricsAndSettingsAreFound() {
+    MainWindow window(false);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    const std::vector<Command> commands = commandsOf(&window);
+    const auto find = [&](const QString& kind, const QString& also) {
+      return std::ranges::find_if(commands,
+                                  [&](const Command& each) { return each.group == kind && each.also == also; });
+    };
+    for (int m = 0; m < kNumMetrics; ++m)
+      QVERIFY2(find("Metric", metric_info(static_cast<Metric>(m)).key) != commands.end(),
+               metric_info(static_cast<Metric>(m)).key);
+    for (const ConfigField& field : config_fields())
+      QVERIFY2(find("Setting", QString::fromStdString(field.key)) != commands.end(), field.key.c_str());
+    find("Metric", "max_vio")->run();
+    auto* card = window.findChild<ExplainCard*>();
+    QVERIFY(card && card->isVisible());
+    QVERIFY2(card->text().contains("fullest"), qPrintable(card->text()));
+    find("Setting", "model.n_experts")->run();
+    QTRY_VERIFY(window.findChild<SetupDrawer*>()->isVisible());
+    // By the name of the setting as well as by its label.
+    CommandList list(commands, nullptr);
+    list.setQuery("bias_update_rate");
+    QCOMPARE(list.at(0).also, QString("router.bias_update_rate"));
+  }
+
+  void theSheetOfShortcutsIsGroupedAndFits() {
+    MainWindow window(false);
+    window.resize(1024, 700);
+    window.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&window));
+    QStringList names;
+    int entries = 0;
+    QSet<QString> keys;
+    for (const ShortcutGroup& group : shortcutGroups(&window)) {
+      names << group.name;
+      for (const auto& [key, effect] : group.entries) {
+        QVERIFY2(!effect.isEmpty(), qPrintable(key));
+        ++entries;
+      }
+    }
+    for (const char* name : {"File", "Edit", "Run", "View", "Lessons", "Help", "Plots"})
+      QVERIFY2(names.contains(name), name);
+    QVERIFY(entries > 30);
+    showShortcutSheet(&window);
+    auto* sheet = window.findChild<QDialog*>("text_dialog");
+    QVERIFY(sheet && sheet->isVisible());
+    QVERIFY(sheet->width() <= 1024 && sheet->height() <= 700);
+    QTRY_VERIFY(!sheet->findChild<QScrollArea*>()->verticalScrollBar()->isVisible());
+  }
+
+  void theGlossarySearchesTermsAndMeanings() {
+    const QList<GlossaryEntry> entries = glossaryOf(
+        "# G\n\n| term | source | meaning |\n|---|---|---|\n| amax | | largest value |\n| block | OCP | 32 values |\n");
+    QCOMPARE(entries.size(), 2);
+    QCOMPARE(entries[1].source, QString("OCP"));
+    MainWindow window(false);
+    window.show();
+    GlossaryWindow glossary(entries, &window);
+    auto* text = glossary.findChild<QTextBrowser*>();
+    QVERIFY(text->toPlainText().contains("amax"));
+    glossary.findChild<QLineEdit*>()->setText("32");
+    QVERIFY(!text->toPlainText().contains("amax"));
+    QVERIFY(text->toPlainText().contains("block"));
+  }
+
+  void theManualAndItsGlossaryAreThere() {
+    MainWindow window(false);
+    QVERIFY(!manualFolder().isEmpty());
+    QFile glossary(manualPage("glossary.md"));
+    QVERIFY(glossary.open(QIODevice::ReadOnly));
+    QVERIFY(glossaryOf(QString::fromUtf8(glossary.readAll())).size() > 40);
+    const QList<ManualPage> pages = manualPages();
+    QVERIFY(pages.size() > 8);
+    const std::vector<Command> commands = commandsOf(&window);
+    for (const ManualPage& page : pages)
+      QVERIFY2(
+          std::ranges::any_of(commands, [&](const Command& each) { return each.title == "Manual: " + page.title; }),
+          qPrintable(page.title));
   }
 
   void byKeyboardOnly() {

@@ -10,10 +10,10 @@
 #include <random>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/start_card.h"
 #include "app/look/theme.h"
 #include "app/session/settings.h"
-#include "app/window/first_steps.h"
+#include "app/start/first_steps.h"
+#include "app/start/start_page.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"
 
@@ -83,7 +83,7 @@ void write(const QString& path, const QByteArray& content) {
 void startOnce() {
   applyTheme(rememberedTheme());
   MainWindow window;
-  window.firstSteps()->showDoors();
+  window.firstSteps()->showPage();
   window.show();
   QCoreApplication::processEvents();
   QVERIFY(window.width() > 0 && window.width() < 20000);
@@ -162,34 +162,30 @@ class SettingsTest : public QObject {
     const QString log = home_.filePath("mine.jsonl");
     write(log, R"({"step":0,"loss":2.5,"routers":[{"layer":1,"tokens_per_expert":[3,5]}]})");
     const auto door = [](MainWindow& window) {
-      return window.findChild<StartCard*>()->findChild<QPushButton*>("door_last");
+      return window.firstSteps()->page()->findChild<QPushButton*>("start_last");
     };
     {
       MainWindow window;
-      window.firstSteps()->showDoors();
+      window.firstSteps()->showPage();
       QVERIFY(door(window)->isHidden());  // there was none
       QSignalSpy opened(window.session(), &RunSession::opened);
-      window.runControl()->start(nano(), RunControl::Start::paused);  // the program's own
-      QVERIFY(opened.wait(kWaitMs));
       window.files()->open({log});
       QVERIFY(opened.wait(kWaitMs));
       window.close();
     }
     MainWindow again;
-    again.firstSteps()->showDoors();
+    again.firstSteps()->showPage();
     QVERIFY(!door(again)->isHidden());
     QVERIFY2(door(again)->toolTip().contains("mine.jsonl"), qPrintable(door(again)->toolTip()));
-    QVERIFY(again.findChild<QLabel*>("start_words")->text().endsWith("Open last: mine.jsonl."));
+    QCOMPARE(door(again)->text(), QString("Open the last run: mine.jsonl"));
     QSignalSpy opened(again.session(), &RunSession::opened);
-    again.runControl()->start(nano(), RunControl::Start::paused);
-    QVERIFY(opened.wait(kWaitMs));
     door(again)->click();
     QVERIFY(opened.wait(kWaitMs));
     QCOMPARE(again.session()->path(), log);
-    QVERIFY(again.findChild<StartCard*>()->isHidden());
+    QVERIFY(again.firstSteps()->page()->isHidden());
     QFile::remove(log);
     MainWindow third;
-    third.firstSteps()->showDoors();
+    third.firstSteps()->showPage();
     QVERIFY(door(third)->isHidden());  // the file is gone
   }
 
@@ -201,8 +197,8 @@ class SettingsTest : public QObject {
       path = w.window.session()->path();
     }
     MainWindow window;
-    window.firstSteps()->showDoors();
-    auto* door = window.findChild<QPushButton*>("door_last");
+    window.firstSteps()->showPage();
+    auto* door = window.findChild<QPushButton*>("start_last");
     QVERIFY(!door->isHidden());
     QVERIFY(door->toolTip().contains(path));
   }

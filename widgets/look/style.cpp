@@ -58,8 +58,8 @@ void drawToolButton(QPainter& painter, const QStyleOption& option, const Colors&
   if (on && exclusive)
     drawRounded(painter, option.rect, kRadiusControl, QColor(c.surface), QColor(c.hairline));
   else if (on)
-    drawRounded(painter, option.rect, kRadiusControl, QColor(has(widget, kChipProperty) ? c.neutral_soft : c.accent_soft),
-                Qt::transparent);
+    drawRounded(painter, option.rect, kRadiusControl,
+                QColor(has(widget, kChipProperty) ? c.neutral_soft : c.accent_soft), Qt::transparent);
   else if (hovered)
     drawRounded(painter, option.rect, kRadiusControl, QColor(c.neutral_soft), Qt::transparent);
   if (focusedByKeyboard(option))
@@ -204,8 +204,8 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
       return drawToolButton(*painter, *option, c, widget);
     case PE_PanelLineEdit:
       if (const auto* frame = qstyleoption_cast<const QStyleOptionFrame*>(option); frame && frame->lineWidth == 0) {
-        painter->fillRect(option->rect, option->state & State_Enabled ? option->palette.color(QPalette::Base)
-                                                                      : QColor(c.sunken));
+        painter->fillRect(option->rect,
+                          option->state & State_Enabled ? option->palette.color(QPalette::Base) : QColor(c.sunken));
         return;
       }
       return drawField(*painter, *option, c);
@@ -387,8 +387,9 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
   if (!widget) return wanted;
   const auto typed = [&](int pixels) { return withType(pixels, widget->fontMetrics()); };
   switch (type) {
-    case CT_PushButton:
-      return {wanted.width() + kSpace8, std::max(size.height() + kSpace4, typed(kFieldHeight))};
+    case CT_PushButton:  // a primary one has semi-bold type
+      return {wanted.width() + (has(widget, kPrimaryProperty) ? kSpace24 : kSpace8),
+              std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_LineEdit:
     case CT_SpinBox:
       return {wanted.width(), std::max(size.height() + kSpace4, typed(kFieldHeight))};
@@ -398,7 +399,8 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
     case CT_TabBarTab:
       return {wanted.width(), has(widget, kBarTabsProperty) ? typed(kBarHeight) : typed(kFieldHeight)};
     case CT_ToolButton:
-      if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option); button && hasPictureAndWords(*button))
+      if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option);
+          button && hasPictureAndWords(*button))
         return {button->iconSize.width() + button->fontMetrics.horizontalAdvance(button->text) + 3 * kSpace8,
                 std::max(wanted.height(), typed(kFlatHeight))};
       return {wanted.width(), std::max(wanted.height(), typed(kFlatHeight))};

@@ -308,6 +308,26 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   of_run(recovery).of = "ce_loss";
   of_run(recovery).limit = 1.05;
   EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // steps 15 to 24 hold five twos of ten: mean 1
+  of_run(recovery).limit = -1;
+  LessonCheck check;
+  check.figure = recovery;
+  EXPECT_EQ(reader.judge(check).text, "30 so far, not yet");  // steps 10 to 39
+}
+
+TEST(LessonFigures, ANoteComparesInWords) {
+  auto a = swinging_history(), b = swinging_history();
+  LessonReader reader({});
+  reader.set_histories({a, b});
+  LessonCheck check;
+  check.figure = figure("max_vio", 1);
+  check.above = LessonCheck::Bound{0, figure("max_vio", 1)};
+  check.above->figure->times = 0.5;
+  of_run(*check.above->figure).run = 1;
+  EXPECT_EQ(reader.judge(check).note, "run B: 0.5; the same");
+  of_run(*check.above->figure).run = 0;
+  of_run(*check.above->figure).from = 0;
+  of_run(*check.above->figure).to = 3;
+  EXPECT_EQ(reader.judge(check).note, "steps 0 to 3: 0.5; the same");
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
@@ -318,10 +338,12 @@ TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::pending);
   reader.set_histories({swinging_history()});
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::holds);
+  EXPECT_EQ(reader.judge(check).note, "expected: below 1");
   check.below = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.below->figure->times = 0.5;
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::fails);
-  EXPECT_EQ(reader.judge(check).text, "0.5, expected below 0.25");
+  EXPECT_EQ(reader.judge(check).text, "0.5");
+  EXPECT_EQ(reader.judge(check).note, "compared with: 0.5; not as expected: below 0.25");
 }
 
 TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirLoudColumn) {

@@ -1,11 +1,14 @@
-#include "app/window/help_menu.h"
+#include "app/help/help_menu.h"
 
 #include <QApplication>
 #include <QCursor>
+#include <QMainWindow>
 #include <QMenu>
 
 #include "app/actions/file_actions.h"
-#include "app/look/shortcut_sheet.h"
+#include "app/help/glossary_window.h"
+#include "app/help/manual.h"
+#include "app/help/shortcut_sheet.h"
 #include "app/workspaces/workspace_tabs.h"
 
 namespace moescope {
@@ -35,17 +38,26 @@ void addPanelHelp(QMenu* menu, WorkspaceTabs* workspaces) {
   });
 }
 
+void addManual(QMenu* menu, QWidget* window) {
+  QMenu* manual = menu->addMenu("&Manual");
+  for (const ManualPage& page : manualPages())
+    manual->addAction(page.title, window, [window, page] { openManualPage(window, page.path); });
+  manual->menuAction()->setVisible(!manual->isEmpty());
+}
+
 }  // namespace
 
 void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, const QStringList& about) {
-  QWidget* window = workspaces->window();
+  auto* window = qobject_cast<QMainWindow*>(workspaces->window());
   QAction* explain =
       menu->addAction("&Explain what is under the mouse", window, [window] { explainUnderMouse(window); });
   explain->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence("E")});
   explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
-  menu->addAction("&Shortcuts", QKeySequence("Ctrl+/"), window,
-                  [window] { showShortcutSheet(window, window->findChildren<QAction*>()); });
   addPanelHelp(menu, workspaces);
+  menu->addSeparator();
+  addManual(menu, window);
+  menu->addAction("&Glossary", window, [window] { showGlossary(window); });
+  menu->addAction("&Keyboard and mouse", QKeySequence("Ctrl+/"), window, [window] { showShortcutSheet(window); });
   menu->addSeparator();
   files->addSampleTo(menu);
   menu->addSeparator();

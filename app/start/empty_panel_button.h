@@ -1,22 +1,23 @@
-// The doors of start_doors.h in a panel, for as long as it says that no run is open.
+// A button under the sentence of a panel that has no run to show: the way to the start page.
 #pragma once
 
 #include <QObject>
-#include <QWidget>
+#include <QPushButton>
 
 namespace moescope {
 
 class Panel;
 class RunSession;
 class Selection;
-class StartDoors;
 
-class EmptyPanelDoors : public QObject {
+class EmptyPanelButton : public QObject {
   Q_OBJECT
 
  public:
-  EmptyPanelDoors(Panel* panel, RunSession* session, Selection* selection);  // belongs to the panel
-  StartDoors* doors() const { return doors_; }
+  EmptyPanelButton(Panel* panel, RunSession* session, Selection* selection);  // belongs to the panel
+
+ signals:
+  void pressed();
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -28,7 +29,7 @@ class EmptyPanelDoors : public QObject {
   Panel* panel_;
   RunSession* session_;
   Selection* selection_;
-  StartDoors* doors_;
+  QPushButton* button_;
 };
 
 }  // namespace moescope

@@ -1,0 +1,36 @@
+// The glossary of docs/ in a window of its own, with a field that searches terms and their meanings.
+#pragma once
+
+#include <QDialog>
+#include <QList>
+#include <QString>
+
+class QLineEdit;
+class QTextBrowser;
+
+namespace moescope {
+
+struct GlossaryEntry {
+  QString term, source, meaning;
+};
+// The rows of the page's table.
+QList<GlossaryEntry> glossaryOf(const QString& markdown);
+
+class GlossaryWindow : public QDialog {
+  Q_OBJECT
+
+ public:
+  GlossaryWindow(const QList<GlossaryEntry>& entries, QWidget* parent);
+
+ private:
+  void search(const QString& words);
+
+  QList<GlossaryEntry> entries_;
+  QLineEdit* query_;
+  QTextBrowser* text_;
+};
+
+// One at a time; says so where the page is not there.
+void showGlossary(QWidget* parent);
+
+}  // namespace moescope

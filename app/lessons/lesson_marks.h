@@ -1,0 +1,43 @@
+// Marks of the lesson page: what is done, running, waiting or locked. Their shapes differ, not only their colours.
+#pragma once
+
+#include <QWidget>
+
+class QPainter;
+
+namespace moescope {
+
+enum class LessonMark { none, waiting, running, done, locked };
+
+void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
+
+class LessonMarkView : public QWidget {
+ public:
+  explicit LessonMarkView(LessonMark mark, QWidget* parent = nullptr);
+  void setMark(LessonMark mark);
+  LessonMark mark() const { return mark_; }
+  QSize sizeHint() const override;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  LessonMark mark_;
+};
+
+// How far a lesson is: a segment for each of its steps.
+class LessonSegments : public QWidget {
+ public:
+  explicit LessonSegments(QWidget* parent = nullptr);
+  void show(int step, int steps);  // from 0
+  int steps() const { return steps_; }
+  QSize sizeHint() const override;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  int step_ = 0, steps_ = 1;
+};
+
+}  // namespace moescope

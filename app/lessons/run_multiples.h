@@ -1,0 +1,52 @@
+// The same panel once for every open run, in place of one panel: for lessons whose runs differ in one thing each. All
+// share layer, expert, steps and crosshair.
+#pragma once
+
+#include <QList>
+#include <QPointer>
+#include <QWidget>
+
+#include "widgets/selection/selection.h"
+
+class QDockWidget;
+
+namespace moescope {
+
+class Panel;
+
+// Selects what `leader` selects, but always the same run. Zooming in one of its panels zooms the leader.
+class SelectionOfRun : public Selection {
+  Q_OBJECT
+
+ public:
+  SelectionOfRun(Selection* leader, int run, QObject* parent);
+
+ private:
+  void takeData();
+  void takeTime();
+  void giveTime();
+  void takeFocus();
+
+  Selection* leader_;
+  const int place_;
+  bool syncing_ = false;
+};
+
+class RunMultiples {
+ public:
+  explicit RunMultiples(Selection* selection) : selection_(selection) {}
+  ~RunMultiples() { end(); }
+
+  // Of a panel of the load over time, if several runs are open; of others nothing changes.
+  void show(QDockWidget* dock);
+  void end();
+  const QList<Panel*>& panels() const { return panels_; }
+
+ private:
+  Selection* selection_;
+  QPointer<QDockWidget> dock_;
+  QPointer<QWidget> own_;  // of the dock, put aside meanwhile
+  QList<Panel*> panels_;
+};
+
+}  // namespace moescope

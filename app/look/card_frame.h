@@ -1,0 +1,20 @@
+// A rounded surface with a hairline border.
+#pragma once
+
+#include <QFrame>
+
+namespace moescope {
+
+class CardFrame : public QFrame {
+ public:
+  using QFrame::QFrame;
+  void setAccented(bool accented);  // its border is in the accent colour
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  bool accented_ = false;
+};
+
+}  // namespace moescope

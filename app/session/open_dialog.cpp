@@ -1,0 +1,35 @@
+#include "app/session/open_dialog.h"
+
+#include <QCheckBox>
+#include <QGridLayout>
+
+namespace moescope {
+
+namespace {
+
+constexpr char kOpenFilters[] =
+    "All that can be opened (*.moescope *.jsonl *.ndjson *.log *.out *.json *.csv *.tsv *tfevents* *.wandb mlflow.db "
+    "*.safetensors *.npy *.npz *.pt *.pth *.toml *.queue *.txt);;"
+    "Recordings (*.moescope);;Training logs (*.jsonl *.ndjson *.log *.out *.txt *.json);;Tables (*.csv *.tsv);;"
+    "TensorBoard events (*tfevents*);;Runs of W&B (*.wandb);;Stores of MLflow (*.db);;"
+    "Tensors and routed experts (*.safetensors *.npy *.npz *.pt *.pth *.json *.jsonl);;"
+    "Run configs and lessons (*.toml);;Queues of candidates (*.queue);;All files (*)";
+
+}  // namespace
+
+// A desktop's own dialog has no room for the check box.
+OpenDialog::OpenDialog(QWidget* parent)
+    : QFileDialog(parent, "Open"), follow_(new QCheckBox("&Follow: read new steps while another program writes them")) {
+  setObjectName("open_dialog");
+  setAttribute(Qt::WA_DeleteOnClose);
+  setOption(QFileDialog::DontUseNativeDialog);
+  setFileMode(QFileDialog::ExistingFiles);
+  setNameFilters(QString(kOpenFilters).split(";;"));
+  follow_->setObjectName("follow_files");
+  follow_->setChecked(true);
+  if (auto* grid = qobject_cast<QGridLayout*>(layout())) grid->addWidget(follow_, grid->rowCount(), 0, 1, -1);
+  connect(this, &QFileDialog::filesSelected, this,
+          [this](const QStringList& paths) { emit chosen(paths, follow_->isChecked()); });
+}
+
+}  // namespace moescope

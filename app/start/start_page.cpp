@@ -1,0 +1,315 @@
+#include "app/start/start_page.h"
+
+#include <QApplication>
+#include <QComboBox>
+#include <QEvent>
+#include <QFileInfo>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPainter>
+#include <QPushButton>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include "app/look/card_frame.h"
+#include "app/look/icons.h"
+#include "app/look/keep_keys.h"
+#include "app/start/start_examples.h"
+#include "core/config/run_config.h"
+#include "core/lessons/lesson.h"
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kPageWidth = 1040, kTopMargin = 56;
+constexpr char kStartType[] = "start_type", kStartSemibold[] = "start_semibold";
+
+QLabel* words(const QString& text, Type type, bool semibold = false, bool muted = false) {
+  auto* label = new QLabel(text);
+  label->setProperty(kStartType, static_cast<int>(type));
+  label->setProperty(kStartSemibold, semibold);
+  label->setFont(typeFont(QApplication::font(), type, semibold));
+  if (muted) label->setForegroundRole(QPalette::PlaceholderText);
+  return label;
+}
+
+QLabel* paragraph(const QString& text) {
+  QLabel* label = words(text, Type::body, false, true);
+  label->setWordWrap(true);
+  return label;
+}
+
+QPushButton* button(const QString& text, const char* name, bool primary = false) {
+  auto* made = new QPushButton(text);
+  made->setObjectName(name);
+  made->setProperty(kPrimaryProperty, primary);
+  keepKeys(made);
+  return made;
+}
+
+struct Door {
+  QString head, about, text;
+  QPushButton* press;
+};
+
+// Open book, folder, two columns.
+class DoorIcon : public QWidget {
+ public:
+  enum class Kind { book, folder, columns };
+  explicit DoorIcon(Kind kind) : kind_(kind) { setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed); }
+  QSize sizeHint() const override {
+    const int size = withType(static_cast<int>(Type::figure), fontMetrics());
+    return {size, size};
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.scale(width() / 20.0, height() / 20.0);
+    painter.setPen(QPen(QColor(colors(palette()).accent), 1.5, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    if (kind_ == Kind::folder) {
+      painter.drawPolygon(QPolygonF({{2, 4}, {8, 4}, {10, 6.5}, {18, 6.5}, {18, 16.5}, {2, 16.5}}));
+    } else if (kind_ == Kind::columns) {
+      painter.drawRect(QRectF(2, 3, 6.5, 14));
+      painter.drawRect(QRectF(11.5, 3, 6.5, 14));
+    } else {
+      painter.drawPolyline(QPolygonF({{10, 5}, {7.5, 3.5}, {2, 3.5}, {2, 15}, {7.5, 15}, {10, 16.5}, {10, 5}}));
+      painter.drawPolyline(QPolygonF({{10, 5}, {12.5, 3.5}, {18, 3.5}, {18, 15}, {12.5, 15}, {10, 16.5}}));
+    }
+  }
+
+ private:
+  Kind kind_;
+};
+
+QWidget* doorCard(const Door& door, DoorIcon::Kind icon) {
+  auto* card = new CardFrame;
+  card->setAccessibleName(door.head);
+  auto* column = new QVBoxLayout(card);
+  column->setContentsMargins(kSpace24 - kSpace4, kSpace16, kSpace24 - kSpace4, kSpace24 - kSpace4);
+  column->setSpacing(kSpace4);
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpace12);
+  head->addWidget(new DoorIcon(icon));
+  head->addWidget(words(door.head, Type::heading, true), 1);
+  column->addLayout(head);
+  QLabel* about = words(door.about, Type::body);
+  about->setWordWrap(true);
+  column->addWidget(about);
+  column->addWidget(paragraph(door.text));
+  column->addStretch(1);
+  column->addSpacing(kSpace12);
+  column->addWidget(door.press, 0, Qt::AlignLeft);
+  return card;
+}
+
+QWidget* exampleCard(const QString& question, const QString& answer, StartExample picture) {
+  auto* card = new CardFrame;
+  card->setAccessibleName(question + " Example of " + answer);
+  auto* column = new QVBoxLayout(card);
+  column->setContentsMargins(kSpace16, kSpace12, kSpace16, kSpace16);
+  column->setSpacing(0);
+  QLabel* head = words(question, Type::body, true);
+  head->setWordWrap(true);
+  column->addWidget(head);
+  column->addWidget(words(answer, Type::secondary, false, true));
+  column->addStretch(1);
+  column->addSpacing(kSpace8);
+  column->addWidget(new StartExamplePicture(picture));
+  return card;
+}
+
+}  // namespace
+
+StartPage::StartPage(QWidget* parent) : QScrollArea(parent), page_(new QWidget) {
+  setObjectName("start_page");
+  setAccessibleName("Start page");
+  setWidgetResizable(true);
+  setFrameShape(QFrame::NoFrame);
+  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  viewport()->setAutoFillBackground(false);
+  auto* centred = new QWidget;
+  auto* row = new QHBoxLayout(centred);
+  row->setContentsMargins(kSpace24, 0, kSpace24, kSpace24);
+  row->addStretch(1);
+  row->addWidget(page_, 1000);
+  row->addStretch(1);
+  auto* column = new QVBoxLayout(page_);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(kSpace16);
+  makeHead(column);
+  makeDoors(column);
+  makeTraining(column);
+  makeExamples(column);
+  makeSamples(column);
+  column->addStretch(1);
+  setWidget(centred);
+  centred->setAutoFillBackground(false);
+  followFont(page_, [this] { page_->setMaximumWidth(withType(kPageWidth, page_->fontMetrics())); });
+  hide();
+}
+
+void StartPage::makeHead(QBoxLayout* column) {
+  column->addSpacing(kTopMargin - kSpace16);
+  auto* row = new QHBoxLayout;
+  auto* texts = new QVBoxLayout;
+  texts->setSpacing(kSpace4);
+  texts->addWidget(words("Nothing is open yet", Type::figure, true));
+  texts->addWidget(paragraph("Train a small mixture of experts on this machine, or open what another program logged."));
+  row->addLayout(texts, 1);
+  last_ = button("Open the last run", "start_last");
+  last_->hide();
+  connect(last_, &QPushButton::clicked, this, [this] { emit lastRequested(last_files_); });
+  row->addWidget(last_, 0, Qt::AlignBottom);
+  column->addLayout(row);
+}
+
+void StartPage::makeDoors(QBoxLayout* column) {
+  const Lesson lesson = find_lesson("1").lesson;
+  QPushButton* take = button("Start the lesson", "start_lesson_1", true);
+  QPushButton* open = button("Open...", "start_open");
+  QPushButton* compare = button("Start the comparison", "start_compare");
+  open->setToolTip("Opens recordings and logs (Ctrl+O)");
+  connect(take, &QPushButton::clicked, this, &StartPage::lessonRequested);
+  connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
+  connect(compare, &QPushButton::clicked, this, &StartPage::compareRequested);
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace16);
+  row->addWidget(
+      doorCard({"Take lesson 1", QString::fromStdString(lesson.title),
+                QString("Predict, do, watch: why a router without balancing starves its experts. %1 minutes, "
+                        "nothing to set up.")
+                    .arg(lesson.minutes),
+                take},
+               DoorIcon::Kind::book),
+      1);
+  row->addWidget(
+      doorCard({"Open a log or a recording", "What you already have",
+                "Recordings, JSON lines, TensorBoard and W&B files, Megatron-LM traces, safetensors. Or drop "
+                "a file on the window.",
+                open},
+               DoorIcon::Kind::folder),
+      1);
+  row->addWidget(
+      doorCard({"Compare precisions", "BF16, MXFP8 and MXFP4",
+                "Three runs on the same batches and a noise twin. A verdict after about 300 steps.", compare},
+               DoorIcon::Kind::columns),
+      1);
+  column->addLayout(row);
+}
+
+void StartPage::makeTraining(QBoxLayout* column) {
+  auto* card = new CardFrame;
+  auto* row = new QHBoxLayout(card);
+  row->setContentsMargins(kSpace24 - kSpace4, kSpace16, kSpace24 - kSpace4, kSpace16);
+  row->setSpacing(kSpace12);
+  row->addWidget(words("Train now", Type::body, true));
+  presets_ = new QComboBox;
+  presets_->setObjectName("start_presets");
+  presets_->setAccessibleName("Preset");
+  for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
+  presets_->setCurrentText("small");
+  connect(presets_, &QComboBox::currentTextChanged, this, &StartPage::showCost);
+  row->addWidget(presets_);
+  cost_ = new FittedLabel;
+  cost_->setObjectName("start_cost");
+  cost_->setRole(QPalette::PlaceholderText);
+  row->addWidget(cost_, 1);
+  train_ = button("Train", "start_train");
+  connect(train_, &QPushButton::clicked, this, [this] { emit trainRequested(presets_->currentText()); });
+  train_->setIcon(picture(Picture::play, palette()));
+  row->addWidget(train_);
+  auto* setup = new QToolButton;
+  setup->setText("All settings");
+  setup->setObjectName("start_setup");
+  setup->setToolTip("Settings for a new run (F2)");
+  setup->setFocusPolicy(Qt::StrongFocus);
+  keepKeys(setup);
+  connect(setup, &QToolButton::clicked, this, &StartPage::setupRequested);
+  row->addWidget(setup);
+  column->addWidget(card);
+}
+
+void StartPage::makeExamples(QBoxLayout* column) {
+  column->addSpacing(kSpace8);
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpace8);
+  head->addWidget(words("What the Overview answers", Type::body, true));
+  head->addWidget(words("An example; no figure here is of your machine", Type::body, false, true), 1);
+  column->addLayout(head);
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace16);
+  row->addWidget(exampleCard("Is it healthy?", "Verdict", StartExample::verdict), 1);
+  row->addWidget(exampleCard("Is it learning?", "Loss", StartExample::loss), 1);
+  row->addWidget(exampleCard("Who gets the tokens?", "Expert load", StartExample::load), 1);
+  row->addWidget(exampleCard("What does routing cost?", "All-to-all", StartExample::all_to_all), 1);
+  row->addWidget(exampleCard("What does the format cost?", "Quantization error", StartExample::format), 1);
+  column->addLayout(row);
+}
+
+void StartPage::makeSamples(QBoxLayout* column) {
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpace24);
+  row->addWidget(words("Sample logs", Type::body, true));
+  const auto add = [&](const QString& name, const QString& title, const QString& about) {
+    QLabel* link = words(QString("<a href=\"%1\">%2</a>").arg(name, title), Type::body);
+    link->setObjectName("start_sample");
+    link->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+    link->setFocusPolicy(Qt::StrongFocus);
+    link->setAccessibleName(title);
+    connect(link, &QLabel::linkActivated, this, &StartPage::sampleRequested);
+    auto* pair = new QHBoxLayout;
+    pair->setSpacing(kSpace8);
+    pair->addWidget(link);
+    pair->addWidget(words(about, Type::body, false, true));
+    row->addLayout(pair);
+  };
+  add("unbalanced_bf16.jsonl", "Unbalanced router", "8 layers × 64 experts, no balancing");
+  add("domain_shift.jsonl", "Domain shift", "the text changes at step 700");
+  row->addStretch(1);
+  column->addLayout(row);
+}
+
+void StartPage::setCost(std::function<QStringList(const QString&)> cost) {
+  costOf_ = std::move(cost);
+  showCost();
+}
+
+void StartPage::showCost() {
+  if (costOf_) cost_->setTexts(costOf_(presets_->currentText()));
+}
+
+void StartPage::showLast(const QStringList& files) {
+  last_files_ = files;
+  last_->setVisible(!files.isEmpty());
+  if (files.isEmpty()) return;
+  const QString more = files.size() > 1 ? QString(" and %1 more").arg(files.size() - 1) : QString();
+  last_->setText("Open the last run: " + QFileInfo(files.first()).fileName() + more);
+  last_->setToolTip(files.join('\n'));
+}
+
+void StartPage::changeEvent(QEvent* event) {
+  QScrollArea::changeEvent(event);
+  if (event->type() == QEvent::FontChange) renewFonts();
+  if (event->type() == QEvent::PaletteChange) train_->setIcon(picture(Picture::play, palette()));
+}
+
+void StartPage::showEvent(QShowEvent* event) {
+  QScrollArea::showEvent(event);
+  showCost();  // steps may have been measured meanwhile
+}
+
+void StartPage::renewFonts() {
+  for (QLabel* label : findChildren<QLabel*>())
+    if (const QVariant type = label->property(kStartType); type.isValid())
+      label->setFont(
+          typeFont(QApplication::font(), static_cast<Type>(type.toInt()), label->property(kStartSemibold).toBool()));
+}
+
+}  // namespace moescope

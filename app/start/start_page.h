@@ -1,0 +1,58 @@
+// What the Overview shows while nothing is open: three ways to begin, a training of one's own, what the Overview
+// answers, and sample logs.
+#pragma once
+
+#include <QScrollArea>
+#include <QStringList>
+#include <functional>
+
+class QBoxLayout;
+class QComboBox;
+class QLabel;
+class QPushButton;
+
+namespace moescope {
+
+class FittedLabel;
+
+class StartPage : public QScrollArea {
+  Q_OBJECT
+
+ public:
+  explicit StartPage(QWidget* parent = nullptr);
+
+  // The cost of a preset in a line, from long to short.
+  void setCost(std::function<QStringList(const QString& preset)> cost);
+  void showLast(const QStringList& files);  // those that were open last; empty: none
+
+ signals:
+  void lessonRequested();
+  void openRequested();
+  void compareRequested();
+  void trainRequested(QString preset);
+  void setupRequested();
+  void sampleRequested(QString name);
+  void lastRequested(QStringList files);
+
+ protected:
+  void changeEvent(QEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  void makeHead(QBoxLayout* column);
+  void makeDoors(QBoxLayout* column);
+  void makeTraining(QBoxLayout* column);
+  void makeExamples(QBoxLayout* column);
+  void makeSamples(QBoxLayout* column);
+  void renewFonts();
+  void showCost();
+
+  QWidget* page_;
+  QComboBox* presets_;
+  FittedLabel* cost_;
+  QPushButton *last_, *train_ = nullptr;
+  QStringList last_files_;
+  std::function<QStringList(const QString&)> costOf_;
+};
+
+}  // namespace moescope
