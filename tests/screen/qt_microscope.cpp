@@ -140,8 +140,8 @@ void MicroscopeTest::editingAValueMovesTheScaleAndCanBeUndone() {
   microscope.resize(1000, 600);
   microscope.show();
   QVERIFY(QTest::qWaitForWindowExposed(&microscope));
-  microscope.setBlock(QStringLiteral("test"), std::vector<float>(32, 1.0f), mx_format(ElementFormat::e4m3),
-                      BlockAxis::row);
+  microscope.setBlock({QStringLiteral("row 0"), QStringLiteral("test")}, std::vector<float>(32, 1.0f),
+                      mx_format(ElementFormat::e4m3), BlockAxis::row);
   QCOMPARE(int(microscope.block().scale.code), 119);
   auto* table = microscope.findChild<QTableView*>();
   QSignalSpy readout(&microscope, &Panel::readoutChanged);
@@ -712,6 +712,10 @@ void MicroscopeTest::cardsLeadFromTheLargestValueToItsCode() {
   for (const OperandFormat& format :
        {mx_format(ElementFormat::e4m3, ScaleRule::floor, 32), kNvfp4Format, fp8_format(ScaleGranularity::tensor)})
     QCOMPARE(blockCards(block_anatomy(format, values, 0, 4)).size(), std::size_t(5));
+  values[20] = 0.5f;
+  for (float& value : values) value *= 1e-3f;
+  QCOMPARE(blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values))[1].value,
+           QString::fromUtf8("1.116 × 10⁻⁶"));
   values[3] = NAN;
   QCOMPARE(blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values)).front().value, QStringLiteral("NaN"));
 }

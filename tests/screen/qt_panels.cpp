@@ -452,6 +452,30 @@ class PanelsTest : public QObject {
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
   }
 
+  // Cells without room for a number have a legend above them; others need none.
+  void aMatrixOfManyLayersHasALegend() {
+    const auto legend_pixels = [](QuantizationErrorPanel* panel) {
+      const QImage picture = panel->grab().toImage();
+      const QRgb strongest = matrixLut(isDark(panel->palette()))[255];
+      int pixels = 0;
+      for (int y = 0; y < panel->bodyRect().top(); ++y)
+        for (int x = 0; x < picture.width(); ++x) pixels += picture.pixel(x, y) == strongest;
+      return pixels;
+    };
+    SyntheticRun many({.layers = 59});
+    many.append(3);
+    Selection of_many;
+    of_many.setHistories({many.history()});
+    QuantizationErrorPanel panel(selection_.get()), tall(&of_many);
+    show(&panel, {800, 300});
+    show(&tall, {800, 300});
+    QCOMPARE(tall.findChild<MatrixPlot*>()->rows(), 58);
+    QCOMPARE(legend_pixels(&panel), 0);
+    QVERIFY(legend_pixels(&tall) > 0);
+    if (const QString to = qEnvironmentVariable("MOESCOPE_PICTURES"); !to.isEmpty())
+      QVERIFY(tall.grab().save(to + QStringLiteral("/quantization-58-layers.png")));
+  }
+
   void deduplicatedMatrixIsPalerOnTheSameScale() {
     AllToAllPanel panel(selection_.get());
     show(&panel);

@@ -49,7 +49,7 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
   makeControls();
   makeBody();
   makeActions();
-  setBlock(QString(), blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
+  setBlock({}, blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
 }
 
 void BlockMicroscopePanel::makeControls() {
@@ -194,7 +194,7 @@ void BlockMicroscopePanel::makeActions() {
   }
 }
 
-void BlockMicroscopePanel::setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format,
+void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format,
                                     BlockAxis axis, float tensor_amax) {
   tensor_amax_ = tensor_amax;
   origin_ = origin;
@@ -213,7 +213,7 @@ void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
 
 // Another block size means another block of the tensor, which its owner brings.
 void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
-  if (block_size(format) != block_size(state_.format) && !origin_.isEmpty()) return emit formatChosen(format);
+  if (block_size(format) != block_size(state_.format) && !origin_.place.isEmpty()) return emit formatChosen(format);
   setFormat(format);
 }
 
@@ -297,7 +297,7 @@ void BlockMicroscopePanel::refresh() {
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
   draw_->setEnabled(state_.rounding == Rounding::stochastic);
-  turn_->setEnabled(!origin_.isEmpty());
+  turn_->setEnabled(!origin_.place.isEmpty());
 
   cards_->setBlock(block_);
   nameBits();
@@ -325,13 +325,15 @@ void BlockMicroscopePanel::refresh() {
 
 // Of the block of a tensor, whatever run is open; the values of the examples were made up.
 std::optional<Provenance> BlockMicroscopePanel::kind() const {
-  return !origin_.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
+  return !origin_.place.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString BlockMicroscopePanel::status() const {
-  const bool edited = undo_.canUndo() && state_.values != original_.values;
-  const QString what = origin_.isEmpty() ? tr("example block") : edited ? tr("%1, edited").arg(origin_) : origin_;
-  return what + QStringLiteral(", ") + figures();
+  QStringList parts{origin_.place.isEmpty() ? tr("example block") : origin_.place};
+  if (undo_.canUndo() && state_.values != original_.values) parts << tr("edited");
+  parts << figures();
+  if (!origin_.tensor.isEmpty()) parts << origin_.tensor;
+  return parts.join(QStringLiteral(", "));
 }
 
 QString BlockMicroscopePanel::figures() const {

@@ -25,9 +25,12 @@ class BlockMicroscopePanel : public Panel {
  public:
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
-  // Shows a block of a tensor, from `origin` ("w1, row 3, block 7"), and discards the edits of the previous one.
-  // Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
-  void setBlock(const QString& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
+  // Where a block comes from: "row 3, block 7" of "w1"; empty: it is an example.
+  struct BlockOrigin {
+    QString place, tensor;
+  };
+  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
+  void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
   // Keeps the values, unlike setBlock; undoable.
   void setFormat(const OperandFormat& format);
@@ -78,7 +81,7 @@ class BlockMicroscopePanel : public Panel {
   void nameBits();
 
   State state_, original_;
-  QString origin_;
+  BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
   float tensor_amax_ = 0;
   BlockAnatomy block_;

@@ -201,13 +201,13 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   block_ = block;
   element_ = element;
   map_->setCurrent(line, block);
-  const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
-  const QString place = along_rows ? tr("row %1, block %2") : tr("column %1, block %2");
+  const QString place = (along_rows ? tr("row %1, block %2") : tr("column %1, block %2")).arg(line).arg(block);
   const std::size_t row =
       along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(block_size(format_))).first;
-  const QString expert = source_.grouped() ? tr("expert %1, ").arg(source_.groupOf(row)) : QString();
+  const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
+  const QString expert = source_.grouped() ? tr(", expert %1").arg(source_.groupOf(row)) : QString();
   microscope_->setBlock(
-      source_.name() + slice + QStringLiteral(", ") + expert + place.arg(line).arg(block),
+      {place + expert + slice, source_.name()},
       source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
       source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);

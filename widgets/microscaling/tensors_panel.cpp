@@ -116,7 +116,7 @@ TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
   makeTable();
   auto* filter_row = new QWidget(this);
   auto* row = new QVBoxLayout(filter_row);
-  row->setContentsMargins(0, 0, 0, kSpace4);
+  row->setContentsMargins(0, kSpace4, 0, kSpace4);
   row->addWidget(filter_);
   connect(&model_, &TensorListModel::figuresWanted, this, [this] {
     if (!std::exchange(scheduled_, true)) QTimer::singleShot(0, this, &TensorsPanel::computeWanted);

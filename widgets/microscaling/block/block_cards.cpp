@@ -18,13 +18,12 @@ QString inCard(const char* text) {
   return BlockCards::tr(text);
 }
 
-// "0.0052", "5.2 x 10^-5" in print.
+// "0.0052", or a power of ten as in print.
 QString inDigits(double value, int digits) {
   const QString text = QString::number(value, 'g', digits);
   if (!text.contains(QLatin1Char('e'))) return withMinus(text);
-  const QString factor = text.section(QLatin1Char('e'), 0, 0);
-  return inPrint(
-      QStringLiteral("%1 \u00d7 10^%2").arg(withMinus(factor)).arg(text.section(QLatin1Char('e'), 1).toInt()));
+  const QString power = formatPowerOfTwo(text.section(QLatin1Char('e'), 1).toInt()).mid(1);
+  return QStringLiteral("%1 \u00d7 10").arg(withMinus(text.section(QLatin1Char('e'), 0, 0))) + power;
 }
 
 QString fourDigits(double value) {
