@@ -170,7 +170,7 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     lost += tr("; %1 clipped in %2")
                 .arg(formatPercent(static_cast<double>(all.most_clipped->clipped)), nameOf(*all.most_clipped, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
-  answer.answers << in(false) << in(true) << usual + tr("; least %1").arg(least);
+  answer.answers << in(false) << in(true) << usual + tr("; least %1").arg(least) << tr("Least %1 dB").arg(least);
   return answer;
 }
 
