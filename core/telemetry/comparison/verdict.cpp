@@ -416,6 +416,7 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   if (const auto lost = run.lost()) {
     c.verdict = Verdict::lost;
     c.steps.first = *lost;
+    c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
   } else if (run.count() >= kLeastSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half = 0;

@@ -94,6 +94,7 @@ struct Conclusion {
   int candidates = 1;  // that the interval allows for
   // Share of the tokens routed elsewhere than by run A over these steps; kNoValue: not measured.
   float drift = kNoValue, drift_of_twins = kNoValue;
+  bool lost_is_a = false;  // lost: the loss that is not finite is run A's
   bool drift_unknown = false;  // of the run or of twins that started as it did: the interval may be too narrow
   // Of the twins' drift, from the first half of the judged steps to the second; kNoValue: they have none yet.
   float growth = kNoValue;
