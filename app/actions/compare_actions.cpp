@@ -110,11 +110,12 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
-  noise->setWhatsThis("Add a noise twin: run A's settings with another seed");
-  QAction* perturbed = menu->addAction("Add a &perturbed twin", QKeySequence(Qt::SHIFT | Qt::Key_N), this,
-                                       &CompareActions::addPerturbedTwin);
-  perturbed->setWhatsThis("Add a perturbed twin: run A's start, its weights moved by a unit in the last place");
+  QAction* noise = menu->addAction("Add a &noise twin: another seed", QKeySequence(Qt::Key_N), this,
+                                   &CompareActions::addNoiseTwin);
+  noise->setWhatsThis("Add a noise twin: run A with another seed");
+  QAction* perturbed = menu->addAction("Add a noise twin: weights &perturbed", QKeySequence(Qt::SHIFT | Qt::Key_N),
+                                       this, &CompareActions::addPerturbedTwin);
+  perturbed->setWhatsThis("Add a noise twin: run A with its first weights changed in the last place");
   QAction* active =
       menu->addAction("Add a &dense twin, equal active weights", this, [this] { addDenseTwin(DenseSize::active); });
   active->setWhatsThis("Add a dense twin: no experts, as many weights as a token multiplies in run A");
@@ -123,11 +124,20 @@ void CompareActions::addActionsTo(QMenu* menu) {
   total->setWhatsThis("Add a dense twin: no experts, as many weights as run A has");
   offWithoutTraining(menu, {twin, noise, perturbed, active, total}, session_);
   for (int run = 0; run < kMaxRuns; ++run) {
-    auto* choose = new QAction("Run " + runLetter(run), this);
+    auto* choose = new QAction(this);
     choose->setShortcut(QKeySequence(QString("Alt+%1").arg(run + 1)));
-    choose->setWhatsThis("Make run " + runLetter(run) + " the active one");
     connect(choose, &QAction::triggered, this, [this, run] { selection_->setRun(run); });
     menu->addAction(choose);
+    choices_ << choose;
+  }
+  nameChoices();
+}
+
+void CompareActions::nameChoices() {
+  for (int run = 0; run < choices_.size(); ++run) {
+    const QString letter = runLetter(*selection_, run);
+    choices_[run]->setText("Run " + letter);
+    choices_[run]->setWhatsThis("Make run " + letter + " the active one");
   }
 }
 
@@ -221,9 +231,13 @@ void CompareActions::showDifferences() {
   for (int place = 0; place < static_cast<int>(session_->histories().size()) && session_->hasConfig(); ++place)
     configs.push_back(session_->config(place));
   const std::string preset = comparison_preset_of(configs);
-  compared_->set(
-      session_->hasConfig() ? comparedConfigs(configs, session_->histories()) : comparedLogs(session_->histories()),
-      preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
+  auto compared =
+      session_->hasConfig() ? comparedConfigs(configs, session_->histories()) : comparedLogs(session_->histories());
+  std::vector<bool> twins;
+  for (const ComparedRun& run : compared) twins.push_back(run.noise_twin);
+  selection_->setNoiseTwins(std::move(twins));
+  nameChoices();
+  compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->lossGapPanel()->setRoomForTwin(session_->isLive() && session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
@@ -261,7 +275,7 @@ void CompareActions::showChips() {
   const LabStatus status = session_->isLive() ? session_->lab()->status() : LabStatus{};
   std::vector<RunChips::Run> runs;
   for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
-    RunChips::Run run{QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name), {}, {}};
+    RunChips::Run run{runLetter(*selection_, place), runColor(*selection_, place), runName(*selection_, place), {}, {}};
     if (place > 0 && session_->hasConfig())
       run.differs = settingsText(difference(session_->config(), session_->config(place)));
     for (const RunProgress& behind : status.catching_up)

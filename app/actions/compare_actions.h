@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QElapsedTimer>
+#include <QList>
 #include <QObject>
 #include <functional>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/io/no_value.h"
 #include "core/training/lab/lab_status.h"
 
+class QAction;
 class QMenu;
 
 namespace moescope {
@@ -54,6 +56,7 @@ class CompareActions : public QObject {
   void addPerturbedTwin();
   void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
+  void nameChoices();  // of the active run, by its letter
   void removeRun(int place);
   void measureGradients(int every);
   float secondsPerStep(const LabStatus& status);
@@ -64,6 +67,7 @@ class CompareActions : public QObject {
   RunChips* chips_;
   WorkspaceTabs* workspaces_;
   Messages* messages_;
+  QList<QAction*> choices_;
   struct {
     QElapsedTimer since;  // the first of the steps that are measured
     std::int64_t first = -1, last = -1;

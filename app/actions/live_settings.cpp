@@ -114,7 +114,7 @@ LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack
 
 void LiveSettings::show() {
   const auto& histories = session_->histories();
-  popover_->showRun(histories.size() > 1 ? runLetter(selection_->run()) : QString());
+  popover_->showRun(histories.size() > 1 ? runLetter(*selection_, selection_->run()) : QString());
   if (histories.empty()) return;
   const RunConfig config = session_->config(selection_->run());
   const RunConfig* known = session_->hasConfig() ? &config : nullptr;
@@ -132,7 +132,7 @@ void LiveSettings::show() {
 
 QString LiveSettings::purposeOfForm() const {
   if (!session_->isLive()) return "settings for a new run";
-  return QString("run %1, in training").arg(runLetter(selection_->run()));
+  return QString("run %1, in training").arg(runLetter(*selection_, selection_->run()));
 }
 
 void LiveSettings::changeActive(const QString& key, const ConfigValue& value) {

@@ -13,7 +13,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -28,7 +27,6 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     chip->setProperty(kChipProperty, true);
     chip->setIconSize({kChipSize, kChipSize});
     followFont(chip, [chip] { chip->setFixedHeight(withType(kFieldHeight, chip->fontMetrics())); });
-    chip->setObjectName("chip_" + runLetter(run));
     chip->setFocusPolicy(Qt::TabFocus);
     chip->setContextMenuPolicy(Qt::CustomContextMenu);  // actions of its own would give it a menu's arrow
     connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
@@ -86,14 +84,16 @@ void RunChips::drawChips() {
   for (int run = 0; run < kMaxRuns; ++run) {
     QToolButton* chip = chips_[static_cast<std::size_t>(run)];
     chip->setVisible(run < static_cast<int>(runs_.size()));
+    chip->setObjectName(QString());
     if (run >= static_cast<int>(runs_.size())) continue;
     const Run& shown = runs_[static_cast<std::size_t>(run)];
-    chip->setIcon(chipPixmap(runLetter(run), seriesColor(run, isDark(palette())), kChipSize, devicePixelRatioF()));
+    chip->setIcon(chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
     const QString words = !shown.progress.isEmpty() ? shown.progress : parts_.names ? shown.name : QString();
     chip->setText(words);
     chip->setToolButtonStyle(words.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
     chip->setChecked(run == active_);
-    QString tip = QString("Run %1: %2").arg(runLetter(run), shown.name);
+    chip->setObjectName("chip_" + shown.letter);
+    QString tip = QString("Run %1: %2").arg(shown.letter, shown.name);
     if (!shown.differs.isEmpty()) tip += "\ndiffers from A in " + shown.differs;
     if (!shown.progress.isEmpty()) tip += "\ncatching up: step " + shown.progress + "; run A waits for it";
     chip->setToolTip(tip + "\nClick: panels of one run show it, live settings act on it");
@@ -106,9 +106,9 @@ void RunChips::drawChips() {
 void RunChips::fillMenu() {
   menu_->clear();
   const bool room = static_cast<int>(runs_.size()) < kMaxRuns;
-  menu_->addAction("&Noise twin: same settings, another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
+  menu_->addAction("&Noise twin: run A with another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
   menu_
-      ->addAction("&Perturbed twin: same start, weights moved by a unit in the last place", this,
+      ->addAction("Noise twin: run A with its weights &perturbed", this,
                   &RunChips::perturbedTwinRequested)
       ->setEnabled(room);
   QMenu* dense = menu_->addMenu("&Dense twin: the model without experts");
@@ -125,8 +125,9 @@ void RunChips::fillMenu() {
   if (static_cast<int>(runs_.size()) < 2) return;
   menu_->addSeparator();
   for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
-    menu_->addAction(QString("Remove run %1, %2").arg(runLetter(run), runs_[static_cast<std::size_t>(run)].name), this,
-                     [this, run] { emit removeRequested(run); });
+    menu_->addAction(QString("Remove run %1, %2")
+                         .arg(runs_[static_cast<std::size_t>(run)].letter, runs_[static_cast<std::size_t>(run)].name),
+                     this, [this, run] { emit removeRequested(run); });
 }
 
 void RunChips::changeEvent(QEvent* event) {

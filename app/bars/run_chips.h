@@ -18,6 +18,8 @@ class RunChips : public QWidget {
 
  public:
   struct Run {
+    QString letter;
+    int color = 0;  // index of seriesColor
     QString name;
     QString differs;   // from run A: "precision.experts mxfp8_rceil"; empty: no difference, or run A itself
     QString progress;  // "120 of 400" while it catches up; empty: level

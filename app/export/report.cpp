@@ -95,7 +95,7 @@ class Report {
 
  private:
   QString name(std::size_t place) const {
-    return runLetter(static_cast<int>(place)) + ' ' + html(histories_[place]->info().name);
+    return runLetter(*source_.selection, static_cast<int>(place)) + ' ' + html(histories_[place]->info().name);
   }
   bool compares() const { return histories_.size() > 1; }
   const ComparedRun& compared(std::size_t i) const {

@@ -27,7 +27,7 @@ QString runsLine(const Selection& selection) {
   int place = 0;
   std::int64_t steps = 0;
   for (const auto& history : selection.histories()) {
-    names << runLetter(place++) + ' ' + QString::fromStdString(history->info().name);
+    names << runLetter(selection, place++) + ' ' + QString::fromStdString(history->info().name);
     if (const StepRange range = history->steps(); !range.empty())
       steps = std::max(steps, steps_taken(*history, range.last));
   }
@@ -190,14 +190,14 @@ void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection
   const int side = metrics.ascent() - 2;
   for (std::size_t run = 0; run < histories.size() && place.width() > 2 * side; ++run) {
     const int number = static_cast<int>(run);
-    painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side), seriesColor(number, false));
+    painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side), seriesColor(runColor(selection, number), false));
     place.setLeft(place.left() + side + 5);
-    const QString name = runLetter(number) + ' ' + QString::fromStdString(histories[run]->info().name);
+    const QString name = runLetter(selection, number) + ' ' + QString::fromStdString(histories[run]->info().name);
     drawLine(painter, place, font, paper().text().color(), name);
     place.setLeft(place.left() + metrics.horizontalAdvance(name) + 14);
   }
   if (place.width() > 2 * side)
-    drawLine(painter, place, font, mutedText(paper()), "where one run is shown: " + runLetter(selection.run()));
+    drawLine(painter, place, font, mutedText(paper()), "where one run is shown: " + runLetter(selection, selection.run()));
 }
 
 void renderBody(QPainter& painter, Panel* panel, QPoint at) {

@@ -48,7 +48,8 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps) {
   for (const GapSeries& each : series_) {
     const Conclusion& found = gaps.conclusion(each.place);
     if (!each.judged || is_missing(found.half) || found.verdict == Verdict::identical) continue;
-    means_.push_back({found.steps, found.gap, found.half, each.color, found.twins > 0});
+    means_.push_back({found.steps, found.gap, found.half, each.color,
+                      each.label.section(QLatin1Char(' '), 0, 0), found.twins > 0});
     if (found.twins > 0 && !(found.half <= chance_)) chance_ = found.half;
   }
   chooseValueRange();
@@ -126,7 +127,7 @@ void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   paintChance(painter);
   for (std::size_t i = 0; i < curves_.size(); ++i)
-    paintCurve(painter, curves_[i], seriesColor(series_[i].color, dark()));
+    paintCurve(painter, curves_[i], seriesColor(series_[i].color, dark()), seriesLine(series_[i].color));
   paintMeans(painter);
   paintFirstDifferences(painter);
 }
@@ -157,7 +158,8 @@ void GapPlot::paintMeans(QPainter& painter) const {
   }
 }
 
-void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& color) const {
+void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& color,
+                         Qt::PenStyle line) const {
   const Axis axis = valueAxis();
   QColor faint = color;
   faint.setAlpha(dark() ? 75 : 65);
@@ -176,7 +178,7 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& co
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
   painter.setRenderHint(QPainter::Antialiasing);
   painter.drawPolyline(raw.data(), static_cast<int>(raw.size()));
-  painter.setPen(QPen(color, 0));
+  painter.setPen(QPen(color, 0, line));
   drawCurve(painter, smooth, true);
 }
 
@@ -215,7 +217,7 @@ void GapPlot::paintGapLegend(QPainter& painter) const {
                                        range().first, range().last);
   std::vector<LegendEntry> gaps, chance;
   for (std::size_t i = 0; i < series_.size(); ++i)
-    gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.left(1), signedText(newestAt(curves_[i].smooth, step))),
+    gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.section(QLatin1Char(' '), 0, 0), signedText(newestAt(curves_[i].smooth, step))),
                     seriesColor(series_[i].color, dark()), false});
   if (!is_missing(chance_))
     chance.push_back({tr("\u00b1%1: means of the training loss in there cannot be told from chance").arg(chance_, 0, 'g', 2),
@@ -259,7 +261,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   for (const Mean& mean : means_)
     if (step >= mean.steps.first && step <= mean.steps.last)
       lines << tr("%1: mean of steps %2 to %3: %4 \u00b1%5")
-                   .arg(runLetter(mean.color), formatCount(static_cast<double>(mean.steps.first)),
+                   .arg(mean.letter, formatCount(static_cast<double>(mean.steps.first)),
                         formatCount(static_cast<double>(mean.steps.last)), signedText(mean.gap))
                    .arg(mean.half, 0, 'g', 2);
   return lines;

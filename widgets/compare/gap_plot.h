@@ -56,7 +56,7 @@ class GapPlot : public TimeAxisPlot {
   void chooseValueRange();
   void paintChance(QPainter& painter) const;
   void paintMeans(QPainter& painter) const;
-  void paintCurve(QPainter& painter, const Curve& curve, const QColor& color) const;
+  void paintCurve(QPainter& painter, const Curve& curve, const QColor& color, Qt::PenStyle line) const;
   void paintFirstDifferences(QPainter& painter) const;
   void paintGapLegend(QPainter& painter) const;
 
@@ -66,6 +66,7 @@ class GapPlot : public TimeAxisPlot {
     StepRange steps;
     double gap, half;
     int color;
+    QString letter;
     bool by_twins;
   };
   std::vector<Mean> means_;

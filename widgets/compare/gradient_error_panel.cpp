@@ -87,7 +87,7 @@ QString GradientErrorPanel::conclude() const {
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step) : kNoValue;
     if (!is_missing(snr))
-      errors << runFigure(run, formatPercent(std::pow(10.0, -static_cast<double>(snr) / 20)), palette());
+      errors << runFigure(*selection_, run, formatPercent(std::pow(10.0, -static_cast<double>(snr) / 20)), palette());
   }
   return errors.isEmpty()
              ? QString()
@@ -141,7 +141,8 @@ void GradientErrorPanel::refillLines() {
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
                       cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
-                      selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"), run, 0});
+                      selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"),
+                      runColor(*selection_, run), 0});
   lines_->setExactAtInfinity(!cosine());
   lines_->setCaption(cosine() ? tr("gradient cosine") : tr("gradient SNR, dB"));
   lines_->setSeries(std::move(series));
@@ -179,7 +180,7 @@ void GradientErrorPanel::refillMatrix() {
   matrix_->setCells(static_cast<int>(layers_.size()), static_cast<int>(columns_.size()), std::move(codes));
   matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
   matrix_->setLegend(legend());
-  const QString run = runLetter(selection_->run());
+  const QString run = runLetter(*selection_, selection_->run());
   matrix_->setRowAxis(std::move(rows), minusA() ? tr("layer, %1 minus A").arg(run) : tr("layer, %1").arg(run));
   matrix_->setColumnAxis(std::move(columns), tr("tensors"));
 }

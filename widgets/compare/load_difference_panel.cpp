@@ -104,11 +104,11 @@ QString LoadDifferencePanel::conclude() const {
       count += row.difference.size();
     }
     if (count == 0) continue;
-    differences << runFigure(run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
+    differences << runFigure(*selection_, run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
   }
   if (differences.isEmpty()) return {};
   return tr("Mean |difference| from A in fair shares: %1").arg(differences.join(QStringLiteral(", "))) +
-         (runs_->noiseTwins().isEmpty() ? QString() : tr("; by chance alone: %1").arg(runs_->noiseTwins()));
+         (noiseTwinLetters(*selection_).isEmpty() ? QString() : tr("; by chance alone: %1").arg(noiseTwinLetters(*selection_)));
 }
 
 QString LoadDifferencePanel::status() const {
@@ -148,7 +148,7 @@ void LoadDifferencePanel::refill() {
   view_->setCells(static_cast<int>(rows_.size()), columns, std::move(codes));
   view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
                                                 : utilisationLegend(isDark(palette())));
-  const QString run = runLetter(comparedRun(*selection_));
+  const QString run = runLetter(*selection_, comparedRun(*selection_));
   view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? tr("layer, %1 minus A").arg(run)
                                           : shown() == Shown::run      ? tr("layer, %1").arg(run)
                                                                        : tr("layer, A"));

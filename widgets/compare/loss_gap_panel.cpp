@@ -100,7 +100,7 @@ void LossGapPanel::refill() {
     std::vector<GapSeries> series;
     for (int run = 1; run < static_cast<int>(histories.size()); ++run)
       series.push_back(
-          {run, runLabel(*selection_, run), run, gaps_.first_difference(run, epsilon()), !runs_->isNoiseTwin(run)});
+          {run, runLabel(*selection_, run), runColor(*selection_, run), gaps_.first_difference(run, epsilon()), !runs_->isNoiseTwin(run)});
     plot_->setSeries(std::move(series), gaps_);
     words = conclude(Words::all);
     QString tip = runs_->about().trimmed().toHtmlEscaped().replace(QLatin1Char('\n'), QStringLiteral("<br>"));
@@ -141,7 +141,7 @@ QString LossGapPanel::twinsText(Words wanted) const {
   for (int run = 1; run < std::ssize(runs_->runs()) && run < std::ssize(selection_->histories()); ++run) {
     const ComparedRun& twin = runs_->runs()[run];
     if (!twin.noise_twin) continue;
-    const QString name = runFigure(run, runLabel(*selection_, run).mid(2), palette());
+    const QString name = runFigure(*selection_, run, runName(*selection_, run), palette());
     if (wanted == Words::verdicts) {
       twins << name;
       continue;
@@ -179,7 +179,7 @@ QString LossGapPanel::verdictOf(int run, Words wanted) const {
   const bool decided = found.verdict >= Verdict::equal;
   if (const auto colon = text.indexOf(QLatin1Char(':')); decided && colon > 0)
     text = QStringLiteral("<b>%1</b>%2").arg(text.left(colon), text.mid(colon));
-  const QString named = runLabel(*selection_, run).mid(2).toHtmlEscaped() + QStringLiteral(": ");
+  const QString named = runName(*selection_, run).toHtmlEscaped() + QStringLiteral(": ");
   if (wanted == Words::verdicts) return named + text;
   const Conclusion& training = gaps_.conclusion(run);
   if (&found != &training && !is_missing(training.gap))
@@ -210,7 +210,7 @@ QString LossGapPanel::conclude(Words wanted) const {
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run)
     if (!runs_->isNoiseTwin(run))
       lines << QStringLiteral("<b style='color:%1'>%2</b> %3")
-                   .arg(seriesColor(run, isDark(palette())).name(), runLetter(run), verdictOf(run, wanted));
+                   .arg(seriesColor(runColor(*selection_, run), isDark(palette())).name(), runLetter(*selection_, run), verdictOf(run, wanted));
   if (const QString twins = twinsText(wanted); !twins.isEmpty()) lines << twins;
   // No conclusion yet: says what to expect, if that is documented.
   if (const QStringList about = paragraphs(runs_->about());

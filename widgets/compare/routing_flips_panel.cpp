@@ -138,11 +138,10 @@ QString RoutingFlipsPanel::conclude() const {
       weights = frame->step < kFirstJudged ? Weights::unknown : Weights::drifted;
     const RoutingOverlap routing = rounding() ? RoutingOverlap{} : routing_overlap(history, frame->step);
     if (routing.replayed)
-      overlaps << runFigure(run, tr("all, replayed"), palette());
+      overlaps << runFigure(*selection_, run, tr("all, replayed"), palette());
     else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
-      overlaps << runFigure(
-          run, tr("%1 from layer %2 on").arg(formatPercent(routing.overlap)).arg(routing.first_other_layer), palette());
-    rates << runFigure(run, formatPercent(rate), palette());
+      overlaps << runFigure(*selection_, run, tr("%1 from layer %2 on").arg(formatPercent(routing.overlap)).arg(routing.first_other_layer), palette());
+    rates << runFigure(*selection_, run, formatPercent(rate), palette());
   }
   const QString conclusion = concludeChosen(rates, any, weights);
   if (overlaps.isEmpty()) return conclusion;
@@ -159,7 +158,7 @@ QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, We
   if (weights == Weights::of_a)
     return text + tr(". Up to this step the weights are A's to the bit: this is what the settings do that differ");
   return text + tr(". Weights have drifted apart: that is not the format's rounding") +
-         (runs_->noiseTwins().isEmpty() ? QString() : tr(" (chance alone: %1)").arg(runs_->noiseTwins()));
+         (noiseTwinLetters(*selection_).isEmpty() ? QString() : tr(" (chance alone: %1)").arg(noiseTwinLetters(*selection_)));
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {
@@ -224,7 +223,7 @@ void RoutingFlipsPanel::refillLines() {
   std::vector<LineSeries> series;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run)
     series.push_back({selection_->histories()[static_cast<std::size_t>(run)], shownMetric(), kWholeRun,
-                      runLabel(*selection_, run), run, 0});
+                      runLabel(*selection_, run), runColor(*selection_, run), 0});
   lines_->setSeries(std::move(series));
 }
 
@@ -266,7 +265,7 @@ void RoutingFlipsPanel::refillMargins() {
   const bool any = std::ranges::any_of(tokens, [](std::uint32_t count) { return count > 0; });
   margins_->setNotice(any ? QString() : whyNoMargins());
   if (!any) return;
-  margins_->setHistograms(tokens, flipped, shownRun());
+  margins_->setHistograms(tokens, flipped, runColor(*selection_, shownRun()));
 }
 
 QString RoutingFlipsPanel::status() const {

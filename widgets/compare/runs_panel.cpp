@@ -155,7 +155,7 @@ void RunsPanel::fill() {
   const bool dark = isDark(palette());
   for (int run = 0; run < runs; ++run) {
     auto* header = new QTableWidgetItem(breakable(runLabel(*selection_, run)));
-    header->setForeground(seriesColor(run, dark));
+    header->setForeground(seriesColor(runColor(*selection_, run), dark));
     header->setToolTip(tr("%1. Click to make it the active run").arg(runLabel(*selection_, run)));
     table_->setHorizontalHeaderItem(run, header);
   }

@@ -255,7 +255,7 @@ void FindingsPanel::fill() {
   const bool several = selection_->histories().size() > 1;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
-    const QString letter = several && place >= 0 ? runLetter(place) : QString();
+    const QString letter = several && place >= 0 ? runLetter(*selection_, place) : QString();
     rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), finding_id(*shown[i]) == chosen_);
   }
   showMore(hidden);

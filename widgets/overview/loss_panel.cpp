@@ -178,7 +178,8 @@ void LossPanel::refill() {
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : tr("training");
-    series.push_back({histories[run], shownMetric(), kWholeRun, name, static_cast<int>(run), smoothing()});
+    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)),
+                      smoothing()});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, tr("validation"), 0, 0});

@@ -23,9 +23,10 @@ void ConclusionLabel::say(const QString& html) {
   });
 }
 
-QString runFigure(int run, const QString& figure, const QPalette& palette) {
+QString runFigure(const Selection& selection, int run, const QString& figure, const QPalette& palette) {
   return QStringLiteral("<b style='color:%1'>%2</b>&nbsp;%3")
-      .arg(seriesColor(run, isDark(palette)).name(), runLetter(run), figure.toHtmlEscaped().replace(' ', "&nbsp;"));
+      .arg(seriesColor(runColor(selection, run), isDark(palette)).name(), runLetter(selection, run),
+           figure.toHtmlEscaped().replace(' ', "&nbsp;"));
 }
 
 }  // namespace moescope

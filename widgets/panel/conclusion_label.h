@@ -15,6 +15,7 @@ class ConclusionLabel : public QLabel {
 };
 
 // "B 1.3 %" with the letter in the run's colour; for rich text.
-QString runFigure(int run, const QString& figure, const QPalette& palette);
+class Selection;
+QString runFigure(const Selection& selection, int run, const QString& figure, const QPalette& palette);
 
 }  // namespace moescope

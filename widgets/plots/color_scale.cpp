@@ -126,8 +126,13 @@ std::uint8_t divergingCode(double position) {
 }
 
 QColor seriesColor(int index, bool dark) {
+  if (index == kNoiseSeries) return QColor(colors(dark).noise);
   const auto& series = colors(dark).series;
   return QColor(series[index % (series.size() - 1)]);
+}
+
+Qt::PenStyle seriesLine(int index) {
+  return index == kNoiseSeries ? Qt::DashLine : Qt::SolidLine;
 }
 
 QColor gridColor(const QPalette& palette) {

@@ -47,7 +47,9 @@ std::uint8_t divergingCode(double position);
 // Started from Okabe and Ito's series and moved until, also as seen with protanopia, deuteranopia and tritanopia
 // (Machado, Oliveira and Fernandes 2009), any two are 12 apart in CIE Lab, the first four, which runs have, 20; and
 // each stands out from its theme's ground by 3 : 1.
+inline constexpr int kNoiseSeries = -1;  // the noise twins' curves, which are dashed
 QColor seriesColor(int index, bool dark);
+Qt::PenStyle seriesLine(int index);
 
 QColor gridColor(const QPalette& palette);
 QColor mutedText(const QPalette& palette);

@@ -198,7 +198,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
   std::vector<QLineF> spans;
   std::vector<QPointF> raw, smooth;
   const auto flush = [&](std::vector<QPointF>& points, const QColor& color, bool bold) {
-    painter.setPen(QPen(color, 0));
+    painter.setPen(QPen(color, 0, seriesLine(series.color)));
     if (points.size() == 1) {
       painter.drawEllipse(points[0], 1.5, 1.5);
     } else if (points.size() > 1) {

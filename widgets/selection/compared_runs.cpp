@@ -1,5 +1,7 @@
 #include "widgets/selection/compared_runs.h"
 
+#include "widgets/plots/color_scale.h"
+
 namespace moescope {
 
 void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
@@ -10,13 +12,6 @@ void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
 
 bool ComparedRuns::isNoiseTwin(int place) const {
   return place < std::ssize(runs_) && runs_[static_cast<std::size_t>(place)].noise_twin;
-}
-
-QString ComparedRuns::noiseTwins() const {
-  QStringList letters;
-  for (int run = 1; run < static_cast<int>(runs_.size()); ++run)
-    if (isNoiseTwin(run)) letters << runLetter(run);
-  return letters.join(QStringLiteral(", "));
 }
 
 std::vector<PairedRun> ComparedRuns::others(const Selection& selection) const {
@@ -42,15 +37,43 @@ Judging ComparedRuns::judging(const Selection& selection, double matters) const 
   return {matters, candidates};
 }
 
-QString runLetter(int place) {
-  return QString(QChar(u'A' + place));
+namespace {
+
+// Of its kind, candidates or noise twins, counted from 0.
+int numberOfItsKind(const Selection& selection, int place) {
+  int number = 0;
+  for (int run = 0; run < place; ++run) number += selection.isNoiseTwin(run) == selection.isNoiseTwin(place);
+  return number;
 }
 
-QString runLabel(const Selection& selection, int place) {
+}  // namespace
+
+QString runLetter(const Selection& selection, int place) {
+  const int number = numberOfItsKind(selection, place);
+  if (!selection.isNoiseTwin(place)) return QString(QChar(u'A' + number));
+  return number == 0 ? QStringLiteral("N") : QStringLiteral("N%1").arg(number + 1);
+}
+
+int runColor(const Selection& selection, int place) {
+  return selection.isNoiseTwin(place) ? kNoiseSeries : numberOfItsKind(selection, place);
+}
+
+QString noiseTwinLetters(const Selection& selection) {
+  QStringList letters;
+  for (int run = 0; run < std::ssize(selection.histories()); ++run)
+    if (selection.isNoiseTwin(run)) letters << runLetter(selection, run);
+  return letters.join(QStringLiteral(", "));
+}
+
+QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');
   const QString name = QString::fromStdString(histories[static_cast<std::size_t>(place)]->info().name);
-  return runLetter(place) + QLatin1Char(' ') + (name.startsWith(first) ? name.mid(first.size()) : name);
+  return name.startsWith(first) ? name.mid(first.size()) : name;
+}
+
+QString runLabel(const Selection& selection, int place) {
+  return runLetter(selection, place) + QLatin1Char(' ') + runName(selection, place);
 }
 
 int comparedRun(const Selection& selection) {

@@ -32,7 +32,6 @@ class ComparedRuns : public QObject {
   const QString& about() const { return about_; }  // what to expect of them, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
   bool isNoiseTwin(int place) const;
-  QString noiseTwins() const;                                       // their letters: "C, D"; empty: there is none
   std::vector<PairedRun> others(const Selection& selection) const;  // all but run A
   std::vector<PairedRun> twins(const Selection& selection) const;   // those that show what chance does
   Judging judging(const Selection& selection, double matters = kMatters) const;
@@ -45,8 +44,12 @@ class ComparedRuns : public QObject {
   QString about_;
 };
 
-QString runLetter(int place);
-QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil": for twins what differs from A
+// Candidates are A, B, C, ... in their order, noise twins N, N2, ...
+QString runLetter(const Selection& selection, int place);
+int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
+QString noiseTwinLetters(const Selection& selection);      // "N, N2"; empty: there is none
+QString runName(const Selection& selection, int place);   // "nano", "mxfp8_rceil": for twins what differs from A
+QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
 // The run that panels show beside run A if they have room for only one: the active run, or B if that is A; -1: there is
 // none.
 int comparedRun(const Selection& selection);

@@ -56,6 +56,14 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   emit dataChanged();
 }
 
+void Selection::setNoiseTwins(std::vector<bool> twins) {
+  if (std::exchange(noise_twins_, twins) != twins) emit dataChanged();
+}
+
+bool Selection::isNoiseTwin(int run) const {
+  return run < std::ssize(noise_twins_) && noise_twins_[static_cast<std::size_t>(run)];
+}
+
 const History* Selection::history() const {
   return run_ < static_cast<int>(histories_.size()) ? histories_[run_].get() : nullptr;
 }

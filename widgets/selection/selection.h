@@ -23,6 +23,9 @@ class Selection : public QObject {
   const std::vector<std::shared_ptr<const History>>& histories() const;
   int run() const;
   void setRun(int run);
+  // Which of them are noise twins of run A; false for those that are not told.
+  void setNoiseTwins(std::vector<bool> twins);
+  bool isNoiseTwin(int run) const;
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
   std::int64_t step() const;        // what the "now" panels show
@@ -72,6 +75,7 @@ class Selection : public QObject {
   bool moveTime(std::int64_t step, StepRange range);
 
   std::vector<std::shared_ptr<const History>> histories_;
+  std::vector<bool> noise_twins_;
   int run_ = 0;
   std::int64_t step_ = 0;
   bool following_ = true, growing_ = false;
