@@ -15,7 +15,8 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
-#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/judged_runs.h"
+#include "widgets/compare/verdict_strip.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -103,8 +104,8 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
   connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
-  connect(workspaces_->compare()->lossGapPanel(), &LossGapPanel::twinRequested, this,
-          &CompareActions::addPerturbedTwin);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::twinRequested, this, &CompareActions::addPerturbedTwin);
+  connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
@@ -239,14 +240,15 @@ void CompareActions::showDifferences() {
   nameChoices();
   compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
-  workspaces_->compare()->lossGapPanel()->setRoomForTwin(session_->isLive() && session_->histories().size() < kMaxRuns);
+  workspaces_->compare()->judged()->setLive(session_->isLive());
+  workspaces_->compare()->judged()->setRoom(session_->isLive() && session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   if (session_->hasConfig()) chips_->setFormats(otherFormats(session_->config()));
   showChips();
 }
 
 void CompareActions::showStatus(const LabStatus& status) {
-  workspaces_->compare()->lossGapPanel()->setSecondsPerStep(secondsPerStep(status));
+  workspaces_->compare()->judged()->setSecondsPerStep(secondsPerStep(status));
   showChips();
 }
 

@@ -49,6 +49,7 @@ class CompareActions : public QObject {
  signals:
   // Run A and candidates that are more than can train beside it, for so many steps.
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
+  void stepsRequested(qint64 step);  // training of all open runs up to it
 
  private:
   // Run A with the next seed, or the next perturbation, that no open run has.

@@ -164,7 +164,7 @@ QString CandidateList::words() const {
   const bool twin =
       std::ranges::any_of(candidates_, [this](const RunConfig& candidate) { return is_noise_twin(first_, candidate); });
   if (!twin && !candidates_.empty())
-    sentences << "None of them differs by chance alone: without a perturbed twin no gap can be told from noise.";
+    sentences << "None of them differs by chance alone: without a noise twin no gap can be told from chance.";
   return sentences.join(' ');
 }
 

@@ -128,8 +128,8 @@ QWidget* CompareDialog::makeListButtons() {
   add_ = add("&Add to list", "One more candidate: run A with this setting changed");
   add_to_chosen_ = add("Add to &chosen", "Changes this setting in the chosen candidate, too");
   add_values_ = add("Add all &values", "A candidate for every other value of this setting, as far as there is room");
-  auto* chance = add("Add &perturbed twin",
-                     "Run A, its weights moved by a unit in the last place: shows how large a gap chance alone makes");
+  auto* chance = add("Add &noise twin",
+                     "Run A with its first weights changed in the last place: shows how large a gap chance alone makes");
   auto* dense =
       add("Add &dense twins",
           "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all");

@@ -285,6 +285,7 @@ void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
+  connect(comparison_, &CompareActions::stepsRequested, control_, &RunControl::runUntil);
   connect(files_, &FileActions::formWanted, drawer_, &SetupDrawer::open);
   connect(settings_, &LiveSettings::formWanted, drawer_, &SetupDrawer::open);
   connect(settings_, &LiveSettings::popoverWanted, bar_, &WindowBar::openLive);

@@ -1,5 +1,7 @@
 #include "app/workspaces/compare_workspace.h"
 
+#include <QAction>
+#include <algorithm>
 #include <utility>
 
 #include "app/workspaces/missing.h"
@@ -7,30 +9,43 @@
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
-#include "widgets/compare/runs_panel.h"
+#include "widgets/compare/verdict_strip.h"
+#include "widgets/compare/verdicts_panel.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/overview/loss_panel.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kWideWorkspace = 1340;  // from here on there is room for the operand costs
+
+}  // namespace
 
 CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent)
     : Workspace(selection, "Compare", parent) {
+  judged_ = new JudgedRuns(selection_, runs, this);
+  strip_ = new VerdictStrip(selection_, judged_);
+  addOverPanels(strip_);
+  verdicts_ = new VerdictsPanel(selection_, runs, judged_);
+  connect(strip_, &VerdictStrip::explanationRequested, verdicts_, &Panel::explainAt);
+  table_ = addDock(verdicts_, "dock_compare_table");
+  gap_ = addDock(new LossGapPanel(selection_, runs, judged_), "dock_compare_gap");
   loss_ = addDock(new LossPanel(selection_), "dock_compare_loss");
-  loss_gap_panel_ = new LossGapPanel(selection_, runs);
-  gap_ = addDock(loss_gap_panel_, "dock_compare_gap");
-  table_ = addDock(new RunsPanel(selection_, runs), "dock_compare_table");
   flips_ = addDock(new RoutingFlipsPanel(selection_, runs), "dock_compare_flips");
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_, runs), "dock_compare_load_difference");
   operand_costs_ =
       addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
-  setEssential({gap_, loss_, table_});
+  connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
+  connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
+  setEssential({table_, gap_});
   arrange();
   foldPanels();
 }
 
-// What one of the open runs has, is shown of it.
+// Shows a panel if any open run has data for it.
 void CompareWorkspace::foldPanels() {
   const auto unless_any = [this](Missing missing) {
     return [this, missing = std::move(missing)](const History&) {
@@ -53,25 +68,54 @@ void CompareWorkspace::foldPanels() {
   foldWithout(operand_costs_, unless_any(quantizationMissing));
 }
 
-// Results above, causes below.
+// The verdicts above, what makes the difference below. The losses themselves and the difference of loads are shown on
+// request.
 void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
-  addDockWidget(Qt::TopDockWidgetArea, gap_);
-  splitDockWidget(gap_, flips_, Qt::Vertical);
-  splitDockWidget(gap_, loss_, Qt::Horizontal);
-  splitDockWidget(loss_, table_, Qt::Horizontal);
+  addDockWidget(Qt::TopDockWidgetArea, table_);
+  splitDockWidget(table_, gap_, Qt::Vertical);
+  splitDockWidget(gap_, flips_, Qt::Horizontal);
+  splitDockWidget(flips_, operand_costs_, Qt::Vertical);
   splitDockWidget(flips_, gradient_, Qt::Horizontal);
-  splitDockWidget(gradient_, load_difference_, Qt::Horizontal);
-  tabifyDockWidget(load_difference_, operand_costs_);
+  splitDockWidget(operand_costs_, load_difference_, Qt::Horizontal);
+  splitDockWidget(gap_, loss_, Qt::Horizontal);
   for (QDockWidget* dock : docks()) dock->show();
-  load_difference_->raise();
+  loss_->hide();
+  load_difference_->hide();
+  costs_chosen_ = false;
+}
+
+void CompareWorkspace::arrangeEssential() {
+  Workspace::arrangeEssential();
+  splitDockWidget(table_, gap_, Qt::Vertical);
+}
+
+// A log without token by token routing has loads.
+bool CompareWorkspace::useRoomOfFolded() {
+  const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
+  if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
+  load_difference_->show();
+  return true;
+}
+
+void CompareWorkspace::giveRoomBack() {
+  load_difference_->hide();
+}
+
+// The table has the height of its rows.
+void CompareWorkspace::fitTable() {
+  if (std::exchange(rows_, selection_->histories().size()) != selection_->histories().size() && isVisible()) applySizes();
 }
 
 void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
-  resizeDocks({gap_, flips_}, {down / 2, down / 2}, Qt::Vertical);
-  resizeDocks({gap_, loss_, table_}, {across * 38 / 100, across * 28 / 100, across * 34 / 100}, Qt::Horizontal);
-  resizeDocks({flips_, gradient_, load_difference_}, QList<int>(3, across / 3), Qt::Horizontal);
+  const bool wide = across >= withType(kWideWorkspace, fontMetrics());
+  if (!costs_chosen_ && !wide) operand_costs_->hide();
+  if (!costs_chosen_ && wide && operand_costs_->isHidden() && !flips_->isHidden()) operand_costs_->show();
+  const int table = std::min(verdicts_->heightWanted(), down / 2);
+  resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
+  resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
+  resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
 }
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// The Compare workspace: how the open runs A to E differ, and whether it is more than chance.
+// The Compare workspace: which of the open runs is good enough, and why: the verdict in a line, a table of the runs,
+// and below what makes the difference.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -7,7 +8,9 @@ namespace moescope {
 
 class ComparedRuns;
 class GradientErrorPanel;
-class LossGapPanel;
+class JudgedRuns;
+class VerdictStrip;
+class VerdictsPanel;
 
 class CompareWorkspace : public Workspace {
   Q_OBJECT
@@ -18,13 +21,24 @@ class CompareWorkspace : public Workspace {
   void arrange() override;
   void setDefaultSizes() override;
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
-  LossGapPanel* lossGapPanel() const { return loss_gap_panel_; }
+  VerdictStrip* strip() const { return strip_; }
+  JudgedRuns* judged() const { return judged_; }
+
+ protected:
+  void arrangeEssential() override;
+  bool useRoomOfFolded() override;
+  void giveRoomBack() override;
 
  private:
   void foldPanels();
-  QDockWidget *loss_, *gap_, *table_, *flips_, *gradient_, *load_difference_, *operand_costs_;
+  void fitTable();
+  JudgedRuns* judged_;
+  VerdictStrip* strip_;
+  VerdictsPanel* verdicts_;
+  QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_;
   GradientErrorPanel* gradient_panel_;
-  LossGapPanel* loss_gap_panel_;
+  std::size_t rows_ = 0;      // that the table has room for
+  bool costs_chosen_ = false;  // a person showed or hid the operand costs
 };
 
 }  // namespace moescope

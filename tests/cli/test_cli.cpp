@@ -142,7 +142,7 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   const std::string page = read("r.html");
   EXPECT_NE(page.find("n+bf16 against n: "), std::string::npos);
   EXPECT_NE(page.find("n+seed-2 is a noise twin of n: they differ by chance alone"), std::string::npos);
-  EXPECT_EQ(page.find("without a noise twin"), std::string::npos) << "the twin's settings tell that it is one";
+  EXPECT_EQ(page.find("add a noise twin"), std::string::npos) << "the twin's settings tell that it is one";
 }
 
 TEST_F(Cli, ComparesWithTheModelWithoutExperts) {

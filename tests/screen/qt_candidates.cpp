@@ -112,7 +112,7 @@ class CandidatesTest : public QObject {
     list->setCurrentRow(3);
     QTest::keyClick(list, Qt::Key_Delete);
     QCOMPARE(list->count(), 15);
-    QTest::mouseClick(pushButton(&dialog, "Add perturbed twin"), Qt::LeftButton);
+    QTest::mouseClick(pushButton(&dialog, "Add noise twin"), Qt::LeftButton);
     QCOMPARE(list->count(), 16);
     list->setFocus();
     list->setCurrentRow(15);
@@ -168,7 +168,7 @@ class CandidatesTest : public QObject {
     RunConfig config = quick("tiny");
     OpenWindow w(config);
     CompareDialog* dialog = dialogWith(w, 4);
-    QTest::mouseClick(pushButton(dialog, "Add perturbed twin"), Qt::LeftButton);
+    QTest::mouseClick(pushButton(dialog, "Add noise twin"), Qt::LeftButton);
     QVERIFY(showsWords(dialog, "7 runs of"));
     dialog->findChild<QSpinBox*>("group_steps")->setValue(60);
     QTest::mouseClick(pushButton(dialog, "Train 5 candidates"), Qt::LeftButton);

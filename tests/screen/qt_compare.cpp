@@ -2,7 +2,6 @@
 #include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
-#include <QDoubleSpinBox>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QFile>
@@ -43,7 +42,8 @@
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
-#include "widgets/compare/runs_panel.h"
+#include "widgets/compare/verdict_strip.h"
+#include "widgets/compare/verdicts_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
@@ -107,10 +107,18 @@ struct OpenWindow {
     return costs;
   }
   template <typename T>
-  QString conclusion() {  // of a panel, without markup
-    QString html = panel<T>()->template findChild<ConclusionLabel*>()->text();
-    return html.remove(QRegularExpression("<[^>]*>")).replace("&nbsp;", " ");
+  QString answer() {  // of a panel
+    return panel<T>()->answerText();
   }
+  // A row of the table of verdicts, as of now.
+  VerdictRow row(int place) {
+    auto* verdicts = panel<VerdictsPanel>();
+    verdicts->table()->refill();
+    const auto& rows = verdicts->table()->rows();
+    return place < std::ssize(rows) ? rows[static_cast<std::size_t>(place)] : VerdictRow{};
+  }
+  QString reason(int place) { return row(place).reasons.value(0); }
+  VerdictStrip* strip() { return window.workspaces()->compare()->strip(); }
 };
 
 QStringList column(const QString& csv, int index) {
@@ -282,22 +290,25 @@ class CompareTest : public QObject {
       QCOMPARE(column(gaps, 5)[step], step < 10 ? QString() : QString::number(conclusion.gap, 'g', 9));
       QCOMPARE(column(gaps, 6)[step], step < 10 ? QString() : QString::number(conclusion.half, 'g', 9));
     }
-    const QString verdict = inPrint(QString::fromStdString(conclusion.text)).section(": ", 1);
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict.toHtmlEscaped()), qPrintable(verdict));
+    const VerdictRow b = w.row(1);
+    QCOMPARE(*b.word, verdict_word(conclusion));
+    QCOMPARE(b.reasons.front().toStdString(), verdict_reasons(conclusion).front());
+    QCOMPARE(b.gap, conclusion.gap);
+    QCOMPARE(b.half, conclusion.half);
+    QCOMPARE(b.note, QStringLiteral("experts in MXFP8, scales rounded down"));
+    QVERIFY(!w.row(0).word && !w.row(2).word);
+    QCOMPARE(w.row(2).letter, QStringLiteral("N"));
+    QCOMPARE(w.row(2).note, QStringLiteral("noise twin: A with another seed"));
+    QTRY_VERIFY2(w.strip()->text().startsWith(to_text(verdict_word(conclusion))), qPrintable(w.strip()->text()));
 
-    QTRY_VERIFY(w.panel<RunsPanel>()->findChild<QTableWidget*>()->columnCount() == 3);
-    const RunFigures figures = run_figures(*h[1], last_common_steps(h, RunsPanel::kWindow));
-    const QString table = w.panel<RunsPanel>()->csv();
+    const RunFigures figures = run_figures(*h[1], last_common_steps(h, VerdictsPanel::kWindow));
+    const QString table = w.panel<VerdictsPanel>()->csv();
     QVERIFY2(table.contains(QString::number(figures.mean_loss, 'g', 9)), qPrintable(table));
     const OperandSqnr sqnr = operand_sqnr(h, 59)[1];
     QCOMPARE(sqnr.choice, OperandChoice::differing);
-    QVERIFY2(table.contains("\"SQNR, worst of the operands that differ [dB]\",\"\",\"" +
-                            QString::number(sqnr.worst_db, 'g', 9) + '"'),
-             qPrintable(table));
-    QVERIFY2(table.contains("\"SQNR, mean of the operands that differ [dB]\",\"\",\"" +
-                            QString::number(sqnr.mean_db, 'g', 9) + '"'),
-             qPrintable(table));
-    QVERIFY2(table.contains("\"precision.experts\",") && table.contains("mxfp8_floor"), qPrintable(table));
+    for (const float figure : {sqnr.worst_db, sqnr.mean_db})
+      QVERIFY2(table.contains(QString::number(static_cast<double>(figure), 'g', 9)), qPrintable(table));
+    QVERIFY2(table.contains("precision.experts=mxfp8_floor"), qPrintable(table));
 
     const auto flips = h[1]->flip_frame_at(59);
     QVERIFY(flips);
@@ -332,15 +343,15 @@ class CompareTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.trainTo(20);
-    QTRY_VERIFY(w.conclusion<RoutingFlipsPanel>().contains("the same experts as in A"));
+    QTRY_VERIFY(w.answer<RoutingFlipsPanel>().contains("the same experts as in A"));
     QCOMPARE(w.window.session()->change({.run = 1, .key = "precision.router_gate", .value = std::string("mxfp4")}),
              QString());
     w.trainTo(21);
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("the weights are A's to the bit"),
-                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("the weights are still A's"),
+                 qPrintable(w.answer<RoutingFlipsPanel>()));
     w.trainTo(25);
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("Weights have drifted apart"),
-                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("their weights differ by now"),
+                 qPrintable(w.answer<RoutingFlipsPanel>()));
   }
 
   void theVerdictOffersTheTwinThatItNeeds() {
@@ -348,11 +359,12 @@ class CompareTest : public QObject {
     w.addFormat("mxfp4");
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("without a noise twin"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
-    auto* add = w.panel<LossGapPanel>()->findChild<QPushButton*>();
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Not told apart: B mxfp4"));
+    QCOMPARE(w.reason(1), QStringLiteral("no noise twin to compare with"));
+    auto* add = w.strip()->findChild<QPushButton*>();
     QTRY_VERIFY(add->isVisible());
-    QCOMPARE(add->text(), QStringLiteral("Add a perturbed twin: it shows what chance does"));
+    QCOMPARE(add->text(), QStringLiteral("+ Noise twin"));
+    QVERIFY2(w.strip()->settlementText().startsWith("A noise twin of A"), qPrintable(w.strip()->settlementText()));
     QTest::mouseClick(add, Qt::LeftButton);
     QCOMPARE(w.window.selection()->histories().size(), 3u);
     QCOMPARE(w.window.session()->config(2).perturbation, 1);
@@ -362,20 +374,21 @@ class CompareTest : public QObject {
     const PairedRun twins[] = {{h[2]}};
     const Conclusion found = conclude(h[0], {h[1]}, twins);
     QCOMPARE(found.twins, 1);
-    const QString verdict = inPrint(QString::fromStdString(found.text)).section(": ", 1).toHtmlEscaped();
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(verdict), qPrintable(w.conclusion<LossGapPanel>()));
-    QTRY_VERIFY(w.conclusion<LossGapPanel>().contains("perturbation-1, run A's start once more: what chance does"));
-    // The formats' costs stand in the same sentence.
+    QCOMPARE(*w.row(1).word, verdict_word(found));
+    QCOMPARE(w.row(2).note, QStringLiteral("noise twin: A, weights perturbed"));
+    // What the formats cost stands in the same row.
     const auto quantized = h[1]->quant_frame_at(59);
     QVERIFY(quantized);
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains(" off, ") && w.conclusion<LossGapPanel>().contains("flushed"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
+    for (const auto column : {VerdictRow::kSqnr, VerdictRow::kFlushed, VerdictRow::kFlips, VerdictRow::kGradient})
+      QVERIFY(w.row(1).figures[column].text.contains(QRegularExpression("\\d")));
+    QVERIFY(w.row(1).figures[VerdictRow::kFlushed].bad);
     // Another twin is another choice of weights, not the same run twice.
     QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(3).perturbation, 2);
     QTest::keyClick(&w.window, Qt::Key_N, Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(4).perturbation, 3);
-    QTRY_VERIFY(!add->isVisible());  // five runs are open
+    QCOMPARE(w.row(4).letter, QStringLiteral("N3"));
+    QTRY_VERIFY(!add->isVisible() || add->text().startsWith("Train to step"));  // five runs are open
     QTest::keyClick(&w.window, Qt::Key_5, Qt::AltModifier);
     QCOMPARE(w.window.selection()->run(), 4);
   }
@@ -387,10 +400,9 @@ class CompareTest : public QObject {
     w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("the noise twins have not drifted apart yet"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
-    QVERIFY2(w.conclusion<LossGapPanel>().contains("more steps"), qPrintable(w.conclusion<LossGapPanel>()));
-    QVERIFY2(!w.conclusion<LossGapPanel>().contains(QChar(0xb1)), qPrintable(w.conclusion<LossGapPanel>()));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp4"));
+    QVERIFY2(w.reason(1).startsWith("in about "), qPrintable(w.reason(1)));
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].below.isEmpty());
   }
 
   // The settings choose the loss, so that nobody sees both results before.
@@ -402,13 +414,12 @@ class CompareTest : public QObject {
     w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("validation loss gap"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
-    // Stands in the tool tip where the panel is too low for all words.
-    const QString all =
-        w.conclusion<LossGapPanel>() + w.panel<LossGapPanel>()->findChild<ConclusionLabel*>()->toolTip();
-    QVERIFY2(all.contains("; training loss "), qPrintable(all));
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].tip.startsWith("validation loss"));
+    QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Judged loss")->currentText(),
+             QStringLiteral("validation loss"));
     QVERIFY(w.panel<LossGapPanel>()->csv().contains("mean validation loss of the judged steps"));
+    w.window.workspaces()->compare()->judged()->setLoss(JudgedRuns::Loss::training);
+    QVERIFY(w.row(1).figures[VerdictRow::kGap].tip.startsWith("training loss"));
   }
 
   // What a gap that matters is, the person may set.
@@ -420,9 +431,11 @@ class CompareTest : public QObject {
     w.window.findChild<CompareActions*>()->addTwin(perturbed_twin(w.window.session()->config()));
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    w.panel<LossGapPanel>()->findChild<QDoubleSpinBox*>()->setValue(50);
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("good enough: loss gap"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
+    w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough: B mxfp8_floor"));
+    QCOMPARE(w.reason(1), QStringLiteral("less than what matters"));
+    QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
+             QStringLiteral("50 % matters"));
   }
 
   // A change of run A, undone or not, leaves a twin that shows what chance did before it.
@@ -437,13 +450,39 @@ class CompareTest : public QObject {
     change(2 * lr);
     w.trainTo(58);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY2(!w.conclusion<LossGapPanel>().contains("what chance does"), qPrintable(w.conclusion<LossGapPanel>()));
+    QCOMPARE(w.row(1).letter, QStringLiteral("B"));  // the settings differ: no twin
     change(lr);
     w.trainTo(60);
     w.addFormat("mxfp8_floor");
     w.waitFor(60);
-    QTRY_VERIFY2(w.conclusion<LossGapPanel>().contains("run A with another seed, up to step 54"),
-                 qPrintable(w.conclusion<LossGapPanel>()));
+    QCOMPARE(w.row(1).note, QStringLiteral("noise twin: A with another seed, up to step 54"));
+  }
+
+  void fourCandidatesAndANoiseTwin() {
+    OpenWindow w;
+    w.addFormat("mxfp8_rceil");
+    w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
+    w.addFormat("mxfp8_floor");
+    w.addFormat("mxfp4");
+    w.trainTo(4);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    QStringList letters;
+    for (int place = 0; place < 5; ++place) letters << w.row(place).letter;
+    QCOMPARE(letters, QStringList({"A", "B", "N", "C", "D"}));
+    QCOMPARE(w.row(2).color, kNoiseSeries);
+    QCOMPARE(w.row(3).color, 2);
+    for (const QString& letter : letters) QVERIFY(w.chip(letter) && w.chip(letter)->isVisible());
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Too early to tell: B mxfp8_rceil, C mxfp8_floor, D mxfp4"));
+    QVERIFY2(w.strip()->settlementText().startsWith("Verdict in 46 steps"), qPrintable(w.strip()->settlementText()));
+
+    // Rows choose the active run.
+    auto* table = w.panel<VerdictsPanel>()->table();
+    QTest::mouseClick(table, Qt::LeftButton, {}, QPoint(60, table->heightFor(0) - 20 + 2 * 38));
+    const int chosen = w.window.selection()->run();
+    QVERIFY(chosen > 0);
+    QTest::keyClick(table, Qt::Key_Down);
+    QCOMPARE(w.window.selection()->run(), chosen + 1);
+    QVERIFY2(table->valueText().contains(w.row(chosen + 1).name), qPrintable(table->valueText()));
   }
 
   void theCostliestOperandIsNamed() {
@@ -458,13 +497,13 @@ class CompareTest : public QObject {
     const auto ranked = operand_costs(*frame);
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
     QVERIFY2(cell(0, 0).endsWith(tensorName(*ranked.front().operand)), qPrintable(cell(0, 0)));
-    QCOMPARE(cell(0, 2), formatValue(ranked.front().operand->sqnr_db, 3));
-    QCOMPARE(cell(0, 3), formatPercent(ranked.front().operand->underflow));
-    QCOMPARE(cell(0, 1), formatPercent(ranked.front().share));
-    QTRY_VERIFY(w.conclusion<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " costs most in B"));
-    table->sortByColumn(2, Qt::AscendingOrder);
+    QCOMPARE(cell(0, 1), formatValue(ranked.front().operand->sqnr_db, 3));
+    QCOMPARE(cell(0, 2), formatPercent(ranked.front().operand->underflow));
+    QCOMPARE(cell(0, 3), formatPercent(ranked.front().share));
+    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) + " costs B most"));
+    table->sortByColumn(1, Qt::AscendingOrder);
     const auto least = std::ranges::min_element(frame->quants, {}, &QuantFrame::sqnr_db);
-    QCOMPARE(cell(0, 2), formatValue(least->sqnr_db, 3));
+    QCOMPARE(cell(0, 1), formatValue(least->sqnr_db, 3));
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(table->model()->index(0, 0)).center());
     QCOMPARE(w.window.selection()->tensor(), static_cast<const OperandPlace&>(*least));
     QCOMPARE(costs->csv().count('\n'), static_cast<int>(frame->quants.size()) + 1);
@@ -478,19 +517,18 @@ class CompareTest : public QObject {
     OperandCostsPanel* costs = w.raisedCosts();
     auto* table = costs->findChild<QTableView*>();
     QTRY_VERIFY(table->model()->rowCount() > 0);
-    auto* basis = costs->findChild<QComboBox*>();
-    basis->setCurrentIndex(OperandCostsPanel::kMeasured);
-    QTRY_VERIFY2_WITH_TIMEOUT(w.conclusion<OperandCostsPanel>().contains("moves the gradient most"),
-                              qPrintable(w.conclusion<OperandCostsPanel>()), kWaitMs);
-    const QString said = w.conclusion<OperandCostsPanel>();
-    QVERIFY2(said.contains("step 2") && said.contains("B "), qPrintable(said));
+    button(costs, "Measured")->click();
+    QTRY_VERIFY2_WITH_TIMEOUT(w.answer<OperandCostsPanel>().contains("moves the gradient most"),
+                              qPrintable(w.answer<OperandCostsPanel>()), kWaitMs);
+    const QString said = w.answer<OperandCostsPanel>();
+    QVERIFY2(costs->caption().contains("step 2") && costs->caption().contains("B "), qPrintable(costs->caption()));
     const ModelConfig& m = w.window.session()->lab()->config(1).model;
     const int rows = table->model()->rowCount();
     QCOMPARE(rows, 6 * (m.n_layers - m.n_dense_layers));  // the routed experts alone are rounded
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
     QVERIFY2(said.contains(cell(0, 2)), qPrintable(said + cell(0, 2)));
     QCOMPARE(costs->csv().count('\n'), rows + 1);
-    basis->setCurrentIndex(OperandCostsPanel::kModelled);
+    button(costs, "Modelled")->click();
     QTRY_VERIFY(table->model()->rowCount() > rows);
   }
 
@@ -539,8 +577,8 @@ class CompareTest : public QObject {
 
     auto* gradients = w.panel<GradientErrorPanel>();
     const float snr = h[1]->value_at(Metric::gradient_snr_db, kWholeRun, 10);
-    const QString off = "B " + formatPercent(std::pow(10.0, -snr / 20.0));
-    QTRY_VERIFY2(w.conclusion<GradientErrorPanel>().contains(off), qPrintable(off));
+    const QString off = "B: " + formatPercent(std::pow(10.0, -snr / 20.0));
+    QTRY_VERIFY2(w.answer<GradientErrorPanel>().contains(off), qPrintable(off));
 
     // Layer by layer, B minus A.
     button(gradients, "by layer")->click();
@@ -558,15 +596,15 @@ class CompareTest : public QObject {
     double rate = 0;
     for (const FlipFrame& layer : compared->rounding_flips) rate += layer.flip_rate / compared->rounding_flips.size();
     QVERIFY(rate > 0);
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("B " + formatPercent(rate)),
-                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("B: " + formatPercent(rate)),
+                 qPrintable(w.answer<RoutingFlipsPanel>()));
     by_rounding->click();
-    QTRY_VERIFY2(w.conclusion<RoutingFlipsPanel>().contains("chance alone: N"),
-                 qPrintable(w.conclusion<RoutingFlipsPanel>()));
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("noise twin N"),
+                 qPrintable(w.answer<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(w.conclusion<LoadDifferencePanel>().contains("by chance alone: N"),
-                 qPrintable(w.conclusion<LoadDifferencePanel>()));
+    QTRY_VERIFY2(w.answer<LoadDifferencePanel>().contains("noise twin N"),
+                 qPrintable(w.answer<LoadDifferencePanel>()));
     for (const auto& [shown, named] : {std::pair{"the run", "B mxfp4"}, {"run A", "A nano"}}) {
       choose(loads, "Loads", shown);
       QTRY_VERIFY(loads->caption().contains(named));
@@ -578,8 +616,8 @@ class CompareTest : public QObject {
     OpenWindow w;
     w.trainTo(2);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
-    QTRY_VERIFY(w.panel<LossGapPanel>()->findChild<GapPlot*>()->notice().contains("Compare with"));
-    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->findChild<MatrixPlot*>()->notice().contains("Compare with"));
+    QTRY_VERIFY(w.panel<LossGapPanel>()->findChild<GapPlot*>()->notice().contains("Nothing to compare"));
+    QTRY_VERIFY(w.panel<LoadDifferencePanel>()->findChild<MatrixPlot*>()->notice().contains("Nothing to compare"));
   }
 
   void theButtonSwitchesGradientsOn() {

@@ -556,7 +556,7 @@ class QtHealth : public QObject {
     QCOMPARE(shown("text"),
              QString("dock_text_specialisation dock_text_coactivation dock_text_bytes"));
     QCOMPARE(shown("compare"),
-             QString("dock_compare_loss dock_compare_gap dock_compare_table dock_compare_load_difference"));
+             QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 
     auto* bar = window.findChild<LivePopover*>();
     QVERIFY(!bar->editor("optimizer.lr")->isEnabled());
@@ -568,7 +568,7 @@ class QtHealth : public QObject {
     int off = 0;
     for (QAction* action : menu->actions())
       off += !action->isEnabled() && action->toolTip().contains("nothing trains here");
-    QCOMPARE(off, 5);  // compare with, noise twin, perturbed twin, two dense twins
+    QCOMPARE(off, 5);  // compare with, two noise twins, two dense twins
     emit menu->aboutToHide();
   }
 };

@@ -310,7 +310,7 @@ class WindowLayoutTest : public QObject {
     window.workspaces()->bringUp(overview);
     const auto* plot = overview->findChild<PlotFrame*>();
     const int line = plot->fontMetrics().height();
-    const auto* rows = window.findChild<QDockWidget*>("dock_compare_table")->findChild<QTableView*>()->verticalHeader();
+    const auto* rows = window.findChild<QDockWidget*>("dock_compare_operand_costs")->findChild<QTableView*>()->verticalHeader();
     const int row = rows->defaultSectionSize();
     const QFont usual = QApplication::font();
     QTest::keyClick(&window, Qt::Key_F5);

@@ -1,28 +1,19 @@
 #include "widgets/compare/gap_plot.h"
 
 #include <QPainter>
-#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
 
 constexpr double kSpared = 0.02;  // of the raw gaps at either end: spikes of the first steps do not rule the axis
 
-constexpr double kWidestChance = 3;  // of the largest gap shown
-
-QColor chanceColor(const QPalette& palette) {
-  QColor color = mutedText(palette);
-  color.setAlpha(70);
-  return color;
-}
-
-QString signedText(double value) {
-  if (!std::isfinite(value)) return QStringLiteral("-");
+QString signedGap(double value) {
+  if (!std::isfinite(value)) return QStringLiteral("–");
   const QString text = withMinus(QString::number(value, 'f', std::abs(value) < 0.1 ? 4 : 3));
   return value > 0 ? QLatin1Char('+') + text : text;
 }
@@ -30,7 +21,7 @@ QString signedText(double value) {
 }  // namespace
 
 GapPlot::GapPlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
-  legend_rows_ = 2;
+  legend_rows_ = 1;
 }
 
 int GapPlot::bins() const {
@@ -38,25 +29,28 @@ int GapPlot::bins() const {
   return static_cast<int>(std::clamp<std::int64_t>(range().size(), 1, std::max<std::int64_t>(1, pixels)));
 }
 
-void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps) {
+void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, bool every_step) {
   series_ = std::move(series);
+  ground_ = ground;
+  chooseEnds();  // first: the width of the plot depends on it
   curves_.clear();
   for (const GapSeries& each : series_)
-    curves_.push_back({gaps.series(each.place, range(), bins()), gaps.smoothed(each.place, range(), bins())});
-  means_.clear();
-  chance_ = kNoValue;
-  for (const GapSeries& each : series_) {
-    const Conclusion& found = gaps.conclusion(each.place);
-    if (!each.judged || is_missing(found.half) || found.verdict == Verdict::identical) continue;
-    means_.push_back({found.steps, found.gap, found.half, each.color,
-                      each.label.section(QLatin1Char(' '), 0, 0), found.twins > 0});
-    if (found.twins > 0 && !(found.half <= chance_)) chance_ = found.half;
-  }
+    curves_.push_back({every_step ? gaps.series(each.place, range(), bins()) : std::vector<PyramidBin>(),
+                       gaps.smoothed(each.place, range(), bins())});
   chooseValueRange();
 }
 
-// All of the smoothed gaps, nearly all of the raw ones, and the intervals unless they are so wide that the curves would
-// be flat beside them.
+// Room for the longest text that an end may have, so that the plot keeps its width while the values change.
+void GapPlot::chooseEnds() {
+  const QFontMetrics metrics(semibold(font()));
+  int widest = 0;
+  for (const GapSeries& each : series_)
+    widest = std::max(widest, metrics.horizontalAdvance(each.letter + QStringLiteral(" +0.00000")));
+  ends_ = widest + kSpace12 <= width() / 3 && static_cast<int>(series_.size()) * metrics.height() <= height() / 2;
+  right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
+}
+
+// All of the smoothed gaps, nearly all of the raw ones, and the band.
 void GapPlot::chooseValueRange() {
   double low = 0, high = 0;
   const auto take = [&](double value) {
@@ -65,28 +59,18 @@ void GapPlot::chooseValueRange() {
     high = std::max(high, value);
   };
   for (const Curve& curve : curves_) {
-    for (const float value : curve.smooth) take(value);
+    for (const float value : curve.smooth) take(static_cast<double>(value));
     std::vector<float> raw;
-    for (const PyramidBin& bin : curve.raw) {
-      if (bin.finite == 0) continue;
-      raw.push_back(bin.min);
-      raw.push_back(bin.max);
-    }
+    for (const PyramidBin& bin : curve.raw)
+      if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
     if (raw.empty()) continue;
     std::ranges::sort(raw);
     const auto spared = static_cast<std::size_t>(kSpared * static_cast<double>(raw.size()));
-    take(raw[spared]);
-    take(raw[raw.size() - 1 - spared]);
+    take(static_cast<double>(raw[spared]));
+    take(static_cast<double>(raw[raw.size() - 1 - spared]));
   }
-  const double room = kWidestChance * std::max(-low, high);
-  for (const Mean& mean : means_) {
-    take(mean.gap);
-    if (std::fabs(mean.gap) + mean.half > room) continue;
-    take(mean.gap + mean.half);
-    take(mean.gap - mean.half);
-    take(mean.half);
-    take(-mean.half);
-  }
+  take(static_cast<double>(ground_.matters));
+  take(-static_cast<double>(ground_.matters));
   if (low == 0 && high == 0) low = -1e-3, high = 1e-3;
   const ValueRange next = niceRange(low, high, false);
   const bool holds = values_.low <= next.low && values_.high >= next.high;
@@ -104,103 +88,99 @@ double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
 }
 
 std::size_t GapPlot::binAt(std::int64_t step) const {
-  const std::size_t bins = curves_.front().raw.size();
+  const std::size_t bins = curves_.front().smooth.size();
   const auto bin = static_cast<std::size_t>((step - range().first) * static_cast<std::int64_t>(bins) / range().size());
   return std::min(bin, bins - 1);
 }
 
+std::int64_t GapPlot::shownStep() const {
+  return std::clamp(selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step(), range().first,
+                    range().last);
+}
+
 QString GapPlot::staticKey() const {
-  return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2").arg(values_.low).arg(values_.high) + caption_;
+  return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3:%4:%5")
+                                         .arg(values_.low)
+                                         .arg(values_.high)
+                                         .arg(ground_.matters)
+                                         .arg(ground_.judged.first)
+                                         .arg(ground_.judged.last) +
+         caption_;
 }
 
 void GapPlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
+  paintGround(painter);
   paintStepAxis(painter);
-  paintLeftAxis(painter, valueAxis(), linearTicks(values_.low, values_.high, std::max(2, plot.height() / 26)),
-                caption_);
+  std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, plot.height() / withType(36)));
+  for (Tick& tick : ticks)
+    if (tick.value > 0) tick.label.prepend(QLatin1Char('+'));
+  paintLeftAxis(painter, valueAxis(), ticks, caption_);
   const int zero = static_cast<int>(std::lround(valueAxis().toPixel(0)));
   painter.setPen(mutedText(palette()));
   painter.drawLine(plot.left(), zero, plot.right(), zero);
 }
 
+// Behind the grid: the judged steps and the band that is too small to matter.
+void GapPlot::paintGround(QPainter& painter) const {
+  const Colors& c = colors(palette());
+  const QRect plot = plotRect();
+  const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
+  if (!judged.empty()) {
+    const double left = xOf(static_cast<double>(judged.first)), right = xOf(static_cast<double>(judged.last));
+    painter.fillRect(QRectF(left, plot.top(), right - left, plot.height()), QColor(c.sunken));
+  }
+  if (!std::isfinite(ground_.matters)) return;
+  const double matters = static_cast<double>(ground_.matters);
+  const double top = valueAxis().toPixel(matters), bottom = valueAxis().toPixel(-matters);
+  painter.fillRect(QRectF(plot.left(), top, plot.width(), bottom - top), QColor(c.good_soft));
+  painter.setPen(QColor(c.good));
+  for (const double y : {top, bottom}) painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
+}
+
 void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  paintChance(painter);
-  for (std::size_t i = 0; i < curves_.size(); ++i)
-    paintCurve(painter, curves_[i], seriesColor(series_[i].color, dark()), seriesLine(series_[i].color));
-  paintMeans(painter);
-  paintFirstDifferences(painter);
+  for (std::size_t i = 0; i < curves_.size(); ++i) paintCurve(painter, curves_[i], series_[i].color);
+  const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
+  if (judged.empty()) return;
+  const int left = static_cast<int>(xOf(static_cast<double>(judged.first))) + kSpace4;
+  const QString words = tr("judged: the last half");
+  if (left + fontMetrics().horizontalAdvance(words) > xOf(static_cast<double>(judged.last))) return;
+  painter.setPen(mutedText(palette()));
+  painter.drawText(QRect(left, plotRect().top() + 2, plotRect().width(), fontMetrics().height()), Qt::AlignLeft, words);
 }
 
-void GapPlot::paintChance(QPainter& painter) const {
-  if (is_missing(chance_)) return;
-  StepRange steps = means_.front().steps;
-  for (const Mean& mean : means_)
-    steps = {std::min(steps.first, mean.steps.first), std::max(steps.last, mean.steps.last)};
-  const double left = xOf(static_cast<double>(steps.first)), right = xOf(static_cast<double>(steps.last));
-  const double top = valueAxis().toPixel(static_cast<double>(chance_));
-  painter.fillRect(QRectF(left, top, right - left, valueAxis().toPixel(-static_cast<double>(chance_)) - top),
-                   chanceColor(palette()));
-}
-
-// A line over the judged steps, and at its end the interval, runs beside each other.
-void GapPlot::paintMeans(QPainter& painter) const {
-  constexpr double kCap = 4, kApart = 12;
-  for (std::size_t i = 0; i < means_.size(); ++i) {
-    const Mean& mean = means_[i];
-    const double left = xOf(static_cast<double>(mean.steps.first)), right = xOf(static_cast<double>(mean.steps.last));
-    const double y = valueAxis().toPixel(mean.gap), end = right - kCap - kApart * static_cast<double>(i);
-    const double top = valueAxis().toPixel(mean.gap + mean.half), bottom = valueAxis().toPixel(mean.gap - mean.half);
-    painter.setPen(QPen(seriesColor(mean.color, dark()), 2, mean.by_twins ? Qt::SolidLine : Qt::DotLine));
-    painter.drawLine(QPointF(left, y), QPointF(right, y));
-    painter.drawLine(QPointF(end, top), QPointF(end, bottom));
-    for (const double edge : {top, bottom}) painter.drawLine(QPointF(end - kCap, edge), QPointF(end + kCap, edge));
-  }
-}
-
-void GapPlot::paintCurve(QPainter& painter, const Curve& curve, const QColor& color,
-                         Qt::PenStyle line) const {
+void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const {
   const Axis axis = valueAxis();
-  QColor faint = color;
-  faint.setAlpha(dark() ? 75 : 65);
+  const QColor strong = seriesColor(color, dark());
   std::vector<QLineF> spans;
   std::vector<QPointF> raw, smooth;
   for (std::size_t bin = 0; bin < curve.raw.size(); ++bin) {
     const double x = xOf(centreOf(bin, curve.raw.size()));
-    if (const PyramidBin& slice = curve.raw[bin]; slice.finite > 0) {
-      const double top = axis.toPixel(slice.max), bottom = axis.toPixel(slice.min);
-      if (bottom - top > 1) spans.emplace_back(x, top, x, bottom);
-      raw.emplace_back(x, axis.toPixel(slice.mean()));
-    }
-    if (std::isfinite(curve.smooth[bin])) smooth.emplace_back(x, axis.toPixel(curve.smooth[bin]));
+    const PyramidBin& slice = curve.raw[bin];
+    if (slice.finite == 0) continue;
+    const double top = axis.toPixel(slice.max), bottom = axis.toPixel(slice.min);
+    if (bottom - top > 1) spans.emplace_back(x, top, x, bottom);
+    raw.emplace_back(x, axis.toPixel(slice.mean()));
   }
-  painter.setPen(QPen(faint, 0));
+  for (std::size_t bin = 0; bin < curve.smooth.size(); ++bin)
+    if (std::isfinite(curve.smooth[bin]))
+      smooth.emplace_back(xOf(centreOf(bin, curve.smooth.size())), axis.toPixel(curve.smooth[bin]));
+  painter.setPen(QPen(rawColor(strong), 0));
   painter.drawLines(spans.data(), static_cast<int>(spans.size()));
-  painter.setRenderHint(QPainter::Antialiasing);
-  painter.drawPolyline(raw.data(), static_cast<int>(raw.size()));
-  painter.setPen(QPen(color, 0, line));
+  drawCurve(painter, raw, false);
+  painter.setPen(QPen(strong, 0, seriesLine(color)));
   drawCurve(painter, smooth, true);
 }
 
-// A pointer at the zero line, in the run's colour.
-void GapPlot::paintFirstDifferences(QPainter& painter) const {
-  const double zero = valueAxis().toPixel(0);
-  for (const GapSeries& each : series_) {
-    if (!each.first_difference || *each.first_difference < range().first || *each.first_difference > range().last)
-      continue;
-    const double x = xOf(static_cast<double>(*each.first_difference));
-    painter.setPen(QPen(seriesColor(each.color, dark()), 1, Qt::DashLine));
-    painter.drawLine(QPointF(x, plotRect().top()), QPointF(x, plotRect().bottom()));
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(seriesColor(each.color, dark()));
-    painter.drawPolygon(QPolygonF({{x - 5, zero - 9}, {x + 5, zero - 9}, {x, zero}}));
-    painter.setBrush(Qt::NoBrush);
-  }
+void GapPlot::paintOverlay(QPainter& painter) {
+  if (isPainted(figuresRect())) paintEnds(painter);
+  TimeAxisPlot::paintOverlay(painter);
 }
 
-void GapPlot::paintOverlay(QPainter& painter) {
-  if (isPainted(bandAbove())) paintGapLegend(painter);
-  TimeAxisPlot::paintOverlay(painter);
+QRect GapPlot::figuresRect() const {
+  const int left = plotRect().right() + 2;
+  return {left, 0, width() - left, height()};
 }
 
 // The value at the bin of `step`, or the newest before it: a run may be a step behind.
@@ -210,40 +190,47 @@ float GapPlot::newestAt(const std::vector<float>& values, std::int64_t step) con
   return kNoValue;
 }
 
-// Above the plot: the runs' smoothed gaps at the crosshair or the newest step, and below what the grey is.
-void GapPlot::paintGapLegend(QPainter& painter) const {
-  if (curves_.empty() || range().empty() || legendTop() < 0) return;
-  const std::int64_t step = std::clamp(selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step(),
-                                       range().first, range().last);
-  std::vector<LegendEntry> gaps, chance;
-  for (std::size_t i = 0; i < series_.size(); ++i)
-    gaps.push_back({tr("%1 %2 smoothed").arg(series_[i].label.section(QLatin1Char(' '), 0, 0), signedText(newestAt(curves_[i].smooth, step))),
-                    seriesColor(series_[i].color, dark()), false});
-  if (!is_missing(chance_))
-    chance.push_back({tr("\u00b1%1: means of the training loss in there cannot be told from chance").arg(chance_, 0, 'g', 2),
-                      chanceColor(palette()), true});
-  const QRect plot = plotRect();
-  QRect row(plot.left(), legendTop(), plot.width(), legendRow());
-  paintLegendRow(painter, row, gaps);
-  row.translate(0, row.height());
-  paintLegendRow(painter, row, chance);
+QString GapPlot::endText(std::size_t curve) const {
+  return series_[curve].letter + QLatin1Char(' ') +
+         signedGap(static_cast<double>(newestAt(curves_[curve].smooth, shownStep())));
 }
 
-// Right-aligned, entries beside each other.
-void GapPlot::paintLegendRow(QPainter& painter, QRect row, const std::vector<LegendEntry>& entries) const {
-  constexpr int kMark = 20, kSpace = 10;
-  const QFontMetrics metrics(painter.font());
-  int width = 0;
-  for (const LegendEntry& entry : entries) width += kMark + metrics.horizontalAdvance(entry.text) + kSpace;
-  row.setLeft(std::max(row.left(), row.right() - width));
-  for (const LegendEntry& entry : entries) {
-    painter.fillRect(QRect(row.left() + 3, row.center().y() - (entry.filled ? 4 : 1), 12, entry.filled ? 9 : 3),
-                     entry.color);
+QStringList GapPlot::endTexts() const {
+  QStringList texts;
+  for (std::size_t curve = 0; ends_ && curve < curves_.size(); ++curve) texts << endText(curve);
+  return texts;
+}
+
+// At the ends of the curves, moved apart where these are close to each other.
+void GapPlot::paintEnds(QPainter& painter) const {
+  if (!ends_ || curves_.empty() || range().empty()) return;
+  const QFont usual = painter.font(), strong = semibold(usual);
+  const QFontMetrics metrics(strong);
+  const int line = metrics.height() - 2, left = plotRect().right() + kSpace8;
+  struct End {
+    std::size_t curve;
+    double y;
+  };
+  std::vector<End> ends;
+  for (std::size_t i = 0; i < curves_.size(); ++i) {
+    const float value = newestAt(curves_[i].smooth, range().last);
+    if (std::isfinite(value)) ends.push_back({i, valueAxis().toPixel(static_cast<double>(value))});
+  }
+  std::ranges::stable_sort(ends, {}, &End::y);
+  double next = plotRect().top() + 2;
+  for (End& end : ends) next = (end.y = std::max(end.y, next)) + line;
+  double lowest = plotRect().bottom();
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end) lowest = (end->y = std::min(end->y, lowest)) - line;
+  for (const End& end : ends) {
+    const GapSeries& series = series_[end.curve];
+    const int baseline = static_cast<int>(std::lround(end.y)) + metrics.ascent() / 2 - 1;
+    painter.setFont(strong);
+    painter.setPen(seriesColor(series.color, dark()));
+    painter.drawText(left, baseline, series.letter);
+    painter.setFont(usual);
     painter.setPen(palette().text().color());
-    const int room = std::min(metrics.horizontalAdvance(entry.text) + 1, row.width() - kMark);
-    painter.drawText(QRect(row.left() + kMark, row.top(), room, row.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(entry.text, Qt::ElideRight, room));
-    row.setLeft(row.left() + kMark + room + kSpace);
+    painter.drawText(left + metrics.horizontalAdvance(series.letter), baseline,
+                     endText(end.curve).mid(series.letter.size()));
   }
 }
 
@@ -252,18 +239,14 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   const std::int64_t step = stepAt(position.x());
   QStringList lines{tr("step %1").arg(formatCount(static_cast<double>(step)))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
-    const PyramidBin& raw = curves_[i].raw[binAt(step)];
-    if (raw.finite > 0)
-      lines << tr("%1: gap %2, smoothed %3")
-                   .arg(series_[i].label, signedText(raw.mean()), signedText(curves_[i].smooth[binAt(step)]));
-    if (series_[i].first_difference == step) lines << tr("first step beyond epsilon");
+    const double smooth = static_cast<double>(newestAt(curves_[i].smooth, step));
+    QString line = tr("%1 %2: gap %3, smoothed").arg(series_[i].letter, series_[i].name, signedGap(smooth));
+    if (!curves_[i].raw.empty() && curves_[i].raw[binAt(step)].finite > 0)
+      line += tr(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
+    lines << line;
   }
-  for (const Mean& mean : means_)
-    if (step >= mean.steps.first && step <= mean.steps.last)
-      lines << tr("%1: mean of steps %2 to %3: %4 \u00b1%5")
-                   .arg(mean.letter, formatCount(static_cast<double>(mean.steps.first)),
-                        formatCount(static_cast<double>(mean.steps.last)), signedText(mean.gap))
-                   .arg(mean.half, 0, 'g', 2);
+  if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())
+    lines << tr("one of the judged steps");
   return lines;
 }
 

@@ -18,6 +18,26 @@ double cosinePosition(double cosine) {
   return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
 }
 
+// The length of the error over that of the gradient.
+double errorOf(double snr_db) {
+  return std::pow(10.0, -snr_db / 20);
+}
+
+// Bins of an SNR as bins of errors: an infinite SNR is no error.
+std::vector<PyramidBin> errorsOf(std::vector<PyramidBin> bins) {
+  for (PyramidBin& bin : bins) {
+    if (bin.finite == 0 && bin.non_finite > 0) {
+      bin = {.min = 0, .max = 0, .sum = 0, .finite = bin.non_finite};
+    } else if (bin.finite > 0) {
+      const double low = errorOf(static_cast<double>(bin.max)), high = errorOf(static_cast<double>(bin.min));
+      bin.sum = bin.finite * errorOf(static_cast<double>(bin.mean()));
+      bin.min = static_cast<float>(low);
+      bin.max = static_cast<float>(high);
+    }
+  }
+  return bins;
+}
+
 }  // namespace
 
 GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
@@ -39,9 +59,10 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
     connect(selection_, signal, matrix_, &PlotFrame::markDirty);
 
   figure_ = new QComboBox(this);
-  figure_->addItems({tr("SNR"), tr("cosine")});
+  figure_->addItems({tr("error"), tr("cosine")});
   figure_->setAccessibleName(tr("Figure"));
-  figure_->setToolTip(tr("Signal-to-noise ratio in dB, or cosine of the angle, of the gradient against that of FP32"));
+  figure_->setToolTip(tr("Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
+                        "in dB), or the cosine of the angle between both"));
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
   connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
   addControl(figure_);
@@ -58,40 +79,41 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   by_layer_->setToolTip(tr("Layers and groups of tensors of the active run at the cursor's step"));
   by_layer_->setCheckable(true);
   connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
-  addControl(by_layer_);
+  addOption(by_layer_);
   minus_a_ = new QToolButton(this);
   minus_a_->setText(tr("minus A"));
   minus_a_->setToolTip(tr("The active run's figures minus run A's; for run A itself its own"));
   minus_a_->setCheckable(true);
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
-  addControl(minus_a_);
+  addOption(minus_a_);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(lines_);
   stack_->addWidget(matrix_);
-  conclusion_ = new ConclusionLabel(this);
-  addBody(conclusion_, 0);
+  showAnswers();
   addBody(stack_);
   addBody(measure_, 0);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
-    connect(selection_, signal, this, [this] {
-      if (isVisible()) conclusion_->say(conclude());
-    });
 }
 
-// An SNR as a share: the length of the error over that of the gradient.
-QString GradientErrorPanel::conclude() const {
-  QStringList errors;
+// Of the run with the largest error; noise twins count only where there is nothing else.
+Panel::Answer GradientErrorPanel::answer() const {
+  int worst = -1;
+  double most = 0;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(Metric::gradient_snr_db, kWholeRun, frame->step) : kNoValue;
-    if (!is_missing(snr))
-      errors << runFigure(*selection_, run, formatPercent(std::pow(10.0, -static_cast<double>(snr) / 20)), palette());
+    if (is_missing(snr)) continue;
+    const double error = errorOf(static_cast<double>(snr));
+    const bool twin = selection_->isNoiseTwin(run), worst_twin = worst >= 0 && selection_->isNoiseTwin(worst);
+    if (worst >= 0 && (twin && !worst_twin ? true : twin == worst_twin && error <= most)) continue;
+    worst = run;
+    most = error;
   }
-  return errors.isEmpty()
-             ? QString()
-             : tr("Rounding changes the gradient by %1 of its length").arg(errors.join(QStringLiteral(", ")));
+  if (worst < 0) return {};
+  if (most == 0) return {{}, {tr("The gradients are those of FP32, to the bit"), tr("No error")}};
+  const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
+  return {{}, {tr("%1 of its length is rounding").arg(share), share}};
 }
 
 void GradientErrorPanel::setLive(bool live) {
@@ -138,14 +160,23 @@ void GradientErrorPanel::refillLines() {
                                    : tr("Gradients were not compared with FP32 (telemetry.gradient_every was 0)"));
   lines_->setNotice({});
   std::vector<LineSeries> series;
-  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run)
-    series.push_back({selection_->histories()[static_cast<std::size_t>(run)],
-                      cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
-                      selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"),
-                      runColor(*selection_, run), 0});
-  lines_->setExactAtInfinity(!cosine());
-  lines_->setCaption(cosine() ? tr("gradient cosine") : tr("gradient SNR, dB"));
+  for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));
+  lines_->setPercent(!cosine());
+  lines_->setCaption(cosine() ? tr("cosine") : tr("of the length, %"));
   lines_->setSeries(std::move(series));
+}
+
+LineSeries GradientErrorPanel::seriesOf(int run) const {
+  const auto& history = selection_->histories()[static_cast<std::size_t>(run)];
+  LineSeries series{history, cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
+                    selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"),
+                    runColor(*selection_, run), 0};
+  if (cosine()) return series;
+  series.fetch = [history](StepRange range, int bins) {
+    return errorsOf(history->series(Metric::gradient_snr_db, kWholeRun, range, bins));
+  };
+  series.figure = [](std::int64_t step) { return FigureTarget{.key = Metric::gradient_snr_db, .step = step}; };
+  return series;
 }
 
 void GradientErrorPanel::refillMatrix() {

@@ -5,7 +5,6 @@
 #include <QPushButton>
 #include <QStackedWidget>
 
-#include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/matrix_plot.h"
@@ -31,13 +30,14 @@ class GradientErrorPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
-  QString conclude() const;
+  LineSeries seriesOf(int run) const;  // over steps
   void refillLines();
   void refillMatrix();
   void showButton();
@@ -53,7 +53,6 @@ class GradientErrorPanel : public Panel {
   QString againstA(double difference) const;
   QString valueText(double value) const;
 
-  ConclusionLabel* conclusion_;
   LinePlot* lines_;
   MatrixPlot* matrix_;
   QComboBox* figure_;

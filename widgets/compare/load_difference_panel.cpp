@@ -61,8 +61,7 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
   shown_->setToolTip(tr("The load of each expert in the run minus that in run A, or either of them"));
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
-  conclusion_ = new ConclusionLabel(this);
-  addBody(conclusion_, 0);
+  showAnswers();
   addBody(view_);
 }
 
@@ -92,10 +91,11 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
   return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
 }
 
-// For all runs, so that a difference can be compared with that of another seed.
-QString LoadDifferencePanel::conclude() const {
-  QStringList differences;
-  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+// The run that is shown beside the noise twin.
+Panel::Answer LoadDifferencePanel::answer() const {
+  const int shown_run = comparedRun(*selection_);
+  if (shown_run < 0) return {};
+  const auto mean = [this](int run) {
     double sum = 0;
     std::size_t count = 0;
     std::int64_t step = 0;
@@ -103,12 +103,22 @@ QString LoadDifferencePanel::conclude() const {
       for (const float value : row.difference) sum += static_cast<double>(std::fabs(value));
       count += row.difference.size();
     }
-    if (count == 0) continue;
-    differences << runFigure(*selection_, run, QString::number(sum / static_cast<double>(count), 'f', 2), palette());
+    return count == 0 ? std::nan("") : sum / static_cast<double>(count);
+  };
+  const double of_run = mean(shown_run);
+  if (std::isnan(of_run)) return {};
+  const QString differs = tr("%1: an expert's load differs from A's by %2 of a fair share on average")
+                              .arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
+  const QString short_form =
+      tr("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
+  for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
+    if (!selection_->isNoiseTwin(run) || run == shown_run) continue;
+    const double of_twin = mean(run);
+    if (std::isnan(of_twin)) continue;
+    const QString chance = tr("; noise twin %1: %2").arg(runLetter(*selection_, run), QString::number(of_twin, 'f', 2));
+    return {{}, {differs + chance, short_form + chance, short_form}};
   }
-  if (differences.isEmpty()) return {};
-  return tr("Mean |difference| from A in fair shares: %1").arg(differences.join(QStringLiteral(", "))) +
-         (noiseTwinLetters(*selection_).isEmpty() ? QString() : tr("; by chance alone: %1").arg(noiseTwinLetters(*selection_)));
+  return {{}, {differs, short_form}};
 }
 
 QString LoadDifferencePanel::status() const {
@@ -124,7 +134,6 @@ QString LoadDifferencePanel::status() const {
 }
 
 void LoadDifferencePanel::refill() {
-  conclusion_->say(comparedRun(*selection_) < 0 ? QString() : conclude());
   if (!selection_->history()) return view_->setNotice(noRunNotice());
   if (comparedRun(*selection_) < 0) return view_->setNotice(nothingToCompareNotice());
   std::int64_t step = 0;

@@ -3,7 +3,6 @@
 
 #include <QComboBox>
 
-#include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/selection/compared_runs.h"
@@ -22,6 +21,7 @@ class LoadDifferencePanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
 
  private:
   enum class Shown { difference, run, run_a };
@@ -34,7 +34,6 @@ class LoadDifferencePanel : public Panel {
   std::vector<Row> rows(int run, std::int64_t* step) const;
   const std::vector<float>& valuesOf(const Row& row) const;
   Shown shown() const { return static_cast<Shown>(shown_->currentIndex()); }
-  QString conclude() const;
   void refill();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;
@@ -42,7 +41,6 @@ class LoadDifferencePanel : public Panel {
 
   const ComparedRuns* runs_;
   QComboBox* shown_;
-  ConclusionLabel* conclusion_;
   MatrixPlot* view_;
   std::vector<Row> rows_;
 };

@@ -7,12 +7,14 @@
 
 #include "core/telemetry/comparison/comparison.h"
 #include "core/telemetry/logs/log_settings.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {
 namespace {
 
+constexpr int kWideEnough = 620;       // for a second plot
 constexpr double kLowestRate = 1e-3;  // of the colour scale, which is logarithmic
 
 double position(double rate) {
@@ -47,7 +49,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
-  lines_->setCaption(tr("other experts than in A"));
+  lines_->setCaption(tr("tokens, %"));
   lines_->setAtLeastShown(0, 0.001);
   layers_ = new TimeHeatMap(selection, this);
   layers_->refill = [this] { refillLayers(); };
@@ -84,7 +86,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
       tr("Layer by layer of one run (the active one, B while A is active), instead of all runs' means"));
   by_layer_->setCheckable(true);
   connect(by_layer_, &QToolButton::toggled, this, &RoutingFlipsPanel::showLayers);
-  addControl(by_layer_);
+  addOption(by_layer_);
   by_rounding_ = new QToolButton(this);
   by_rounding_->setText(tr("by rounding"));
   by_rounding_->setToolTip(tr(
@@ -105,8 +107,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   stack_->addWidget(layers_);
   row->addWidget(stack_, 1);
   row->addWidget(margins_, 1);
-  conclusion_ = new ConclusionLabel(this);
-  addBody(conclusion_, 0);
+  showAnswers();
   addBody(body);
   showRounding(false);
 }
@@ -121,10 +122,8 @@ void RoutingFlipsPanel::chooseReference() {
   }
 }
 
-QString RoutingFlipsPanel::conclude() const {
-  QStringList rates, overlaps;
-  bool any = false;
-  Weights weights = Weights::of_a;
+std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
+  std::vector<Rate> rates;
   for (int run = rounding() ? 0 : 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     const History& history = *selection_->histories()[static_cast<std::size_t>(run)];
     const auto frame =
@@ -132,33 +131,64 @@ QString RoutingFlipsPanel::conclude() const {
     if (!frame || flipsOf(*frame).empty()) continue;
     double sum = 0;
     for (const FlipFrame& flips : flipsOf(*frame)) sum += static_cast<double>(flips.flip_rate);
-    const double rate = sum / static_cast<double>(flipsOf(*frame).size());
-    any |= rate > 0;
-    if (runs_->isNoiseTwin(run) || !hasWeightsOf(*selection_->histories().front(), history, frame->step))
-      weights = frame->step < kFirstJudged ? Weights::unknown : Weights::drifted;
-    const RoutingOverlap routing = rounding() ? RoutingOverlap{} : routing_overlap(history, frame->step);
-    if (routing.replayed)
-      overlaps << runFigure(*selection_, run, tr("all, replayed"), palette());
-    else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
-      overlaps << runFigure(*selection_, run, tr("%1 from layer %2 on").arg(formatPercent(routing.overlap)).arg(routing.first_other_layer), palette());
-    rates << runFigure(*selection_, run, formatPercent(rate), palette());
+    rates.push_back({run, frame->step, sum / static_cast<double>(flipsOf(*frame).size())});
   }
-  const QString conclusion = concludeChosen(rates, any, weights);
-  if (overlaps.isEmpty()) return conclusion;
-  return conclusion + tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
+  return rates;
 }
 
-QString RoutingFlipsPanel::concludeChosen(const QStringList& rates, bool any, Weights weights) const {
-  if (rates.isEmpty()) return {};
-  const QString list = rates.join(QStringLiteral(", "));
-  if (rounding()) return tr("Tokens that rounding alone sends to other experts: %1").arg(list);
-  if (!any) return tr("Every token goes to the same experts as in A");
-  const QString text = tr("Tokens with other experts than in A: %1").arg(list);
-  if (weights == Weights::unknown) return text;
-  if (weights == Weights::of_a)
-    return text + tr(". Up to this step the weights are A's to the bit: this is what the settings do that differ");
-  return text + tr(". Weights have drifted apart: that is not the format's rounding") +
-         (noiseTwinLetters(*selection_).isEmpty() ? QString() : tr(" (chance alone: %1)").arg(noiseTwinLetters(*selection_)));
+// Of the run with the most flips; noise twins count only where there is nothing else.
+Panel::Answer RoutingFlipsPanel::answer() const {
+  const std::vector<Rate> all = rates();
+  const auto less = [this](const Rate& a, const Rate& b) {
+    const bool twin_a = runs_->isNoiseTwin(a.run), twin_b = runs_->isNoiseTwin(b.run);
+    return twin_a == twin_b ? a.share < b.share : twin_a;
+  };
+  const auto most = std::ranges::max_element(all, less);
+  if (most == all.end()) return {};
+  const QString letter = runLetter(*selection_, most->run);
+  const QString share = tr("%1: %2 of the tokens").arg(letter, formatPercent(most->share));
+  if (rounding())
+    return most->share > 0 ? Answer{{}, {tr("%1 change experts").arg(share), share}}
+                           : Answer{{}, {tr("Rounding sends no token to other experts"), tr("No token")}};
+  if (most->share == 0)
+    return {{}, {tr("Every token goes to the same experts as in A"), tr("The same experts as in A")}};
+  const QString other = tr("%1 have other experts than in A").arg(share);
+  return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
+}
+
+// Whether the settings or drifted weights are the cause; the noise twin's share for comparison.
+QString RoutingFlipsPanel::reasonText(const Rate& of) const {
+  if (of.step < kFirstJudged) return {};
+  const auto& histories = selection_->histories();
+  const bool drifted = runs_->isNoiseTwin(of.run) ||
+                       !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
+  if (!drifted) return tr("; the weights are still A's: the settings do it");
+  const std::vector<Rate> all = rates();
+  const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return runs_->isNoiseTwin(each.run); });
+  if (twin == all.end() || twin->run == of.run) return tr("; their weights differ by now");
+  return tr("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
+}
+
+// ". Experts in common with A: B 97.2 % from layer 2 on".
+QString RoutingFlipsPanel::commonText() const {
+  QStringList overlaps;
+  for (const Rate& each : rates()) {
+    const History& history = *selection_->histories()[static_cast<std::size_t>(each.run)];
+    const RoutingOverlap routing = routing_overlap(history, each.step);
+    const QString letter = runLetter(*selection_, each.run);
+    if (routing.replayed)
+      overlaps << tr("%1 all, replayed").arg(letter);
+    else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
+      overlaps << tr("%1 %2 from layer %3 on").arg(letter, formatPercent(routing.overlap)).arg(routing.first_other_layer);
+  }
+  return overlaps.isEmpty() ? QString()
+                            : tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
+}
+
+// The margins have room beside the curves in a wide panel only.
+void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  margins_->setVisible(width() >= withType(kWideEnough, fontMetrics()));
 }
 
 void RoutingFlipsPanel::showLayers(bool layers) {
@@ -168,7 +198,7 @@ void RoutingFlipsPanel::showLayers(bool layers) {
 
 void RoutingFlipsPanel::showRounding(bool rounding) {
   by_rounding_->setChecked(rounding);
-  lines_->setCaption(rounding ? tr("flipped by rounding") : tr("other experts than in A"));
+  lines_->setCaption(rounding ? tr("tokens that change experts, %") : tr("tokens with other experts than in A, %"));
   const QString reference = rounding ? tr("FP32") : tr("run A");
   margins_->setTexts({.value = tr("margin"),
                       .counted = tr("tokens"),
@@ -253,7 +283,6 @@ QString RoutingFlipsPanel::whyNoMargins() const {
 }
 
 void RoutingFlipsPanel::refillMargins() {
-  conclusion_->say(selection_->histories().empty() ? QString() : conclude());
   const auto now = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
   FlipFrame::MarginHistogram tokens{}, flipped{};
   for (const FlipFrame& flips : now ? flipsOf(*now) : std::vector<FlipFrame>{}) {

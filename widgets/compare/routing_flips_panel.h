@@ -3,7 +3,6 @@
 
 #include <QStackedWidget>
 
-#include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/half_octave_plot.h"
 #include "widgets/plots/line_plot.h"
@@ -25,6 +24,8 @@ class RoutingFlipsPanel : public Panel {
 
  protected:
   QString status() const override;
+  Answer answer() const override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void showLayers(bool layers);  // layer x step of one run instead of the runs' means
@@ -40,9 +41,14 @@ class RoutingFlipsPanel : public Panel {
   Metric shownMetric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
   int shownRun() const;  // -1: none
   void chooseReference();
-  QString conclude() const;
-  enum class Weights { of_a, unknown, drifted };
-  QString concludeChosen(const QStringList& rates, bool any, Weights weights) const;
+  struct Rate {
+    int run;
+    std::int64_t step;  // at which it was measured
+    double share;       // of the tokens, mean over layers
+  };
+  std::vector<Rate> rates() const;  // of all runs that were compared
+  QString reasonText(const Rate& of) const;
+  QString commonText() const;
   void refillLines();
   void refillLayers();
   void refillMargins();
@@ -50,7 +56,6 @@ class RoutingFlipsPanel : public Panel {
 
   const ComparedRuns* runs_;
   bool chosen_ = false;  // the user has chosen the reference
-  ConclusionLabel* conclusion_;
   LinePlot* lines_;
   TimeHeatMap* layers_;
   HalfOctavePlot* margins_;

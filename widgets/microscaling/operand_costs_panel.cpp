@@ -1,12 +1,17 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 
 #include <QAbstractTableModel>
+#include <QHBoxLayout>
 #include <QHeaderView>
+#include <QPainter>
+#include <QStyledItemDelegate>
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/telemetry/frame/operand_costs.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
@@ -23,12 +28,35 @@ QString briefName(const OperandPlace& place) {
   return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
 }
 
-constexpr const char* kMeasureLink = "measure";
-constexpr const char* kCancelLink = "cancel";
+constexpr int kShareRole = Qt::UserRole + 1;  // of a cell with a bar: its length, 1 for the longest
+constexpr int kEffectShare = 1;               // column of the measured shares
 
-QString link(const char* target, const QString& text) {
-  return QStringLiteral("<a href=\"%1\">%2</a>").arg(QLatin1String(target), text.toHtmlEscaped());
-}
+// A bar with its figure at the end; the longest one stands out.
+class ShareDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const Colors& c = colors(option.palette);
+    const double share = index.data(kShareRole).toDouble();
+    const bool longest = share >= 1;
+    const QFont type = longest ? semibold(option.font) : option.font;
+    const QFontMetrics metrics(type);
+    const QString text = index.data().toString();
+    const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
+    const int room = std::max(0, place.width() - metrics.horizontalAdvance(QStringLiteral("100 %")) - kSpace8);
+    const int length = static_cast<int>(std::lround(share * room)), height = metrics.ascent();
+    if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
+    painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
+                      QColor(longest ? c.strong_bar : c.plain_bar));
+    painter->setFont(type);
+    painter->setPen(QColor(c.ink));
+    painter->drawText(place.adjusted(length + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text);
+  }
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const QSize size = QStyledItemDelegate::sizeHint(option, index);
+    return {size.width() + kSpace24, size.height()};
+  }
+};
 
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
@@ -59,8 +87,8 @@ QStandardItem* figureItem(const QString& text, double value) {
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({QObject::tr("operand"), QObject::tr("of the error"), QObject::tr("gradient error"),
-                                   QObject::tr("loss, nats"), QObject::tr("recipe")});
+  model.setHorizontalHeaderLabels({QObject::tr("Operand"), QObject::tr("Share of error"),
+                                   QObject::tr("Gradient error"), QObject::tr("Loss, nats"), QObject::tr("Recipe")});
   model.horizontalHeaderItem(0)->setToolTip(QObject::tr("Layer, class and factor of the GEMM that was rounded alone"));
   model.horizontalHeaderItem(1)->setToolTip(QObject::tr("Share of the sum of all squared gradient errors, measured"));
   model.horizontalHeaderItem(2)->setToolTip(
@@ -77,6 +105,9 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
     model.appendRow({name, figureItem(formatPercent(each.share), each.share),
                      figureItem(formatPercent(each.gradient_error), each.gradient_error),
                      figureItem(forward ? lossText(each.loss_change) : QString(), each.loss_change), recipe});
+    const double most = static_cast<double>(scan.effects.front().share);  // costliest first
+    model.item(model.rowCount() - 1, kEffectShare)
+        ->setData(most > 0 ? static_cast<double>(each.share) / most : 0, kShareRole);
     for (int column = 0; column < model.columnCount(); ++column)
       model.item(model.rowCount() - 1, column)->setEditable(false);
   }
@@ -86,7 +117,7 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 
 class OperandCostsModel : public QAbstractTableModel {
  public:
-  enum Column { kOperand, kShare, kSqnr, kFlushed, kClipped, kFormat, kColumns };
+  enum Column { kOperand, kSqnr, kFlushed, kShare, kClipped, kFormat, kColumns };
   struct Row {
     OperandPlace place;
     QString format;
@@ -120,6 +151,7 @@ class OperandCostsModel : public QAbstractTableModel {
     if (role == Qt::TextAlignmentRole && index.column() != kOperand && index.column() != kFormat)
       return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role == Qt::ToolTipRole) return placeName(row.place);
+    if (role == kShareRole) return shareOfMost(row);
     if (role != Qt::DisplayRole) return {};
     switch (index.column()) {
       case kOperand:
@@ -139,13 +171,14 @@ class OperandCostsModel : public QAbstractTableModel {
 
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
     if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
-    static const char* const kNames[kColumns] = {"operand", "of the error", "SQNR, dB", "flushed", "clipped", "format"};
+    static const char* const kNames[kColumns] = {"Operand",        "SQNR, dB", "Flushed to zero",
+                                                 "Share of error", "Clipped",  "Format"};
     static const char* const kTips[kColumns] = {
         "Layer, class, weight and factor of the GEMM",
-        ("Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
-         "alike"),
         "Signal to quantization noise, measured",
         "Share of non-zero values that became zero, measured",
+        ("Share of all operands' rounding error, modelled: their relative errors add up as if independent, all GEMMs "
+         "alike"),
         "Share of values beyond the format's maximum, measured",
         "Element format and how its scale is chosen"};
     if (role == Qt::DisplayRole) return tr(kNames[section]);
@@ -161,6 +194,12 @@ class OperandCostsModel : public QAbstractTableModel {
   }
 
  private:
+  double shareOfMost(const Row& row) const {
+    double most = 0;
+    for (const Row& each : rows_)
+      if (std::isfinite(each.share)) most = std::max(most, static_cast<double>(each.share));
+    return most > 0 && std::isfinite(row.share) ? static_cast<double>(row.share) / most : 0;
+  }
   double keyOf(const Row& row) const {
     switch (column_) {
       case kSqnr:
@@ -197,25 +236,39 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
     : Panel(selection, tr("Operand costs"), Provenance::measured_here, parent), of_(of) {
   model_ = new OperandCostsModel(this);
   effects_ = new QStandardItemModel(this);
-  basis_ = new QComboBox(this);
-  basis_->addItems({tr("modelled"), tr("measured")});
-  basis_->setItemData(kModelled, tr("By the rounding errors of each weight's operands, as if independent"),
-                      Qt::ToolTipRole);
-  basis_->setItemData(kMeasured,
-                      tr("By what rounding each operand alone does to the gradient: a copy of the run takes a forward "
-                         "and a backward pass for each"),
-                      Qt::ToolTipRole);
-  basis_->setToolTip(tr("How costs are told"));
-  basis_->setAccessibleName(tr("How costs are told"));
-  addControl(basis_);
-  connect(basis_, &QComboBox::currentIndexChanged, this, &OperandCostsPanel::showBasis);
+  auto* bases = new QWidget(this);
+  auto* row = new QHBoxLayout(bases);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(0);
+  const QString names[] = {tr("Modelled"), tr("Measured")};
+  const QString tips[] = {tr("By the rounding errors of each weight's operands, as if independent"),
+                          tr("By what rounding each operand alone does to the gradient: a copy of the run takes a "
+                             "forward and a backward pass for each")};
+  for (const Basis basis : {kModelled, kMeasured}) {
+    QToolButton*& button = bases_[static_cast<std::size_t>(basis)];
+    button = new QToolButton(bases);
+    button->setText(names[basis]);
+    button->setToolTip(tips[basis]);
+    button->setCheckable(true);
+    button->setAutoExclusive(true);
+    button->setProperty(kSwitchProperty, true);
+    connect(button, &QToolButton::toggled, this, [this, basis](bool checked) {
+      if (checked) showBasis(basis);
+    });
+    row->addWidget(button);
+  }
+  addControl(bases);
   view_ = new QTableView(this);
   view_->setModel(model_);
   view_->setSortingEnabled(true);
   view_->sortByColumn(OperandCostsModel::kShare, Qt::DescendingOrder);
   view_->setSelectionBehavior(QAbstractItemView::SelectRows);
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
-  view_->setAlternatingRowColors(true);
+  view_->setShowGrid(false);
+  view_->setFrameShape(QFrame::NoFrame);
+  view_->verticalHeader()->hide();
+  view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  view_->horizontalHeader()->setStretchLastSection(true);
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
@@ -227,10 +280,13 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &OperandCostsPanel::fill);
-  conclusion_ = new ConclusionLabel(this);
-  connect(conclusion_, &QLabel::linkActivated, this, &OperandCostsPanel::followLink);
-  addBody(conclusion_, 0);
+  measure_ = new QPushButton(this);
+  measure_->hide();
+  connect(measure_, &QPushButton::clicked, this, &OperandCostsPanel::measureOrCancel);
+  showAnswers();
   addBody(view_);
+  addBody(measure_, 0);
+  bases_[kModelled]->setChecked(true);
 }
 
 std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const {
@@ -260,17 +316,20 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
   fill();
 }
 
-void OperandCostsPanel::showBasis(int basis) {
+void OperandCostsPanel::showBasis(Basis basis) {
+  delete view_->itemDelegateForColumn(basis == kMeasured ? int{OperandCostsModel::kShare} : kEffectShare);
+  const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
+  view_->setItemDelegateForColumn(share, new ShareDelegate(view_));
   view_->setColumnHidden(OperandCostsModel::kFormat, false);
-  view_->sortByColumn(OperandCostsModel::kShare, Qt::DescendingOrder);
+  view_->sortByColumn(share, Qt::DescendingOrder);
   frame_.reset();
   fill();
-  if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible()) followLink(kMeasureLink);
+  if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible()) measureOrCancel();
 }
 
-void OperandCostsPanel::followLink(const QString& link) {
-  if (link == QLatin1String(kCancelLink)) return emit measurementCancelled();
+void OperandCostsPanel::measureOrCancel() {
+  if (!progress_.isEmpty()) return emit measurementCancelled();
   refused_.clear();
   if (const auto frame = frameOf(shownRun())) emit measurementRequested(shownRun(), frame->step);
   fill();
@@ -287,7 +346,7 @@ void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> mea
   refused_.clear();
   measured_ = std::move(measured);
   fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
-  effects_->sort(OperandCostsModel::kShare, Qt::DescendingOrder);
+  effects_->sort(kEffectShare, Qt::DescendingOrder);
   fill();
 }
 
@@ -297,33 +356,45 @@ void OperandCostsPanel::showRefused(const QString& why) {
   fill();
 }
 
-QString OperandCostsPanel::sayMeasured() const {
-  if (!progress_.isEmpty()) return progress_.toHtmlEscaped() + QStringLiteral(" ") + link(kCancelLink, tr("Cancel"));
-  const auto frame = frameOf(shownRun());
-  const QString again =
-      frame ? link(kMeasureLink, tr("Measure %1 at step %2").arg(runLabel(*selection_, shownRun())).arg(frame->step))
-            : tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun())).toHtmlEscaped();
-  if (!refused_.isEmpty()) return refused_.toHtmlEscaped() + QStringLiteral(" ") + again;
-  if (!measured_ || measured_->scan.effects.empty()) return again;
+Panel::Answer OperandCostsPanel::answer() const {
+  if (!selection_->history()) return {{}, {noRunNotice()}};
+  return basis() == kMeasured ? sayMeasured() : costliest();
+}
+
+Panel::Answer OperandCostsPanel::sayMeasured() const {
+  if (!progress_.isEmpty()) return {{}, {progress_}};
+  if (!refused_.isEmpty()) return {{}, {refused_}, true};
+  if (!frameOf(shownRun()) && !measured_) return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (!measured_ || measured_->scan.effects.empty()) return {{}, {tr("Not measured yet")}};
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
-  const bool other = !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
-  return tr("<b>%1</b> moves the gradient most: by %2, %3 of all squared errors. All %4 rounded at once: %5, loss %6 "
-            "nats/token (%7, step %8).")
-             .arg(effectName(worst).toHtmlEscaped(), formatPercent(worst.gradient_error), formatPercent(worst.share))
-             .arg(scan.effects.size())
-             .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change),
-                  measured_->run.toHtmlEscaped())
-             .arg(measured_->step) +
-         (other ? QStringLiteral(" ") + again : QString());
+  const QString most = tr("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
+  return {{},
+          {tr("%1, all %2 together by %3; loss %4 nats/token")
+               .arg(most)
+               .arg(scan.effects.size())
+               .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change)),
+           most, tr("%1 moves the gradient most").arg(briefName(worst))}};
+}
+
+// For a measurement of what is shown now, unless that is there.
+void OperandCostsPanel::showButton() {
+  const auto frame = frameOf(shownRun());
+  const bool other =
+      !measured_ || !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
+  measure_->setVisible(basis() == kMeasured && (!progress_.isEmpty() || (frame && other)));
+  if (!progress_.isEmpty()) return measure_->setText(tr("Cancel"));
+  if (frame)
+    measure_->setText(tr("Measure %1 at step %2")
+                          .arg(runLabel(*selection_, shownRun()), formatCount(static_cast<double>(frame->step))));
 }
 
 void OperandCostsPanel::fill() {
   if (!isVisible()) return;
   update();  // the header, too
   for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
-  if (basis_->currentIndex() == kMeasured)
-    return conclusion_->say(selection_->history() ? sayMeasured() : noRunNotice().toHtmlEscaped());
+  showButton();
+  if (basis() == kMeasured) return;
   const auto frame = frameOf(shownRun());
   if (frame != frame_) {
     frame_ = frame;
@@ -335,7 +406,6 @@ void OperandCostsPanel::fill() {
     model_->setRows(std::move(rows));
     view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
   }
-  conclusion_->say(costliest());
   // A panel that opens shows the costliest; later it goes along with what is chosen elsewhere.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
   view_->setAutoScroll(chosen && was_filled_);
@@ -344,30 +414,31 @@ void OperandCostsPanel::fill() {
   was_filled_ = was_filled_ || frame_;
 }
 
-QString OperandCostsPanel::costliest() const {
-  if (!selection_->history()) return noRunNotice().toHtmlEscaped();
+Panel::Answer OperandCostsPanel::costliest() const {
   const auto& rows = model_->rows();
   const auto worst = std::ranges::max_element(
       rows, {}, [](const OperandCostsModel::Row& row) { return std::isnan(row.share) ? -1.0f : row.share; });
-  if (worst == rows.end())
-    return tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun())).toHtmlEscaped();
-  if (!(worst->share > 0)) return tr("Quantization loses nothing here").toHtmlEscaped();
-  return tr("<b>%1</b> costs most in %2: SQNR %3 dB, %4 flushed to zero, %5 clipped; %6 of the rounding error "
-            "of all %7 operands")
-      .arg(placeName(worst->place).toHtmlEscaped(), runLabel(*selection_, shownRun()).toHtmlEscaped(),
-           formatValue(worst->sqnr_db, 3), formatPercent(worst->flushed), formatPercent(worst->clipped),
-           formatPercent(worst->share))
-      .arg(rows.size());
+  if (worst == rows.end()) return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (!(worst->share > 0)) return {{}, {tr("Quantization loses nothing here")}};
+  const QString letter = runLetter(*selection_, shownRun());
+  const QString who = tr("%1 costs %2 most").arg(placeName(worst->place), letter);
+  const QString share = formatPercent(worst->share);
+  return {{},
+          {tr("%1: %2 of the rounding error of all %3 operands, SQNR %4 dB")
+               .arg(who, share)
+               .arg(rows.size())
+               .arg(formatValue(worst->sqnr_db, 3)),
+           tr("%1: %2 of the rounding error").arg(who, share), who}};
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (basis_->currentIndex() == kMeasured) return;  // of a class, not of one tensor
+  if (basis() == kMeasured) return;  // of a class, not of one tensor
   selection_->setTensor(model_->rows()[static_cast<std::size_t>(index.row())].place);
 }
 
 // Tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
-  if (basis_->currentIndex() == kMeasured) return;
+  if (basis() == kMeasured) return;
   const OperandPlace place = model_->rows()[static_cast<std::size_t>(index.row())].place;
   const std::int64_t step = frame_->step;
   selection_->setRun(shownRun());
@@ -376,16 +447,16 @@ void OperandCostsPanel::open(const QModelIndex& index) {
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
-  if (basis_->currentIndex() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
+  if (basis() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
   return frame_ ? Panel::kind() : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
-  if (basis_->currentIndex() == kMeasured)
+  if (basis() == kMeasured)
     return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
-  QStringList parts{tr("\"of the error\" modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
+  QStringList parts{tr("modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
   if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << tr("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));
 }
@@ -408,15 +479,15 @@ QString OperandCostsPanel::measuredCsv() const {
 }
 
 QVariantMap OperandCostsPanel::saveState() const {
-  return {{QStringLiteral("measured"), basis_->currentIndex() == kMeasured}};
+  return {{QStringLiteral("measured"), basis() == kMeasured}};
 }
 
 void OperandCostsPanel::restoreState(const QVariantMap& state) {
-  basis_->setCurrentIndex(state.value(QStringLiteral("measured"), false).toBool() ? kMeasured : kModelled);
+  setBasis(state.value(QStringLiteral("measured"), false).toBool() ? kMeasured : kModelled);
 }
 
 QString OperandCostsPanel::csv() const {
-  if (basis_->currentIndex() == kMeasured) return measuredCsv();
+  if (basis() == kMeasured) return measuredCsv();
   QString text = QStringLiteral(
       "step,layer,class,weight,operand,direction,format,SQNR [dB],underflow [%],clipped [%],share of the rounding "
       "error, modelled [%]\n");
@@ -441,14 +512,14 @@ QString OperandCostsPanel::explain() const {
   return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
             "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
             "it. Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the "
-            "forward pass, dY in what goes back.</p><p><b>Of the error</b> is modelled: to first order a product's "
+            "forward pass, dY in what goes back.</p><p><b>Share of error</b> is modelled: to first order a product's "
             "relative error is the sum of its operands', and errors of roundings are nearly independent, so that their "
             "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
             "gradient passes through them: what the gradient really lost is in Gradient error, "
             "measured.</p><p><b>Measured</b>: a copy of the run trains up to the step and takes it again with "
             "everything in FP32 but one operand of one GEMM of one class of one layer, one after the other, on the "
             "same weights and batch. <i>Gradient error</i> is |g - g<sub>0</sub>| / |g<sub>0</sub>| over all weights, "
-            "<i>of the error</i> its square's part of the sum, <i>loss</i> the change of that batch's cross-entropy. "
+            "<i>share of error</i> its square's part of the sum, <i>loss</i> the change of that batch's cross-entropy. "
             "Nothing here is chance; what a step's error does to a run in the end only twins tell: FP4 gradients with "
             "stochastic rounding have larger errors and cost less.</p><p>A click chooses the tensor for the other "
             "panels, Enter or a double click captures it and opens it down to the bits of a block.</p>") +

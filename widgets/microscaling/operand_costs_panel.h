@@ -3,12 +3,13 @@
 // double click opens the tensor.
 #pragma once
 
-#include <QComboBox>
+#include <QPushButton>
 #include <QStandardItemModel>
 #include <QTableView>
+#include <QToolButton>
+#include <array>
 
 #include "core/telemetry/frame/operand_effects.h"
-#include "widgets/panel/conclusion_label.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -36,6 +37,9 @@ class OperandCostsPanel : public Panel {
   QVariantMap saveState() const override;
   void restoreState(const QVariantMap& state) override;
 
+  Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
+  void setBasis(Basis basis) { bases_[static_cast<std::size_t>(basis)]->setChecked(true); }
+
   // What has become of a measurement that was requested, by this panel or another.
   void showMeasuring(const QString& progress);
   void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: forgets it
@@ -49,23 +53,25 @@ class OperandCostsPanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
   void showEvent(QShowEvent* event) override;
 
  private:
-  void showBasis(int basis);
-  void followLink(const QString& link);
-  QString sayMeasured() const;
+  void showBasis(Basis basis);
+  void measureOrCancel();
+  void showButton();
+  Answer sayMeasured() const;
   QString measuredCsv() const;
   int shownRun() const;  // -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
   void choose(const QModelIndex& index);
   void open(const QModelIndex& index);
-  QString costliest() const;
+  Answer costliest() const;
 
   Of of_;
-  ConclusionLabel* conclusion_;
-  QComboBox* basis_;
+  std::array<QToolButton*, 2> bases_{};  // by Basis
+  QPushButton* measure_;
   OperandCostsModel* model_;
   QStandardItemModel* effects_;
   QTableView* view_;

@@ -281,9 +281,13 @@ int PlotFrame::axisLabelHeight() const {
 // As single lines: Qt's raster engine draws wide polylines some fifty times slower.
 void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
   const QColor color = painter.pen().color();
+  const Qt::PenStyle style = painter.pen().style();
   const double width = (bold ? kCurveWidth : kRawCurveWidth) * typeScale(fontMetrics());
   painter.setRenderHint(QPainter::Antialiasing);
-  if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
+  if (style != Qt::SolidLine) {  // dashes go on from one segment to the next
+    painter.setPen(QPen(color, kRawCurveWidth * typeScale(fontMetrics()), style));
+    painter.drawPolyline(points.data(), static_cast<int>(points.size()));
+  } else if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
     painter.setPen(QPen(color, 0));
     painter.drawPolyline(points.data(), static_cast<int>(points.size()));
   } else {

@@ -83,8 +83,8 @@ int comparedRun(const Selection& selection) {
 
 QString nothingToCompareNotice() {
   return QObject::tr(
-      "Nothing to compare with: \"Compare\" in the bar trains a twin of run A; logs and recordings are "
-      "compared when they are opened together");
+      "Nothing to compare: \"Compare\" in the bar trains another run beside this one; logs and recordings are compared "
+      "when they are opened together");
 }
 
 QString csvField(const QString& text) {

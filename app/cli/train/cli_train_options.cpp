@@ -73,11 +73,11 @@ void add_train_options(Command& sub, TrainOptions& o) {
       .repeatable();
   sub.option(
       "--noise-twin", o.noise_twin,
-      "Train a twin that differs only in its seed (other initial weights, same batches): its difference is noise");
+      "Train a noise twin with another seed (other initial weights, same batches): its difference is chance");
   sub.option(
       "--perturbed-twin", o.perturbed_twin,
-      "Train a twin whose weights start a unit in the last place away: its difference is chaos alone, the sharpest "
-      "measure of what a loss difference means");
+      "Train a noise twin whose first weights are perturbed in the last place: its difference is chaos alone, the "
+      "sharpest measure of what a loss difference means");
   sub.option("--dense-twin", o.dense_twins,
              "Train a twin without experts: dense feed-forwards with as many weights as a token multiplies in the run "
              "(active), or as the run has (total); may be given with each")

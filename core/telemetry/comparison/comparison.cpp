@@ -216,8 +216,8 @@ std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const
   return smoothed_of(track(place), slice_edges(range, bins));
 }
 
-std::optional<std::int64_t> RunGaps::first_difference(int place, double epsilon) const {
-  return track(place).first_beyond(epsilon);
+std::optional<std::int64_t> RunGaps::out_since(int place, double band) const {
+  return track(place).out_since(band);
 }
 
 const Conclusion& RunGaps::conclusion(int place) const {

@@ -90,7 +90,7 @@ class RunGaps {
   // For the run at `place`, counted from 1.
   std::vector<PyramidBin> series(int place, StepRange range, int bins) const;
   std::vector<float> smoothed(int place, StepRange range, int bins) const;
-  std::optional<std::int64_t> first_difference(int place, double epsilon) const;
+  std::optional<std::int64_t> out_since(int place, double band) const;  // GapTrack::out_since
   const Conclusion& conclusion(int place) const;
 
  private:

@@ -89,6 +89,12 @@ std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
   return beyond_ ? beyond_ : first_lost_;
 }
 
+std::optional<std::int64_t> GapTrack::out_since(double band) const {
+  std::size_t first = steps_.size();
+  while (first > 0 && std::fabs(static_cast<double>(smooth_[first - 1])) > band) --first;
+  return first == steps_.size() ? std::nullopt : std::optional(steps_[first]);
+}
+
 std::int64_t GapTrack::count(StepRange range) const {
   return range.empty() ? 0 : static_cast<std::int64_t>(place(range.last + 1) - place(range.first));
 }

@@ -44,6 +44,8 @@ class GapTrack {
   // The first step with |gap| > epsilon, or at which only one of them is NaN or infinite. A repeated call only reads
   // new steps.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
+  // The step from which the smoothed gap is larger than `band` up to the end; nothing: it ends inside.
+  std::optional<std::int64_t> out_since(double band) const;
 
  private:
   class Average {

@@ -97,9 +97,9 @@ std::string steps_text(StepRange range) {
   return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
 }
 
-// "12 of the 50 steps"
-std::string steps_so_far(std::int64_t steps) {
-  return std::to_string(steps) + " of the " + std::to_string(kLeastSteps) + " steps";
+// "38 steps"
+std::string in_steps(std::int64_t steps) {
+  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
 std::string against_what_matters(const Conclusion& c) {
@@ -155,11 +155,10 @@ std::string near_text(const Conclusion& c) {
 }
 
 std::string too_short_text(const Conclusion& c, std::int64_t taken) {
-  const std::string more = "; " + std::to_string(c.lacking) + " more";
-  if (taken < kLeastSteps) return steps_so_far(taken) + " that a verdict takes" + more;
+  if (taken < kLeastSteps) return "too early to tell: verdict in " + in_steps(c.lacking);
   return std::string("too few values of the ") + loss_words(c.loss) +
          " were measured to judge, each quarter of the last half of the steps needs one" +
-         (c.lacking > 0 ? more + " steps" : "");
+         (c.lacking > 0 ? "; verdict in " + in_steps(c.lacking) : "");
 }
 
 std::string in_words(const GapTrack& run, const Conclusion& c) {
@@ -178,15 +177,16 @@ std::string in_words(const GapTrack& run, const Conclusion& c) {
       return who + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
       if (c.lacking > 0)
-        return who + gap + "; its noise twin has taken " + steps_so_far(kLeastSteps - c.lacking) +
-               " that a verdict takes; " + std::to_string(c.lacking) + " more";
-      return who + gap + "; without a noise twin it is not known whether that is more than chance";
+        return who + "too early to tell: " + gap + "; verdict in " + in_steps(c.lacking) +
+               ", when its noise twin has taken " + std::to_string(kLeastSteps);
+      return who + "not told apart: " + gap + "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:
       return who + alone + over + "; " + near_text(c);
     case Verdict::equal:
       return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
     case Verdict::unclear:
-      return who + "not told apart: " + gap + "; " + seen + ", and " + two_digits(c.matters) + " matter";
+      return who + "not told apart: " + alone + over + "; noise +-" + two_digits(c.half) + ", target " +
+             two_digits(c.matters) + allowing + "; train longer or add a noise twin";
     case Verdict::worse:
       return who + "worse: " + gap + against_what_matters(c) + "; " + seen;
     case Verdict::better:

@@ -87,6 +87,19 @@ TEST(FirstDifference, IsTheFirstStepBeyondEpsilon) {
   EXPECT_EQ(first_difference(*a, *lost, 0.5), 40);
 }
 
+TEST(OutSince, IsTheLastTimeThatTheGapLeavesTheBand) {
+  const auto a = history("a", 100, falling);
+  const auto out = history("out", 100, [](std::int64_t step) { return falling(step) + (step < 40 ? 0.0 : 1.0); });
+  GapTrack track(a, out);
+  track.update();
+  EXPECT_EQ(track.out_since(0.01), 40);  // 0.98 of the average comes from before, 0.02 from this step
+  EXPECT_EQ(track.out_since(1), std::nullopt);
+  const auto back = history("back", 400, [](std::int64_t step) { return falling(step) + (step < 40 ? 1.0 : 0.0); });
+  GapTrack returned(history("a", 400, falling), back);
+  returned.update();
+  EXPECT_EQ(returned.out_since(0.1), std::nullopt);
+}
+
 TEST(LoadDifference, IsInFairShares) {
   RouterFrame a, b;
   a.tokens_per_expert = {4, 4, 4, 4};
@@ -139,7 +152,9 @@ TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
         << when;
     const auto fresh = gap_series(*a, *b, Metric::ce_loss, kWholeRun, range, 13), kept = gaps.series(1, range, 13);
     for (std::size_t i = 0; i < fresh.size(); ++i) EXPECT_EQ(kept[i].sum, fresh[i].sum) << when;
-    EXPECT_EQ(gaps.first_difference(1, 0.2), first_difference(*a, *b, 0.2)) << when;
+    GapTrack track(a, b);
+    track.update();
+    EXPECT_EQ(gaps.out_since(1, 0.002), track.out_since(0.002)) << when;
     EXPECT_EQ(gaps.conclusion(1).text, conclude(a, {b, true}, twins).text) << when;
   };
   check("at first");

@@ -1,0 +1,91 @@
+#include "widgets/compare/judged_runs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "widgets/panel/metric_text.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+namespace {
+
+// The first log that has no loss at all, as traces of routers have none; nullptr: each has.
+const History* runWithoutLoss(const std::vector<HistoryPtr>& histories) {
+  const auto none = [](const HistoryPtr& history) {
+    return history->info().config_toml.empty() && !history->steps().empty() &&
+           history->series(Metric::ce_loss, kWholeRun, history->steps(), 1).at(0).finite == 0;
+  };
+  const auto found = std::ranges::find_if(histories, none);
+  return found == histories.end() ? nullptr : found->get();
+}
+
+}  // namespace
+
+JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)
+    : QObject(parent), selection_(selection), runs_(runs) {
+  connect(runs_, &ComparedRuns::changed, this, &JudgedRuns::changed);
+}
+
+QString JudgedRuns::update() {
+  const auto& histories = selection_->histories();
+  if (histories.empty()) return noRunNotice();
+  if (histories.size() < 2) return nothingToCompareNotice();
+  if (selection_->range().empty()) return noDataYetNotice();
+  if (const History* lossless = runWithoutLoss(histories))
+    return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
+  const Judging judging = runs_->judging(*selection_, share_);
+  const auto others = runs_->others(*selection_), twins = runs_->twins(*selection_);
+  training_.set(histories.front(), others, twins, judging);
+  validation_.set(histories.front(), others, twins, judging);
+  return {};
+}
+
+Metric JudgedRuns::judgedLoss(int place) const {
+  if (loss_ != Loss::deciding) return loss_ == Loss::training ? Metric::ce_loss : Metric::val_loss;
+  const auto& histories = selection_->histories();
+  return deciding_loss(*histories.front(), *histories[static_cast<std::size_t>(place)]);
+}
+
+// A run that is lost shows in its training loss first.
+const Conclusion& JudgedRuns::conclusion(int place) const {
+  const Conclusion& training = training_.conclusion(place);
+  const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;
+  return by_training ? training : validation_.conclusion(place);
+}
+
+std::vector<int> JudgedRuns::candidates() const {
+  std::vector<int> places;
+  for (int place = 1; place <= training_.runs(); ++place)
+    if (!runs_->isNoiseTwin(place)) places.push_back(place);
+  return places;
+}
+
+float JudgedRuns::matters() const {
+  for (int place = 1; place <= training_.runs(); ++place)
+    if (const float matters = conclusion(place).matters; !is_missing(matters)) return matters;
+  return kNoValue;
+}
+
+Settlement JudgedRuns::settlement() const {
+  std::vector<Conclusion> conclusions;
+  for (const int place : candidates()) conclusions.push_back(conclusion(place));
+  return what_settles(conclusions, room_);
+}
+
+void JudgedRuns::setShare(double share) {
+  if (std::exchange(share_, share) != share) emit changed();
+}
+
+void JudgedRuns::setLoss(Loss loss) {
+  if (std::exchange(loss_, loss) != loss) emit changed();
+}
+
+void JudgedRuns::setRoom(bool room) {
+  if (std::exchange(room_, room) != room) emit changed();
+}
+
+void JudgedRuns::setLive(bool live) {
+  if (std::exchange(live_, live) != live) emit changed();
+}
+
+}  // namespace moescope

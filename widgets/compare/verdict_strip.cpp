@@ -1,0 +1,238 @@
+#include "widgets/compare/verdict_strip.h"
+
+#include <QApplication>
+#include <QEvent>
+#include <QPainter>
+#include <algorithm>
+
+#include "widgets/compare/verdict_table.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/plots/axis.h"
+#include "widgets/plots/color_scale.h"
+#include "widgets/plots/duration_text.h"
+
+namespace moescope {
+namespace {
+
+QFont wordType() {
+  return typeFont(QApplication::font(), Type::body, true);
+}
+QFont nameType() {
+  return typeFont(QApplication::font(), Type::body);
+}
+
+QString wordOf(VerdictWord word) {
+  return QLatin1String(to_text(word));
+}
+
+}  // namespace
+
+VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent)
+    : QWidget(parent), selection_(selection), judged_(judged) {
+  setObjectName("verdict_strip");
+  setAccessibleName(tr("Verdict"));
+  setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+  settle_ = new FittedLabel(this);
+  settle_->setRole(QPalette::PlaceholderText);
+  settle_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  settle_->setFont(typeFont(QApplication::font(), Type::secondary));
+  button_ = new QPushButton(this);
+  button_->hide();
+  connect(button_, &QPushButton::clicked, this, [this] {
+    if (step_ > 0) return emit stepsRequested(step_);
+    emit twinRequested();
+  });
+  explain_ = new QToolButton(this);
+  explain_->setText(QStringLiteral("?"));
+  explain_->setAutoRaise(true);
+  explain_->setAccessibleName(tr("Explanation of the verdicts"));
+  explain_->setToolTip(tr("What a verdict means"));
+  connect(explain_, &QToolButton::clicked, this,
+          [this] { emit explanationRequested(explain_->mapToGlobal(explain_->rect().bottomLeft())); });
+  connect(selection_, &Selection::dataChanged, this, &VerdictStrip::fill);
+  connect(judged_, &JudgedRuns::changed, this, &VerdictStrip::fill);
+}
+
+QSize VerdictStrip::sizeHint() const {
+  return {600, withType(kVerdictHeight, fontMetrics()) + kSpace8};
+}
+
+QString VerdictStrip::text() const {
+  if (items_.empty()) return instead_.value(0);
+  QString text;
+  for (const Item& item : items_) {
+    if (item.says_word) text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + wordOf(item.word) + QLatin1Char(':');
+    text += (item.says_word ? QStringLiteral(" ") : QStringLiteral(", ")) + item.letter + QLatin1Char(' ') + item.name;
+  }
+  return text;
+}
+
+void VerdictStrip::fill() {
+  if (!isVisible()) return;
+  std::vector<Item> items;
+  instead_.clear();
+  if (judged_->update().isEmpty()) {
+    for (const int place : judged_->candidates()) {
+      const VerdictWord word = verdict_word(judged_->conclusion(place));
+      items.push_back({word, items.empty() || items.back().word != word, runLetter(*selection_, place),
+                       runName(*selection_, place), runColor(*selection_, place)});
+    }
+    if (items.empty()) instead_ = {tr("Only noise twins of run A are open: there is no candidate to judge"), tr("No candidate")};
+  } else if (selection_->histories().size() < 2) {
+    instead_ = {tr("Nothing to compare: one run is open"), tr("Nothing to compare")};
+  } else {
+    instead_ = {tr("Too early to tell: there is no step yet"), tr("Too early to tell")};
+  }
+  fillSettlement();
+  if (items == items_ && !items.empty()) return;
+  items_ = std::move(items);
+  setAccessibleDescription(text());
+  setToolTip(text());
+  place();
+  update();
+}
+
+// "C", "B and C".
+QString VerdictStrip::runsOf(const Settlement& found) const {
+  const std::vector<int> places = judged_->candidates();
+  QStringList letters;
+  for (const std::size_t each : found.settled) letters << runLetter(*selection_, places[each]);
+  if (letters.isEmpty()) letters << runLetter(*selection_, places[found.widest]);
+  const QString last = letters.takeLast();
+  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + tr(" and ") + last;
+}
+
+QStringList VerdictStrip::settlementForms(const Settlement& found) const {
+  switch (found.how) {
+    case Settlement::How::nothing:
+      return {};
+    case Settlement::How::first_twin:
+      return {tr("A noise twin of A would show how large a gap chance makes"), tr("A noise twin is missing")};
+    case Settlement::How::another_twin: {
+      const QString what = (found.settled.empty() ? tr("One more noise twin would narrow %1")
+                                                  : tr("One more noise twin would settle %1"))
+                               .arg(runsOf(found));
+      return {tr("%1: chance down to ±%2").arg(what, formatValue(static_cast<double>(found.half), 2)), what};
+    }
+    case Settlement::How::more_steps:
+      break;
+  }
+  if (found.lacking == 0)
+    return {tr("Training to about step %1 would settle %2")
+                .arg(formatCount(static_cast<double>(found.step)), runsOf(found)),
+            tr("More steps would settle %1").arg(runsOf(found))};
+  const QString verdict = found.lacking == 1 ? tr("Verdict in 1 step")
+                                             : tr("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
+  const float seconds = judged_->secondsPerStep();
+  if (is_missing(seconds)) return {verdict};
+  const double wait = static_cast<double>(seconds) * static_cast<double>(found.lacking);
+  return {tr("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
+}
+
+void VerdictStrip::fillSettlement() {
+  const Settlement found = instead_.isEmpty() ? judged_->settlement() : Settlement{};
+  settle_->setTexts(settlementForms(found));
+  const bool steps = found.how == Settlement::How::more_steps;
+  const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
+  const bool offered = found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
+  step_ = steps ? found.step : 0;
+  const QString words = steps ? tr("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : tr("+ Noise twin");
+  if (button_->text() == words && button_->isHidden() != offered) return place();
+  button_->setText(words);
+  button_->setToolTip(steps ? tr("Trains all open runs up to this step")
+                            : tr("Trains run A once more beside the open runs, its first weights perturbed in the last "
+                                 "place: it shows how large a gap chance makes (Shift+N)"));
+  button_->setVisible(offered);
+  place();
+}
+
+int VerdictStrip::itemsWidth(bool names) const {
+  const QFontMetrics words(wordType()), plain(nameType());
+  if (items_.empty()) return plain.horizontalAdvance(instead_.value(0));
+  int width = 0;
+  for (const Item& item : items_) {
+    if (item.says_word)
+      width += withType(kMarkSize, words) + kSpace8 + words.horizontalAdvance(wordOf(item.word)) + kSpace8 +
+               (width > 0 ? kSpace12 : 0);
+    width += withType(kChipSize, words) + kSpace8;
+    if (names) width += plain.horizontalAdvance(item.name) + kSpace12;
+  }
+  return width;
+}
+
+// By hand: a layout would have all of the workspace arranged anew whenever a word changes.
+void VerdictStrip::place() {
+  const int height = this->height() - kSpace8;
+  int right = width() - kSpace12;
+  const auto put = [&](QWidget* widget) {
+    const QSize size = widget->sizeHint();
+    widget->setGeometry(right - size.width(), (height - size.height()) / 2, size.width(), size.height());
+    right -= size.width() + kSpace8;
+  };
+  put(explain_);
+  if (!button_->isHidden()) put(button_);
+  const int room = right - kSpace12;
+  names_ = itemsWidth(true) <= room;
+  const int left = kSpace12 + itemsWidth(names_) + kSpace16;
+  settle_->setGeometry(left, 0, std::max(0, right - left), height);
+  update();
+}
+
+void VerdictStrip::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  const QRect strip(0, 0, width(), height() - kSpace8);
+  drawRounded(painter, strip, kRadiusPanel, QColor(c.surface), QColor(c.hairline));
+  const QFontMetrics words(wordType()), plain(nameType());
+  int x = kSpace12;
+  if (items_.empty()) {
+    painter.setFont(nameType());
+    painter.setPen(QColor(c.ink2));
+    const int room = strip.width() - 2 * kSpace12;
+    painter.drawText(strip.adjusted(x, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft, fittingText(instead_, plain, room));
+    return;
+  }
+  const auto middle = [&](int size) { return QRect(x, (strip.height() - size) / 2, size, size); };
+  for (const Item& item : items_) {
+    if (item.says_word) {
+      if (x > kSpace12) x += kSpace12;
+      const int mark = withType(kMarkSize, words);
+      paintSign(painter, middle(mark), signOf(item.word), isDark(palette()));
+      x += mark + kSpace8;
+      painter.setFont(wordType());
+      painter.setPen(signColor(signOf(item.word), isDark(palette())));
+      painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, wordOf(item.word));
+      x += words.horizontalAdvance(wordOf(item.word)) + kSpace8;
+    }
+    const int chip = withType(kChipSize, words);
+    paintChip(painter, middle(chip), item.letter, seriesColor(item.color, isDark(palette())));
+    x += chip + kSpace8;
+    if (!names_) continue;
+    painter.setFont(nameType());
+    painter.setPen(QColor(c.ink));
+    painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, item.name);
+    x += plain.horizontalAdvance(item.name) + kSpace12;
+  }
+}
+
+void VerdictStrip::resizeEvent(QResizeEvent*) {
+  place();
+}
+
+void VerdictStrip::showEvent(QShowEvent*) {
+  fill();
+}
+
+bool VerdictStrip::event(QEvent* event) {
+  if (event->type() == QEvent::ApplicationFontChange) {
+    settle_->setFont(typeFont(QApplication::font(), Type::secondary));
+    updateGeometry();
+  }
+  const bool done = QWidget::event(event);
+  if (event->type() == QEvent::LayoutRequest) place();
+  return done;
+}
+
+}  // namespace moescope

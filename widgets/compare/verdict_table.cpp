@@ -1,0 +1,439 @@
+#include "widgets/compare/verdict_table.h"
+
+#include <QApplication>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <algorithm>
+#include <cmath>
+
+#include "widgets/look/fitted_text.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/plots/color_scale.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kLeastPlot = 140, kUsualPlot = 250;  // width of the interval plot
+constexpr int kDot = 5, kCap = 4;
+constexpr int kLowRow = 22;
+
+struct ColumnHead {
+  const char *first, *second;
+};
+constexpr std::array<ColumnHead, VerdictRow::kColumns> kHeads = {{{"Gap", "±95 %"},
+                                                                  {"Least SQNR", "dB"},
+                                                                  {"Flushed", "to zero"},
+                                                                  {"Flips by", "rounding"},
+                                                                  {"Gradient", "error"},
+                                                                  {"Speed", "tokens/s"}}};
+constexpr std::array<FigureKey, VerdictRow::kColumns> kFigureKeys = {
+    FigureKey("ce_loss"),         FigureKey("sqnr_db"),     FigureKey("underflow"), FigureKey("rounding_flip_rate"),
+    FigureKey("gradient_snr_db"), FigureKey("tokens_per_s")};
+
+QFont bodyType() {
+  return typeFont(QApplication::font(), Type::body);
+}
+QFont strongType() {
+  return typeFont(QApplication::font(), Type::body, true);
+}
+QFont captionType() {
+  return typeFont(QApplication::font(), Type::caption);
+}
+
+int widthOf(const QFont& font, const QString& text) {
+  return QFontMetrics(font).horizontalAdvance(text);
+}
+
+QColor colorOf(const VerdictRow& row, bool dark) {
+  return row.word ? signColor(signOf(*row.word), dark) : seriesColor(row.color, dark);
+}
+
+}  // namespace
+
+Sign signOf(VerdictWord word) {
+  switch (word) {
+    case VerdictWord::good_enough:
+    case VerdictWord::better:
+      return Sign::good;
+    case VerdictWord::worse:
+      return Sign::bad;
+    case VerdictWord::not_told_apart:
+    case VerdictWord::too_early:
+      break;
+  }
+  return Sign::unsure;
+}
+
+void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color) {
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(color);
+  painter.drawRoundedRect(place, kRadiusControl, kRadiusControl);
+  painter.setFont(typeFont(QApplication::font(), Type::caption, true));
+  painter.setPen(textOn(color.rgb()));
+  painter.drawText(place, Qt::AlignCenter, letter);
+  painter.restore();
+}
+
+QStringList VerdictRow::spoken() const {
+  QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note)};
+  if (word)
+    parts << QLatin1String(to_text(*word)) +
+                 (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
+  const QStringList names = VerdictTable::columnNames();
+  for (int column = 0; column < kColumns; ++column) {
+    const VerdictFigure& figure = figures[static_cast<std::size_t>(column)];
+    if (figure.text.isEmpty()) continue;
+    parts << names[column] + QStringLiteral(": ") + figure.text +
+                 (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below) +
+                 (figure.tip.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(figure.tip));
+  }
+  return parts;
+}
+
+VerdictTable::VerdictTable(QWidget* parent) : PlotFrame(parent) {
+  setAccessibleName(tr("Verdicts over the runs"));
+}
+
+QStringList VerdictTable::columnNames() {
+  QStringList names;
+  for (const ColumnHead& head : kHeads)
+    names << QString::fromUtf8(head.first) + QLatin1Char(' ') + QString::fromUtf8(head.second);
+  return names;
+}
+
+void VerdictTable::setRows(std::vector<VerdictRow> rows, float matters, const QString& share) {
+  if (rows.size() != rows_.size()) updateGeometry();
+  rows_ = std::move(rows);
+  matters_ = matters;
+  share_ = share;
+  chooseRange();
+}
+
+void VerdictTable::setActive(int row) {
+  active_ = row;
+}
+
+void VerdictTable::chooseRange() {
+  double low = 0, high = 0;
+  const auto take = [&](float value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, static_cast<double>(value));
+    high = std::max(high, static_cast<double>(value));
+  };
+  for (const VerdictRow& row : rows_) {
+    const float half = std::isfinite(row.half) ? row.half : 0;
+    take(row.gap - half);
+    take(row.gap + half);
+  }
+  take(matters_);
+  take(-matters_);
+  if (low == high) low = -1e-3, high = 1e-3;
+  const double edge = 0.03 * (high - low);
+  values_ = {low - edge, high + edge};
+}
+
+int VerdictTable::heightFor(int rows) const {
+  const int caption = QFontMetrics(captionType()).height();
+  return 2 * caption + kSpace8 + rows * withType(kTableRowHeight) + caption + kSpace8;
+}
+
+int VerdictTable::nameWidth(bool notes) const {
+  int widest = 0;
+  for (const VerdictRow& row : rows_) {
+    widest = std::max(widest, widthOf(strongType(), row.name));
+    if (notes) widest = std::max(widest, widthOf(captionType(), row.note));
+  }
+  return widest;
+}
+
+int VerdictTable::verdictWidth(bool short_reasons) const {
+  int widest = 0;
+  for (const VerdictRow& row : rows_) {
+    const int mark = row.word ? withType(kMarkSize) + kSpace8 : 0;
+    if (row.word) widest = std::max(widest, mark + widthOf(strongType(), QLatin1String(to_text(*row.word))));
+    if (!row.reasons.isEmpty())
+      widest = std::max(widest, mark + widthOf(captionType(), short_reasons ? row.reasons.back() : row.reasons.front()));
+  }
+  return widest;
+}
+
+int VerdictTable::columnWidth(int column) const {
+  const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
+  int widest = std::max(widthOf(captionType(), QString::fromUtf8(head.first)),
+                        widthOf(captionType(), QString::fromUtf8(head.second)));
+  for (const VerdictRow& row : rows_) {
+    const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+    widest = std::max({widest, widthOf(strongType(), figure.text), widthOf(captionType(), figure.below)});
+  }
+  return widest;
+}
+
+VerdictTable::Layout VerdictTable::layOut() const {
+  Layout at;
+  const int caption = QFontMetrics(captionType()).height(), count = std::max(1, static_cast<int>(rows_.size()));
+  at.header = 2 * caption + kSpace8;
+  at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
+  at.two_lines = at.row >= QFontMetrics(strongType()).height() + caption;
+  at.name = kSpace12 + withType(kChipSize) + kSpace8;
+  const auto figures = [&] {
+    int width = 0;
+    for (int column = 0; column < at.columns; ++column) width += columnWidth(column) + kSpace16;
+    return width;
+  };
+  bool short_reasons = false;
+  const auto left_for_plot = [&] {
+    return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(short_reasons) - kSpace16 - figures() -
+           kSpace12;
+  };
+  at.notes = at.two_lines && left_for_plot() >= kUsualPlot;
+  if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
+  while (left_for_plot() < withType(kLeastPlot) && at.columns > VerdictRow::kGap + 1) --at.columns;
+  const int spare = left_for_plot();
+  // What is more than the plot needs goes between the columns, too.
+  const int parts = at.columns + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
+  at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
+  at.word = at.mark + withType(kMarkSize) + kSpace8;
+  at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
+  at.plot = at.mark + verdictWidth(short_reasons) + kSpace16 + more;
+  int right = width() - kSpace12;
+  for (int column = at.columns - 1; column >= 0; --column) {
+    at.right[static_cast<std::size_t>(column)] = right;
+    right -= columnWidth(column) + kSpace16 + more;
+  }
+  at.plot_width = right - at.plot >= withType(kLeastPlot) / 2 ? right - at.plot : 0;
+  return at;
+}
+
+Axis VerdictTable::gapAxis(const Layout& at) const {
+  return {.low = values_.low,
+          .high = values_.high,
+          .at_low = static_cast<double>(at.plot),
+          .at_high = static_cast<double>(at.plot + at.plot_width)};
+}
+
+int VerdictTable::rowAt(int y) const {
+  const Layout at = layOut();
+  if (y < at.header) return -1;
+  const int row = (y - at.header) / at.row;
+  return row < static_cast<int>(rows_.size()) ? row : -1;
+}
+
+void VerdictTable::paintData(QPainter& painter) {
+  const Layout at = layOut();
+  const Colors& c = colors(palette());
+  painter.setFont(captionType());
+  for (int row = 0; row < static_cast<int>(rows_.size()); ++row) {
+    const int top = at.header + row * at.row;
+    if (row == active_ && rows_.size() > 1) painter.fillRect(0, top, width(), at.row, QColor(c.sunken));
+    painter.setPen(QColor(c.hairline));
+    painter.drawLine(kSpace12, top, width() - kSpace12, top);
+  }
+  paintHeader(painter, at);
+  if (at.plot_width > 0) paintBand(painter, at);
+  for (int row = 0; row < static_cast<int>(rows_.size()); ++row) {
+    paintRow(painter, at, row);
+    if (at.plot_width > 0) paintInterval(painter, at, row);
+  }
+}
+
+QStringList VerdictTable::bandForms() const {
+  if (!std::isfinite(matters_)) return {};
+  const QString size = QStringLiteral("±%1").arg(formatValue(static_cast<double>(matters_), 2));
+  return {tr("too small to matter: %1, %2 of the loss").arg(size, share_), tr("too small to matter: %1").arg(size),
+          tr("too small to matter")};
+}
+
+void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
+  const Colors& c = colors(palette());
+  const QFontMetrics metrics(painter.font());
+  const int line = metrics.height();
+  painter.setPen(QColor(c.ink2));
+  painter.drawText(QRect(kSpace12, 0, at.mark - kSpace12, line), Qt::AlignLeft, tr("Run"));
+  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, tr("Verdict"));
+  for (int column = 0; column < at.columns; ++column) {
+    const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
+    const int right = at.right[static_cast<std::size_t>(column)];
+    painter.drawText(QRect(0, 0, right, line), Qt::AlignRight, QString::fromUtf8(head.first));
+    painter.drawText(QRect(0, line, right, line), Qt::AlignRight, QString::fromUtf8(head.second));
+  }
+  if (at.plot_width == 0) return;
+  const QString title =
+      fittingText({tr("Loss gap to A, nats/token"), tr("Gap, nats/token"), tr("Gap")}, metrics, at.plot_width);
+  painter.drawText(QRect(at.plot, 0, at.plot_width, line), Qt::AlignLeft, title);
+  const int swatch = metrics.ascent();
+  const int used = metrics.horizontalAdvance(title) + kSpace16;
+  QRect place(at.plot + used, 0, at.plot_width - used, line);
+  if (fittingText(bandForms().mid(0, 2), metrics, place.width() - swatch - kSpace4).isEmpty())
+    place = QRect(at.plot, line, at.plot_width, line);
+  const QString band = fittingText(bandForms(), metrics, place.width() - swatch - kSpace4);
+  if (band.isEmpty()) return;
+  drawRounded(painter, QRect(place.left(), place.top() + (line - swatch) / 2, swatch, swatch), 0, QColor(c.good_soft),
+              QColor(c.good));
+  painter.setPen(QColor(c.ink2));
+  painter.drawText(place.adjusted(swatch + kSpace4, 0, 0, 0), Qt::AlignLeft, band);
+}
+
+// The band that is too small to matter, the grid and the common axis.
+void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
+  const Colors& c = colors(palette());
+  const Axis axis = gapAxis(at);
+  const int top = at.header, bottom = at.header + static_cast<int>(rows_.size()) * at.row;
+  const QFontMetrics metrics(painter.font());
+  const std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, at.plot_width / withType(64)));
+  if (std::isfinite(matters_)) {
+    const double left = axis.toPixel(-static_cast<double>(matters_)), right = axis.toPixel(static_cast<double>(matters_));
+    painter.fillRect(QRectF(left, top, right - left, bottom - top), QColor(c.good_soft));
+    painter.setPen(QColor(c.good));
+    for (const double x : {left, right}) painter.drawLine(QPointF(x, top), QPointF(x, bottom));
+  }
+  int free_from = at.plot - kSpace8;
+  for (const Tick& tick : ticks) {
+    const int x = static_cast<int>(std::lround(axis.toPixel(tick.value)));
+    painter.setPen(QColor(tick.value == 0 ? c.ink2 : c.grid));
+    painter.drawLine(x, top, x, bottom);
+    const QString label = tick.value > 0 ? QLatin1Char('+') + tick.label : tick.label;
+    const int width = metrics.horizontalAdvance(label);
+    if (x - width / 2 < free_from) continue;
+    free_from = x + width / 2 + kSpace8;
+    painter.setPen(QColor(c.ink2));
+    painter.drawText(QRect(x - width, bottom + kSpace4, 2 * width, metrics.height()), Qt::AlignHCenter, label);
+  }
+}
+
+void VerdictTable::paintLines(QPainter& painter, const QRect& place, const QString& above, const QString& below,
+                              int align) const {
+  const QFontMetrics upper(painter.font()), lower(captionType());
+  if (below.isEmpty()) return painter.drawText(place, align | Qt::AlignVCenter, above);
+  const int height = upper.ascent() + lower.height(), top = place.top() + (place.height() - height) / 2;
+  painter.drawText(QRect(place.left(), top - upper.descent(), place.width(), upper.height()), align | Qt::AlignBottom,
+                   above);
+  painter.setFont(captionType());
+  painter.setPen(QColor(colors(palette()).ink2));
+  painter.drawText(QRect(place.left(), top + upper.ascent() - 1, place.width(), lower.height()), align | Qt::AlignTop,
+                   below);
+}
+
+void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const {
+  const QFontMetrics caption(captionType());
+  const QString reason =
+      fittingText(row.reasons, caption, at.reasons + (row.word ? 0 : at.word - at.mark));
+  if (!row.word) {
+    painter.setFont(captionType());
+    painter.setPen(QColor(colors(palette()).ink2));
+    return painter.drawText(QRect(at.word, line.top(), at.reasons, line.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                            fittingText(row.reasons, caption, at.reasons));
+  }
+  const int mark = withType(kMarkSize);
+  paintSign(painter, QRectF(at.mark, line.top() + (line.height() - mark) / 2.0, mark, mark), signOf(*row.word), dark());
+  painter.setFont(strongType());
+  painter.setPen(signColor(signOf(*row.word), dark()));
+  paintLines(painter, QRect(at.word, line.top(), at.reasons + kSpace16, line.height()),
+             QLatin1String(to_text(*row.word)), at.two_lines ? reason : QString(), Qt::AlignLeft);
+}
+
+void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) const {
+  const Colors& c = colors(palette());
+  const VerdictRow& row = rows_[static_cast<std::size_t>(number)];
+  const QRect line(0, at.header + number * at.row, width(), at.row);
+  const int chip = withType(kChipSize);
+  paintChip(painter, {kSpace12, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
+            seriesColor(row.color, dark()));
+  painter.setFont(strongType());
+  painter.setPen(QColor(c.ink));
+  const QRect name(at.name, line.top(), at.mark - at.name - kSpace8, line.height());
+  paintLines(painter, name, elidedWords(row.name, QFontMetrics(strongType()), name.width()),
+             at.notes ? row.note : QString(), Qt::AlignLeft);
+  paintVerdict(painter, at, line, row);
+  for (int column = 0; column < at.columns; ++column) {
+    const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+    painter.setFont(figure.bad || (column == VerdictRow::kGap && row.word) ? strongType() : bodyType());
+    painter.setPen(QColor(figure.bad ? c.bad : c.ink));
+    paintLines(painter, QRect(0, line.top(), at.right[static_cast<std::size_t>(column)], line.height()), figure.text,
+               at.two_lines ? figure.below : QString(), Qt::AlignRight);
+  }
+  painter.setFont(captionType());
+}
+
+void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number) const {
+  const VerdictRow& row = rows_[static_cast<std::size_t>(number)];
+  if (!std::isfinite(row.gap)) return;
+  const Axis axis = gapAxis(at);
+  const double y = at.header + (number + 0.5) * at.row, gap = static_cast<double>(row.gap);
+  const QColor color = colorOf(row, dark());
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  if (std::isfinite(row.half) && row.half > 0) {
+    const double low = axis.toPixel(gap - static_cast<double>(row.half)),
+                 high = axis.toPixel(gap + static_cast<double>(row.half));
+    painter.setPen(QPen(color, kFocusLine, row.noise ? Qt::DashLine : Qt::SolidLine));
+    painter.drawLine(QPointF(low, y), QPointF(high, y));
+    painter.setPen(QPen(color, kFocusLine));
+    for (const double x : {low, high}) painter.drawLine(QPointF(x, y - kCap), QPointF(x, y + kCap));
+  }
+  painter.setPen(QPen(color, kCurveWidth));
+  painter.setBrush(row.noise ? QColor(colors(palette()).surface) : color);
+  painter.drawEllipse(QPointF(axis.toPixel(gap), y), kDot, kDot);
+  painter.restore();
+}
+
+std::vector<QStringList> VerdictTable::shownTexts() const {
+  const Layout at = layOut();
+  std::vector<QStringList> shown;
+  for (const VerdictRow& row : rows_) {
+    QStringList texts{row.name};
+    if (at.notes) texts << row.note;
+    if (row.word) texts << QLatin1String(to_text(*row.word));
+    if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(captionType()), at.reasons);
+    for (int column = 0; column < at.columns; ++column) {
+      const VerdictFigure& figure = row.figures[static_cast<std::size_t>(column)];
+      texts << figure.text;
+      if (at.two_lines) texts << figure.below;
+    }
+    texts.removeAll(QString());
+    shown.push_back(texts);
+  }
+  return shown;
+}
+
+std::optional<FigureTarget> VerdictTable::figureAt(QPoint position) const {
+  const Layout at = layOut();
+  for (int column = 0; column < at.columns; ++column) {
+    const int right = at.right[static_cast<std::size_t>(column)];
+    if (position.x() > right - columnWidth(column) && position.x() <= right)
+      return FigureTarget{.key = kFigureKeys[static_cast<std::size_t>(column)], .step = INT64_MAX};
+  }
+  return std::nullopt;
+}
+
+QStringList VerdictTable::readoutAt(QPoint position) const {
+  const int row = rowAt(position.y());
+  return row < 0 ? QStringList() : rows_[static_cast<std::size_t>(row)].spoken();
+}
+
+QPoint VerdictTable::cursorPosition() const {
+  const Layout at = layOut();
+  return {at.name, at.header + active_ * at.row + at.row / 2};
+}
+
+void VerdictTable::mousePressEvent(QMouseEvent* event) {
+  const int row = event->button() == Qt::LeftButton ? rowAt(event->pos().y()) : -1;
+  if (row >= 0) emit rowChosen(row);
+  PlotFrame::mousePressEvent(event);
+}
+
+void VerdictTable::keyPressEvent(QKeyEvent* event) {
+  const int way = event->key() == Qt::Key_Down ? 1 : event->key() == Qt::Key_Up ? -1 : 0;
+  if (way == 0) return PlotFrame::keyPressEvent(event);
+  const int row = std::clamp(active_ + way, 0, std::max(0, static_cast<int>(rows_.size()) - 1));
+  if (row == active_) return;
+  emit rowChosen(row);
+  active_ = row;
+  markDirty();
+  emit readoutChanged(rows_[static_cast<std::size_t>(row)].spoken().join(QStringLiteral("   ")));
+}
+
+}  // namespace moescope

@@ -1,0 +1,100 @@
+// A table with a row for each run: its verdict with the reason, its gap to run A as an interval against the band that is
+// too small to matter, and figures. Where there is little room, notes and reasons go first, then columns as a whole from
+// the right: no number is cut. A click or the Up and Down keys choose a run.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/telemetry/comparison/verdict_words.h"
+#include "widgets/look/sign.h"
+#include "widgets/plots/plot_frame.h"
+
+namespace moescope {
+
+struct VerdictFigure {
+  QString text, below;  // below: in the row's second line
+  bool bad = false;     // the worst of its column, and so much that it matters
+  QString tip;          // what it is of: the operand
+};
+
+struct VerdictRow {
+  enum Column { kGap, kSqnr, kFlushed, kFlips, kGradient, kSpeed, kColumns };
+  QString letter, name;
+  int color = 0;                    // index of seriesColor
+  bool noise = false;               // a noise twin
+  QString note;                     // what differs from run A
+  std::optional<VerdictWord> word;  // none for run A and noise twins
+  QStringList reasons;              // long to short
+  float gap = kNoValue, half = kNoValue;
+  std::array<VerdictFigure, kColumns> figures;
+  QStringList spoken() const;  // all of it, a line for each part
+};
+
+Sign signOf(VerdictWord word);
+void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color);
+
+class VerdictTable : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  explicit VerdictTable(QWidget* parent = nullptr);
+
+  // Called in refill. `matters`: half the band's width in nats/token; `share`: of run A's loss, in words.
+  void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
+  void setActive(int row);
+  const std::vector<VerdictRow>& rows() const { return rows_; }
+  static QStringList columnNames();  // with their units, as the header has them
+  // The texts that are shown now, row by row after the header.
+  std::vector<QStringList> shownTexts() const;
+  int heightFor(int rows) const;
+  QSize sizeHint() const override { return {600, heightFor(static_cast<int>(rows_.size()))}; }
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
+
+ signals:
+  void rowChosen(int row);
+
+ protected:
+  QMargins margins() const override { return {}; }
+  void paintStatic(QPainter&) override {}
+  void paintData(QPainter& painter) override;
+  QStringList readoutAt(QPoint position) const override;
+  QPoint cursorPosition() const override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  struct Layout {
+    bool notes = true, two_lines = true;
+    int reasons = 0;                                  // width that reasons have
+    int columns = VerdictRow::kColumns;               // figures that are shown
+    int name = 0, mark = 0, word = 0;                 // left edges
+    int plot = 0, plot_width = 0;                     // 0: no plot
+    std::array<int, VerdictRow::kColumns> right{};    // right edges
+    int header = 0, row = 0;                          // heights
+  };
+  Layout layOut() const;
+  int nameWidth(bool notes) const;
+  int verdictWidth(bool short_reasons) const;
+  int columnWidth(int column) const;
+  int rowAt(int y) const;  // -1: none
+  Axis gapAxis(const Layout& at) const;
+  QStringList bandForms() const;
+  void paintHeader(QPainter& painter, const Layout& at) const;
+  void paintBand(QPainter& painter, const Layout& at) const;
+  void paintRow(QPainter& painter, const Layout& at, int row) const;
+  void paintInterval(QPainter& painter, const Layout& at, int row) const;
+  void paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const;
+  // One text over another in a row, or the first alone in its middle.
+  void paintLines(QPainter& painter, const QRect& place, const QString& above, const QString& below, int align) const;
+  void chooseRange();
+
+  std::vector<VerdictRow> rows_;
+  int active_ = 0;
+  float matters_ = kNoValue;
+  QString share_;
+  ValueRange values_;
+};
+
+}  // namespace moescope

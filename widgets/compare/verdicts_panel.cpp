@@ -1,0 +1,375 @@
+#include "widgets/compare/verdicts_panel.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QPushButton>
+#include <algorithm>
+#include <cmath>
+
+#include "core/telemetry/frame/kernel_names.h"
+#include "core/telemetry/recording/run_settings.h"
+#include "widgets/look/style.h"
+#include "widgets/panel/metric_text.h"
+#include "widgets/panel/tensor_text.h"
+#include "widgets/plots/duration_text.h"
+
+namespace moescope {
+namespace {
+
+constexpr double kMuchFlushed = 0.05;  // as findings report it
+constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
+
+// "MXFP8, scales rounded up".
+QString formatWords(const QString& recipe) {
+  const QString format = recipe.section(QLatin1Char('_'), 0, 0).toUpper(), rule = recipe.section(QLatin1Char('_'), 1);
+  if (rule.isEmpty()) return format;
+  if (rule == QLatin1String("rceil")) return format + QObject::tr(", scales rounded up");
+  if (rule == QLatin1String("floor")) return format + QObject::tr(", scales rounded down");
+  return format + QLatin1Char(' ') + QString(rule).replace(QLatin1Char('_'), QLatin1Char(' '));
+}
+
+bool isFormat(const QString& value) {
+  return value.startsWith(QLatin1String("mx")) || value.startsWith(QLatin1String("nv")) ||
+         value.startsWith(QLatin1String("fp")) || value.startsWith(QLatin1String("bf"));
+}
+
+// "experts in MXFP4", "lr 0.002".
+QString settingWords(const SettingDifference& setting) {
+  const QString name = setting.key.section(QLatin1Char('.'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
+  if (setting.of_this == QLatin1String("true")) return QObject::tr("with %1").arg(name);
+  if (setting.of_this == QLatin1String("false")) return QObject::tr("without %1").arg(name);
+  return isFormat(setting.of_this) ? QObject::tr("%1 in %2").arg(name, formatWords(setting.of_this))
+                                   : name + QLatin1Char(' ') + setting.of_this;
+}
+
+QString dash() {
+  return QStringLiteral("–");
+}
+
+QString shareOrDash(float share) {
+  return std::isfinite(share) ? formatPercent(static_cast<double>(share)) : dash();
+}
+
+// As many places as two digits of what matters have.
+int placesFor(float matters) {
+  if (!std::isfinite(matters) || matters <= 0) return 4;
+  return std::clamp(1 - static_cast<int>(std::floor(std::log10(static_cast<double>(matters)))), 2, 6);
+}
+
+QString signedFixed(float value, int places) {
+  const QString text = withMinus(QString::number(static_cast<double>(value), 'f', places));
+  return value > 0 ? QLatin1Char('+') + text : text;
+}
+
+QString number(float value) {
+  return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'g', 9);
+}
+
+}  // namespace
+
+QString shareText(double share) {
+  return QString::number(100 * share, 'g', 3) + QStringLiteral(" %");
+}
+
+VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
+    : Panel(selection, tr("Verdicts"), Provenance::measured_here, parent), runs_(runs), judged_(judged) {
+  table_ = new VerdictTable(this);
+  table_->refill = [this] { refill(); };
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, table_, &PlotFrame::markDirty);
+  connect(judged_, &JudgedRuns::changed, table_, &PlotFrame::markDirty);
+  connect(table_, &VerdictTable::rowChosen, selection_, &Selection::setRun);
+
+  auto* choices = new QWidget(this);
+  auto* row = new QHBoxLayout(choices);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpace8);
+  loss_ = new QComboBox(choices);
+  loss_->addItems({tr("training loss"), tr("validation loss")});
+  loss_->setAccessibleName(tr("Judged loss"));
+  loss_->setToolTip(tr("The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
+                       "loss where it is measured, else the training loss"));
+  connect(loss_, &QComboBox::activated, this, [this](int index) {
+    judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
+  });
+  matters_ = new QComboBox(choices);
+  for (const double share : kShares) matters_->addItem(tr("%1 matters").arg(shareText(share)), share);
+  matters_->setAccessibleName(tr("Gap that matters"));
+  matters_->setToolTip(tr("A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
+                          "BF16 that DeepSeek-V3 calls within training randomness"));
+  matters_->setCurrentIndex(1);
+  connect(matters_, &QComboBox::currentIndexChanged, this,
+          [this] { judged_->setShare(matters_->currentData().toDouble()); });
+  for (QComboBox* box : {loss_, matters_}) {
+    box->setProperty(kFlatProperty, true);
+    row->addWidget(box);
+  }
+  addControl(choices);
+  auto* copy_button = new QPushButton(tr("Copy table"), this);
+  copy_button->setToolTip(tr("Copies the table, tab-separated"));
+  connect(copy_button, &QPushButton::clicked, this, &VerdictsPanel::copy);
+  addControl(copy_button);
+  addBody(table_);
+}
+
+int VerdictsPanel::heightWanted() const {
+  const int rows = std::max<int>(2, static_cast<int>(selection_->histories().size()));
+  return table_->heightFor(rows) + header()->sizeHint().height() + 2 * kSpace12;
+}
+
+void VerdictsPanel::refill() {
+  table_->setNotice(judged_->update());
+  if (!table_->notice().isEmpty()) return;
+  window_ = last_common_steps(selection_->histories(), kWindow);
+  sqnr_ = operand_sqnr(selection_->histories(), window_.last);
+  showLoss();
+  table_->setRows(rows(), judged_->matters(), shareText(judged_->share()));
+  table_->setActive(selection_->run());
+}
+
+// As long as the settings decide, the loss that decides for the first candidate.
+void VerdictsPanel::showLoss() {
+  if (judged_->loss() != JudgedRuns::Loss::deciding) return;
+  const auto places = judged_->candidates();
+  const int first = places.empty() ? 1 : places.front();
+  loss_->setCurrentIndex(judged_->conclusion(first).loss == Metric::val_loss ? 1 : 0);
+}
+
+std::vector<VerdictRow> VerdictsPanel::rows() const {
+  std::vector<VerdictRow> rows;
+  for (int place = 0; place < static_cast<int>(selection_->histories().size()); ++place) rows.push_back(row(place));
+  VerdictRow* worst = nullptr;
+  float most = kMuchFlushed;
+  for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
+    const float flushed = format_costs(*selection_->histories()[static_cast<std::size_t>(place)], selection_->step()).flushed;
+    if (!(flushed > most)) continue;
+    most = flushed;
+    worst = &rows[static_cast<std::size_t>(place)];
+  }
+  if (worst) worst->figures[VerdictRow::kFlushed].bad = true;
+  return rows;
+}
+
+VerdictRow VerdictsPanel::row(int place) const {
+  VerdictRow row;
+  row.letter = runLetter(*selection_, place);
+  row.name = runName(*selection_, place);
+  row.color = runColor(*selection_, place);
+  row.noise = runs_->isNoiseTwin(place);
+  row.note = note(place);
+  addGap(row, place);
+  addCosts(row, place);
+  return row;
+}
+
+void VerdictsPanel::addGap(VerdictRow& row, int place) const {
+  VerdictFigure& gap = row.figures[VerdictRow::kGap];
+  if (place == 0) {
+    row.reasons = {tr("what the others are measured by"), tr("baseline")};
+    row.gap = 0;
+    gap.text = QStringLiteral("0");
+    return;
+  }
+  const Conclusion& c = judged_->conclusion(place);
+  row.gap = c.gap;
+  row.half = c.half;
+  if (row.noise) {
+    row.reasons = {tr("what chance alone does"), tr("chance")};
+  } else {
+    row.word = verdict_word(c);
+    row.reasons = reasons(c);
+  }
+  const int places = placesFor(judged_->matters());
+  gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
+  if (std::isfinite(c.half) && c.half > 0) {
+    const bool tiny = static_cast<double>(c.half) < 0.5 * std::pow(10.0, -places);
+    gap.below = QStringLiteral("±") + (tiny ? formatValue(static_cast<double>(c.half), 1)
+                                            : QString::number(static_cast<double>(c.half), 'f', places));
+  }
+  if (!c.steps.empty() && std::isfinite(c.gap))
+    gap.tip = tr("%1, nats/token, steps %2 to %3")
+                  .arg(QLatin1String(loss_words(c.loss)), formatCount(static_cast<double>(c.steps.first)),
+                       formatCount(static_cast<double>(c.steps.last)));
+}
+
+// With the time that lacking steps take.
+QStringList VerdictsPanel::reasons(const Conclusion& c) const {
+  QStringList forms;
+  for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
+  const float seconds = judged_->secondsPerStep();
+  if (c.lacking > 0 && std::isfinite(seconds) && !forms.isEmpty())
+    forms.prepend(tr("%1 (%2)").arg(forms.front(), aboutDuration(static_cast<double>(seconds) *
+                                                                 static_cast<double>(c.lacking))));
+  return forms;
+}
+
+void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
+  const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+  const FormatCosts costs = format_costs(history, selection_->step());
+  const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
+  row.figures[VerdictRow::kSqnr] = {.text = is_missing(sqnr.worst_db)    ? dash()
+                                            : std::isinf(sqnr.worst_db) ? tr("exact")
+                                                                        : QString::number(sqnr.worst_db, 'f', 1),
+                                    .below = {},
+                                    .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr)))
+                                                             : tr("nothing is quantized")};
+  row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
+                                       .below = {},
+                                       .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
+  row.figures[VerdictRow::kFlips] = {.text = shareOrDash(costs.flips), .below = {}, .tip = {}};
+  row.figures[VerdictRow::kGradient] = {.text = shareOrDash(costs.gradient_error), .below = {}, .tip = {}};
+  const float speed = run_figures(history, window_).tokens_per_s;
+  row.figures[VerdictRow::kSpeed] = {
+      .text = std::isfinite(speed) ? formatCount(std::round(static_cast<double>(speed))) : dash(),
+      .below = {},
+      .tip = QString::fromStdString(multiplied_by(history.info()))};
+}
+
+QString VerdictsPanel::note(int place) const {
+  const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+  if (place == 0) {
+    const auto experts = setting_at_start(history, "precision.experts");
+    return experts ? tr("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts))) : tr("baseline");
+  }
+  if (place >= std::ssize(runs_->runs())) return {};
+  const ComparedRun& run = runs_->runs()[static_cast<std::size_t>(place)];
+  if (run.noise_twin) {
+    const QString kind = run.same_start ? tr("noise twin: A, weights perturbed") : tr("noise twin: A with another seed");
+    return run.twin_until
+               ? kind + tr(", up to step %1").arg(formatCount(static_cast<double>(run.twin_until->steps().last)))
+               : kind;
+  }
+  QStringList words;
+  for (const SettingDifference& setting : run.settings) words << settingWords(setting);
+  if (words.size() > 2) words = {words.front(), tr("%1 more settings").arg(words.size() - 1)};
+  return words.join(QStringLiteral(", "));
+}
+
+QString VerdictsPanel::status() const {
+  if (!table_->notice().isEmpty()) return {};
+  for (const int place : judged_->candidates()) {
+    const StepRange steps = judged_->conclusion(place).steps;
+    if (!steps.empty())
+      return tr("steps %1 to %2").arg(formatCount(static_cast<double>(steps.first)),
+                                      formatCount(static_cast<double>(steps.last)));
+  }
+  return {};
+}
+
+void VerdictsPanel::copy() {
+  table_->refill();
+  QStringList lines{QStringList{tr("Run"), tr("Name"), tr("Difference from A"), tr("Verdict"), tr("Reason")}.join('\t') +
+                    '\t' + VerdictTable::columnNames().join('\t')};
+  for (const VerdictRow& row : table_->rows()) {
+    QStringList cells{row.letter, row.name, row.note, row.word ? QLatin1String(to_text(*row.word)) : QString(),
+                      row.reasons.value(0)};
+    for (const VerdictFigure& figure : row.figures)
+      cells << figure.text + (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below);
+    lines << cells.join('\t');
+  }
+  QApplication::clipboard()->setText(lines.join('\n') + '\n');
+}
+
+QString VerdictsPanel::csv() const {
+  table_->refill();
+  QString text =
+      QStringLiteral("run,name,noise twin,differs in,verdict,reason,judged loss,first judged step,last judged step,"
+                     "gap to A [nats/token],half width of its 95 % interval [nats/token],gap that matters [nats/token],"
+                     "noise twins,candidates,worst SQNR [dB],mean SQNR [dB],flushed to zero [share],flips by rounding "
+                     "[share],flips against A [share],gradient error [share],gradient cosine,tokens/s,"
+                     "loss of the last step [nats/token],mean loss [nats/token],MaxVio of the batch,settings\n");
+  if (!table_->notice().isEmpty()) return text;
+  for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
+    const VerdictRow& row = table_->rows()[static_cast<std::size_t>(place)];
+    const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
+    const Conclusion c = place > 0 ? judged_->conclusion(place) : Conclusion{};
+    const FormatCosts costs = format_costs(history, selection_->step());
+    const RunFigures figures = run_figures(history, window_);
+    const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
+    QStringList settings;
+    if (place < std::ssize(runs_->runs()))
+      for (const SettingDifference& each : runs_->runs()[static_cast<std::size_t>(place)].settings)
+        settings << each.key + QLatin1Char('=') + each.of_this;
+    const bool judged = place > 0 && !c.steps.empty();
+    const QStringList cells = {csvField(row.letter),
+                               csvField(row.name),
+                               row.noise ? QStringLiteral("yes") : QStringLiteral("no"),
+                               csvField(row.note),
+                               csvField(row.word ? QLatin1String(to_text(*row.word)) : QString()),
+                               csvField(row.reasons.value(0)),
+                               judged ? QLatin1String(loss_words(c.loss)) : QString(),
+                               judged ? QString::number(c.steps.first) : QString(),
+                               judged ? QString::number(c.steps.last) : QString(),
+                               number(place > 0 ? c.gap : 0),
+                               number(c.half),
+                               number(c.matters),
+                               judged ? QString::number(c.twins) : QString(),
+                               judged ? QString::number(c.candidates) : QString(),
+                               number(sqnr.worst_db),
+                               number(sqnr.mean_db),
+                               number(costs.flushed),
+                               number(costs.flips),
+                               number(figures.flip_rate),
+                               number(costs.gradient_error),
+                               number(figures.gradient_cosine),
+                               number(figures.tokens_per_s),
+                               number(figures.final_loss),
+                               number(figures.mean_loss),
+                               number(figures.max_vio),
+                               csvField(settings.join(QStringLiteral("; ")))};
+    text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+  }
+  return text;
+}
+
+QString VerdictsPanel::explain() const {
+  return tr("<p><b>Verdict.</b> A run's loss minus run A's on the same batches, averaged over the last half of the "
+            "steps: at the start every run learns fast, and small differences of timing look large. The dot is this "
+            "gap, the line its 95 % interval.</p>"
+            "<p><b>Good enough</b>: the whole interval is smaller than what matters (the shaded band), 0.25 % of run "
+            "A's loss unless you choose another share. That is the relative error of FP8 against BF16 that "
+            "DeepSeek-V3 (arXiv:2412.19437) calls within training randomness. <b>Worse</b>, <b>Better</b>: the whole "
+            "interval is on one side of 0. <b>Not told apart</b>: it holds 0 and gaps that matter; a noise twin or "
+            "more steps narrow it. <b>Too early to tell</b>: a verdict takes %1 steps, and a noise twin as many beside "
+            "the run.</p>"
+            "<p><b>Where the interval comes from.</b> Two runs with equal settings differ, too: another seed starts "
+            "elsewhere, and rounding in the last place grows into other weights. Noise twins of run A show by how "
+            "much. Their means over four batches of steps give the interval, since losses of neighbouring steps are "
+            "correlated and cannot be counted one by one. A twin with run A's start and perturbed weights shows chaos "
+            "alone; one with another seed shows the luck of the start as well, which takes several twins to know.</p>"
+            "<p><b>Several candidates</b> are several chances to be called different. Their intervals are wider by "
+            "Dunnett's test, so that about 1 in 20 such comparisons calls any of its equal runs different.</p>"
+            "<p><b>Twins that drift less.</b> Chance moves a run further when its routing has drifted further from run "
+            "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This factor "
+            "was measured for twins whose tokens go elsewhere for %2 % to 64 %; below that there is no verdict yet.</p>"
+            "<p><b>Which loss.</b> The validation loss where it is measured from the start, else the training loss. "
+            "To choose the narrower of two intervals would call equal runs different twice as often.</p>"
+            "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient error "
+            "are those of the cursor's step or the newest before; the speed is the mean of the last %4 steps that all "
+            "runs took. Red: the most flushed, above 5 %.</p>")
+             .arg(kLeastSteps)
+             .arg(std::lround(100 * kLeastDrift))
+             .arg(QString::fromUtf8(kSqnrNote))
+             .arg(kWindow) +
+         metricCards({"ce_loss", "val_loss", "sqnr_db", "underflow", "rounding_flip_rate", "gradient_snr_db",
+                      "tokens_per_s"});
+}
+
+void VerdictsPanel::chooseMatters(double share) {
+  int index = matters_->findData(share);
+  if (index < 0) {
+    matters_->addItem(tr("%1 matters").arg(shareText(share)), share);
+    index = matters_->count() - 1;
+  }
+  matters_->setCurrentIndex(index);
+}
+
+QVariantMap VerdictsPanel::saveState() const {
+  return {{QStringLiteral("matters"), judged_->share()}};
+}
+
+void VerdictsPanel::restoreState(const QVariantMap& state) {
+  chooseMatters(state.value(QStringLiteral("matters"), kMatters).toDouble());
+}
+
+}  // namespace moescope

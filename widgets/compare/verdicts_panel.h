@@ -1,0 +1,55 @@
+// Which of the open runs is good enough: a row for each with its verdict, its gap to run A as an interval, and what its
+// number formats cost.
+#pragma once
+
+#include <QComboBox>
+
+#include "core/telemetry/comparison/operand_sqnr.h"
+#include "widgets/compare/judged_runs.h"
+#include "widgets/compare/verdict_table.h"
+#include "widgets/panel/panel.h"
+
+namespace moescope {
+
+class VerdictsPanel : public Panel {
+  Q_OBJECT
+
+ public:
+  VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
+  QString csv() const override;
+  QString explain() const override;
+  QVariantMap saveState() const override;
+  void restoreState(const QVariantMap& state) override;
+
+  VerdictTable* table() const { return table_; }
+  int heightWanted() const;  // with all rows
+
+  static constexpr int kWindow = 50;  // steps of the means of what is no verdict
+
+ protected:
+  QString status() const override;
+
+ private:
+  void refill();
+  std::vector<VerdictRow> rows() const;
+  VerdictRow row(int place) const;
+  void addCosts(VerdictRow& row, int place) const;
+  void addGap(VerdictRow& row, int place) const;
+  QString note(int place) const;
+  QStringList reasons(const Conclusion& c) const;
+  void chooseMatters(double share);
+  void showLoss();
+  void copy();
+
+  const ComparedRuns* runs_;
+  JudgedRuns* judged_;
+  VerdictTable* table_;
+  QComboBox *loss_, *matters_;
+  StepRange window_;                // of the figures that are means
+  std::vector<OperandSqnr> sqnr_;   // of each run
+};
+
+// "0.25 %".
+QString shareText(double share);
+
+}  // namespace moescope
