@@ -112,7 +112,9 @@ void CompareWorkspace::setDefaultSizes() {
   const bool wide = across >= withType(kWideWorkspace, fontMetrics());
   if (!costs_chosen_ && !wide) operand_costs_->hide();
   if (!costs_chosen_ && wide && operand_costs_->isHidden() && !flips_->isHidden()) operand_costs_->show();
-  const int table = std::min(verdicts_->heightWanted(), down / 2);
+  const int table = std::min(verdicts_->heightWanted(), down * 2 / 5);
+  verdicts_->setMinimumHeight(table);
+  verdicts_->setMaximumHeight(verdicts_->heightWanted());
   resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
   resizeDocks({gap_, flips_, gradient_}, {across / 2, across / 4, across / 4}, Qt::Horizontal);
   resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);

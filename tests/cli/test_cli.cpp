@@ -123,7 +123,7 @@ TEST_F(Cli, ComparesRunsInLockStep) {
       run(train({"--steps", "60", "--compare", "precision.experts=bf16", "--compare",
                  "optimizer.lr=1e-3,router.top_k=1", "--noise-twin", "--epsilon", "0.5", "--out", path("r.moescope")}));
   EXPECT_EQ(result.status, 0) << result.err;
-  for (const char* word : {"in lock-step with n+bf16", "A n ", "B n+bf16", "C n+top_k-1+lr-0.001", "D n+seed-2",
+  for (const char* word : {"in lock-step with n+bf16", "A n ", "B n+bf16", "C n+top_k-1+lr-0.001", "N n+seed-2",
                            "precision.experts = bf16", "router.top_k = 1, optimizer.lr = 0.001",
                            "n+bf16 against n: ", "counts as a difference that matters"})
     EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;

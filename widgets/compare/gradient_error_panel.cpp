@@ -162,7 +162,7 @@ void GradientErrorPanel::refillLines() {
   std::vector<LineSeries> series;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));
   lines_->setPercent(!cosine());
-  lines_->setCaption(cosine() ? tr("cosine") : tr("of the length, %"));
+  lines_->setCaption(cosine() ? tr("cosine") : tr("of the length"));
   lines_->setSeries(std::move(series));
 }
 
@@ -173,6 +173,8 @@ LineSeries GradientErrorPanel::seriesOf(int run) const {
                     runColor(*selection_, run), 0};
   if (cosine()) return series;
   series.fetch = [history](StepRange range, int bins) {
+    const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;
+    if (measured) range = {measured->step, measured->step};  // the newest, as the answer has it
     return errorsOf(history->series(Metric::gradient_snr_db, kWholeRun, range, bins));
   };
   series.figure = [](std::int64_t step) { return FigureTarget{.key = Metric::gradient_snr_db, .step = step}; };

@@ -22,7 +22,7 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, Judge
   plot_->setCaption(tr("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
   shown_ = new QComboBox(this);
-  shown_->addItems({tr("minus A"), tr("minus A, every step")});
+  shown_->addItems({tr("minus A"), tr("every step")});
   shown_->setAccessibleName(tr("Steps shown"));
   shown_->setToolTip(tr("The smoothed gap alone, or the gap of every step behind it"));
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
@@ -130,7 +130,7 @@ QString LossGapPanel::csv() const {
 
 QString LossGapPanel::explain() const {
   return tr("<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as an "
-            "exponential moving average with a memory of %1 steps. \"minus A, every step\" shows each step's gap behind "
+            "exponential moving average with a memory of %1 steps. \"every step\" shows each step's gap behind "
             "it.</p>"
             "<p><b>Band.</b> Gaps inside the green band are too small to matter: less than 0.25 % of run A's loss, or "
             "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with its "

@@ -49,7 +49,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
-  lines_->setCaption(tr("tokens, %"));
+  lines_->setCaption(tr("tokens that change experts"));
   lines_->setAtLeastShown(0, 0.001);
   layers_ = new TimeHeatMap(selection, this);
   layers_->refill = [this] { refillLayers(); };
@@ -97,7 +97,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
   connect(runs_, &ComparedRuns::changed, margins_, &PlotFrame::markDirty);
-  addControl(by_rounding_);
+  addOption(by_rounding_);
 
   auto* body = new QWidget(this);
   auto* row = new QHBoxLayout(body);
@@ -198,7 +198,7 @@ void RoutingFlipsPanel::showLayers(bool layers) {
 
 void RoutingFlipsPanel::showRounding(bool rounding) {
   by_rounding_->setChecked(rounding);
-  lines_->setCaption(rounding ? tr("tokens that change experts, %") : tr("tokens with other experts than in A, %"));
+  lines_->setCaption(rounding ? tr("tokens that change experts") : tr("tokens with other experts than in A"));
   const QString reference = rounding ? tr("FP32") : tr("run A");
   margins_->setTexts({.value = tr("margin"),
                       .counted = tr("tokens"),
@@ -300,8 +300,7 @@ void RoutingFlipsPanel::refillMargins() {
 QString RoutingFlipsPanel::status() const {
   const auto now = frameAt(selection_->step());
   if (!now) return {};
-  return (rounding() ? tr("%1, %2 against FP32 on its own weights") : tr("%1, margins of %2, all layers"))
-      .arg(timeStatus(now->step, false), runLabel(*selection_, shownRun()));
+  return (rounding() ? tr("by rounding, %1") : tr("against A, %1")).arg(timeStatus(now->step, false));
 }
 
 QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {

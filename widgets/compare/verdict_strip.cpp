@@ -104,17 +104,30 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + tr(" and ") + last;
 }
 
+// Where nothing that is near settles what is open: how far away that is.
+QStringList VerdictStrip::undetectedForms() const {
+  for (const int place : judged_->candidates()) {
+    const Conclusion& c = judged_->conclusion(place);
+    if (c.verdict != Verdict::unclear) continue;
+    return {tr("No difference detected: noise ±%1, target ±%2. Train longer")
+                .arg(static_cast<double>(c.half), 0, 'g', 2)
+                .arg(static_cast<double>(c.matters), 0, 'g', 2),
+            tr("No difference detected")};
+  }
+  return {};
+}
+
 QStringList VerdictStrip::settlementForms(const Settlement& found) const {
   switch (found.how) {
     case Settlement::How::nothing:
-      return {};
+      return undetectedForms();
     case Settlement::How::first_twin:
       return {tr("A noise twin of A would show how large a gap chance makes"), tr("A noise twin is missing")};
     case Settlement::How::another_twin: {
       const QString what = (found.settled.empty() ? tr("One more noise twin would narrow %1")
                                                   : tr("One more noise twin would settle %1"))
                                .arg(runsOf(found));
-      return {tr("%1: chance down to ±%2").arg(what, formatValue(static_cast<double>(found.half), 2)), what};
+      return {tr("%1: chance down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
     }
     case Settlement::How::more_steps:
       break;
@@ -133,7 +146,7 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
 
 void VerdictStrip::fillSettlement() {
   const Settlement found = instead_.isEmpty() ? judged_->settlement() : Settlement{};
-  settle_->setTexts(settlementForms(found));
+  settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
   const bool offered = found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());

@@ -18,6 +18,7 @@ namespace {
 constexpr int kLeastPlot = 140, kUsualPlot = 250;  // width of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
+constexpr int kEdge = kSpace4;  // beside the panel's own margin
 
 struct ColumnHead {
   const char *first, *second;
@@ -178,7 +179,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   at.header = 2 * caption + kSpace8;
   at.row = std::clamp((height() - at.header - caption - kSpace8) / count, withType(kLowRow), withType(kTableRowHeight));
   at.two_lines = at.row >= QFontMetrics(strongType()).height() + caption;
-  at.name = kSpace12 + withType(kChipSize) + kSpace8;
+  at.name = kEdge + withType(kChipSize) + kSpace8;
   const auto figures = [&] {
     int width = 0;
     for (int column = 0; column < at.columns; ++column) width += columnWidth(column) + kSpace16;
@@ -187,7 +188,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   bool short_reasons = false;
   const auto left_for_plot = [&] {
     return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(short_reasons) - kSpace16 - figures() -
-           kSpace12;
+           kEdge;
   };
   at.notes = at.two_lines && left_for_plot() >= kUsualPlot;
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
@@ -199,7 +200,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   at.word = at.mark + withType(kMarkSize) + kSpace8;
   at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
   at.plot = at.mark + verdictWidth(short_reasons) + kSpace16 + more;
-  int right = width() - kSpace12;
+  int right = width() - kEdge;
   for (int column = at.columns - 1; column >= 0; --column) {
     at.right[static_cast<std::size_t>(column)] = right;
     right -= columnWidth(column) + kSpace16 + more;
@@ -230,7 +231,7 @@ void VerdictTable::paintData(QPainter& painter) {
     const int top = at.header + row * at.row;
     if (row == active_ && rows_.size() > 1) painter.fillRect(0, top, width(), at.row, QColor(c.sunken));
     painter.setPen(QColor(c.hairline));
-    painter.drawLine(kSpace12, top, width() - kSpace12, top);
+    painter.drawLine(0, top, width(), top);
   }
   paintHeader(painter, at);
   if (at.plot_width > 0) paintBand(painter, at);
@@ -242,7 +243,7 @@ void VerdictTable::paintData(QPainter& painter) {
 
 QStringList VerdictTable::bandForms() const {
   if (!std::isfinite(matters_)) return {};
-  const QString size = QStringLiteral("±%1").arg(formatValue(static_cast<double>(matters_), 2));
+  const QString size = QStringLiteral("±%1").arg(static_cast<double>(matters_), 0, 'g', 2);
   return {tr("too small to matter: %1, %2 of the loss").arg(size, share_), tr("too small to matter: %1").arg(size),
           tr("too small to matter")};
 }
@@ -252,7 +253,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const int line = metrics.height();
   painter.setPen(QColor(c.ink2));
-  painter.drawText(QRect(kSpace12, 0, at.mark - kSpace12, line), Qt::AlignLeft, tr("Run"));
+  painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, tr("Run"));
   painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, tr("Verdict"));
   for (int column = 0; column < at.columns; ++column) {
     const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
@@ -340,7 +341,7 @@ void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) con
   const VerdictRow& row = rows_[static_cast<std::size_t>(number)];
   const QRect line(0, at.header + number * at.row, width(), at.row);
   const int chip = withType(kChipSize);
-  paintChip(painter, {kSpace12, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
+  paintChip(painter, {kEdge, line.top() + (line.height() - chip) / 2, chip, chip}, row.letter,
             seriesColor(row.color, dark()));
   painter.setFont(strongType());
   painter.setPen(QColor(c.ink));

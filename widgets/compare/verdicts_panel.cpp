@@ -114,7 +114,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
 
 int VerdictsPanel::heightWanted() const {
   const int rows = std::max<int>(2, static_cast<int>(selection_->histories().size()));
-  return table_->heightFor(rows) + header()->sizeHint().height() + 2 * kSpace12;
+  return table_->heightFor(rows) + height() - table_->height();
 }
 
 void VerdictsPanel::refill() {
@@ -183,7 +183,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
   if (std::isfinite(c.half) && c.half > 0) {
     const bool tiny = static_cast<double>(c.half) < 0.5 * std::pow(10.0, -places);
-    gap.below = QStringLiteral("±") + (tiny ? formatValue(static_cast<double>(c.half), 1)
+    gap.below = QStringLiteral("±") + (tiny ? QString::number(static_cast<double>(c.half), 'g', 1)
                                             : QString::number(static_cast<double>(c.half), 'f', places));
   }
   if (!c.steps.empty() && std::isfinite(c.gap))

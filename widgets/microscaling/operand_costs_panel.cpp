@@ -43,7 +43,7 @@ class ShareDelegate : public QStyledItemDelegate {
     const QFontMetrics metrics(type);
     const QString text = index.data().toString();
     const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
-    const int room = std::max(0, place.width() - metrics.horizontalAdvance(QStringLiteral("100 %")) - kSpace8);
+    const int room = std::max(0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(QStringLiteral("0.0000 %")) - kSpace8);
     const int length = static_cast<int>(std::lround(share * room)), height = metrics.ascent();
     if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
     painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
@@ -133,6 +133,9 @@ class OperandCostsModel : public QAbstractTableModel {
     endResetModel();
   }
   const std::vector<Row>& rows() const { return rows_; }
+  bool anyClipped() const {
+    return std::ranges::any_of(rows_, [](const Row& row) { return row.clipped > 0; });
+  }
   QString onlyFormat() const {  // empty: there are several
     const bool one =
         !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
@@ -269,6 +272,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->verticalHeader()->hide();
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   view_->horizontalHeader()->setStretchLastSection(true);
+  view_->horizontalHeader()->setHighlightSections(false);
   view_->setAccessibleName(tr("Operands by what quantization costs them"));
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
@@ -321,7 +325,7 @@ void OperandCostsPanel::showBasis(Basis basis) {
   const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
   view_->setItemDelegateForColumn(share, new ShareDelegate(view_));
-  view_->setColumnHidden(OperandCostsModel::kFormat, false);
+  for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}}) view_->setColumnHidden(column, false);
   view_->sortByColumn(share, Qt::DescendingOrder);
   frame_.reset();
   fill();
@@ -405,6 +409,7 @@ void OperandCostsPanel::fill() {
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
     view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
+    view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
   }
   // A panel that opens shows the costliest; later it goes along with what is chosen elsewhere.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
@@ -456,7 +461,7 @@ QString OperandCostsPanel::status() const {
     return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
-  QStringList parts{tr("modelled"), timeStatus(frame_->step, true), runLabel(*selection_, shownRun())};
+  QStringList parts{tr("modelled"), runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
   if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << tr("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));
 }

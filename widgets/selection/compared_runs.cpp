@@ -1,5 +1,6 @@
 #include "widgets/selection/compared_runs.h"
 
+#include "core/telemetry/comparison/run_letters.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
@@ -39,23 +40,21 @@ Judging ComparedRuns::judging(const Selection& selection, double matters) const 
 
 namespace {
 
-// Of its kind, candidates or noise twins, counted from 0.
-int numberOfItsKind(const Selection& selection, int place) {
-  int number = 0;
-  for (int run = 0; run < place; ++run) number += selection.isNoiseTwin(run) == selection.isNoiseTwin(place);
-  return number;
+std::vector<bool> noiseTwins(const Selection& selection) {
+  std::vector<bool> twins;
+  for (int run = 0; run < std::ssize(selection.histories()); ++run) twins.push_back(selection.isNoiseTwin(run));
+  return twins;
 }
 
 }  // namespace
 
 QString runLetter(const Selection& selection, int place) {
-  const int number = numberOfItsKind(selection, place);
-  if (!selection.isNoiseTwin(place)) return QString(QChar(u'A' + number));
-  return number == 0 ? QStringLiteral("N") : QStringLiteral("N%1").arg(number + 1);
+  return QString::fromStdString(run_letter(noiseTwins(selection), static_cast<std::size_t>(place)));
 }
 
 int runColor(const Selection& selection, int place) {
-  return selection.isNoiseTwin(place) ? kNoiseSeries : numberOfItsKind(selection, place);
+  return selection.isNoiseTwin(place) ? kNoiseSeries
+                                      : number_of_its_kind(noiseTwins(selection), static_cast<std::size_t>(place));
 }
 
 QString noiseTwinLetters(const Selection& selection) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "app/cli/train/text_columns.h"
+#include "core/telemetry/comparison/run_letters.h"
 #include "core/training/lab/outcomes.h"
 
 namespace moescope {
@@ -13,11 +14,11 @@ std::string table(std::span<const HistoryPtr> histories, std::span<const RunConf
   const std::vector<OperandSqnr> sqnr = operand_sqnr(histories, window.last);
   std::vector<TextRow> rows = {{"run", "loss", "mean loss", "MaxVio", "tokens/s", "SQNR dB, worst", "mean", "flips %",
                                 "by rounding %", "grad cos", "differs in"}};
+  std::vector<bool> twins;
+  for (const RunConfig& config : configs) twins.push_back(!twins.empty() && is_noise_twin(configs.front(), config));
   for (std::size_t i = 0; i < histories.size(); ++i) {
     const RunFigures f = run_figures(*histories[i], window);
-    std::string name(1, static_cast<char>('A' + i));
-    name += ' ';
-    name += f.name;
+    const std::string name = run_letter(twins, i) + ' ' + f.name;
     rows.push_back({name, figure_text(f.final_loss, "%.4f"), figure_text(f.mean_loss, "%.4f"),
                     figure_text(f.max_vio, "%.3f"), figure_text(f.tokens_per_s, "%.0f"),
                     figure_text(sqnr[i].worst_db, "%.1f"), figure_text(sqnr[i].mean_db, "%.1f"),
