@@ -92,11 +92,13 @@ class VerdictTableTest : public QObject {
     QCOMPARE(chosen.size(), 1);
     QCOMPARE(chosen[0][0].toInt(), 2);
     QTest::keyClick(&table, Qt::Key_Down);
-    QCOMPARE(chosen[1][0].toInt(), 1);
-    QTest::keyClick(&table, Qt::Key_Up);
-    QCOMPARE(chosen[2][0].toInt(), 0);
-    QTest::keyClick(&table, Qt::Key_Up);
+    QCOMPARE(chosen[1][0].toInt(), 3);
+    QTest::keyClick(&table, Qt::Key_Down);
+    QCOMPARE(chosen[2][0].toInt(), 4);
+    QTest::keyClick(&table, Qt::Key_Down);
     QCOMPARE(chosen.size(), 3);
+    QTest::keyClick(&table, Qt::Key_Up);
+    QCOMPARE(chosen[3][0].toInt(), 3);
   }
 };
 

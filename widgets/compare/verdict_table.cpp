@@ -422,7 +422,11 @@ QPoint VerdictTable::cursorPosition() const {
 
 void VerdictTable::mousePressEvent(QMouseEvent* event) {
   const int row = event->button() == Qt::LeftButton ? rowAt(event->pos().y()) : -1;
-  if (row >= 0) emit rowChosen(row);
+  if (row >= 0) {
+    emit rowChosen(row);
+    active_ = row;
+    markDirty();
+  }
   PlotFrame::mousePressEvent(event);
 }
 
