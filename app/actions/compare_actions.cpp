@@ -111,8 +111,8 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  QAction* noise = menu->addAction("Add a &noise twin: another seed", QKeySequence(Qt::Key_N), this,
-                                   &CompareActions::addNoiseTwin);
+  QAction* noise =
+      menu->addAction("Add a &noise twin: another seed", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
   noise->setWhatsThis("Add a noise twin: run A with another seed");
   QAction* perturbed = menu->addAction("Add a noise twin: weights &perturbed", QKeySequence(Qt::SHIFT | Qt::Key_N),
                                        this, &CompareActions::addPerturbedTwin);

@@ -91,8 +91,8 @@ class PlacementCommand : public QUndoCommand {
 
 }  // namespace
 
-LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LivePopover* popover,
-                           ActionsDock* dock, WorkspaceTabs* workspaces)
+LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form,
+                           LivePopover* popover, ActionsDock* dock, WorkspaceTabs* workspaces)
     : QObject(workspaces),
       session_(session),
       selection_(selection),

@@ -11,8 +11,8 @@
 #include "core/training/lab/lock_step.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/plots/color_scale.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
@@ -87,7 +87,8 @@ void RunChips::drawChips() {
     chip->setObjectName(QString());
     if (run >= static_cast<int>(runs_.size())) continue;
     const Run& shown = runs_[static_cast<std::size_t>(run)];
-    chip->setIcon(chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
+    chip->setIcon(
+        chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
     const QString words = !shown.progress.isEmpty() ? shown.progress : parts_.names ? shown.name : QString();
     chip->setText(words);
     chip->setToolButtonStyle(words.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
@@ -107,9 +108,7 @@ void RunChips::fillMenu() {
   menu_->clear();
   const bool room = static_cast<int>(runs_.size()) < kMaxRuns;
   menu_->addAction("&Noise twin: run A with another seed", this, &RunChips::noiseTwinRequested)->setEnabled(room);
-  menu_
-      ->addAction("Noise twin: run A with its weights &perturbed", this,
-                  &RunChips::perturbedTwinRequested)
+  menu_->addAction("Noise twin: run A with its weights &perturbed", this, &RunChips::perturbedTwinRequested)
       ->setEnabled(room);
   QMenu* dense = menu_->addMenu("&Dense twin: the model without experts");
   dense->setEnabled(room);

@@ -33,7 +33,7 @@ class RunChips : public QWidget {
     bool names = true;  // of the runs
     bool words = true;  // "Compare"
   };
-  void setShown(Parts parts);  // the rest is in the tool tips
+  void setShown(Parts parts);                   // the rest is in the tool tips
   void setLive(bool live);                      // runs can be added and removed
   void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
 

@@ -34,7 +34,8 @@ ReportSource reportSource(const RunSession& session, Selection* selection, const
     take(workspaces.compare(),
          {{"dock_compare_loss", kLoss.words},
           {"dock_compare_gap",
-           "Loss of each run minus that of run A, smoothed. Gaps inside the green band are too small to matter; grey are "
+           "Loss of each run minus that of run A, smoothed. Gaps inside the green band are too small to matter; grey "
+           "are "
            "the steps that are judged. Dashed: noise twins, which differ from A by chance alone."},
           {"dock_compare_load_difference",
            "How much more (orange) or less (blue) load each expert has than in run A at this step, in fair shares."},

@@ -128,8 +128,9 @@ QWidget* CompareDialog::makeListButtons() {
   add_ = add("&Add to list", "One more candidate: run A with this setting changed");
   add_to_chosen_ = add("Add to &chosen", "Changes this setting in the chosen candidate, too");
   add_values_ = add("Add all &values", "A candidate for every other value of this setting, as far as there is room");
-  auto* chance = add("Add &noise twin",
-                     "Run A with its first weights changed in the last place: shows how large a gap chance alone makes");
+  auto* chance =
+      add("Add &noise twin",
+          "Run A with its first weights changed in the last place: shows how large a gap chance alone makes");
   auto* dense =
       add("Add &dense twins",
           "Run A without experts, twice: with as many weights as a token multiplies, and with as many in all");
@@ -259,7 +260,7 @@ void CompareDialog::check() {
     add_to_chosen_->setEnabled(list_->chosen() && editor_->problem().isEmpty());
     if (!list_->candidates().empty()) return showCandidates();
     ok_->setText("Train the twin");
-  ok_->setProperty(kPrimaryProperty, true);
+    ok_->setProperty(kPrimaryProperty, true);
   }
   cost_->setVisible(cost_of_ && problem.isEmpty());
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));

@@ -104,7 +104,8 @@ void CompareWorkspace::giveRoomBack() {
 
 // The table has the height of its rows.
 void CompareWorkspace::fitTable() {
-  if (std::exchange(rows_, selection_->histories().size()) != selection_->histories().size() && isVisible()) applySizes();
+  if (std::exchange(rows_, selection_->histories().size()) != selection_->histories().size() && isVisible())
+    applySizes();
 }
 
 void CompareWorkspace::setDefaultSizes() {

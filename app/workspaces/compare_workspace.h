@@ -37,7 +37,7 @@ class CompareWorkspace : public Workspace {
   VerdictsPanel* verdicts_;
   QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_;
   GradientErrorPanel* gradient_panel_;
-  std::size_t rows_ = 0;      // that the table has room for
+  std::size_t rows_ = 0;       // that the table has room for
   bool costs_chosen_ = false;  // a person showed or hid the operand costs
 };
 

@@ -23,8 +23,8 @@
 
 #include "app/actions/compare_actions.h"
 #include "app/actions/run_control.h"
-#include "app/bars/window_bar.h"
 #include "app/bars/run_chips.h"
+#include "app/bars/window_bar.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
@@ -599,12 +599,10 @@ class CompareTest : public QObject {
     QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("B: " + formatPercent(rate)),
                  qPrintable(w.answer<RoutingFlipsPanel>()));
     by_rounding->click();
-    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("noise twin N"),
-                 qPrintable(w.answer<RoutingFlipsPanel>()));
+    QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("noise twin N"), qPrintable(w.answer<RoutingFlipsPanel>()));
 
     auto* loads = w.panel<LoadDifferencePanel>();
-    QTRY_VERIFY2(w.answer<LoadDifferencePanel>().contains("noise twin N"),
-                 qPrintable(w.answer<LoadDifferencePanel>()));
+    QTRY_VERIFY2(w.answer<LoadDifferencePanel>().contains("noise twin N"), qPrintable(w.answer<LoadDifferencePanel>()));
     for (const auto& [shown, named] : {std::pair{"the run", "B mxfp4"}, {"run A", "A nano"}}) {
       choose(loads, "Loads", shown);
       QTRY_VERIFY(loads->caption().contains(named));

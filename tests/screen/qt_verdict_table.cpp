@@ -59,8 +59,7 @@ class VerdictTableTest : public QObject {
         whole << rows[row].reasons;
         if (rows[row].word) whole << to_text(*rows[row].word);
         for (const VerdictFigure& figure : rows[row].figures) whole << figure.text << figure.below;
-        for (const QString& text : shown[row])
-          QVERIFY2(!hasDigit(text) || whole.contains(text), qPrintable(text));
+        for (const QString& text : shown[row]) QVERIFY2(!hasDigit(text) || whole.contains(text), qPrintable(text));
         QVERIFY(shown[row].contains("+0.0172"));  // the gap stays
       }
       if (size.height() < 200) continue;

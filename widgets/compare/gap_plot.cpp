@@ -99,12 +99,13 @@ std::int64_t GapPlot::shownStep() const {
 }
 
 QString GapPlot::staticKey() const {
-  return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3:%4:%5")
-                                         .arg(values_.low)
-                                         .arg(values_.high)
-                                         .arg(ground_.matters)
-                                         .arg(ground_.judged.first)
-                                         .arg(ground_.judged.last) +
+  return TimeAxisPlot::staticKey() +
+         QStringLiteral(":%1:%2:%3:%4:%5")
+             .arg(values_.low)
+             .arg(values_.high)
+             .arg(ground_.matters)
+             .arg(ground_.judged.first)
+             .arg(ground_.judged.last) +
          caption_;
 }
 

@@ -61,8 +61,9 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   figure_ = new QComboBox(this);
   figure_->addItems({tr("error"), tr("cosine")});
   figure_->setAccessibleName(tr("Figure"));
-  figure_->setToolTip(tr("Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
-                        "in dB), or the cosine of the angle between both"));
+  figure_->setToolTip(
+      tr("Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
+         "in dB), or the cosine of the angle between both"));
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
   connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
   addControl(figure_);
@@ -168,9 +169,12 @@ void GradientErrorPanel::refillLines() {
 
 LineSeries GradientErrorPanel::seriesOf(int run) const {
   const auto& history = selection_->histories()[static_cast<std::size_t>(run)];
-  LineSeries series{history, cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db, kWholeRun,
+  LineSeries series{history,
+                    cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
+                    kWholeRun,
                     selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"),
-                    runColor(*selection_, run), 0};
+                    runColor(*selection_, run),
+                    0};
   if (cosine()) return series;
   series.fetch = [history](StepRange range, int bins) {
     const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;

@@ -71,8 +71,8 @@ Panel::Answer LossGapPanel::answer() const {
       continue;
     }
     outside << letter;
-    sentences << tr("%1 leaves the band at step %2 and stays out")
-                     .arg(letter, formatCount(static_cast<double>(*since)));
+    sentences
+        << tr("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(static_cast<double>(*since)));
   }
   const QString within = inside.empty()       ? QString()
                          : inside.size() == 1 ? tr("%1 ends inside it").arg(lettersOf(inside).front())
@@ -81,7 +81,9 @@ Panel::Answer LossGapPanel::answer() const {
     return {{}, {tr("%1 the band").arg(QString(within).replace(tr("inside it"), tr("inside"))), within}};
   const QString apart = outside.size() == 1 ? tr("%1 stays outside the band").arg(outside.front())
                                             : tr("%1 stay outside the band").arg(listed(outside));
-  const auto joined = [&](const QString& first) { return within.isEmpty() ? first : first + QStringLiteral("; ") + within; };
+  const auto joined = [&](const QString& first) {
+    return within.isEmpty() ? first : first + QStringLiteral("; ") + within;
+  };
   return {{}, {joined(sentences.join(QStringLiteral("; "))), joined(apart), apart}};
 }
 
@@ -103,8 +105,8 @@ QString LossGapPanel::csv() const {
   std::vector<Conclusion> conclusions;
   for (const PairedRun& other : runs_->others(*selection_)) {
     if (steps.empty()) break;
-    conclusions.push_back(
-        moescope::conclude(histories[0], other, runs_->twins(*selection_), runs_->judging(*selection_, judged_->share())));
+    conclusions.push_back(moescope::conclude(histories[0], other, runs_->twins(*selection_),
+                                             runs_->judging(*selection_, judged_->share())));
     const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
     text += QLatin1Char(',') +
             csvField(tr("%1 minus A, mean %2 of the judged steps [nats/token]")
@@ -129,11 +131,13 @@ QString LossGapPanel::csv() const {
 }
 
 QString LossGapPanel::explain() const {
-  return tr("<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as an "
+  return tr("<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as "
+            "an "
             "exponential moving average with a memory of %1 steps. \"every step\" shows each step's gap behind "
             "it.</p>"
             "<p><b>Band.</b> Gaps inside the green band are too small to matter: less than 0.25 % of run A's loss, or "
-            "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with its "
+            "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with "
+            "its "
             "interval is the verdict. At the start every run learns fast, and small differences of timing look "
             "large.</p>"
             "<p><b>Noise twins</b> (dashed) have run A's settings and another seed, or weights perturbed in the last "

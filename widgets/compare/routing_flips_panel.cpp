@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kWideEnough = 620;       // for a second plot
+constexpr int kWideEnough = 620;      // for a second plot
 constexpr double kLowestRate = 1e-3;  // of the colour scale, which is logarithmic
 
 double position(double rate) {
@@ -179,10 +179,10 @@ QString RoutingFlipsPanel::commonText() const {
     if (routing.replayed)
       overlaps << tr("%1 all, replayed").arg(letter);
     else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
-      overlaps << tr("%1 %2 from layer %3 on").arg(letter, formatPercent(routing.overlap)).arg(routing.first_other_layer);
+      overlaps
+          << tr("%1 %2 from layer %3 on").arg(letter, formatPercent(routing.overlap)).arg(routing.first_other_layer);
   }
-  return overlaps.isEmpty() ? QString()
-                            : tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
+  return overlaps.isEmpty() ? QString() : tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
 // The margins have room beside the curves in a wide panel only.

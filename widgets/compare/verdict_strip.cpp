@@ -63,7 +63,8 @@ QString VerdictStrip::text() const {
   if (items_.empty()) return instead_.value(0);
   QString text;
   for (const Item& item : items_) {
-    if (item.says_word) text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + wordOf(item.word) + QLatin1Char(':');
+    if (item.says_word)
+      text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + wordOf(item.word) + QLatin1Char(':');
     text += (item.says_word ? QStringLiteral(" ") : QStringLiteral(", ")) + item.letter + QLatin1Char(' ') + item.name;
   }
   return text;
@@ -79,7 +80,8 @@ void VerdictStrip::fill() {
       items.push_back({word, items.empty() || items.back().word != word, runLetter(*selection_, place),
                        runName(*selection_, place), runColor(*selection_, place)});
     }
-    if (items.empty()) instead_ = {tr("Only noise twins of run A are open: there is no candidate to judge"), tr("No candidate")};
+    if (items.empty())
+      instead_ = {tr("Only noise twins of run A are open: there is no candidate to judge"), tr("No candidate")};
   } else if (selection_->histories().size() < 2) {
     instead_ = {tr("Nothing to compare: one run is open"), tr("Nothing to compare")};
   } else {
@@ -136,8 +138,9 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     return {tr("Training to about step %1 would settle %2")
                 .arg(formatCount(static_cast<double>(found.step)), runsOf(found)),
             tr("More steps would settle %1").arg(runsOf(found))};
-  const QString verdict = found.lacking == 1 ? tr("Verdict in 1 step")
-                                             : tr("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
+  const QString verdict = found.lacking == 1
+                              ? tr("Verdict in 1 step")
+                              : tr("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
   const double wait = static_cast<double>(seconds) * static_cast<double>(found.lacking);
@@ -149,9 +152,11 @@ void VerdictStrip::fillSettlement() {
   settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.lacking > 0 && !is_missing(judged_->secondsPerStep());
-  const bool offered = found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
+  const bool offered =
+      found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
   step_ = steps ? found.step : 0;
-  const QString words = steps ? tr("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : tr("+ Noise twin");
+  const QString words =
+      steps ? tr("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : tr("+ Noise twin");
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
   button_->setToolTip(steps ? tr("Trains all open runs up to this step")

@@ -23,8 +23,8 @@ class VerdictStrip : public QWidget {
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
  signals:
-  void twinRequested();               // a noise twin
-  void stepsRequested(qint64 step);   // training up to it
+  void twinRequested();                  // a noise twin
+  void stepsRequested(qint64 step);      // training up to it
   void explanationRequested(QPoint at);  // global position
 
  protected:
@@ -52,7 +52,7 @@ class VerdictStrip : public QWidget {
   Selection* selection_;
   JudgedRuns* judged_;
   std::vector<Item> items_;
-  QStringList instead_;  // of the verdicts: why there is none, long to short
+  QStringList instead_;    // of the verdicts: why there is none, long to short
   std::int64_t step_ = 0;  // that the button trains to; 0: it adds a twin
   bool names_ = true;
   FittedLabel* settle_;

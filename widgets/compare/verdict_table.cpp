@@ -82,8 +82,7 @@ void paintChip(QPainter& painter, const QRect& place, const QString& letter, con
 QStringList VerdictRow::spoken() const {
   QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note)};
   if (word)
-    parts << QLatin1String(to_text(*word)) +
-                 (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
+    parts << QLatin1String(to_text(*word)) + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
   const QStringList names = VerdictTable::columnNames();
   for (int column = 0; column < kColumns; ++column) {
     const VerdictFigure& figure = figures[static_cast<std::size_t>(column)];
@@ -157,7 +156,8 @@ int VerdictTable::verdictWidth(bool short_reasons) const {
     const int mark = row.word ? withType(kMarkSize) + kSpace8 : 0;
     if (row.word) widest = std::max(widest, mark + widthOf(strongType(), QLatin1String(to_text(*row.word))));
     if (!row.reasons.isEmpty())
-      widest = std::max(widest, mark + widthOf(captionType(), short_reasons ? row.reasons.back() : row.reasons.front()));
+      widest =
+          std::max(widest, mark + widthOf(captionType(), short_reasons ? row.reasons.back() : row.reasons.front()));
   }
   return widest;
 }
@@ -286,7 +286,8 @@ void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const std::vector<Tick> ticks = linearTicks(values_.low, values_.high, std::max(2, at.plot_width / withType(64)));
   if (std::isfinite(matters_)) {
-    const double left = axis.toPixel(-static_cast<double>(matters_)), right = axis.toPixel(static_cast<double>(matters_));
+    const double left = axis.toPixel(-static_cast<double>(matters_)),
+                 right = axis.toPixel(static_cast<double>(matters_));
     painter.fillRect(QRectF(left, top, right - left, bottom - top), QColor(c.good_soft));
     painter.setPen(QColor(c.good));
     for (const double x : {left, right}) painter.drawLine(QPointF(x, top), QPointF(x, bottom));
@@ -320,8 +321,7 @@ void VerdictTable::paintLines(QPainter& painter, const QRect& place, const QStri
 
 void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const {
   const QFontMetrics caption(captionType());
-  const QString reason =
-      fittingText(row.reasons, caption, at.reasons + (row.word ? 0 : at.word - at.mark));
+  const QString reason = fittingText(row.reasons, caption, at.reasons + (row.word ? 0 : at.word - at.mark));
   if (!row.word) {
     painter.setFont(captionType());
     painter.setPen(QColor(colors(palette()).ink2));

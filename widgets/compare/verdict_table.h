@@ -1,6 +1,6 @@
-// A table with a row for each run: its verdict with the reason, its gap to run A as an interval against the band that is
-// too small to matter, and figures. Where there is little room, notes and reasons go first, then columns as a whole from
-// the right: no number is cut. A click or the Up and Down keys choose a run.
+// A table with a row for each run: its verdict with the reason, its gap to run A as an interval against the band that
+// is too small to matter, and figures. Where there is little room, notes and reasons go first, then columns as a whole
+// from the right: no number is cut. A click or the Up and Down keys choose a run.
 #pragma once
 
 #include <array>
@@ -67,12 +67,12 @@ class VerdictTable : public PlotFrame {
  private:
   struct Layout {
     bool notes = true, two_lines = true;
-    int reasons = 0;                                  // width that reasons have
-    int columns = VerdictRow::kColumns;               // figures that are shown
-    int name = 0, mark = 0, word = 0;                 // left edges
-    int plot = 0, plot_width = 0;                     // 0: no plot
-    std::array<int, VerdictRow::kColumns> right{};    // right edges
-    int header = 0, row = 0;                          // heights
+    int reasons = 0;                                // width that reasons have
+    int columns = VerdictRow::kColumns;             // figures that are shown
+    int name = 0, mark = 0, word = 0;               // left edges
+    int plot = 0, plot_width = 0;                   // 0: no plot
+    std::array<int, VerdictRow::kColumns> right{};  // right edges
+    int header = 0, row = 0;                        // heights
   };
   Layout layOut() const;
   int nameWidth(bool notes) const;

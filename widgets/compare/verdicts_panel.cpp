@@ -87,16 +87,18 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   loss_ = new QComboBox(choices);
   loss_->addItems({tr("training loss"), tr("validation loss")});
   loss_->setAccessibleName(tr("Judged loss"));
-  loss_->setToolTip(tr("The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
-                       "loss where it is measured, else the training loss"));
+  loss_->setToolTip(
+      tr("The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
+         "loss where it is measured, else the training loss"));
   connect(loss_, &QComboBox::activated, this, [this](int index) {
     judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
   });
   matters_ = new QComboBox(choices);
   for (const double share : kShares) matters_->addItem(tr("%1 matters").arg(shareText(share)), share);
   matters_->setAccessibleName(tr("Gap that matters"));
-  matters_->setToolTip(tr("A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
-                          "BF16 that DeepSeek-V3 calls within training randomness"));
+  matters_->setToolTip(
+      tr("A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
+         "BF16 that DeepSeek-V3 calls within training randomness"));
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { judged_->setShare(matters_->currentData().toDouble()); });
@@ -141,7 +143,8 @@ std::vector<VerdictRow> VerdictsPanel::rows() const {
   VerdictRow* worst = nullptr;
   float most = kMuchFlushed;
   for (int place = 0; place < static_cast<int>(rows.size()); ++place) {
-    const float flushed = format_costs(*selection_->histories()[static_cast<std::size_t>(place)], selection_->step()).flushed;
+    const float flushed =
+        format_costs(*selection_->histories()[static_cast<std::size_t>(place)], selection_->step()).flushed;
     if (!(flushed > most)) continue;
     most = flushed;
     worst = &rows[static_cast<std::size_t>(place)];
@@ -198,8 +201,8 @@ QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
   const float seconds = judged_->secondsPerStep();
   if (c.lacking > 0 && std::isfinite(seconds) && !forms.isEmpty())
-    forms.prepend(tr("%1 (%2)").arg(forms.front(), aboutDuration(static_cast<double>(seconds) *
-                                                                 static_cast<double>(c.lacking))));
+    forms.prepend(
+        tr("%1 (%2)").arg(forms.front(), aboutDuration(static_cast<double>(seconds) * static_cast<double>(c.lacking))));
   return forms;
 }
 
@@ -207,15 +210,14 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
   const FormatCosts costs = format_costs(history, selection_->step());
   const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
-  row.figures[VerdictRow::kSqnr] = {.text = is_missing(sqnr.worst_db)    ? dash()
-                                            : std::isinf(sqnr.worst_db) ? tr("exact")
-                                                                        : QString::number(sqnr.worst_db, 'f', 1),
-                                    .below = {},
-                                    .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr)))
-                                                             : tr("nothing is quantized")};
-  row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
-                                       .below = {},
-                                       .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
+  row.figures[VerdictRow::kSqnr] = {
+      .text = is_missing(sqnr.worst_db)   ? dash()
+              : std::isinf(sqnr.worst_db) ? tr("exact")
+                                          : QString::number(sqnr.worst_db, 'f', 1),
+      .below = {},
+      .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : tr("nothing is quantized")};
+  row.figures[VerdictRow::kFlushed] = {
+      .text = shareOrDash(costs.flushed), .below = {}, .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
   row.figures[VerdictRow::kFlips] = {.text = shareOrDash(costs.flips), .below = {}, .tip = {}};
   row.figures[VerdictRow::kGradient] = {.text = shareOrDash(costs.gradient_error), .below = {}, .tip = {}};
   const float speed = run_figures(history, window_).tokens_per_s;
@@ -234,7 +236,8 @@ QString VerdictsPanel::note(int place) const {
   if (place >= std::ssize(runs_->runs())) return {};
   const ComparedRun& run = runs_->runs()[static_cast<std::size_t>(place)];
   if (run.noise_twin) {
-    const QString kind = run.same_start ? tr("noise twin: A, weights perturbed") : tr("noise twin: A with another seed");
+    const QString kind =
+        run.same_start ? tr("noise twin: A, weights perturbed") : tr("noise twin: A with another seed");
     return run.twin_until
                ? kind + tr(", up to step %1").arg(formatCount(static_cast<double>(run.twin_until->steps().last)))
                : kind;
@@ -250,16 +253,17 @@ QString VerdictsPanel::status() const {
   for (const int place : judged_->candidates()) {
     const StepRange steps = judged_->conclusion(place).steps;
     if (!steps.empty())
-      return tr("steps %1 to %2").arg(formatCount(static_cast<double>(steps.first)),
-                                      formatCount(static_cast<double>(steps.last)));
+      return tr("steps %1 to %2")
+          .arg(formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
   }
   return {};
 }
 
 void VerdictsPanel::copy() {
   table_->refill();
-  QStringList lines{QStringList{tr("Run"), tr("Name"), tr("Difference from A"), tr("Verdict"), tr("Reason")}.join('\t') +
-                    '\t' + VerdictTable::columnNames().join('\t')};
+  QStringList lines{
+      QStringList{tr("Run"), tr("Name"), tr("Difference from A"), tr("Verdict"), tr("Reason")}.join('\t') + '\t' +
+      VerdictTable::columnNames().join('\t')};
   for (const VerdictRow& row : table_->rows()) {
     QStringList cells{row.letter, row.name, row.note, row.word ? QLatin1String(to_text(*row.word)) : QString(),
                       row.reasons.value(0)};
@@ -272,12 +276,12 @@ void VerdictsPanel::copy() {
 
 QString VerdictsPanel::csv() const {
   table_->refill();
-  QString text =
-      QStringLiteral("run,name,noise twin,differs in,verdict,reason,judged loss,first judged step,last judged step,"
-                     "gap to A [nats/token],half width of its 95 % interval [nats/token],gap that matters [nats/token],"
-                     "noise twins,candidates,worst SQNR [dB],mean SQNR [dB],flushed to zero [share],flips by rounding "
-                     "[share],flips against A [share],gradient error [share],gradient cosine,tokens/s,"
-                     "loss of the last step [nats/token],mean loss [nats/token],MaxVio of the batch,settings\n");
+  QString text = QStringLiteral(
+      "run,name,noise twin,differs in,verdict,reason,judged loss,first judged step,last judged step,"
+      "gap to A [nats/token],half width of its 95 % interval [nats/token],gap that matters [nats/token],"
+      "noise twins,candidates,worst SQNR [dB],mean SQNR [dB],flushed to zero [share],flips by rounding "
+      "[share],flips against A [share],gradient error [share],gradient cosine,tokens/s,"
+      "loss of the last step [nats/token],mean loss [nats/token],MaxVio of the batch,settings\n");
   if (!table_->notice().isEmpty()) return text;
   for (int place = 0; place < static_cast<int>(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[static_cast<std::size_t>(place)];
@@ -340,19 +344,21 @@ QString VerdictsPanel::explain() const {
             "<p><b>Several candidates</b> are several chances to be called different. Their intervals are wider by "
             "Dunnett's test, so that about 1 in 20 such comparisons calls any of its equal runs different.</p>"
             "<p><b>Twins that drift less.</b> Chance moves a run further when its routing has drifted further from run "
-            "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This factor "
+            "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This "
+            "factor "
             "was measured for twins whose tokens go elsewhere for %2 % to 64 %; below that there is no verdict yet.</p>"
             "<p><b>Which loss.</b> The validation loss where it is measured from the start, else the training loss. "
             "To choose the narrower of two intervals would call equal runs different twice as often.</p>"
-            "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient error "
+            "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient "
+            "error "
             "are those of the cursor's step or the newest before; the speed is the mean of the last %4 steps that all "
             "runs took. Red: the most flushed, above 5 %.</p>")
              .arg(kLeastSteps)
              .arg(std::lround(100 * kLeastDrift))
              .arg(QString::fromUtf8(kSqnrNote))
              .arg(kWindow) +
-         metricCards({"ce_loss", "val_loss", "sqnr_db", "underflow", "rounding_flip_rate", "gradient_snr_db",
-                      "tokens_per_s"});
+         metricCards(
+             {"ce_loss", "val_loss", "sqnr_db", "underflow", "rounding_flip_rate", "gradient_snr_db", "tokens_per_s"});
 }
 
 void VerdictsPanel::chooseMatters(double share) {

@@ -45,8 +45,8 @@ class VerdictsPanel : public Panel {
   JudgedRuns* judged_;
   VerdictTable* table_;
   QComboBox *loss_, *matters_;
-  StepRange window_;                // of the figures that are means
-  std::vector<OperandSqnr> sqnr_;   // of each run
+  StepRange window_;               // of the figures that are means
+  std::vector<OperandSqnr> sqnr_;  // of each run
 };
 
 // "0.25 %".

@@ -43,7 +43,8 @@ class ShareDelegate : public QStyledItemDelegate {
     const QFontMetrics metrics(type);
     const QString text = index.data().toString();
     const QRect place = option.rect.adjusted(kSpace4, 0, -kSpace4, 0);
-    const int room = std::max(0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(QStringLiteral("0.0000 %")) - kSpace8);
+    const int room = std::max(
+        0, place.width() - QFontMetrics(semibold(option.font)).horizontalAdvance(QStringLiteral("0.0000 %")) - kSpace8);
     const int length = static_cast<int>(std::lround(share * room)), height = metrics.ascent();
     if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, QColor(c.accent_soft));
     painter->fillRect(QRect(place.left(), place.center().y() - height / 2, length, height),
@@ -87,8 +88,8 @@ QStandardItem* figureItem(const QString& text, double value) {
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({QObject::tr("Operand"), QObject::tr("Share of error"),
-                                   QObject::tr("Gradient error"), QObject::tr("Loss, nats"), QObject::tr("Recipe")});
+  model.setHorizontalHeaderLabels({QObject::tr("Operand"), QObject::tr("Share of error"), QObject::tr("Gradient error"),
+                                   QObject::tr("Loss, nats"), QObject::tr("Recipe")});
   model.horizontalHeaderItem(0)->setToolTip(QObject::tr("Layer, class and factor of the GEMM that was rounded alone"));
   model.horizontalHeaderItem(1)->setToolTip(QObject::tr("Share of the sum of all squared gradient errors, measured"));
   model.horizontalHeaderItem(2)->setToolTip(
@@ -325,7 +326,8 @@ void OperandCostsPanel::showBasis(Basis basis) {
   const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
   view_->setItemDelegateForColumn(share, new ShareDelegate(view_));
-  for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}}) view_->setColumnHidden(column, false);
+  for (const int column : {int{OperandCostsModel::kClipped}, int{OperandCostsModel::kFormat}})
+    view_->setColumnHidden(column, false);
   view_->sortByColumn(share, Qt::DescendingOrder);
   frame_.reset();
   fill();
@@ -368,11 +370,13 @@ Panel::Answer OperandCostsPanel::answer() const {
 Panel::Answer OperandCostsPanel::sayMeasured() const {
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
-  if (!frameOf(shownRun()) && !measured_) return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (!frameOf(shownRun()) && !measured_)
+    return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
   if (!measured_ || measured_->scan.effects.empty()) return {{}, {tr("Not measured yet")}};
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
-  const QString most = tr("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
+  const QString most =
+      tr("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
   return {{},
           {tr("%1, all %2 together by %3; loss %4 nats/token")
                .arg(most)
@@ -457,8 +461,7 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 }
 
 QString OperandCostsPanel::status() const {
-  if (basis() == kMeasured)
-    return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
+  if (basis() == kMeasured) return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
   QStringList parts{tr("modelled"), runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};

@@ -13,6 +13,7 @@
 
 #include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
+#include "widgets/look/series.h"
 
 namespace moescope {
 
@@ -47,7 +48,6 @@ std::uint8_t divergingCode(double position);
 // Started from Okabe and Ito's series and moved until, also as seen with protanopia, deuteranopia and tritanopia
 // (Machado, Oliveira and Fernandes 2009), any two are 12 apart in CIE Lab, the first four, which runs have, 20; and
 // each stands out from its theme's ground by 3 : 1.
-inline constexpr int kNoiseSeries = -1;  // the noise twins' curves, which are dashed
 QColor seriesColor(int index, bool dark);
 Qt::PenStyle seriesLine(int index);
 

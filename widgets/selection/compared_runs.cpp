@@ -1,7 +1,7 @@
 #include "widgets/selection/compared_runs.h"
 
 #include "core/telemetry/comparison/run_letters.h"
-#include "widgets/plots/color_scale.h"
+#include "widgets/look/series.h"
 
 namespace moescope {
 

@@ -71,9 +71,8 @@ void add_train_options(Command& sub, TrainOptions& o) {
                  " twins. More than three train in groups, one after the other, each beside run A; --out then names "
                  "one recording a group, NAME-1.moescope, NAME-2.moescope, ...")
       .repeatable();
-  sub.option(
-      "--noise-twin", o.noise_twin,
-      "Train a noise twin with another seed (other initial weights, same batches): its difference is chance");
+  sub.option("--noise-twin", o.noise_twin,
+             "Train a noise twin with another seed (other initial weights, same batches): its difference is chance");
   sub.option(
       "--perturbed-twin", o.perturbed_twin,
       "Train a noise twin whose first weights are perturbed in the last place: its difference is chaos alone, the "

@@ -20,7 +20,7 @@ std::string short_number(float value) {
 
 // "1.4 times what matters", "nine times what matters".
 std::string times_what_matters(double ratio) {
-  static constexpr std::array<const char*, 13> kNumbers = {"",    "",      "",      "three", "four", "five",  "six",
+  static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
                                                            "seven", "eight", "nine", "ten",   "eleven", "twelve"};
   if (!std::isfinite(ratio)) return "more than chance";
   if (ratio < 0.95) return "more than chance, less than what matters";

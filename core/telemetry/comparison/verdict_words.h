@@ -33,8 +33,8 @@ struct Settlement {
   std::int64_t step = 0;             // more_steps
   std::int64_t lacking = 0;          // more_steps: until there is a verdict at all; 0: the step is an estimate
 };
-// `room`: a run can be added. The interval is taken to shrink as the root of the number of steps; more than twenty times
-// as many are not suggested.
+// `room`: a run can be added. The interval is taken to shrink as the root of the number of steps; more than twenty
+// times as many are not suggested.
 Settlement what_settles(std::span<const Conclusion> candidates, bool room);
 
 }  // namespace moescope

@@ -466,7 +466,7 @@ TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
   EXPECT_EQ(few.lacking, 240);
   EXPECT_NE(
       few.text.find("too few values of the validation loss were measured to judge, each quarter of the last half of "
-                    "the steps needs one; 240 more steps"),
+                    "the steps needs one; verdict in 240 steps"),
       std::string::npos)
       << few.text;
   EXPECT_EQ(of(400).verdict, Verdict::worse) << of(400).text;
@@ -522,8 +522,7 @@ TEST(Verdict, SaysHowManyStepsAreLacking) {
   const Conclusion behind = conclude(a, {b}, twins);
   EXPECT_EQ(behind.verdict, Verdict::no_twin);
   EXPECT_EQ(behind.lacking, 38);
-  EXPECT_NE(behind.text.find("verdict in 38 steps, when its noise twin has taken 50"),
-            std::string::npos)
+  EXPECT_NE(behind.text.find("verdict in 38 steps, when its noise twin has taken 50"), std::string::npos)
       << behind.text;
   const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, enough).lacking, 0);
