@@ -147,7 +147,8 @@ Sign HealthBanner::sign() const {
 
 QString HealthBanner::verdictWord() const {
   if (!shown_) return {};
-  const QString run = selection_->histories().size() > 1 ? runLetter(selection_->run()) + QStringLiteral("  ") : QString();
+  const QString run =
+      selection_->histories().size() > 1 ? runLetter(*selection_, selection_->run()) + QStringLiteral("  ") : QString();
   if (shown_->steps().empty()) return run + tr("Waiting");
   return judged_ ? run + tr(health_verdict_name(health_.verdict)) : run;
 }
