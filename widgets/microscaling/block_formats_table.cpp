@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/numerics/operand_format.h"
+#include "widgets/look/row_delegate.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/panel/row_delegate.h"
 
 namespace moescope {
 namespace {

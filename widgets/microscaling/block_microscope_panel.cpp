@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "widgets/look/row_delegate.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -19,7 +20,6 @@
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/panel/row_delegate.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_formats_table.h"
-#include "widgets/panel/row_delegate.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {

@@ -9,6 +9,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/look/panel_frame.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -17,7 +18,6 @@
 #include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
-#include "widgets/panel/panel_frame.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {

@@ -11,10 +11,10 @@
 
 #include "core/files/tensors/open_tensors.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/panel/row_delegate.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/numerics/block_anatomy.h"
-#include "widgets/panel/row_delegate.h"
+#include "widgets/look/row_delegate.h"
 
 namespace moescope {
 

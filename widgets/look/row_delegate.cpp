@@ -1,4 +1,4 @@
-#include "widgets/panel/row_delegate.h"
+#include "widgets/look/row_delegate.h"
 
 #include <QPainter>
 

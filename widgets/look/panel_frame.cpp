@@ -1,4 +1,4 @@
-#include "widgets/panel/panel_frame.h"
+#include "widgets/look/panel_frame.h"
 
 #include <QPainter>
 #include <QVBoxLayout>
