@@ -16,10 +16,10 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;      // height of a panel
-constexpr double kLeftShare = 0.33;                          // of the width
-constexpr std::array kLeftShares{0.41, 0.295, 0.295};        // of the height: loss, all-to-all, quantization error
-constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};      // in one column, with the expert load second
+constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // height of a panel
+constexpr double kLeftShare = 0.33;                      // of the width
+constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // of the height: loss, all-to-all, quantization error
+constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};  // in one column, with the expert load second
 
 }  // namespace
 

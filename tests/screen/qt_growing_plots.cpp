@@ -171,6 +171,7 @@ class GrowingPlotsTest : public QObject {
     QTest::newRow("All-to-all") << 1;
     QTest::newRow("Quantization error") << 2;
     QTest::newRow("Load over time") << 3;
+    QTest::newRow("Expert load over time") << 4;
   }
   void panelsOfOneStep() {
     QFETCH(int, which);
@@ -337,7 +338,8 @@ class GrowingPlotsTest : public QObject {
     if (which == 0) return std::make_unique<ExpertLoadPanel>(selection_.get());
     if (which == 1) return std::make_unique<AllToAllPanel>(selection_.get());
     if (which == 2) return std::make_unique<QuantizationErrorPanel>(selection_.get());
-    return std::make_unique<LoadOverTimePanel>(selection_.get());
+    if (which == 3) return std::make_unique<LoadOverTimePanel>(selection_.get());
+    return std::make_unique<ExpertLoadPanel>(selection_.get(), ExpertLoadPanel::over_time);
   }
 
   std::unique_ptr<SyntheticRun> run_;

@@ -26,6 +26,7 @@
 #include "core/telemetry/history/worst_layer.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "tests/support/made_up_run.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/overview/balance_panel.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/overview/health_banner.h"
@@ -34,7 +35,6 @@
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/overview/verdict_tiles.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/look/fitted_text.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
@@ -127,8 +127,8 @@ class QtHealth : public QObject {
     const QString html = withLinks(
         "3 of 8 MoE layers have collapsed (1, 2 and 13). Worst: layer 12, since step 1,480: experts 16, 28 and 3 more "
         "take 46 % of its assignments and 171 of 256 get none.");
-    for (const char* link : {"'layer:1'", "'layer:13'", "'layer:12'>layer 12<", "'step:1480'>step 1,480<",
-                             "'expert:16'", "'expert:28'"})
+    for (const char* link :
+         {"'layer:1'", "'layer:13'", "'layer:12'>layer 12<", "'step:1480'>step 1,480<", "'expert:16'", "'expert:28'"})
       QVERIFY2(html.contains(link), link);
     QCOMPARE(static_cast<int>(html.count("<a ")), 7);
     QCOMPARE(QTextDocumentFragment::fromHtml(html).toPlainText().left(60),
@@ -271,14 +271,16 @@ class QtHealth : public QObject {
     QVERIFY2(answers()[0].startsWith("Is it learning? Yes: 3.0"), qPrintable(answers()[0]));
     QVERIFY2(answers()[0].contains("down 0.9"), qPrintable(answers()[0]));
     QVERIFY2(answers()[0].endsWith("in the last 200 steps"), qPrintable(answers()[0]));
-    QVERIFY2(answers()[1].startsWith("Who gets the tokens? 1 of 2 layers are uneven; expert 3 of layer 1 gets the most, 3."),
-             qPrintable(answers()[1]));
+    QVERIFY2(
+        answers()[1].startsWith("Who gets the tokens? 1 of 2 layers are uneven; expert 3 of layer 1 gets the most, 3."),
+        qPrintable(answers()[1]));
     QVERIFY2(answers()[2].startsWith("Who gets the tokens? Expert 3 of layer 1 gets 3."), qPrintable(answers()[2]));
     losses(400, MadeUp::even(), 3, 3);
     QVERIFY2(answers()[0].startsWith("Is it learning? Not measurably: 3"), qPrintable(answers()[0]));
     QVERIFY2(answers()[1].startsWith("Who gets the tokens? Mostly even"), qPrintable(answers()[1]));
     losses(300, MadeUp::even(), 3, 3.8f);
-    QVERIFY2(answers()[0].startsWith("Is it learning? No: 3.") && answers()[0].contains("up 0."), qPrintable(answers()[0]));
+    QVERIFY2(answers()[0].startsWith("Is it learning? No: 3.") && answers()[0].contains("up 0."),
+             qPrintable(answers()[0]));
     run.next().ce_loss = std::nanf("");
     run.push();
     QCOMPARE(answers()[0], QString("Is it learning? No: the loss is NaN or infinite"));
@@ -553,8 +555,7 @@ class QtHealth : public QObject {
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix"));
     QCOMPARE(shown("microscaling"), QString("dock_tensor_lab dock_formats"));
-    QCOMPARE(shown("text"),
-             QString("dock_text_specialisation dock_text_coactivation dock_text_bytes"));
+    QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation dock_text_bytes"));
     QCOMPARE(shown("compare"),
              QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 

@@ -52,7 +52,8 @@ void HealthBanner::buildLine() {
   explain_->setAutoRaise(true);
   explain_->setAccessibleName(tr("How the verdict is found, and the settings of the run"));
   explain_->setToolTip(explain_->accessibleName());
-  connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, tr("Health"), &HealthBanner::explanation); });
+  connect(explain_, &QToolButton::clicked, this,
+          [this] { openCard(explain_, tr("Health"), &HealthBanner::explanation); });
   followFont(this, [this] {
     word_->setFont(semibold(QApplication::font()));
     balance_->setFont(typeFont(QApplication::font(), Type::secondary));

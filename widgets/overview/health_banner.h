@@ -20,11 +20,11 @@ class HealthBanner : public QFrame {
 
  public:
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  void addTiles();             // below the line
-  QString text() const;        // plain, the whole sentence
-  QString shownText() const;   // the form of it that has room
+  void addTiles();            // below the line
+  QString text() const;       // plain, the whole sentence
+  QString shownText() const;  // the form of it that has room
   QString shownBalance() const { return balance_->shownText(); }
-  bool isCut() const;          // never, unless the window is too narrow for a word
+  bool isCut() const;  // never, unless the window is too narrow for a word
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override;
 

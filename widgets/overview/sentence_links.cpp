@@ -25,11 +25,11 @@ QString listOfLinks(const QString& kind, const QString& list) {
 }  // namespace
 
 QString withLinks(const QString& sentence) {
-  static const QRegularExpression place(QStringLiteral(
-      "(?<one>\\b(?<kind>layer|expert|step) (?<number>\\d[\\d,]*\\d|\\d))"
-      "|(?<=experts )(?<experts>\\d+(, \\d+)*( and \\d+( more)?)?)"
-      "|(?<= \\()(?<layers>\\d+(, \\d+)*( and \\d+( more)?)?)(?=\\)\\. Worst)"),
-                                         QRegularExpression::CaseInsensitiveOption);
+  static const QRegularExpression place(
+      QStringLiteral("(?<one>\\b(?<kind>layer|expert|step) (?<number>\\d[\\d,]*\\d|\\d))"
+                     "|(?<=experts )(?<experts>\\d+(, \\d+)*( and \\d+( more)?)?)"
+                     "|(?<= \\()(?<layers>\\d+(, \\d+)*( and \\d+( more)?)?)(?=\\)\\. Worst)"),
+      QRegularExpression::CaseInsensitiveOption);
   QString out;
   qsizetype done = 0;
   for (auto found = place.globalMatch(sentence); found.hasNext();) {

@@ -61,8 +61,8 @@ VerdictTile::VerdictTile(const QString& name, QWidget* parent) : QAbstractButton
 
 void VerdictTile::setContent(TileContent content) {
   content_ = std::move(content);
-  const QString whole = (content_.value + QLatin1Char(' ') + content_.unit).trimmed() + QStringLiteral(", ") +
-                        content_.context.value(0);
+  const QString whole =
+      (content_.value + QLatin1Char(' ') + content_.unit).trimmed() + QStringLiteral(", ") + content_.context.value(0);
   setAccessibleDescription(whole);
   setToolTip(text() + QStringLiteral(": ") + whole);
   update();
@@ -96,8 +96,10 @@ void VerdictTile::paintEvent(QPaintEvent*) {
   const int curve = curveWidth();
   paintTexts(painter, width() - 2 * kSpace12 - (curve > 0 ? curve + kSpace8 : 0));
   if (curve > 0)
-    paintCurve(painter, QRectF(width() - kSpace12 - curve, kSpace8, curve, height() - 2 * kSpace8).adjusted(0, 3, -4, -3));
-  if (hasFocus()) drawRounded(painter, rect().adjusted(1, 1, -1, -1), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+    paintCurve(painter,
+               QRectF(width() - kSpace12 - curve, kSpace8, curve, height() - 2 * kSpace8).adjusted(0, 3, -4, -3));
+  if (hasFocus())
+    drawRounded(painter, rect().adjusted(1, 1, -1, -1), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
 }
 
 // Three lines in the middle of the height.
@@ -157,7 +159,8 @@ VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* 
                           tr("Dead experts")};
   for (int i = 0; i < 4; ++i) {
     tiles_[static_cast<std::size_t>(i)] = new VerdictTile(names[i], this);
-    connect(tiles_[static_cast<std::size_t>(i)], &VerdictTile::clicked, this, [this, i] { openCard(static_cast<Which>(i)); });
+    connect(tiles_[static_cast<std::size_t>(i)], &VerdictTile::clicked, this,
+            [this, i] { openCard(static_cast<Which>(i)); });
   }
   tiles_[0]->setFirst(true);
   for (auto signal : {&Selection::timeChanged, &Selection::focusChanged})
@@ -209,7 +212,7 @@ void VerdictTiles::fill() {
   place();
 }
 
-std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::* figure) {
+std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure) {
   layers_[tile] = layer;
   std::vector<double> values;
   for (const LayerWindow& point : tracks_[tile].upto(history, layer, step()))
@@ -220,11 +223,12 @@ std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, in
 TileContent VerdictTiles::overloadContent(const RouterWindow& window, const History& history) {
   const LayerWindow& worst = *window.worst(&LayerWindow::max_vio);
   const double chance = window.chance_max_vio;
-  return {formatValue(worst.max_vio, 3),
-          {},
-          contexts(tr("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer), chanceText(chance)),
-          curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
-          chance};
+  return {
+      formatValue(worst.max_vio, 3),
+      {},
+      contexts(tr("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer), chanceText(chance)),
+      curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
+      chance};
 }
 
 TileContent VerdictTiles::spreadContent(const RouterWindow& window, const History& history) {
@@ -256,7 +260,8 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   TileContent content{formatCount(silent), tr("of %1").arg(formatCount(experts)), {}, {}};
   const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
   if (silent == 0)
-    content.context << (last < 0 ? tr("none in this run") : tr("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
+    content.context << (last < 0 ? tr("none in this run")
+                                 : tr("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
   else
     content.context << (layers == 1 ? tr("all in layer %1").arg(most->layer)
                                     : tr("in %1 layers, most in layer %2").arg(layers).arg(most->layer))

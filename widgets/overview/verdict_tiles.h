@@ -68,7 +68,7 @@ class VerdictTiles : public QWidget {
   TileContent spreadContent(const RouterWindow& window, const History& history);
   TileContent entropyContent(const RouterWindow& window, const History& history);
   TileContent deadContent(const RouterWindow& window, const History& history) const;
-  std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::* figure);
+  std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure);
   void openCard(Which tile);
   FigureTarget target(Which tile) const;
 

@@ -15,9 +15,9 @@ struct MarginBar {
 
 struct MarginBars {
   std::vector<MarginBar> bars;
-  QString caption;         // above: "last 50 steps"
-  double least_high = 0;   // the scale reaches at least so far
-  double reference = -1;   // a dashed line; negative: none
+  QString caption;        // above: "last 50 steps"
+  double least_high = 0;  // the scale reaches at least so far
+  double reference = -1;  // a dashed line; negative: none
 };
 
 // In `area`, whose height is that of the rows; caption above, scale below it.

@@ -18,7 +18,7 @@ namespace {
 constexpr int kBarsWidth = 130, kBarFigure = 40;  // of the bars beside the layers, with the room for figures
 constexpr int kLeastForBars = 460;                // width of the plot
 // An expert with twice its fair share is uneven: every rank waits for the one that holds it.
-constexpr float kUneven = 1;  // MaxVio
+constexpr float kUneven = 1;          // MaxVio
 constexpr double kFarFromRest = 0.5;  // of the largest MaxVio; bars of at least as much are strong
 
 QString sharesText(double times) {
@@ -217,8 +217,10 @@ void ExpertLoadPanel::refillStack() {
     const bool by_number = sort_->currentIndex() == by_id || router == frame_->routers.end();
     orders.push_back(by_number ? std::vector<int>{} : orderOf(*router, experts));
   }
-  QString source = QStringLiteral("%1:%2:%3").arg(reinterpret_cast<quintptr>(&history)).arg(summary_->currentIndex()).arg(
-      static_cast<int>(scale_->scale()));
+  QString source = QStringLiteral("%1:%2:%3")
+                       .arg(reinterpret_cast<quintptr>(&history))
+                       .arg(summary_->currentIndex())
+                       .arg(static_cast<int>(scale_->scale()));
   for (const int layer : layers) source += QStringLiteral(",%1").arg(layer);
   stack_->setLayers(std::move(layers), experts, orders);
   stack_->setWindow(&window());
@@ -228,9 +230,10 @@ void ExpertLoadPanel::refillStack() {
   const std::int64_t steps = stack_->stepsPerColumn();
   const QString per = formatCount(static_cast<double>(steps));
   const bool mean = summary_->currentIndex() == 0;
-  stack_->setStepNotes(steps > 1 ? QStringList{(mean ? tr("mean of %1 per column") : tr("extreme of %1 per column")).arg(per),
-                                               tr("%1 per column").arg(per)}
-                                 : QStringList());
+  stack_->setStepNotes(steps > 1
+                           ? QStringList{(mean ? tr("mean of %1 per column") : tr("extreme of %1 per column")).arg(per),
+                                         tr("%1 per column").arg(per)}
+                           : QStringList());
   const int expert = selection_->expert();
   stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
 }
@@ -256,12 +259,13 @@ void ExpertLoadPanel::refillMatrix() {
   }
   matrix_->setCells(rows, columns, std::move(codes));
   matrix_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
-  matrix_->setExtraMargins({0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
+  matrix_->setExtraMargins(
+      {0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
   matrix_->setRowAxis(std::move(row_ticks), tr("layer"));
   matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
-                       sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
-                       : sort_->currentIndex() == by_cluster ? tr("experts, chosen together side by side")
-                                                             : tr("expert"));
+                         sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
+                         : sort_->currentIndex() == by_cluster ? tr("experts, chosen together side by side")
+                                                               : tr("expert"));
   markCurrent();
 }
 
@@ -334,9 +338,10 @@ QStringList ExpertLoadPanel::describeRow(int row, std::int64_t step) const {
   const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
   const auto at = static_cast<std::size_t>(expert);
-  return {tr("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
-          tr("%1 tokens, utilisation %2")
-              .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
+  return {
+      tr("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
+      tr("%1 tokens, utilisation %2")
+          .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
 }
 
 Panel::Answer ExpertLoadPanel::answer() const {
@@ -351,7 +356,8 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
   const QString who = tr("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
-  const auto uneven = std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUneven; });
+  const auto uneven =
+      std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUneven; });
   QString head = tr("Mostly even");
   if (uneven > 0) {
     head = window().layers.size() == 1 ? tr("Uneven")
@@ -361,7 +367,8 @@ Panel::Answer ExpertLoadPanel::answerOverTime() const {
     const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
     if (over) head = tr("Mostly even since step %1").arg(formatCount(static_cast<double>(last + 1)));
   }
-  const QString short_who = tr("expert %1 of layer %2: %3 \u00d7").arg(worst.fullest).arg(worst.layer).arg(formatValue(worst.max_vio + 1, 3));
+  const QString short_who =
+      tr("expert %1 of layer %2: %3 \u00d7").arg(worst.fullest).arg(worst.layer).arg(formatValue(worst.max_vio + 1, 3));
   return {tr("Who gets the tokens?"),
           {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
            head + QStringLiteral("; ") + short_who, head}};
@@ -387,7 +394,8 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
   const QString many = frame->routers.size() > 1 && uneven > 0
                            ? tr("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
                            : QString();
-  return {tr("Who gets the tokens?"), {who + many + none, who + many, who, tr("Expert %1 of layer %2").arg(fullest).arg(layer)}};
+  return {tr("Who gets the tokens?"),
+          {who + many + none, who + many, who, tr("Expert %1 of layer %2").arg(fullest).arg(layer)}};
 }
 
 QString ExpertLoadPanel::csv() const {
@@ -408,15 +416,19 @@ QString ExpertLoadPanel::csv() const {
 
 QString ExpertLoadPanel::explain() const {
   return tr("<p><b>How many tokens each expert got, against its fair share.</b> The scale is log2 from 1/4 to 4, or "
-            "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black and "
+            "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black "
+            "and "
             "hatched: normal for single steps when K T / E is small, see the dead experts for a whole window. Click or "
             "arrow keys choose layer and expert for all panels.</p>"
-            "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or in "
+            "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or "
+            "in "
             "the menu the value farthest from fair. The bars at the right are the means of the last %1 steps, the "
-            "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. Where "
+            "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. "
+            "Where "
             "not all layers have room, the chosen one and the most uneven ones are shown.</p>"
             "<p><b>At a step:</b> layers and experts, and MaxVio of the step by layer.</p>"
-            "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / sqrt(N_ii "
+            "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / "
+            "sqrt(N_ii "
             "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
              .arg(kWindowSteps) +
          metricCards({"utilisation", "expert_bias", "gate_mass"});

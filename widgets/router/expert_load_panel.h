@@ -22,7 +22,8 @@ class ExpertLoadPanel : public Panel {
  public:
   enum View { over_time, at_a_step };
 
-  explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr) : ExpertLoadPanel(selection, at_a_step, parent) {}
+  explicit ExpertLoadPanel(Selection* selection, QWidget* parent = nullptr)
+      : ExpertLoadPanel(selection, at_a_step, parent) {}
   ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;

@@ -9,11 +9,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastLayer = 72;         // height in which name, MaxVio and some experts can be read
-constexpr int kLayerBarsWidth = 150;         // with the room for figures
-constexpr int kLayerBarFigure = 40;          // of it for the figure beside the longest bar
-constexpr int kLeastForLayerBars = 460;      // width of the widget
-constexpr double kLeastBarScale = 2;    // times the fair share
+constexpr int kLeastLayer = 72;          // height in which name, MaxVio and some experts can be read
+constexpr int kLayerBarsWidth = 150;     // with the room for figures
+constexpr int kLayerBarFigure = 40;      // of it for the figure beside the longest bar
+constexpr int kLeastForLayerBars = 460;  // width of the widget
+constexpr double kLeastBarScale = 2;     // times the fair share
 
 }  // namespace
 
@@ -47,8 +47,7 @@ int LayerStackMap::rowOf(int layer, int expert) const {
 
 int LayerStackMap::layerAt(int row) const {
   const int at = row / block();
-  return row < 0 || at >= std::ssize(layers_) || row % block() >= experts_ ? -1
-                                                                           : layers_[static_cast<std::size_t>(at)];
+  return row < 0 || at >= std::ssize(layers_) || row % block() >= experts_ ? -1 : layers_[static_cast<std::size_t>(at)];
 }
 
 int LayerStackMap::expertAt(int row) const {
@@ -135,13 +134,15 @@ QRect LayerStackMap::barsArea() const {
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
   const bool sparse = window.steps.size() > kWindowSteps;  // of a log with a load on some steps only
-  MarginBars bars{.caption = (sparse ? tr("last %1 logged") : tr("last %1 steps")).arg(kWindowSteps), .least_high = kLeastBarScale, .reference = 1};
+  MarginBars bars{.caption = (sparse ? tr("last %1 logged") : tr("last %1 steps")).arg(kWindowSteps),
+                  .least_high = kLeastBarScale,
+                  .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const LayerWindow* of = window.of(layers_[l]);
     for (int e = 0; of && e < std::min(experts_, static_cast<int>(of->utilisation.size())); ++e) {
       const double place = static_cast<double>(l) * block() + placeOfExpert(l, e);
-      bars.bars.push_back({yOf(place), yOf(place + 1), static_cast<double>(of->utilisation[static_cast<std::size_t>(e)]),
-                           e == of->fullest});
+      bars.bars.push_back({yOf(place), yOf(place + 1),
+                           static_cast<double>(of->utilisation[static_cast<std::size_t>(e)]), e == of->fullest});
     }
   }
   return bars;

@@ -186,17 +186,19 @@ std::string Judge::detail(const Finding& lead, Health& health) const {
 
 // Experts of the same layer that are left without tokens.
 std::string Judge::beside(const Finding& lead) const {
-  std::string text;
-  if (lacks_tokens(lead.kind)) return text;
-  for (const Finding& finding : findings_) {
-    if (!finding.ongoing || !lacks_tokens(finding.kind) || finding.layers != lead.layers) continue;
-    const bool one = finding.experts.size() == 1;
-    text += (text.empty() ? " and " : ", ") + std::to_string(finding.experts.size()) + " of " +
-            std::to_string(history_.info().n_experts) +
-            (finding.kind == FindingKind::dead ? (one ? " gets none" : " get none")
-                                               : (one ? " gets almost none" : " get almost none"));
-  }
-  return text;
+  if (lacks_tokens(lead.kind)) return {};
+  const LayerLoad* load = load_of(lead.layers.front());
+  const auto none = load ? static_cast<std::size_t>(std::ranges::count(load->shares, 0.0f)) : std::size_t{0};
+  std::size_t starved = 0;
+  for (const Finding& finding : findings_)
+    if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
+      starved = finding.experts.size();
+  const auto said = [&](std::size_t n, const char* what) {
+    return n == 0 ? std::string()
+                  : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
+                        (n == 1 ? " gets " : " get ") + what;
+  };
+  return said(none, "none") + said(starved, "almost none");
 }
 
 std::vector<int> Judge::layers_with(FindingKind kind) const {
@@ -389,9 +391,8 @@ namespace {
 // A form that is no shorter than the one before it is of no use.
 void keep_shorter(Health& health) {
   std::size_t before = health.sentence.size();
-  std::erase_if(health.shorter, [&before](const std::string& form) {
-    return form.size() >= before || (before = form.size(), false);
-  });
+  std::erase_if(health.shorter,
+                [&before](const std::string& form) { return form.size() >= before || (before = form.size(), false); });
 }
 
 }  // namespace

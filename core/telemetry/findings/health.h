@@ -24,19 +24,19 @@ const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
 
 struct Health {
   HealthVerdict verdict = HealthVerdict::unknown;
-  std::string sentence;      // without the verdict's name
+  std::string sentence;              // without the verdict's name
   std::vector<std::string> shorter;  // the sentence in fewer words, long to short
   std::vector<std::string> balance;  // what balances the router, long to short; empty: not known
   std::string help;                  // what would help; empty: nothing needs to, or nothing is known
-  int layer = -1;            // the worst; -1: none
-  std::vector<int> experts;  // of it, the worst first
-  std::int64_t upto = -1;    // the newest step that it is about; -1: none
-  std::int64_t since = -1;   // the step; -1: nothing is wrong
-  std::string finding;       // finding_id of the one that it speaks of; empty: none
+  int layer = -1;                    // the worst; -1: none
+  std::vector<int> experts;          // of it, the worst first
+  std::int64_t upto = -1;            // the newest step that it is about; -1: none
+  std::int64_t since = -1;           // the step; -1: nothing is wrong
+  std::string finding;               // finding_id of the one that it speaks of; empty: none
 };
 
-// Loads change most in the first steps of a training, also in runs that get even: an uneven load there is no finding. With
-// the sign rule and a small rate a router may take several times as long.
+// Loads change most in the first steps of a training, also in runs that get even: an uneven load there is no finding.
+// With the sign rule and a small rate a router may take several times as long.
 inline constexpr std::int64_t kSettlingSteps = 150;
 
 // What balances the router, and what would help; empty: nothing is known.

@@ -31,7 +31,8 @@ class Interventions {
   // What balances the router, as a sentence: "Nothing balances this router: bias_update_rate = 0, aux_coeff = 0.";
   // empty: not known.
   std::string balancing(std::int64_t step) const;
-  // The same in a few words, long to short: "Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias 0.001".
+  // The same in a few words, long to short: "Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias
+  // 0.001".
   std::vector<std::string> balance(std::int64_t step) const;
   std::optional<double> even_aux(std::int64_t step) const;  // value of the auxiliary losses at an even load
   // [E] 1: router.killed_experts names it; empty: none of the layer.

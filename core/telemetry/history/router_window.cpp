@@ -45,7 +45,7 @@ const LayerWindow* RouterWindow::of(int layer) const {
   return found == layers.end() ? nullptr : &*found;
 }
 
-const LayerWindow* RouterWindow::worst(double LayerWindow::* by) const {
+const LayerWindow* RouterWindow::worst(double LayerWindow::*by) const {
   const auto found = std::ranges::max_element(layers, {}, by);
   return found == layers.end() ? nullptr : &*found;
 }
@@ -73,9 +73,8 @@ std::int64_t last_step_at_least(const History& history, Metric metric, int layer
   while (!steps.empty()) {
     const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
     const auto values = history.series(metric, layer, steps, bins);
-    const auto last = std::find_if(values.rbegin(), values.rend(), [limit](const PyramidBin& bin) {
-      return bin.finite > 0 && bin.max >= limit;
-    });
+    const auto last = std::find_if(values.rbegin(), values.rend(),
+                                   [limit](const PyramidBin& bin) { return bin.finite > 0 && bin.max >= limit; });
     if (last == values.rend()) return -1;
     const int bin = static_cast<int>(values.rend() - last) - 1;
     const StepRange part{slice_begin(steps, bins, bin), slice_begin(steps, bins, bin + 1) - 1};

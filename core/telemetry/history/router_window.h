@@ -25,10 +25,10 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation);  // without
 
 struct RouterWindow {
   StepRange steps;
-  std::vector<LayerWindow> layers;                           // those that have a load
-  double chance_max_vio = 0, chance_cv = 0;                  // of an even router with as many tokens; NaN: not known
-  const LayerWindow* of(int layer) const;                    // nullptr: none
-  const LayerWindow* worst(double LayerWindow::* by) const;  // with the largest value; nullptr: no layer
+  std::vector<LayerWindow> layers;                          // those that have a load
+  double chance_max_vio = 0, chance_cv = 0;                 // of an even router with as many tokens; NaN: not known
+  const LayerWindow* of(int layer) const;                   // nullptr: none
+  const LayerWindow* worst(double LayerWindow::*by) const;  // with the largest value; nullptr: no layer
 };
 // Up to `step`; costs as much as reading 50 loads of every layer.
 RouterWindow router_window(const History& history, std::int64_t step);

@@ -32,7 +32,8 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
   EXPECT_EQ(health.layer, least_even_layer(*history, INT64_MAX).layer);
   EXPECT_TRUE(says(health.sentence, "3 of 8 MoE layers have collapsed (1, 2 and 3)")) << health.sentence;
-  EXPECT_TRUE(says(health.sentence, "Worst: layer " + std::to_string(health.layer) + ", since step ")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Worst: layer " + std::to_string(health.layer) + ", since step "))
+      << health.sentence;
   EXPECT_GT(health.since, 300);
   EXPECT_LT(health.since, 600);
   EXPECT_EQ(health.balance, (Texts{"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"}));
@@ -104,11 +105,12 @@ TEST(Health, TheMostUnevenLayerIsNamedWithItsFullestExpert) {
   shares[3] = 1.6;
   run.steps(200, shares, MadeUp::even());
   const Health health = judge(run.history());
-  EXPECT_TRUE(says(health.sentence, "No expert is dead, starved or far too full. Most uneven: layer 1, where expert 3 "
-                                    "gets 1.5"))
+  EXPECT_TRUE(says(health.sentence,
+                   "No expert is dead, starved or far too full. Most uneven: layer 1, where expert 3 "
+                   "gets 1.5"))
       << health.sentence;
-  EXPECT_EQ(health.balance, (Texts{"Balance: bias update rate 0.001, auxiliary loss 0.01",
-                                   "Balance: bias 0.001, auxiliary 0.01"}));
+  EXPECT_EQ(health.balance,
+            (Texts{"Balance: bias update rate 0.001, auxiliary loss 0.01", "Balance: bias 0.001, auxiliary 0.01"}));
 }
 
 TEST(RouterWindow, IsTheMeanOfTheLast50Steps) {
@@ -177,8 +179,9 @@ std::shared_ptr<History> history_of_losses(int steps, const std::function<float(
 TEST(LossTrend, AFallIsToldFromNoise) {
   const auto noise = [](int step) { return 0.1f * static_cast<float>(step * 7 % 11 - 5); };
   const auto trend = [&](int steps, float slope) {
-    return loss_trend(*history_of_losses(steps, [&](int step) { return 3 + slope * static_cast<float>(step) + noise(step); }),
-                      INT64_MAX);
+    return loss_trend(
+        *history_of_losses(steps, [&](int step) { return 3 + slope * static_cast<float>(step) + noise(step); }),
+        INT64_MAX);
   };
   EXPECT_EQ(trend(30, -0.01f).direction, LossTrend::too_early);
   EXPECT_EQ(trend(30, -0.01f).steps, 30);
@@ -248,7 +251,8 @@ TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
   run.steps(200, full, MadeUp::even());
   const Health health = judge(run.history());
   EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
-  EXPECT_TRUE(says(health.sentence, "Layer 1 has had an expert that is far too full since step 0: expert 5 gets ")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Layer 1 has had an expert that is far too full since step 0: expert 5 gets "))
+      << health.sentence;
   EXPECT_EQ(health.experts, std::vector<int>{5});
   EXPECT_EQ(health.since, 0);
 }
@@ -267,7 +271,9 @@ TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
   EXPECT_EQ(health.layer, 2);
   EXPECT_EQ(health.since, 200);
   EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
-  EXPECT_TRUE(says(health.sentence, "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It is a finding after "))
+  EXPECT_TRUE(says(
+      health.sentence,
+      "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It is a finding after "))
       << health.sentence;
 }
 
