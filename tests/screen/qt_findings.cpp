@@ -15,7 +15,7 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/overview.h"
+#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/telemetry/logs/import_jsonl.h"
 #include "tests/support/controls.h"

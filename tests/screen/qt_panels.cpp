@@ -589,7 +589,7 @@ class PanelsTest : public QObject {
     show(&panel);
     const QImage picture = panel.findChild<LinePlot*>()->grab().toImage();
     int marked = 0;
-    for (int y = picture.height() - 50; y < picture.height() - 34; ++y)
+    for (int y = picture.height() - 45; y < picture.height() - 12; ++y)
       for (int x = 250; x < 420; ++x) marked += picture.pixel(x, y) == cursorColor(isDark(panel.palette())).rgb();
     QVERIFY(marked > 10);
     QVERIFY(panel.csv().contains(QStringLiteral("20,NaN")));
