@@ -28,6 +28,8 @@ set(APP_FLOORS
     app/bars
     app/actions
     "app/lessons app/export"
+    app/start
+    app/help
     app/window
     app/program
     app)

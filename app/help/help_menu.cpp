@@ -8,7 +8,7 @@
 #include "app/actions/file_actions.h"
 #include "app/help/glossary_window.h"
 #include "app/help/manual.h"
-#include "app/help/shortcut_sheet.h"
+#include "app/look/shortcut_sheet.h"
 #include "app/workspaces/workspace_tabs.h"
 
 namespace moescope {

@@ -9,8 +9,8 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/live_settings.h"
-#include "app/help/shortcut_sheet.h"
 #include "app/lessons/lesson_actions.h"
+#include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"

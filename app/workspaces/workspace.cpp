@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/help/shortcut_sheet.h"
+#include "app/look/shortcut_sheet.h"
 #include "app/workspaces/fold_line.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"

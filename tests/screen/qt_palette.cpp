@@ -18,7 +18,7 @@
 #include "app/actions/run_control.h"
 #include "app/help/glossary_window.h"
 #include "app/help/manual.h"
-#include "app/help/shortcut_sheet.h"
+#include "app/look/shortcut_sheet.h"
 #include "app/session/crash_watch.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_drawer.h"

@@ -1,4 +1,4 @@
-#include "app/help/shortcut_sheet.h"
+#include "app/look/shortcut_sheet.h"
 
 #include <QAction>
 #include <QApplication>
