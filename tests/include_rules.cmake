@@ -88,9 +88,10 @@ function(check_folders)
 endfunction()
 
 # Of core above telemetry, the widgets show number formats, files of tensors, and the counts and models of clusters (pure
-# functions of their arguments, of whose answers the cluster panels are made).
+# functions of their arguments, of whose answers the cluster panels are made); of config and lessons the names of settings and the
+# lesson that teaches a figure.
 set(SHOWN_BY_WIDGETS
-    "core/io/|core/telemetry/|core/cluster/|core/files/(tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
+    "core/io/|core/telemetry/|core/cluster/|core/config/(config_field|run_config)\\.h|core/lessons/lesson\\.h|core/files/(tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})
@@ -125,7 +126,7 @@ only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_da
 
 # The look: every colour and size of type stands in widgets/look/tokens.
 set(six "[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]")
-only_in("widgets;app" "(0x|0xff|\"#|: ?#)${six}([^0-9a-fA-F]|$)" "colours come from widgets/look/tokens.h" tokens.cpp tokens.h report.cpp sweep_page.cpp)
+only_in("widgets;app" "(0x|0xff|\"#|: ?#)${six}([^0-9a-fA-F]|$)" "colours come from widgets/look/tokens.h" tokens.cpp tokens.h )
 only_in("widgets;app" "Qt::(white|black|red|green|blue|cyan|magenta|yellow|gray|darkGray|lightGray)"
         "colours come from widgets/look/tokens.h")
 only_in("widgets;app" "QColor\\([0-9]" "colours come from widgets/look/tokens.h")
