@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
+constexpr int kLessonPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
 constexpr int kUntilLaidOutMs = 50;  // until the layout knows the heights of new texts
 
 // With a chevron after its text.
@@ -78,7 +78,7 @@ LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
 }
 
 QSize LessonPane::sizeHint() const {
-  return {withType(kPaneWidth, fontMetrics()), kPaneHeight};
+  return {withType(kLessonPaneWidth, fontMetrics()), kPaneHeight};
 }
 
 void LessonPane::makeHead(QBoxLayout* column) {

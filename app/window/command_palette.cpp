@@ -20,7 +20,7 @@ namespace moescope {
 namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
-constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kGap = -1;
+constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kEntryGap = -1;
 
 // A command's name with the letters that matched in bold and its other name; its keys and its kind at the right.
 class CommandDelegate : public QStyledItemDelegate {
@@ -101,7 +101,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
     if (found < 0) return std::nullopt;
     const bool begins = found == 0 || !text[found - 1].isLetterOrNumber();
     score += kMatch + (begins ? kFirstOfWord : 0) + (found == last + 1 ? kInARow : 0);
-    if (last >= 0 && found != last + 1) score += kGap;
+    if (last >= 0 && found != last + 1) score += kEntryGap;
     if (matched) matched->push_back(found);
     last = found;
     at = found + 1;

@@ -8,6 +8,7 @@
 
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -56,14 +57,6 @@ Lab seen(QRgb color, const Matrix& sight) {
 }
 
 // WCAG 2: (lighter + 0.05) / (darker + 0.05), relative luminances.
-double contrast(QRgb one, QRgb other) {
-  const auto luminance = [](QRgb c) {
-    return 0.2126 * linearised(qRed(c) / 255.0) + 0.7152 * linearised(qGreen(c) / 255.0) +
-           0.0722 * linearised(qBlue(c) / 255.0);
-  };
-  const double a = luminance(one), b = luminance(other);
-  return (std::max(a, b) + 0.05) / (std::min(a, b) + 0.05);
-}
 
 // The largest step by which lightness falls along codes of a scale that should only rise.
 double largestFall(const Lut& lut, int first, int last, const Matrix& sight) {

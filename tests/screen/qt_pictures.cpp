@@ -140,7 +140,6 @@ class PicturesTest : public QObject {
   void lookAlone(Panel* panel, const QString& name) {
     panel->setParent(nullptr);
     panel->setMinimumSize(0, 0);
-    panel->setTitleShown(true);
     panel->show();
     for (const QSize size : kPanelSizes) {
       panel->resize(size);
