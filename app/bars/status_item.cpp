@@ -44,8 +44,7 @@ QSize StatusItem::sizeHint() const {
 void StatusItem::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
-  if (hasFocus() && window()->testAttribute(Qt::WA_KeyboardFocusChange))
-    drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+  if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
   int left = kSpace4;
   if (dot_) {
     painter.setRenderHint(QPainter::Antialiasing);

@@ -4,6 +4,7 @@
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLocale>
+#include <QTimer>
 #include <algorithm>
 #include <cmath>
 
@@ -68,6 +69,18 @@ void StatusLine::resizeEvent(QResizeEvent* event) {
   fit();
 }
 
+// When the line gets another height, Qt arranges it anew and shows again what a message had hidden.
+bool StatusLine::event(QEvent* event) {
+  const bool done = QStatusBar::event(event);
+  if (event->type() != QEvent::LayoutRequest) return done;
+  QTimer::singleShot(0, items_, [this] {
+    if (currentMessage().isEmpty() || items_->isHidden()) return;
+    items_->hide();
+    items_->setAttribute(Qt::WA_WState_ExplicitShowHide, false);  // so that it comes back when the message goes
+  });
+  return done;
+}
+
 // The recording gives way first, what trains last.
 void StatusLine::fit() {
   const std::initializer_list<StatusItem*> order{recording_, steps_, tokens_, speed_, findings_, state_};
@@ -104,10 +117,7 @@ void StatusLine::showTraining(const LabStatus& status, int runs) {
   const QString warning = inPrint(QString::fromStdString(status.warning));
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
-  const QRgb dot = !status.error.empty()   ? c.bad
-                   : !warning.isEmpty()    ? c.attention
-                   : status.running        ? c.good
-                                           : c.ink2;
+  const QRgb dot = !status.error.empty() ? c.bad : !warning.isEmpty() ? c.attention : status.running ? c.good : c.ink2;
   state_->setForms(forms, dot);
   state_->setToolTip(status.error.empty() ? warning : state);
   const bool moves = status.running && steps_per_s_ > 0;
@@ -148,7 +158,8 @@ void StatusLine::showHoldings(const Source& source, const History& history) {
   if (!tip.isEmpty()) tip += "<br>";
   tip += QString("%1; %2 of arrays and %3 of figures in memory")
              .arg(stepsText(steps), bytes(history.array_bytes()), bytes(history.scalar_bytes()));
-  if (history.kept_every() > 1) tip += QString("<br>Of older steps, the arrays of 1 in %1 are in memory").arg(history.kept_every());
+  if (history.kept_every() > 1)
+    tip += QString("<br>Of older steps, the arrays of 1 in %1 are in memory").arg(history.kept_every());
   recording_->setToolTip(tip);
   fit();
 }

@@ -36,6 +36,7 @@ class StatusLine : public QStatusBar {
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
+  bool event(QEvent* event) override;
 
  private:
   void measure(const LabStatus& status);

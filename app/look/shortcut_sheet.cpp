@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kSheetColumns = 3, kSheetWidth = 960, kSheetLeastHeight = 300;
+constexpr int kSheetColumns = 3, kSheetWidth = 1000, kSheetLeastHeight = 300;
 
 ShortcutGroup plotGroup() {
   return {"Plots",
@@ -61,7 +61,7 @@ QWidget* groupView(const ShortcutGroup& group) {
   auto* grid = new QGridLayout(view);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setHorizontalSpacing(kSpace12);
-  grid->setVerticalSpacing(kSpace4);
+  grid->setVerticalSpacing(1);
   auto* head = new QLabel(group.name);
   head->setFont(semibold(head->font()));
   grid->addWidget(head, 0, 0, 1, 2);
@@ -90,7 +90,7 @@ QWidget* sheetOf(const QList<ShortcutGroup>& groups) {
   QList<int> heights;
   for (int i = 0; i < kSheetColumns; ++i) {
     columns << new QVBoxLayout;
-    columns.back()->setSpacing(kSpace16);
+    columns.back()->setSpacing(kSpace12);
     row->addLayout(columns.back(), 1);
     heights << 0;
   }

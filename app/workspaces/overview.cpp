@@ -74,10 +74,17 @@ void Overview::resizeEvent(QResizeEvent* event) {
   if (isVisible() && one_column_ != isNarrow()) QTimer::singleShot(0, this, &Overview::arrangeForWidth);
 }
 
-// A narrow window shows one column, which scrolls.
+// A narrow window shows one column, which scrolls. What a person has closed or let float stays so.
 void Overview::arrangeForWidth() {
   if (one_column_ == isNarrow()) return;
+  QList<QDockWidget*> closed, floating;
+  for (QDockWidget* dock : docks()) {
+    if (dock->isHidden()) closed << dock;
+    if (dock->isFloating()) floating << dock;
+  }
   arrangeAnew();
+  for (QDockWidget* dock : floating) dock->setFloating(true);
+  for (QDockWidget* dock : closed) dock->hide();
   foldAnew();
   applySizes();
 }

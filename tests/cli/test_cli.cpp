@@ -142,7 +142,8 @@ TEST_F(Cli, ComparesRunsInLockStep) {
   const std::string page = read("r.html");
   EXPECT_NE(page.find("n+bf16 against n: "), std::string::npos);
   EXPECT_NE(page.find("n+seed-2 is a noise twin of n: they differ by chance alone"), std::string::npos);
-  EXPECT_EQ(page.find("add a noise twin"), std::string::npos) << "the twin's settings tell that it is one";
+  EXPECT_EQ(page.find("whether that is more than chance"), std::string::npos)
+      << "the twin's settings tell that it is one";
 }
 
 TEST_F(Cli, ComparesWithTheModelWithoutExperts) {
@@ -150,7 +151,7 @@ TEST_F(Cli, ComparesWithTheModelWithoutExperts) {
                                    "--perturbed-twin", "--out", path("d.moescope")}));
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* word :
-       {"B n+dense-active", "C n+dense-total", "model.n_dense_layers = ", "all layers of this run are dense"})
+       {"B n+dense-active", "C n+dense-total", "model.n_dense_layers = ", "All layers of this run are dense"})
     EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
   const RecordingReader recording(path("d.moescope"));
   EXPECT_FALSE(recording.load(0)->info().moe_layers.empty());

@@ -22,7 +22,7 @@ TEST_F(Sweeps, TrainsTheGridAndSaysWhatCameOfIt) {
   const Result first = run(sweep());
   ASSERT_EQ(first.status, 0) << first.err;
   EXPECT_NE(first.err.find("4 of 4 runs"), std::string::npos) << first.err;
-  EXPECT_NE(first.out.find("pairs of equal seed"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("losses of equal seeds"), std::string::npos) << first.out;
   for (int n = 1; n <= 4; ++n) EXPECT_TRUE(fs::exists(path("s-" + std::to_string(n) + ".moescope")));
   const std::string csv = read("t.csv"), page = read("p.html");
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3) << csv;

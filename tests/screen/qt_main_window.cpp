@@ -10,8 +10,8 @@
 #include <QMouseEvent>
 #include <QSignalSpy>
 #include <QStatusBar>
-#include <QTemporaryDir>
 #include <QTabBar>
+#include <QTemporaryDir>
 #include <QTest>
 #include <QToolButton>
 #include <QWindow>
@@ -208,7 +208,9 @@ class MainWindowTest : public QObject {
     auto* bar = window.findChild<WindowBar*>();
     bar->showRun(nano());
     bar->chips()->setLive(true);
-    bar->chips()->showRuns({{"a-rather-long-name-of-a-run", {}, {}}, {"another-long-name", {}, {}}, {"c", {}, {}}}, 0);
+    bar->chips()->showRuns(
+        {{"A", 0, "a-rather-long-name-of-a-run", {}, {}}, {"B", 1, "another-long-name", {}, {}}, {"C", 2, "c", {}, {}}},
+        0);
     LabStatus status;
     status.step = 123456;
     bar->showStatus(status);

@@ -410,7 +410,7 @@ class OpeningTest : public QObject {
     drop(&w.window, {file.fileName()});
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), 4, kWaitMs);
     const auto label = [&] {
-      for (const QToolButton* button : w.window.workspaces()->current()->findChildren<QToolButton*>())
+      for (const QToolButton* button : w.window.findChildren<QToolButton*>())
         if (button->isVisible() && (button->text().startsWith("Follow") || button->text() == "Last step"))
           return button->text();
       return QString();

@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QClipboard>
+#include <QLayout>
 #include <QPushButton>
 #include <algorithm>
 #include <cmath>
@@ -116,7 +117,8 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
 
 int VerdictsPanel::heightWanted() const {
   const int rows = std::max<int>(2, static_cast<int>(selection_->histories().size()));
-  return table_->heightFor(rows) + height() - table_->height();
+  const QMargins around = layout()->contentsMargins();
+  return table_->heightFor(rows) + header()->minimumHeight() + around.top() + around.bottom();
 }
 
 void VerdictsPanel::refill() {

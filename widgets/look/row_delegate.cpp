@@ -2,18 +2,21 @@
 
 #include <QPainter>
 
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {
 
 void RowDelegate::paintRow(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index) {
-  if (!(option.state & QStyle::State_Selected)) return;
   const Colors& c = colors(option.palette);
-  painter.fillRect(option.rect, QColor(c.accent_soft));
-  if (index.column() > 0) return;
-  QRect edge = option.rect;
-  edge.setWidth(kTabUnderline);
-  painter.fillRect(edge, QColor(c.accent));
+  if (option.state & QStyle::State_Selected) {
+    painter.fillRect(option.rect, QColor(c.accent_soft));
+    if (index.column() == 0)
+      painter.fillRect(option.rect.adjusted(0, 0, kTabUnderline - option.rect.width(), 0), QColor(c.accent));
+  }
+  constexpr QStyle::State kByKeyboard = QStyle::State_HasFocus | QStyle::State_KeyboardFocusChange;
+  if ((option.state & kByKeyboard) == kByKeyboard)
+    drawRounded(painter, option.rect, kRadiusControl, Qt::transparent, QColor(c.accent));
 }
 
 void RowDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const {

@@ -182,6 +182,10 @@ void drawRounded(QPainter& painter, const QRect& rect, int radius, const QColor&
   painter.restore();
 }
 
+bool showsFocus(const QWidget& widget) {
+  return widget.hasFocus() && widget.window()->testAttribute(Qt::WA_KeyboardFocusChange);
+}
+
 void drawChevron(QPainter& painter, const QRect& rect, const QColor& color) {
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);

@@ -35,6 +35,9 @@ class WindowStyle : public QProxyStyle {
 void drawRounded(QPainter& painter, const QRect& rect, int radius, const QColor& fill, const QColor& border,
                  int width = 1);
 
+// The focus is drawn where a person moves it with the keyboard, not where a window begins.
+bool showsFocus(const QWidget& widget);
+
 // Down-pointing chevron centred in `rect`.
 void drawChevron(QPainter& painter, const QRect& rect, const QColor& color);
 

@@ -65,7 +65,7 @@ constexpr Colors kDarkColors = {
     .axis = 0xff3c434d,
     .plain_bar = 0xff4c5564,
     .strong_bar = 0xffdb7a20,
-    .no_data = 0xff38393c,
+    .no_data = 0xff4a4d54,
     .zero_load = 0xff000000,
     .zero_load_hatch = 0xffb0b0b8,
     .noise = 0xff9aa3af,
@@ -147,7 +147,7 @@ QFont formulaFont(const QFont& body) {
 }
 
 double contrast(QRgb a, QRgb b) {
-  const auto [darker, lighter] = std::minmax(luminance(a), luminance(b));
+  const auto [darker, lighter] = std::minmax({luminance(a), luminance(b)});
   return (lighter + 0.05) / (darker + 0.05);
 }
 

@@ -322,7 +322,10 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
 }
 
 void OperandCostsPanel::showBasis(Basis basis) {
-  delete view_->itemDelegateForColumn(basis == kMeasured ? int{OperandCostsModel::kShare} : kEffectShare);
+  const int other = basis == kMeasured ? int{OperandCostsModel::kShare} : kEffectShare;
+  QAbstractItemDelegate* before = view_->itemDelegateForColumn(other);
+  view_->setItemDelegateForColumn(other, nullptr);  // Qt would ask a deleted one
+  delete before;
   const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
   view_->setItemDelegateForColumn(share, new ShareDelegate(view_));

@@ -74,7 +74,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     paintOperands(painter);
   };
   view_->setWeights(sequentialWeights());
-  view_->setLegendElsewhere();
+  view_->setLegendElsewhere(false);  // the groups of columns stand there
   followFont(view_, [this] {
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above
   });

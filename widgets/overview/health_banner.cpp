@@ -225,7 +225,7 @@ void HealthBanner::paintEvent(QPaintEvent*) {
     painter.setPen(QColor(c.hairline));
     painter.drawLine(QPointF(1, line - 0.5), QPointF(width() - 1, line - 0.5));
   }
-  painter.setPen(QPen(QColor(hasFocus() ? c.accent : c.hairline), hasFocus() ? kFocusLine : 1));
+  painter.setPen(QPen(QColor(showsFocus(*this) ? c.accent : c.hairline), showsFocus(*this) ? kFocusLine : 1));
   painter.drawPath(frame);
   const int mark = withType(kMarkSize, fontMetrics());
   paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), sign(), dark);

@@ -57,9 +57,12 @@ class FollowButton : public QToolButton {
     QPainter painter(this);
     const Colors& c = colors(palette());
     const bool on = isChecked();
-    drawRounded(painter, rect(), kRadiusControl, QColor(on ? c.accent_soft : underMouse() ? c.sunken : c.surface),
+    drawRounded(painter, rect(), kRadiusControl,
+                QColor(on             ? c.accent_soft
+                       : underMouse() ? c.sunken
+                                      : c.surface),
                 on ? QColor(Qt::transparent) : QColor(c.field_border));
-    if (hasFocus() && window()->testAttribute(Qt::WA_KeyboardFocusChange))
+    if (showsFocus(*this))
       drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(on ? c.ink : c.accent), kFocusLine);
     const QColor ink(on ? c.accent : c.ink);
     const QFont type = on ? semibold(font()) : font();
@@ -151,9 +154,8 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
     if (finding.severity == Severity::note || position.x() < left - kReach || position.x() > right + kReach) continue;
     found.push_back(&finding);
   }
-  std::ranges::stable_sort(found, std::ranges::greater{}, [](const Finding* finding) {
-    return std::pair(rankOf(*finding), finding->steps.first);
-  });
+  std::ranges::stable_sort(found, std::ranges::greater{},
+                           [](const Finding* finding) { return std::pair(rankOf(*finding), finding->steps.first); });
   return found;
 }
 
@@ -367,10 +369,11 @@ bool TimelineTrack::event(QEvent* event) {
     QStringList lines = textAt(help->pos());
     if (lines.size() > kListed) lines = lines.first(kListed) << tr("and %1 more").arg(lines.size() - kListed);
     const QString text = lines.join(QLatin1Char('\n'));
-    QToolTip::showText(
-        help->globalPos(),
-        text.isEmpty() ? tr("Drag to move the cursor, drag the ends of the bar to zoom, double-click for all steps; colours are findings") : text,
-        this);
+    QToolTip::showText(help->globalPos(),
+                       text.isEmpty() ? tr("Drag to move the cursor, drag the ends of the bar to zoom, double-click "
+                                           "for all steps; colours are findings")
+                                      : text,
+                       this);
     return true;
   }
   return PlotFrame::event(event);
@@ -473,7 +476,10 @@ void TimelineTrack::keyPressEvent(QKeyEvent* event) {
 }
 
 TimelineBar::TimelineBar(Selection* selection, QWidget* parent)
-    : QWidget(parent), selection_(selection), track_(new TimelineTrack(selection, this)), follow_(new FollowButton(this)) {
+    : QWidget(parent),
+      selection_(selection),
+      track_(new TimelineTrack(selection, this)),
+      follow_(new FollowButton(this)) {
   setObjectName("timeline");
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(1, 1, kSpace8, 1);

@@ -98,7 +98,7 @@ void VerdictTile::paintEvent(QPaintEvent*) {
   if (curve > 0)
     paintCurve(painter,
                QRectF(width() - kSpace12 - curve, kSpace8, curve, height() - 2 * kSpace8).adjusted(0, 3, -4, -3));
-  if (hasFocus())
+  if (showsFocus(*this))
     drawRounded(painter, rect().adjusted(1, 1, -1, -1), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
 }
 

@@ -13,8 +13,8 @@ namespace moescope {
 namespace {
 
 constexpr double kLeastSeparateCell = 5;  // logical pixels
-constexpr double kWidestCell = 2.4;      // of its other side, where cells should look square
-constexpr double kSmallLabels = 0.9;     // of columns that are narrow for their names
+constexpr double kWidestCell = 2.4;       // of its other side, where cells should look square
+constexpr double kSmallLabels = 0.9;      // of columns that are narrow for their names
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   return std::ranges::any_of(ticks, [&](const Tick& tick) {
@@ -135,7 +135,7 @@ QRect MatrixPlot::legendRect() const {
 }
 
 void MatrixPlot::paintColorLegend(QPainter& painter) {
-  if (!legend_elsewhere_ || printed()) paintLegendInRow(painter, legend_);
+  if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
 }
 
 void MatrixPlot::paintStatic(QPainter& painter) {
@@ -152,7 +152,8 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
     labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
   const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintBottomAxis(painter, pixels, labels, captionForms(column_caption_), cells.bottom() - plotRect().bottom() + extra_.bottom());
+  paintBottomAxis(painter, pixels, labels, captionForms(column_caption_),
+                  cells.bottom() - plotRect().bottom() + extra_.bottom());
   painter.setFont(usual);
 }
 

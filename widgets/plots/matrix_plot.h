@@ -18,7 +18,11 @@ class MatrixPlot : public PlotFrame {
   // codes: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
   void setLegend(const LegendScale& scale);
-  void setLegendElsewhere() { legend_elsewhere_ = true; }  // on the panel's answer line; pictures still have it
+  // On the panel's answer line; pictures have it in the caption's row, if that is free.
+  void setLegendElsewhere(bool in_pictures = true) {
+    legend_elsewhere_ = true;
+    legend_in_pictures_ = in_pictures;
+  }
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
@@ -73,7 +77,7 @@ class MatrixPlot : public PlotFrame {
   QMargins extra_;
   int widest_label_ = 0;  // of the rows
   QFont measured_font_;   // of widest_label_
-  bool square_ = false, legend_elsewhere_ = false;
+  bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
 // Weights for setWeights: on a diverging scale the value farthest from neutral wins, and "no token" over everything; on

@@ -7,6 +7,7 @@
 #include <QPaintEvent>
 #include <QPainter>
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <utility>
 
@@ -37,8 +38,10 @@ QStringList brokenLines(const QStringList& lines, const QFontMetrics& metrics, i
     QString part;
     for (const QString& word : line.split(QLatin1Char(' '))) {
       const QString longer = part.isEmpty() ? word : part + QLatin1Char(' ') + word;
-      if (!part.isEmpty() && metrics.horizontalAdvance(longer) > width) broken << std::exchange(part, word);
-      else part = longer;
+      if (!part.isEmpty() && metrics.horizontalAdvance(longer) > width)
+        broken << std::exchange(part, word);
+      else
+        part = longer;
     }
     broken << part;
   }
@@ -134,7 +137,8 @@ void PlotFrame::paintEvent(QPaintEvent* event) {
   if (notice_.isEmpty()) paintOverlay(painter);
   hovered_ = hoverRegion();
   mouse_readout_.reset();
-  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
+  if (showsFocus(*this))
+    drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 
@@ -309,10 +313,11 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
                               const QString& caption) const {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());
-  int widest = 0;
+  int widest = 0, last = INT_MIN / 2;
   for (const Tick& tick : ticks) {
     const int y = static_cast<int>(std::lround(axis.toPixel(tick.value)));
-    if (y < plot.top() || y > plot.bottom() + 1) continue;
+    if (y < plot.top() || y > plot.bottom() + 1 || std::abs(y - last) < metrics.ascent()) continue;
+    last = y;
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.setPen(gridColor(palette()));
     painter.drawLine(plot.left(), y, plot.right(), y);
@@ -350,8 +355,9 @@ QRect PlotFrame::freeInCaptionRow() const {
 }
 
 void PlotFrame::paintLegendInRow(QPainter& painter, const LegendScale& scale) const {
-  const QRect row = captionRow().adjusted(caption_end_ + kSpace12, 0, 0, 0);
-  legend_start_ = width() - paintFlatLegend(painter, row, scale, palette());
+  QRect row = captionRow().adjusted(caption_end_ + kSpace12, 0, 0, 0);
+  row.setRight(plotRect().right());  // what stands beside the plot has its caption there
+  legend_start_ = row.right() + 1 - paintFlatLegend(painter, row, scale, palette());
 }
 
 void PlotFrame::paintVerticalGrid(QPainter& painter, const Axis& axis, const std::vector<Tick>& ticks) const {
@@ -442,7 +448,7 @@ int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks,
   for (const Tick& tick : ticks) {
     const int y = static_cast<int>(std::lround(tick.value));
     if (y < plot.top() || y > plot.bottom()) continue;
-    if (!row_labels_.empty() && std::abs(y - row_labels_.back()) < metrics.height()) continue;
+    if (!row_labels_.empty() && std::abs(y - row_labels_.back()) < metrics.ascent()) continue;
     row_labels_.push_back(y);
     widest = std::max(widest, metrics.horizontalAdvance(tick.label));
     painter.drawText(QRect(0, y - metrics.height() / 2, right, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,

@@ -56,7 +56,7 @@ void ValueTile::paintEvent(QPaintEvent*) {
   if (!place.isEmpty()) line(caption, c.ink2, fittingText(place, small, room));
   const QString whole = place.isEmpty() ? value : value + QStringLiteral(", ") + place.front();
   if (accessibleDescription() != whole) setAccessibleDescription(whole);
-  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+  if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
 }
 
 }  // namespace moescope

@@ -166,7 +166,7 @@ TEST(Facts, HaveTheEntropyThatIsSpokenOf) {
   const double wrong = 0.01 / 59, right = 1 - 58 * wrong;
   const double entropy = -(right * std::log(right) + 58 * wrong * std::log(wrong)) / 2;
   EXPECT_NEAR(entropy, 0.048, 0.0005);
-  EXPECT_NE(find_field("data.generator")->help.find("below 0.048 nats/byte"), std::string::npos);
+  EXPECT_NE(find_field("data.generator")->help.find("less than 0.048 nats/byte"), std::string::npos);
   int all = 0, random = 0;
   for (const Domain& domain : generated_domains(Generator::facts))
     for (const auto& [symbol, counts] : followers_of(domain, 40000))

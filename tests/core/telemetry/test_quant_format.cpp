@@ -263,7 +263,7 @@ TEST(QuantFormat, StochasticErrorsCancelButWhereBlockMaximaClip) {
   const double nvfp4 = error_of_maxima(drawn(kNvfp4), 16),
                floor = error_of_maxima(drawn(mx(ElementFormat::e4m3, ScaleRule::floor)), 32);
   const std::string help = find_field("precision.rounding")->help;
-  EXPECT_TRUE(says(help, "nvfp4's blocks come out " + digits(-100 * nvfp4, 1) + " % too small")) << nvfp4 << help;
+  EXPECT_TRUE(says(help, "the blocks of nvfp4 come out " + digits(-100 * nvfp4, 1) + " % too small")) << nvfp4 << help;
   EXPECT_TRUE(says(help, "mxfp8_floor " + digits(-100 * floor, 1) + " %")) << floor << help;
   EXPECT_FALSE(says(help, "errors vanish")) << help;
   // "twice the squared error"
