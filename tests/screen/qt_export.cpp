@@ -280,7 +280,7 @@ class ExportTest : public QObject {
   }
 
   void workspaceIsOnePicture() {
-    for (const char* name : {"overview", "router", "compare", "microscaling"}) {
+    for (const char* name : {"overview", "router", "compare", "cluster"}) {
       window_->workspaces()->bringUp(name);
       QTest::qWait(50);
       const QString path = home_.filePath(QString(name) + ".svg");
