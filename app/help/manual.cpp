@@ -5,6 +5,7 @@
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
+#include <QMap>
 #include <QMessageBox>
 #include <QUrl>
 
@@ -49,6 +50,15 @@ QList<ManualPage> manualPages() {
     if (const QString path = manualPage(name); !path.isEmpty())
       if (const QString title = titleOf(path); !title.isEmpty()) pages << ManualPage{title, path};
   return pages;
+}
+
+ManualPage manualPageOn(const QString& workspace) {
+  static const QMap<QString, QString> kNames{{"Overview", "first-hour.md"},      {"Router", "router-and-balance.md"},
+                                             {"All-to-all", "cluster-model.md"}, {"Microscaling", "precision.md"},
+                                             {"Compare", "comparing-runs.md"},   {"Cluster", "cluster-model.md"},
+                                             {"Text", "router-and-balance.md"}};
+  const QString path = manualPage(kNames.value(workspace));
+  return path.isEmpty() ? ManualPage{} : ManualPage{titleOf(path), path};
 }
 
 void openManualPage(QWidget* parent, const QString& path) {

@@ -15,6 +15,7 @@ struct ManualPage {
 QString manualFolder();                   // empty: the pages are not there
 QList<ManualPage> manualPages();          // in the order of a manual, the glossary left out
 QString manualPage(const QString& name);  // path of "precision.md"; empty: not there
+ManualPage manualPageOn(const QString& workspace);  // about its panels; empty: not there
 
 // In the desktop's viewer; where there is none the path is shown, to be copied.
 void openManualPage(QWidget* parent, const QString& path);

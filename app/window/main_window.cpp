@@ -36,6 +36,7 @@
 #include "app/bars/window_bar.h"
 #include "app/export/export_actions.h"
 #include "app/help/help_menu.h"
+#include "app/help/manual.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/session/opening_progress.h"
@@ -301,6 +302,11 @@ void MainWindow::connectPanels() {
   for (Panel* panel : workspaces_->findChildren<Panel*>()) {
     connect(panel, &Panel::knobRequested, settings_, &LiveSettings::focus);
     connect(panel, &Panel::lessonRequested, lessons_, [this](const QString& number) { lessons_->start(number); });
+    connect(panel, &Panel::manualRequested, this, [this](const QString& path) { openManualPage(this, path); });
+  }
+  for (Workspace* workspace : workspaces_->all()) {
+    const ManualPage page = manualPageOn(workspace->name());
+    for (Panel* panel : workspace->findChildren<Panel*>()) panel->setManualPage(page.path, page.title);
   }
   connect(workspaces_->timeline()->track(), &TimelineTrack::menuRequested, this, &MainWindow::showTimelineMenu);
   const auto show_timeline = [this] { workspaces_->timeline()->setVisible(selection_.history() != nullptr); };

@@ -63,14 +63,19 @@ class QtExplain : public QObject {
     QVERIFY(lesson);
     QVERIFY(html.contains(QString("<a href='lesson:%1'>lesson %1, %2</a>").arg(lesson->number).arg(lesson->title)));
     QVERIFY(!taughtIn("no such figure"));
+    panel.setManualPage("/docs/router-and-balance.md", "Router and balance");
     panel.explainAt(panel.mapToGlobal(QPoint(5, 5)));
     ExplainCard* shown = card(&panel);
     QVERIFY(shown);
+    QVERIFY(shown->text().contains("Manual: Router and balance"));
+    QSignalSpy page(&panel, &Panel::manualRequested);
     QSignalSpy knob(&panel, &Panel::knobRequested), asked(&panel, &Panel::lessonRequested);
     auto* words = shown->findChild<QScrollArea*>()->findChild<QLabel*>();
     QVERIFY(words->text().contains("bgcolor='"));  // styled
     emit words->linkActivated("knob:router.bias_update_rate");
     emit words->linkActivated("lesson:2");
+    emit words->linkActivated("page:/docs/router-and-balance.md");
+    QCOMPARE(page[0][0].toString(), QString("/docs/router-and-balance.md"));
     QCOMPARE(knob[0][0].toString(), QString("router.bias_update_rate"));
     QCOMPARE(asked[0][0].toString(), QString("2"));
     QTest::keyClick(shown, Qt::Key_Escape);

@@ -71,8 +71,8 @@ QString formulaBox(const Explanation& figure) {
   const QString formula = QString::fromUtf8(figure.info->formula).toHtmlEscaped();
   QString html = QStringLiteral("<table class=\"formula\"><tr><td>");
   if (figure.where.empty()) {
-    html += QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
-                .arg(QObject::tr("no value here"), formula);
+    html +=
+        QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg(QObject::tr("no value here"), formula);
   } else {
     html += QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
                 .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
@@ -209,7 +209,8 @@ QString signHtml(Sign sign, int size, bool dark, double pixel_ratio) {
   QByteArray png;
   QBuffer buffer(&png);
   signPixmap(sign, size, dark, pixel_ratio).save(&buffer, "PNG");
-  return QStringLiteral("<img src='data:image/png;base64,%1' width='%2' height='%2' style='vertical-align:middle'>&nbsp; ")
+  return QStringLiteral(
+             "<img src='data:image/png;base64,%1' width='%2' height='%2' style='vertical-align:middle'>&nbsp; ")
       .arg(QString::fromLatin1(png.toBase64()))
       .arg(size);
 }
@@ -250,6 +251,7 @@ void ExplainCard::addBody() {
 void ExplainCard::follow(const QString& link) {
   const QString target = link.section(QLatin1Char(':'), 1);
   if (link.startsWith(QLatin1String("lesson:"))) return emit lessonRequested(target);
+  if (link.startsWith(QLatin1String("page:"))) return emit manualRequested(target);
   emit knobRequested(target);
 }
 

@@ -33,6 +33,7 @@ class ExplainCard : public QFrame {
  signals:
   void knobRequested(const QString& key);
   void lessonRequested(const QString& number);
+  void manualRequested(const QString& page);
 
  protected:
   void paintEvent(QPaintEvent* event) override;

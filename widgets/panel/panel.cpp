@@ -252,7 +252,13 @@ void Panel::contextMenuEvent(QContextMenuEvent* event) {
 }
 
 void Panel::openCard(QPoint at, const QString& title, std::function<QString()> html) {
+  if (!manual_page_.isEmpty())
+    html = [html = std::move(html),
+            link = tr("<p>Manual: <a href='page:%1'>%2</a></p>").arg(manual_page_, manual_title_)] {
+      return html() + link;
+    };
   ExplainCard* card = ExplainCard::open(window(), at, title, std::move(html));
+  connect(card, &ExplainCard::manualRequested, this, &Panel::manualRequested);
   connect(card, &ExplainCard::knobRequested, this, &Panel::knobRequested);
   connect(card, &ExplainCard::lessonRequested, this, &Panel::lessonRequested);
   const auto refresh = [card] { card->refresh(); };
@@ -260,6 +266,11 @@ void Panel::openCard(QPoint at, const QString& title, std::function<QString()> h
   connect(selection_, &Selection::timeChanged, card, refresh);
   connect(selection_, &Selection::focusChanged, card, refresh);
   connect(this, &QObject::destroyed, card, &QObject::deleteLater);
+}
+
+void Panel::setManualPage(const QString& path, const QString& title) {
+  manual_page_ = path;
+  manual_title_ = title;
 }
 
 FigureTarget Panel::target(const MetricInfo& info) const {

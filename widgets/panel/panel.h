@@ -44,6 +44,8 @@ class Panel : public QWidget {
   void setHeading(const QString& heading);
 
   QWidget* header() const { return header_; }      // a dock is dragged by it
+  // Page of the manual that its cards link to; an empty path: none.
+  void setManualPage(const QString& path, const QString& title);
   QMenu* menu() const { return menu_; }            // of the header; filled whenever it opens
   void addToMenu(const QList<QAction*>& actions);  // below the panel's own entries
   // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area
@@ -60,6 +62,7 @@ class Panel : public QWidget {
   void readoutChanged(const QString& text);  // for the status bar
   void knobRequested(const QString& key);       // from an explain card
   void lessonRequested(const QString& number);  // from an explain card
+  void manualRequested(const QString& page);    // from an explain card
 
  protected:
   // Which value of a metric this panel shows now, for the cards of explain(). By default the chosen layer, expert and
@@ -123,6 +126,7 @@ class Panel : public QWidget {
   QList<QAction*> options_, window_actions_;
   QMenu* menu_;
   QToolButton* more_button_;
+  QString manual_page_, manual_title_;
   Provenance provenance_;
   QToolButton* explain_button_;
 };
