@@ -24,8 +24,8 @@ std::string line(const std::string& name, int iteration, double value) {
 
 class TeStatistics : public testing::Test {
  protected:
-  TeStatistics() : root(fs::temp_directory_path() / ("moescope_te_" + std::to_string(::getpid()))) {}
-  ~TeStatistics() override { fs::remove_all(root); }
+  TeStatistics() : root(fs::temp_directory_path() / ("moescope_te_" + std::to_string(::getpid())) / "run") {}
+  ~TeStatistics() override { fs::remove_all(root.parent_path()); }
   std::string write(const fs::path& name, const std::string& text) const {
     fs::create_directories((root / name).parent_path());
     std::ofstream(root / name) << text;
