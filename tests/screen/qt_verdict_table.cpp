@@ -3,7 +3,10 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "tests/support/synthetic_run.h"
+#include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
+#include "widgets/selection/compared_runs.h"
 
 using namespace moescope;
 
@@ -44,6 +47,25 @@ class VerdictTableTest : public QObject {
   Q_OBJECT
 
  private slots:
+  // A line of text may be painted before the panel has taken in that runs were closed.
+  void runsThatWereClosedAreNotJudged() {
+    SyntheticRun first({.layers = 2, .experts = 8}), second({.layers = 2, .experts = 8});
+    first.append(60);
+    second.append(60);
+    Selection selection;
+    const ComparedRuns runs;
+    JudgedRuns judged(&selection, &runs);
+    selection.setHistories({first.history(), second.history()});
+    selection.fitRange();
+    QCOMPARE(judged.update(), QString());
+    QCOMPARE(judged.candidates(), std::vector<int>{1});
+    selection.setHistories({first.history()});
+    QVERIFY(judged.candidates().empty());
+    QVERIFY(is_missing(judged.matters()));
+    selection.setHistories({});
+    QVERIFY(judged.candidates().empty());
+  }
+
   // Widths of the workspace in windows of 1024 to 1920 pixels, a panel beside another, and a low one.
   void noNumberIsCutAtAnySize() {
     VerdictTable table;

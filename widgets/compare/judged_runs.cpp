@@ -46,6 +46,12 @@ Metric JudgedRuns::judgedLoss(int place) const {
   return deciding_loss(*histories.front(), *histories[static_cast<std::size_t>(place)]);
 }
 
+// Those of the last update() that are still open: a line of text may be painted between a change of runs and the
+// update.
+int JudgedRuns::judged() const {
+  return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1);
+}
+
 // A run that is lost shows in its training loss first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
   const Conclusion& training = training_.conclusion(place);
@@ -55,13 +61,13 @@ const Conclusion& JudgedRuns::conclusion(int place) const {
 
 std::vector<int> JudgedRuns::candidates() const {
   std::vector<int> places;
-  for (int place = 1; place <= training_.runs(); ++place)
+  for (int place = 1; place <= judged(); ++place)
     if (!runs_->isNoiseTwin(place)) places.push_back(place);
   return places;
 }
 
 float JudgedRuns::matters() const {
-  for (int place = 1; place <= training_.runs(); ++place)
+  for (int place = 1; place <= judged(); ++place)
     if (const float matters = conclusion(place).matters; !is_missing(matters)) return matters;
   return kNoValue;
 }

@@ -49,6 +49,7 @@ class JudgedRuns : public QObject {
   void changed();  // what is judged, or how
 
  private:
+  int judged() const;
   Metric judgedLoss(int place) const;
 
   Selection* selection_;
