@@ -6,6 +6,7 @@
 #include "core/telemetry/findings/expert_watch.h"
 #include "core/telemetry/findings/imbalance_watch.h"
 #include "core/telemetry/findings/interventions.h"
+#include "core/telemetry/findings/load_watch.h"
 #include "core/telemetry/findings/shift_watch.h"
 #include "core/telemetry/findings/swap_watch.h"
 #include "core/telemetry/frame/words.h"
@@ -113,7 +114,10 @@ void Checking::experts() {
 
 void Checking::layers() {
   using enum FindingKind;
-  after(kWindowSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+  if (LoadWatch::can_tell_collapse(history_.info()))
+    after(kWindowSteps, {collapsed, collapsing}, "collapse", "No layer has collapsed or is collapsing.");
+  else
+    needs("collapse", "two experts more than top_k in use by chance: more experts, or more tokens in a step");
   after(kUnevenSteps, {uneven}, "lasting imbalance",
         "No layer stays uneven: the fullest expert had no " + decimal(1 + kUnevenVio) + " times its fair share for " +
             grouped(kUnevenSteps) + " steps.");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/telemetry/frame/router_stats.h"
 #include "core/telemetry/frame/words.h"
 
 namespace moescope {
@@ -41,6 +42,13 @@ void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
 double LoadWatch::use_before(int blocks_ago) const {
   const auto back = static_cast<std::size_t>(blocks_ago);
   return back < use_.size() ? static_cast<double>(use_[use_.size() - 1 - back]) : std::nan("");
+}
+
+bool LoadWatch::can_tell_collapse(const RunInfo& info) {
+  const int top_k = std::max(1, info.top_k);
+  const std::int64_t tokens = info.tokens_per_step * kMeanSteps;
+  const double in_use = tokens > 0 ? std::exp(load_entropy_by_chance(tokens, top_k, info.n_experts)) : info.n_experts;
+  return in_use - top_k >= kLeastToTell;
 }
 
 void LoadWatch::judge_use() {

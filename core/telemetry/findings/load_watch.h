@@ -44,6 +44,9 @@ inline constexpr std::size_t kKeptEpisodes = 32;
 class LoadWatch {
  public:
   LoadWatch(int layer, const RunInfo& info, const StepAxis& axis);  // info.n_experts > 0
+  // False where even chance uses hardly more experts than top_k: use then means nothing. Where the number of tokens is
+  // not known, there are enough.
+  static bool can_tell_collapse(const RunInfo& info);
 
   void pass(StepRange steps, const LoadSettings& settings);  // of which the layer has no load
   void block(const LoadBlock& block, const LoadSettings& settings);

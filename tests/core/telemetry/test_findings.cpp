@@ -183,6 +183,27 @@ TEST(Findings, RanksOfTooFewExpertsAreNotSaidToBeChecked) {
   }
 }
 
+TEST(Findings, ACollapseThatCannotBeToldIsNotSaidToBeChecked) {
+  const auto has = [](const std::vector<std::string>& lines, const std::string& part) {
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  MadeUp run;
+  for (int step = 0; step < 450; ++step) {
+    run.next().routers = {run.router(1, MadeUp::even())};
+    run.push();
+  }
+  const int experts = run.history()->info().n_experts;
+  for (const int top_k : {1, experts - 1}) {
+    RunInfo info = run.history()->info();
+    info.top_k = top_k;
+    History history(info);
+    for (int step = 0; step < 450; ++step) history.append(run.history()->frame_at(step));
+    const Checks checks = checks_of(history, {});
+    EXPECT_EQ(has(checks.passed, "No layer has collapsed"), top_k == 1);
+    EXPECT_EQ(has(checks.not_checked, "collapse: needs two experts more than top_k"), top_k != 1);
+  }
+}
+
 TEST(Findings, AnExpertWithoutATokenInAllOfAShortLogIsSaidToHaveNone) {
   MadeUp run;
   MadeUp::Shares silent = MadeUp::even();
