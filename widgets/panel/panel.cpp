@@ -30,8 +30,8 @@ class Panel::StatusLine : public QWidget {
   QSize minimumSizeHint() const override {
     // Room for the kind also while it is not shown, so that controls stay where they are when data come.
     const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
-    const QString kind = kindText(panel_->kind().value_or(panel_->provenance_));
-    return {metrics.horizontalAdvance(kind.section(QLatin1Char(' '), 0, 0)) + 2, metrics.height() + 4};
+    const QString brief = briefKind(panel_->kind().value_or(panel_->provenance_));
+    return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
 
  protected:
@@ -43,19 +43,22 @@ class Panel::StatusLine : public QWidget {
     painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
     if (const auto kind = panel_->kind()) parts.prepend(kindText(*kind));
-    QStringList forms;  // long to short; the last is the first word of the kind
+    QStringList forms;  // long to short; the last is one word for the kind
     while (!parts.isEmpty()) {
       forms << parts.join(QStringLiteral(", "));
       parts.removeLast();
     }
     const QString whole = forms.value(0);
-    if (!forms.isEmpty()) forms << forms.back().section(QLatin1Char(' '), 0, 0);
+    if (const auto kind = panel_->kind()) forms << briefKind(*kind);
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     if (toolTip() != whole) setToolTip(whole);
   }
 
  private:
   static QString kindText(Provenance kind) { return tr(provenance_name(kind)); }
+  static QString briefKind(Provenance kind) {
+    return kind == Provenance::from_log ? tr("log") : kindText(kind).section(QLatin1Char(' '), 0, 0);
+  }
   Panel* panel_;
 };
 
