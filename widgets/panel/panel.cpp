@@ -30,7 +30,7 @@ class Panel::StatusLine : public QWidget {
   QSize minimumSizeHint() const override {
     // Room for the kind also while it is not shown, so that controls stay where they are when data come.
     const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
-    const QString brief = briefKind(panel_->kind().value_or(panel_->provenance_));
+    const QString brief = briefKind(panel_->provenance_);  // the layout keeps it, while a log has another kind
     return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
 
