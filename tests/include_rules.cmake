@@ -5,13 +5,17 @@ cmake_policy(VERSION 3.25)
 # inside it are rooms of their own unless they are joined with +.
 set(CORE_FLOORS
     core/io
-    core/telemetry/frame core/telemetry/history core/telemetry/recording core/telemetry/comparison core/telemetry/findings core/telemetry/logs+core/telemetry/logs/table
-    core/telemetry/explain
     core/numerics+core/numerics/kernels
-    "core/files+core/files/tensors+core/files/routing core/parallel"
+    "core/tensors core/frame"
+    core/parallel
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model
+    core/history
+    core/recording
+    "core/comparison core/logs+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"
+    "core/findings core/explain"
+    core/replay
     core/training core/training/lab
     core/lessons)
 set(WIDGETS_FLOORS
@@ -87,11 +91,11 @@ function(check_folders)
   endforeach()
 endfunction()
 
-# Of core above telemetry, the widgets show number formats, files of tensors, and the counts and models of clusters (pure
+# Of core the widgets show number formats, files of tensors, and the counts and models of clusters (pure
 # functions of their arguments, of whose answers the cluster panels are made); of config and lessons the names of settings and the
 # lesson that teaches a figure.
 set(SHOWN_BY_WIDGETS
-    "core/io/|core/telemetry/|core/cluster/|core/config/(config_field|run_config)\\.h|core/lessons/lesson\\.h|core/files/(tensors/open_tensors|tensors/tensor_file|tensors/safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
+    "core/(io|frame|history|recording|comparison|findings|explain|logs|cluster)/|core/config/(config_field|run_config)\\.h|core/lessons/lesson\\.h|core/tensors/(open_tensors|tensor_file|safetensors)\\.h|core/model/layers/captured_operand\\.h|core/numerics/(gemm_operand|quant_format|kernel_names|float_formats|block_quantize|block_anatomy|what_if|operand_format)\\.h|core/parallel/(volumes|wire|placement|placement_choice|replication|routing_patterns|load_routing)\\.h")
 check_folders()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})

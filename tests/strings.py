@@ -12,9 +12,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "strings.txt"
-SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "core/telemetry/frame/*.h",
-           "core/telemetry/frame/*.cpp", "core/telemetry/findings/*.cpp", "core/telemetry/explain/*.cpp",
-           "core/telemetry/comparison/*.cpp", "core/config/config_fields.cpp", "core/lessons/*.cpp"]
+SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "core/frame/*.h",
+           "core/frame/*.cpp", "core/io/words.cpp", "core/numerics/quant_format.cpp", "core/numerics/kernel_names.cpp", "core/findings/*.cpp",
+           "core/explain/*.cpp", "core/comparison/*.cpp", "core/config/config_fields.cpp", "core/lessons/*.cpp"]
 ASSETS = ["assets/lessons/*.toml", "assets/presets/**/*.toml", "assets/recipes/*.toml"]
 NOT_SHOWN = ["app/cli/"]  # tests of the command line print its texts
 

@@ -13,7 +13,7 @@
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_strip.h"

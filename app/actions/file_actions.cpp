@@ -23,10 +23,10 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/setup_link.h"
-#include "core/files/file_kind.h"
 #include "core/io/assets.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/run_feed.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/run_feed.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {

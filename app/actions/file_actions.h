@@ -27,7 +27,7 @@ class FileActions : public QObject {
   void addRecentFilesTo(QMenu* menu);
   void addSampleTo(QMenu* menu);
 
-  // By what they are (core/files/file_kind.h); several runs as A, B, ... A folder that holds runs is asked about, and
+  // By what they are (core/logs/file_kind.h); several runs as A, B, ... A folder that holds runs is asked about, and
   // so is what is not known: nothing is trained on unasked. A set-up link alone is opened, too.
   void open(const QStringList& paths);
   void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there

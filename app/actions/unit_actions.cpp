@@ -9,7 +9,7 @@
 #include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/session/start_program.h"
-#include "core/telemetry/frame/kernel_names.h"
+#include "core/numerics/kernel_names.h"
 
 namespace moescope {
 

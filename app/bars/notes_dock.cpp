@@ -13,9 +13,9 @@
 #include <stdexcept>
 
 #include "app/session/run_session.h"
-#include "core/files/file_kind.h"
-#include "core/telemetry/recording/notes.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/file_kind.h"
+#include "core/recording/notes.h"
+#include "core/recording/recording.h"
 #include "widgets/look/tokens.h"
 #include "widgets/selection/selection.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/bars/side_dock.h"
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 class QListWidget;
 class QMenu;

@@ -10,7 +10,7 @@
 
 #include "app/bars/status_item.h"
 #include "app/session/settings.h"
-#include "core/telemetry/history/step_axis.h"
+#include "core/history/step_axis.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"

@@ -5,7 +5,7 @@
 #include <QElapsedTimer>
 #include <QStatusBar>
 
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 #include "core/training/lab/lab_status.h"
 
 class QToolButton;

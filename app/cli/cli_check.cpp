@@ -17,10 +17,10 @@
 #include "app/cli/command_line.h"
 #include "app/cli/growing_runs.h"
 #include "app/cli/reading_options.h"
-#include "core/files/open_runs.h"
+#include "core/findings/checks.h"
+#include "core/findings/health.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/findings/checks.h"
-#include "core/telemetry/findings/health.h"
+#include "core/logs/open_runs.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

@@ -14,12 +14,12 @@
 #include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
-#include "core/files/open_runs.h"
+#include "core/comparison/gap_track.h"
+#include "core/frame/metrics.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/comparison/gap_track.h"
-#include "core/telemetry/frame/metrics.h"
-#include "core/telemetry/logs/jsonl.h"
+#include "core/logs/lines/jsonl.h"
+#include "core/logs/open_runs.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

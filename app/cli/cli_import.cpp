@@ -14,13 +14,13 @@
 #include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
-#include "core/files/file_kind.h"
-#include "core/files/open_runs.h"
+#include "core/history/step_axis.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/history/step_axis.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/open_runs.h"
+#include "core/recording/recording.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

@@ -2,8 +2,8 @@
 // a log.
 #pragma once
 
-#include "core/files/open_runs.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/open_runs.h"
+#include "core/recording/recording.h"
 
 namespace moescope {
 

@@ -14,11 +14,11 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/cli_tensor_figures.h"
 #include "app/cli/command_line.h"
-#include "core/files/tensors/open_tensors.h"
-#include "core/files/tensors/safetensors.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
+#include "core/tensors/open_tensors.h"
+#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

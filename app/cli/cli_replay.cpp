@@ -5,11 +5,11 @@
 
 #include "core/config/run_config.h"
 #include "core/config/setup_link.h"
-#include "core/files/open_runs.h"
-#include "core/files/replay_page.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/logs/log_settings.h"
+#include "core/logs/open_runs.h"
+#include "core/replay/replay_page.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 
 #include "app/cli/cli_missing.h"
 #include "core/parallel/load_routing.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 
 namespace moescope {
 

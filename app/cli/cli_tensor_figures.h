@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/numerics/operand_format.h"
 #include "core/numerics/what_if.h"
+#include "core/tensors/safetensors.h"
 
 namespace moescope {
 

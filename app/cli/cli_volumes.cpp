@@ -13,10 +13,10 @@
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "core/cluster/model_shape.h"
-#include "core/files/tensors/safetensors.h"
 #include "core/io/text_escape.h"
 #include "core/parallel/routing_patterns.h"
 #include "core/parallel/volumes.h"
+#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "core/files/file_follower.h"
-#include "core/files/file_kind.h"
+#include "core/logs/file_follower.h"
+#include "core/logs/file_kind.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/files/open_runs.h"
-#include "core/telemetry/comparison/gap_track.h"
-#include "core/telemetry/logs/follower.h"
+#include "core/comparison/gap_track.h"
+#include "core/logs/follower.h"
+#include "core/logs/open_runs.h"
 
 namespace moescope {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "app/cli/command_line.h"
-#include "core/telemetry/logs/import.h"
+#include "core/logs/import.h"
 
 namespace moescope {
 

@@ -6,14 +6,14 @@
 #include <cmath>
 
 #include "app/workspaces/picture.h"
+#include "core/comparison/comparison.h"
+#include "core/comparison/operand_sqnr.h"
+#include "core/findings/checks.h"
+#include "core/findings/findings.h"
+#include "core/findings/health.h"
+#include "core/history/step_axis.h"
 #include "core/io/assets.h"
-#include "core/telemetry/comparison/comparison.h"
-#include "core/telemetry/comparison/operand_sqnr.h"
-#include "core/telemetry/findings/checks.h"
-#include "core/telemetry/findings/findings.h"
-#include "core/telemetry/findings/health.h"
-#include "core/telemetry/frame/kernel_names.h"
-#include "core/telemetry/history/step_axis.h"
+#include "core/numerics/kernel_names.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -199,7 +199,7 @@ void Report::outcome() {
 // What multiplied, without which tokens/s say little: once if it is the same in all runs.
 QString Report::units() const {
   std::vector<std::string> units;
-  for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info()));
+  for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
   if (std::ranges::count(units, units.front()) == std::ssize(units)) units.resize(1);
   QString text;
   for (std::size_t i = 0; i < units.size(); ++i)

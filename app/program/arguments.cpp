@@ -9,11 +9,11 @@
 
 #include "app/session/settings.h"
 #include "core/config/setup_link.h"
-#include "core/files/file_kind.h"
 #include "core/io/output_guard.h"
 #include "core/lessons/lesson.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/run_feed.h"
 #include "core/numerics/matrix_units.h"
-#include "core/telemetry/logs/run_feed.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

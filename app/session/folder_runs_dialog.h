@@ -6,7 +6,7 @@
 #include <QStringList>
 #include <vector>
 
-#include "core/files/runs_in_folder.h"
+#include "core/logs/runs_in_folder.h"
 
 class QLabel;
 class QPushButton;

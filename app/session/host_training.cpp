@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/telemetry/logs/run_feed.h"
+#include "core/logs/run_feed.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 
 #include <QDialog>
 
-#include "core/telemetry/logs/import.h"
+#include "core/logs/import.h"
 
 class QSpinBox;
 

@@ -7,11 +7,11 @@
 #include <new>
 #include <stdexcept>
 
-#include "core/files/file_follower.h"
-#include "core/files/file_kind.h"
-#include "core/files/file_stamp.h"
-#include "core/telemetry/logs/run_choice.h"
-#include "core/telemetry/logs/run_feed.h"
+#include "core/logs/file_follower.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/file_stamp.h"
+#include "core/logs/run_choice.h"
+#include "core/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {

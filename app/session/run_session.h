@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/files/open_runs.h"
-#include "core/telemetry/history/history.h"
-#include "core/telemetry/logs/follower.h"
+#include "core/history/history.h"
+#include "core/logs/follower.h"
+#include "core/logs/open_runs.h"
 #include "core/training/lab/lab.h"
 
 namespace moescope {
@@ -35,7 +35,7 @@ class RunSession : public QObject {
   // Resumes from the newest checkpoint of a folder at or before `step` (core/training/checkpoint_folder.h) into a new
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
-  // Files that hold runs (core/files/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
+  // Files that hold runs (core/logs/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
   // `routed`: what a file of routed experts does not say. `only`: of a file that holds several runs the names of those
   // to open.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {});

@@ -8,8 +8,8 @@
 #include <QSpinBox>
 #include <algorithm>
 
+#include "core/comparison/verdict.h"
 #include "core/config/candidates.h"
-#include "core/telemetry/comparison/verdict.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lock_step.h"
 

@@ -51,7 +51,7 @@
 #include "app/window/view_menu.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/history/worst_layer.h"
+#include "core/history/worst_layer.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"

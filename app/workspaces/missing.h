@@ -3,7 +3,7 @@
 
 #include <QString>
 
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

@@ -13,8 +13,8 @@
 #include "app/look/theme.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace.h"
+#include "core/history/step_axis.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/history/step_axis.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
@@ -190,14 +190,16 @@ void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection
   const int side = metrics.ascent() - 2;
   for (std::size_t run = 0; run < histories.size() && place.width() > 2 * side; ++run) {
     const int number = static_cast<int>(run);
-    painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side), seriesColor(runColor(selection, number), false));
+    painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side),
+                     seriesColor(runColor(selection, number), false));
     place.setLeft(place.left() + side + 5);
     const QString name = runLetter(selection, number) + ' ' + QString::fromStdString(histories[run]->info().name);
     drawLine(painter, place, font, paper().text().color(), name);
     place.setLeft(place.left() + metrics.horizontalAdvance(name) + 14);
   }
   if (place.width() > 2 * side)
-    drawLine(painter, place, font, mutedText(paper()), "where one run is shown: " + runLetter(selection, selection.run()));
+    drawLine(painter, place, font, mutedText(paper()),
+             "where one run is shown: " + runLetter(selection, selection.run()));
 }
 
 void renderBody(QPainter& painter, Panel* panel, QPoint at) {

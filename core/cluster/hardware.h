@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/telemetry/frame/provenance.h"
+#include "core/frame/provenance.h"
 
 namespace moescope {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/io/words.h"
 #include "core/numerics/rng.h"
-#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 namespace {

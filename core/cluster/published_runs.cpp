@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "core/io/words.h"
 #include "core/parallel/routing_patterns.h"
-#include "core/telemetry/frame/words.h"
 
 namespace moescope {
 namespace {
@@ -159,7 +159,8 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
             : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
               "H100 pair had shown 35 to be too narrow)"},
       {kDeepEpNetwork, "GB/s", 0.75 * 57, line_rate(),
-       "DeepEP V1's README counts copies to the own node: 57 GB/s at EP32, of which 3 of 4 nodes lie beyond the network, "
+       "DeepEP V1's README counts copies to the own node: 57 GB/s at EP32, of which 3 of 4 nodes lie beyond the "
+       "network, "
        "is 43; 51 GB/s at EP64, 7 of 8 nodes, is 45. The fast end is the line rate"},
       {kSpeedup, "x", 1.19, 1.60, "torchao's DeepSeek-V3 shapes, 1 to 8 groups"},
       {kOtherCompute, "ms/token", r.other_high, r.other_low,

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "core/cluster/pipeline.h"
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/cluster/step_model.h"
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

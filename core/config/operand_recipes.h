@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/numerics/recipes.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/frame/metrics.h"
 #include "core/lessons/lesson_tensors.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 

@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "core/cluster/calibration.h"
+#include "core/frame/metrics.h"
 #include "core/io/assets.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/frame/metrics.h"
 
 namespace moescope {
 namespace {

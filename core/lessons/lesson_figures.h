@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/history/history.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/run_figures.h"
-#include "core/telemetry/history/history.h"
 
 namespace moescope {
 
-// What a figure's key means. Every Metric's key is one, too (core/telemetry/frame/metrics.h).
+// What a figure's key means. Every Metric's key is one, too (core/frame/metrics.h).
 struct LessonFigureInfo {
   const char* key;
   enum class Source { run, tensor, cluster } source;

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <span>
 
+#include "core/frame/change_marker.h"
+#include "core/frame/specialisation.h"
 #include "core/parallel/placement.h"
 #include "core/parallel/volumes.h"
-#include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/frame/specialisation.h"
 
 namespace moescope {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/telemetry/frame/kernel_names.h"
+#include "core/numerics/kernel_names.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/telemetry/frame/kernel_names.h"
+#include "core/numerics/kernel_names.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

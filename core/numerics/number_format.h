@@ -2,7 +2,7 @@
 //
 // What each does to a value is defined in operand_format.h, what a scale follows from in scale_rules.h. A new element
 // format is a row in float_formats.h and one in number_format.cpp; what findings expect of its figures, one in
-// core/telemetry/frame/quant_format.cpp.
+// core/numerics/quant_format.cpp.
 #pragma once
 
 #include <cstdint>
@@ -115,7 +115,7 @@ std::span<const NamedFormat> named_formats();  // in the order in which they are
 const NamedFormat* find_format(std::string_view name);
 const NamedFormat* find_format(const OperandFormat& format);
 
-// Names as recordings, logs and the screen have them, which core/telemetry/frame/quant_format.h lists:
+// Names as recordings, logs and the screen have them, which core/numerics/quant_format.h lists:
 // "mxfp8_e4m3_rceil", "nvfp4", "nvfp4_te_16x16_4over6_mae_256", "fp8_e4m3_1x128_stochastic". MX in blocks of 32, the
 // standard's. A rotation is not named.
 std::string format_name(const OperandFormat& format);

@@ -12,8 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "core/numerics/gemm_operand.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/frame/gemm_operand.h"
 
 namespace moescope {
 

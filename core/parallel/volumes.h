@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/parallel/placement.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

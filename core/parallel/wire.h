@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

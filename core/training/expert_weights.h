@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/model/learner.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

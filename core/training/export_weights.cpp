@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/files/tensors/safetensors.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
 

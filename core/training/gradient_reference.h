@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/model/learner.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

@@ -8,8 +8,8 @@
 
 #include "core/config/operand_recipes.h"
 #include "core/data/dataset.h"
+#include "core/frame/operand_effects.h"
 #include "core/model/learner.h"
-#include "core/telemetry/frame/operand_effects.h"
 
 namespace moescope {
 

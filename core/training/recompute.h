@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/data/dataset.h"
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/trainer.h"
 #include "core/training/trainer_snapshot.h"

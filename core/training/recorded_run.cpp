@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/telemetry/frame/change_marker.h"
+#include "core/frame/change_marker.h"
 
 namespace moescope {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "core/telemetry/history/history.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/history/history.h"
+#include "core/recording/recording.h"
 
 namespace moescope {
 

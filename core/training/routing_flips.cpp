@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "core/telemetry/history/thinning.h"
+#include "core/history/thinning.h"
 
 namespace moescope {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/model/layer_routing.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

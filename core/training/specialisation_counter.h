@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/frame/frame.h"
 #include "core/model/learner.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

@@ -14,8 +14,8 @@
 
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
+#include "core/frame/frame.h"
 #include "core/model/layer_routing.h"
-#include "core/telemetry/frame/frame.h"
 #include "core/training/trainer_snapshot.h"
 
 namespace moescope {

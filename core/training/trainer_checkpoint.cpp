@@ -21,8 +21,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/numerics/kernels.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"
 #include "core/training/trainer_state.h"

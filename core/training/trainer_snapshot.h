@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/frame/frame.h"
+#include "core/frame/router_stats.h"
 #include "core/parallel/replication.h"
-#include "core/telemetry/frame/frame.h"
-#include "core/telemetry/frame/router_stats.h"
 
 namespace moescope {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/frame/router_stats.h"
 #include "core/model/learner.h"
 #include "core/parallel/replication.h"
-#include "core/telemetry/frame/router_stats.h"
 #include "core/training/gradient_reference.h"
 #include "core/training/routed_texts.h"
 #include "core/training/specialisation_counter.h"

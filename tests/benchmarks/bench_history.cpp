@@ -5,10 +5,10 @@
 #include <numeric>
 #include <random>
 
+#include "core/frame/router_stats.h"
+#include "core/history/frame_pack.h"
 #include "core/parallel/volumes.h"
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/history/frame_pack.h"
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/files/open_runs.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/log_follower.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/log_follower.h"
+#include "core/logs/open_runs.h"
+#include "core/recording/recording.h"
 #include "tests/benchmarks/bench_measures.h"
 
 namespace moescope {

@@ -12,8 +12,8 @@
 #include <ctime>
 #include <functional>
 
-#include "core/telemetry/findings/findings.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/findings/findings.h"
+#include "core/recording/recording.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"

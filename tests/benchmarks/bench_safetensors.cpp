@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/tensors/safetensors.h"
+#include "core/tensors/safetensors.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "core/comparison/verdict.h"
 #include "core/numerics/kernels.h"
-#include "core/telemetry/comparison/verdict.h"
 #include "core/training/lab/lock_step.h"
 
 namespace moescope {

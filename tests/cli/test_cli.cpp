@@ -2,7 +2,7 @@
 #include <random>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/sample_frames.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "core/numerics/kernels.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"
 #include "tests/support/cli_fixture.h"

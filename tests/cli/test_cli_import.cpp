@@ -11,8 +11,8 @@
 #include <iterator>
 #include <thread>
 
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/recording/recording.h"
 
 namespace moescope {
 namespace {

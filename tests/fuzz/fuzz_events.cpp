@@ -4,11 +4,11 @@
 // here, else no input would get past the checksum. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
-#include "core/files/event_records.h"
-#include "core/files/import_events.h"
-#include "core/files/import_te_statistics.h"
-#include "core/files/routing/import_routed_experts.h"
-#include "core/files/routing/import_trace.h"
+#include "core/logs/events/event_records.h"
+#include "core/logs/events/import_events.h"
+#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/routing/import_routed_experts.h"
+#include "core/logs/routing/import_trace.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

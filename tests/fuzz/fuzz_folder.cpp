@@ -6,9 +6,9 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "core/files/file_kind.h"
-#include "core/files/open_runs.h"
-#include "core/files/runs_in_folder.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/logs/log_follower.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/log_follower.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

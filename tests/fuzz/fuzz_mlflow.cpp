@@ -2,7 +2,7 @@
 // tests/CMakeLists.txt.
 #include <stdexcept>
 
-#include "core/files/import_mlflow.h"
+#include "core/logs/events/import_mlflow.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

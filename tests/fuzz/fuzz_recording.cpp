@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "core/io/unreadable.h"
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/logs/python_dict.h"
-#include "core/telemetry/logs/text_log.h"
-#include "core/telemetry/logs/trainer_state.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/lines/python_dict.h"
+#include "core/logs/lines/text_log.h"
+#include "core/logs/lines/trainer_state.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/model/learner.h"
+#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {
@@ -74,8 +74,8 @@ constexpr Limits kMxfp8{
     .mix = 1e-1,
     .gradient_entry = 5e-2,
     .gradient_length = 1e-2,
-    // Sums in another order give other roundings, with which tokens choose other experts: 0.018 with OpenBLAS's kernels for
-    // Haswell, 0.034 with those for Skylake.
+    // Sums in another order give other roundings, with which tokens choose other experts: 0.018 with OpenBLAS's kernels
+    // for Haswell, 0.034 with those for Skylake.
     .loss = 5e-2,
     .aux = 1e-2,
     .grad_norm = 5e-2,

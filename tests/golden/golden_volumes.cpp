@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/parallel/volumes.h"
+#include "core/tensors/safetensors.h"
 
 using namespace moescope;
 

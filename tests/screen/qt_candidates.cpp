@@ -16,7 +16,7 @@
 #include "app/bars/outcomes_dock.h"
 #include "app/bars/outcomes_panel.h"
 #include "app/setup/compare_dialog.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "core/training/lab/queue_file.h"
 #include "core/training/recorded_run.h"
 #include "tests/support/controls.h"

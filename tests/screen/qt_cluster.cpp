@@ -6,8 +6,8 @@
 #include <set>
 
 #include "core/cluster/live_cost.h"
+#include "core/frame/volume_stats.h"
 #include "core/parallel/routing_patterns.h"
-#include "core/telemetry/frame/volume_stats.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"

@@ -17,7 +17,7 @@
 #include "app/window/main_window.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/logs/import_jsonl.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/overview/findings_panel.h"

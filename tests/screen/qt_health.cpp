@@ -21,10 +21,10 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/history/worst_layer.h"
-#include "core/telemetry/logs/import_jsonl.h"
+#include "core/frame/change_marker.h"
+#include "core/frame/router_stats.h"
+#include "core/history/worst_layer.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_run.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/overview/balance_panel.h"
@@ -556,8 +556,7 @@ class QtHealth : public QObject {
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_matrix"));
     QCOMPARE(shown("microscaling"), QString("dock_tensor_lab dock_formats"));
     QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation dock_text_bytes"));
-    QCOMPARE(shown("compare"),
-             QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
+    QCOMPARE(shown("compare"), QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 
     auto* bar = window.findChild<LivePopover*>();
     QVERIFY(!bar->editor("optimizer.lr")->isEnabled());

@@ -14,8 +14,8 @@
 #include <span>
 
 #include "app/workspaces/picture.h"
-#include "core/files/tensors/open_tensors.h"
-#include "core/files/tensors/safetensors.h"
+#include "core/tensors/open_tensors.h"
+#include "core/tensors/safetensors.h"
 #include "tests/support/controls.h"
 #include "widgets/microscaling/block/block_bars.h"
 #include "widgets/microscaling/block/block_cards.h"

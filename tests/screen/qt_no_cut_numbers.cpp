@@ -19,7 +19,7 @@
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/support/drawn_texts.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/fitted_text.h"

@@ -30,7 +30,7 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/setup_link.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/open_window.h"
 #include "tests/support/sample_frames.h"

@@ -30,7 +30,7 @@
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/lessons/lesson.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/panel/explain_card.h"
 

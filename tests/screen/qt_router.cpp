@@ -4,7 +4,7 @@
 #include <QSlider>
 #include <QTest>
 
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/specialisation.h"
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
 #include "tests/support/synthetic_run.h"
@@ -102,8 +102,8 @@ class RouterPanelsTest : public QObject {
     QCOMPARE(oranges.size(), 2);
   }
 
-  // The title of the value axis lies above it, that of the other at the right of its labels; curves have their names and
-  // values at their ends.
+  // The title of the value axis lies above it, that of the other at the right of its labels; curves have their names
+  // and values at their ends.
   void titlesAndNamesHaveTheirPlaces() {
     BalanceOfAllLayersPanel panel(selection_.get());
     show(&panel, {600, 320});
@@ -117,8 +117,7 @@ class RouterPanelsTest : public QObject {
     const QRectF caption = place("MaxVio"), step = place("step"), worst = place("worst"), label = place("100");
     QVERIFY(!caption.isNull() && !step.isNull() && !worst.isNull() && !label.isNull());
     QVERIFY(caption.left() < 2);
-    for (const DrawnText& each : texts)
-      QVERIFY2(each.place.top() >= caption.top(), qPrintable(each.text));
+    for (const DrawnText& each : texts) QVERIFY2(each.place.top() >= caption.top(), qPrintable(each.text));
     QVERIFY(std::abs(step.top() - label.top()) < 2);
     QVERIFY(step.left() > label.right());
     QVERIFY(worst.left() > step.right());

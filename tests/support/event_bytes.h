@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/files/event_records.h"
+#include "core/logs/events/event_records.h"
 #include "tests/support/protobuf_bytes.h"
 
 namespace moescope {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "tests/support/synthetic_run.h"
 
 namespace moescope {

@@ -12,8 +12,8 @@
 
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
-#include "core/telemetry/findings/findings.h"
-#include "core/telemetry/frame/router_stats.h"
+#include "core/findings/findings.h"
+#include "core/frame/router_stats.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {

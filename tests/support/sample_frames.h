@@ -6,9 +6,9 @@
 #include <bit>
 #include <random>
 
-#include "core/telemetry/frame/figures.h"
-#include "core/telemetry/frame/frame.h"
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/figures.h"
+#include "core/frame/frame.h"
+#include "core/frame/specialisation.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/telemetry/logs/import_jsonl.h"
+#include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
 

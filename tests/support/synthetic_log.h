@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/history/history.h"
+#include "core/frame/router_stats.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

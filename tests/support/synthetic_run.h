@@ -9,9 +9,9 @@
 #include <numeric>
 #include <string>
 
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/frame/specialisation.h"
-#include "core/telemetry/history/history.h"
+#include "core/frame/router_stats.h"
+#include "core/frame/specialisation.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

@@ -3,8 +3,8 @@
 
 #include <QComboBox>
 
+#include "core/frame/volume_stats.h"
 #include "core/parallel/volumes.h"
-#include "core/telemetry/frame/volume_stats.h"
 #include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/panel/panel.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/parallel/wire.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/recording/run_settings.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "core/parallel/replication.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/recording/run_settings.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/metric_text.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/frame.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/frame/frame.h"
+#include "core/recording/run_settings.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

@@ -1,8 +1,8 @@
 // Bars of bytes by link: what goes over the network between nodes, and over NVLink inside them.
 #pragma once
 
+#include "core/history/history.h"
 #include "core/parallel/volumes.h"
-#include "core/telemetry/history/history.h"
 #include "widgets/plots/band_bars.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/cluster/published_runs.h"
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

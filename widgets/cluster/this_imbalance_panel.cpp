@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/kernel_names.h"
+#include "core/numerics/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -93,7 +93,7 @@ void ThisImbalancePanel::renew() {
             static_cast<Hypothesis>(hypothesis_->currentIndex()),
             frame ? frame->step : -1,
             selection_->layer(),
-            QString::fromStdString(multiplied_by(history->info()))};
+            QString::fromStdString(multiplied_by(history->info().kernels))};
   if (frame) {
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     if (router != frame->routers.end()) now.load = router->tokens_per_expert;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/telemetry/frame/kernel_names.h"
+#include "core/numerics/kernel_names.h"
 #include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -302,7 +302,7 @@ QString TimeOfAStepPanel::verdict() const {
 // Where the load is that of the open run: what multiplied its matrices, as its recording says.
 QString TimeOfAStepPanel::unitsOfRun() const {
   if (!is_live(asked_->routing) || !selection_->history()) return {};
-  const std::string units = multiplied_by(selection_->history()->info());
+  const std::string units = multiplied_by(selection_->history()->info().kernels);
   return units.empty() ? QString() : tr("; the run's GEMMs: %1").arg(QString::fromStdString(units));
 }
 

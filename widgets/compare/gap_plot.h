@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/telemetry/comparison/comparison.h"
+#include "core/comparison/comparison.h"
 #include "widgets/plots/time_axis_plot.h"
 
 namespace moescope {

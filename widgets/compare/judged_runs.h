@@ -6,8 +6,8 @@
 #include <QString>
 #include <vector>
 
-#include "core/telemetry/comparison/comparison.h"
-#include "core/telemetry/comparison/verdict_words.h"
+#include "core/comparison/comparison.h"
+#include "core/comparison/verdict_words.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -5,8 +5,8 @@
 #include <bit>
 #include <cmath>
 
-#include "core/telemetry/comparison/comparison.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/comparison/comparison.h"
+#include "core/logs/log_settings.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"

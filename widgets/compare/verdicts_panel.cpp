@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/kernel_names.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/numerics/kernel_names.h"
+#include "core/recording/run_settings.h"
 #include "widgets/look/style.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
@@ -226,7 +226,7 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   row.figures[VerdictRow::kSpeed] = {
       .text = std::isfinite(speed) ? formatCount(std::round(static_cast<double>(speed))) : dash(),
       .below = {},
-      .tip = QString::fromStdString(multiplied_by(history.info()))};
+      .tip = QString::fromStdString(multiplied_by(history.info().kernels))};
 }
 
 QString VerdictsPanel::note(int place) const {

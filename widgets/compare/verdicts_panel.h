@@ -4,7 +4,7 @@
 
 #include <QComboBox>
 
-#include "core/telemetry/comparison/operand_sqnr.h"
+#include "core/comparison/operand_sqnr.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
 #include "widgets/panel/panel.h"

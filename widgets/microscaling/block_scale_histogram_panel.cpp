@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/frame/quant_format.h"
+#include "core/numerics/quant_format.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"

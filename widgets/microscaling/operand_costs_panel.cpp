@@ -9,7 +9,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/telemetry/frame/operand_costs.h"
+#include "core/frame/operand_costs.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

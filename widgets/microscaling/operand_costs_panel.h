@@ -9,7 +9,7 @@
 #include <QToolButton>
 #include <array>
 
-#include "core/telemetry/frame/operand_effects.h"
+#include "core/frame/operand_effects.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

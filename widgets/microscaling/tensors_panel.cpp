@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/files/tensors/open_tensors.h"
+#include "core/tensors/open_tensors.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 
 namespace moescope {
 namespace {

@@ -4,7 +4,7 @@
 #include <QStringList>
 #include <algorithm>
 
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {

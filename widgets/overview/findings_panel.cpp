@@ -11,7 +11,7 @@
 
 #include "core/config/run_config.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -138,9 +138,9 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   sign_->setSign(signOf(finding));
   sign_->setToolTip(severityText(finding));
   const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
-  const QString shown = QStringLiteral("%1%2%3").arg(
-      run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
-      open ? QStringLiteral("<b>%1</b>").arg(title) : title, muted ? tr(" (muted)") : QString());
+  const QString shown = QStringLiteral("%1%2%3").arg(run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
+                                                     open ? QStringLiteral("<b>%1</b>").arg(title) : title,
+                                                     muted ? tr(" (muted)") : QString());
   if (title_->text() != shown) title_->setText(shown);
   steps_->setTexts(stepsTexts(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
@@ -336,7 +336,8 @@ void FindingsPanel::choose(int row) {
 }
 
 void FindingsPanel::open(const QString& id) {
-  if (std::ranges::none_of(rows_, [&](const FindingRow* row) { return finding_id(row->finding()) == id.toStdString(); })) {
+  if (std::ranges::none_of(rows_,
+                           [&](const FindingRow* row) { return finding_id(row->finding()) == id.toStdString(); })) {
     all_shown_ = true;
     layers_->setCurrentIndex(0);
     fill();

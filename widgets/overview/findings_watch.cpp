@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/telemetry/findings/checks.h"
+#include "core/findings/checks.h"
 
 namespace moescope {
 

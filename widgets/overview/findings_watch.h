@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/findings/findings.h"
-#include "core/telemetry/findings/health.h"
+#include "core/findings/findings.h"
+#include "core/findings/health.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"

@@ -3,7 +3,7 @@
 
 #include <QComboBox>
 
-#include "core/telemetry/history/loss_trend.h"
+#include "core/history/loss_trend.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 

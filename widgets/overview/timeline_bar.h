@@ -4,8 +4,8 @@
 
 #include <QToolButton>
 
-#include "core/telemetry/findings/findings.h"
-#include "core/telemetry/recording/marks.h"
+#include "core/findings/findings.h"
+#include "core/recording/marks.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
 

@@ -9,8 +9,8 @@
 #include <array>
 #include <functional>
 
-#include "core/telemetry/explain/explain.h"
-#include "core/telemetry/history/router_window.h"
+#include "core/explain/explain.h"
+#include "core/history/router_window.h"
 #include "widgets/overview/findings_watch.h"
 
 namespace moescope {

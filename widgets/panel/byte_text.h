@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

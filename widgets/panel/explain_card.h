@@ -11,7 +11,7 @@
 #include <QToolButton>
 #include <functional>
 
-#include "core/telemetry/explain/explain.h"
+#include "core/explain/explain.h"
 
 namespace moescope {
 

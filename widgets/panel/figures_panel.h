@@ -3,7 +3,7 @@
 
 #include <QComboBox>
 
-#include "core/telemetry/history/worst_layer.h"
+#include "core/history/worst_layer.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/value_tile.h"

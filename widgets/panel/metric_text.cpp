@@ -3,8 +3,8 @@
 #include <QCoreApplication>
 #include <string_view>
 
-#include "core/telemetry/explain/explain.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/explain/explain.h"
+#include "core/recording/run_settings.h"
 
 namespace moescope {
 namespace {
@@ -49,11 +49,13 @@ QString metricCard(const MetricInfo& info) {
     return *words ? QStringLiteral("%1 %2<br>").arg(label, text(words)) : QString();
   };
   const auto tr = [](const char* words) { return QCoreApplication::translate("Metric", words); };
-  return QStringLiteral("<p><b>%1</b>%2</p><table class=\"formula\"><tr><td><span class=\"muted\">%3</span><br>"
-                        "<code>%4</code></td></tr></table>")
+  return QStringLiteral(
+             "<p><b>%1</b>%2</p><table class=\"formula\"><tr><td><span class=\"muted\">%3</span><br>"
+             "<code>%4</code></td></tr></table>")
              .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
          line("good", tr("Good:"), info.good) + line("bad", tr("Bad:"), info.bad) +
-         QStringLiteral("<p class=\"more\">%1%2</p>").arg(more(tr("Moved by"), info.knob), more(tr("Source:"), info.source));
+         QStringLiteral("<p class=\"more\">%1%2</p>")
+             .arg(more(tr("Moved by"), info.knob), more(tr("Source:"), info.source));
 }
 
 QString metricCards(std::initializer_list<FigureKey> figures) {

@@ -1,11 +1,11 @@
-// How the figures of core/telemetry/frame/metrics.h read on screen.
+// How the figures of core/frame/metrics.h read on screen.
 #pragma once
 
 #include <QString>
 #include <initializer_list>
 
-#include "core/telemetry/frame/metrics.h"
-#include "core/telemetry/history/history.h"
+#include "core/frame/metrics.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

@@ -14,8 +14,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/telemetry/explain/explain.h"
-#include "core/telemetry/frame/metrics.h"
+#include "core/explain/explain.h"
+#include "core/frame/metrics.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
@@ -43,7 +43,7 @@ class Panel : public QWidget {
   // In place of the title in the header: "Expert 16 of layer 12".
   void setHeading(const QString& heading);
 
-  QWidget* header() const { return header_; }      // a dock is dragged by it
+  QWidget* header() const { return header_; }  // a dock is dragged by it
   // Page of the manual that its cards link to; an empty path: none.
   void setManualPage(const QString& path, const QString& title);
   QMenu* menu() const { return menu_; }            // of the header; filled whenever it opens
@@ -59,7 +59,7 @@ class Panel : public QWidget {
   QSize sizeHint() const override { return {460, 260}; }
 
  signals:
-  void readoutChanged(const QString& text);  // for the status bar
+  void readoutChanged(const QString& text);     // for the status bar
   void knobRequested(const QString& key);       // from an explain card
   void lessonRequested(const QString& number);  // from an explain card
   void manualRequested(const QString& page);    // from an explain card

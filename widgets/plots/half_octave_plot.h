@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 #include "widgets/plots/plot_frame.h"
 
 namespace moescope {

@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/telemetry/explain/explain.h"
+#include "core/explain/explain.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -99,9 +99,9 @@ class PlotFrame : public QWidget {
   // Room that caption and legend leave for other text in their row.
   QRect freeInCaptionRow() const;
 
-  void paintCursorLine(QPainter& painter, int x) const;               // through the plot
-  void paintFrame(QPainter& painter, const QRectF& cell) const;       // around a chosen cell or row
-  void paintPointer(QPainter& painter, QPointF tip, int way) const;   // a triangle; way +1 points right, -1 left
+  void paintCursorLine(QPainter& painter, int x) const;              // through the plot
+  void paintFrame(QPainter& painter, const QRectF& cell) const;      // around a chosen cell or row
+  void paintPointer(QPainter& painter, QPointF tip, int way) const;  // a triangle; way +1 points right, -1 left
   void paintPointerUp(QPainter& painter, QPointF tip) const;
   // Labels of rows, as many as have room; ticks are in pixels. Returns the width of the widest.
   int paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const;
@@ -137,8 +137,8 @@ class PlotFrame : public QWidget {
   QPoint mouse_{-1, -1};  // negative: elsewhere
 
   int axisLabelWidth() const { return withType(58); }
-  int axisLabelHeight() const;  // one row of labels
-  int withType(double pixels) const;                    // as many beside the usual type
+  int axisLabelHeight() const;        // one row of labels
+  int withType(double pixels) const;  // as many beside the usual type
   // Antialiased, in the pen's colour: as thick as curves are, or as raw values are that lie behind one.
   void drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const;
   QColor rawColor(QColor color) const;  // of values behind a smoothed curve

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "core/telemetry/recording/marks.h"
+#include "core/recording/marks.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/selection/selection.h"
@@ -38,7 +38,7 @@ class TimeAxisPlot : public PlotFrame {
   }
   int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - kSpace8; }
   int legendRow() const { return fontMetrics().height(); }
-  bool isLow() const;                                                       // a plot whose curves need all of the room
+  bool isLow() const;  // a plot whose curves need all of the room
   virtual QRect figuresRect() const { return legend_rows_ > 0 ? bandAbove() : QRect(); }  // that follow the crosshair
   void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
@@ -58,7 +58,7 @@ class TimeAxisPlot : public PlotFrame {
 
   Selection* selection_;
   int right_margin_ = 12;
-  int legend_rows_ = 0;     // of text above the data; the last one has the caption
+  int legend_rows_ = 0;        // of text above the data; the last one has the caption
   bool marks_inside_ = false;  // markers stand in the plot, not above it
 
  private:

@@ -6,7 +6,7 @@
 #include <QStringList>
 #include <functional>
 
-#include "core/telemetry/explain/explain.h"
+#include "core/explain/explain.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

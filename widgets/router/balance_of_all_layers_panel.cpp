@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 

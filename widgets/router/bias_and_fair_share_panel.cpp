@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/telemetry/frame/specialisation.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/frame/specialisation.h"
+#include "core/recording/run_settings.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 

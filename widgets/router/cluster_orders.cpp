@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/coactivation.h"
+#include "core/frame/coactivation.h"
 
 namespace moescope {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 
 namespace moescope {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"

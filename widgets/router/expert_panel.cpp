@@ -6,8 +6,8 @@
 #include <array>
 #include <numeric>
 
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
+#include "core/frame/router_stats.h"
+#include "core/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/telemetry/history/last_array.h"
+#include "core/history/last_array.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"
 #include "widgets/plots/line_plot.h"

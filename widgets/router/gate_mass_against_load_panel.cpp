@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kTakesMuch = 4;           // times the fair share: named together in the answer
+constexpr double kTakesMuch = 4;          // times the fair share: named together in the answer
 constexpr int kLeastWidthWithBars = 520;  // of the panel, beside the usual type
 
 }  // namespace

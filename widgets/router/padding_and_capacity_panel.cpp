@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -223,8 +223,9 @@ Panel::Answer PaddingAndCapacityPanel::answer() const {
   const QString share = valueText(shown_);
   if (shown_ < kDrops) {
     const QString rows = QString::number(kAlignments[static_cast<std::size_t>(shown_)]);
-    return {tr("What does padding cost?"),
-            {tr("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share), tr("%1 zero rows").arg(share)}};
+    return {
+        tr("What does padding cost?"),
+        {tr("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share), tr("%1 zero rows").arg(share)}};
   }
   const QString factor = QString::number(capacityFactor(), 'f', 2);
   const QString what = shown_ == kFiller ? tr("At capacity factor %1 the filler is %2 of the copies")

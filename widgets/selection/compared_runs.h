@@ -5,7 +5,7 @@
 #include <QString>
 #include <vector>
 
-#include "core/telemetry/comparison/comparison.h"
+#include "core/comparison/comparison.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -47,7 +47,7 @@ class ComparedRuns : public QObject {
 // Candidates are A, B, C, ... in their order, noise twins N, N2, ...
 QString runLetter(const Selection& selection, int place);
 int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
-QString noiseTwinLetters(const Selection& selection);      // "N, N2"; empty: there is none
+QString noiseTwinLetters(const Selection& selection);     // "N, N2"; empty: there is none
 QString runName(const Selection& selection, int place);   // "nano", "mxfp8_rceil": for twins what differs from A
 QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
 // The run that panels show beside run A if they have room for only one: the active run, or B if that is A; -1: there is

@@ -4,7 +4,7 @@
 #include <QPainter>
 #include <algorithm>
 
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/specialisation.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/specialisation.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"

@@ -6,7 +6,7 @@
 #include <QStackedWidget>
 #include <memory>
 
-#include "core/telemetry/comparison/stability_track.h"
+#include "core/comparison/stability_track.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/frame/coactivation.h"
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/coactivation.h"
+#include "core/frame/specialisation.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"

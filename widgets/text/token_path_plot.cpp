@@ -4,7 +4,7 @@
 #include <QPainter>
 #include <algorithm>
 
-#include "core/telemetry/frame/specialisation.h"
+#include "core/frame/specialisation.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"

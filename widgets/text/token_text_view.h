@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 #include "widgets/panel/expert_colors.h"
 #include "widgets/plots/plot_frame.h"
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "core/frame/coactivation.h"
+#include "core/frame/specialisation.h"
 #include "core/io/text_escape.h"
-#include "core/telemetry/frame/coactivation.h"
-#include "core/telemetry/frame/specialisation.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"

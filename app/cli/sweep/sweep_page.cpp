@@ -5,7 +5,7 @@
 
 #include "app/cli/sweep/sweep_table.h"
 #include "core/io/assets.h"
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {

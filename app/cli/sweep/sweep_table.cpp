@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/cli/train/text_columns.h"
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 #include "core/training/lab/outcomes.h"
 
 namespace moescope {

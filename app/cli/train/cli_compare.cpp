@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "app/cli/train/text_columns.h"
-#include "core/telemetry/comparison/run_letters.h"
+#include "core/comparison/run_letters.h"
 #include "core/training/lab/outcomes.h"
 
 namespace moescope {

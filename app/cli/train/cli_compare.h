@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/comparison/comparison.h"
+#include "core/comparison/operand_sqnr.h"
 #include "core/config/run_config.h"
-#include "core/telemetry/comparison/comparison.h"
-#include "core/telemetry/comparison/operand_sqnr.h"
 
 namespace moescope {
 

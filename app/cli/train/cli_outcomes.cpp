@@ -9,7 +9,7 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/train/text_columns.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 #include "core/training/lab/outcome_table.h"
 
 namespace moescope {
@@ -18,8 +18,7 @@ namespace {
 std::vector<TextRow> table_of(std::span<const Outcome> outcomes) {
   std::vector<TextRow> rows = {{"candidate", "loss", "mean loss", "gap to A", "+-", "verdict", "gradient error %",
                                 "flips %", "by rounding %", "underflow %", "SQNR dB, worst", "mean", "MaxVio",
-                                "tokens/s", "group",
-                                "differs in"}};
+                                "tokens/s", "group", "differs in"}};
   for (const Outcome& o : outcomes)
     rows.push_back({o.name, figure_text(o.figures.final_loss, "%.4f"), figure_text(o.figures.mean_loss, "%.4f"),
                     figure_text(o.conclusion.gap, "%+.4f"), figure_text(o.conclusion.half, "%.4f"), verdict_words(o),

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

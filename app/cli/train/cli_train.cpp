@@ -25,18 +25,18 @@
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "core/config/run_config.h"
+#include "core/findings/health.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
+#include "core/logs/run_feed.h"
 #include "core/model/learner.h"
+#include "core/numerics/kernel_names.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/parallel.h"
 #include "core/parallel/mpi_ranks.h"
 #include "core/parallel/wire.h"
-#include "core/telemetry/findings/health.h"
-#include "core/telemetry/frame/kernel_names.h"
-#include "core/telemetry/logs/run_feed.h"
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/trainer.h"
@@ -369,7 +369,7 @@ class Training {
       std::fprintf(text_, "final loss  %.4f nats/token (mean of the last %zu steps: %.4f)\n", tail_.losses.back(),
                    tail_.losses.size(), tail_.mean_loss());
       std::fprintf(text_, "speed       %.0f tokens/s\n", progress_.tokens_per_s());
-      std::fprintf(text_, "GEMMs       %s\n", multiplied_by(histories_.front()->info()).c_str());
+      std::fprintf(text_, "GEMMs       %s\n", multiplied_by(histories_.front()->info().kernels).c_str());
     }
     if (!is_missing(tail_.max_vio))
       std::fprintf(text_, "MaxVio      %.3f in the last batch, %.3f over %d steps (mean over MoE layers)\n",

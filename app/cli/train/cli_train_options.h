@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "core/telemetry/comparison/comparison.h"
+#include "core/comparison/comparison.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "core/io/whole_file.h"
-#include "core/telemetry/logs/jsonl.h"
+#include "core/logs/lines/jsonl.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

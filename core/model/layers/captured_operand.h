@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/frame/operand_place.h"
 #include "core/numerics/operand_format.h"
-#include "core/telemetry/frame/operand_place.h"
 
 namespace moescope {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <chrono>
 
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

@@ -11,8 +11,8 @@
 #include <initializer_list>
 
 #include "core/config/run_config.h"
+#include "core/frame/operand_place.h"
 #include "core/numerics/recipes.h"
-#include "core/telemetry/frame/operand_place.h"
 
 namespace moescope {
 

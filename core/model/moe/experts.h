@@ -17,12 +17,12 @@
 #include <optional>
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/precision.h"
 #include "core/model/layers/product.h"
 #include "core/model/moe/dispatch.h"
 #include "core/numerics/block_quantize.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

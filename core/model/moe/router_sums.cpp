@@ -4,9 +4,9 @@
 #include <cmath>
 #include <span>
 
+#include "core/frame/router_stats.h"
+#include "core/frame/specialisation.h"
 #include "core/numerics/parallel.h"
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/frame/specialisation.h"
 
 namespace moescope {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "core/frame/frame.h"
 #include "core/model/moe/router.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace moescope {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 #include "core/training/lab/outcomes.h"
 
 namespace moescope {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/frame/frame.h"
+#include "core/frame/frame.h"
 
 namespace moescope {
 

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/recording/notes.h"
+#include "core/frame/change_marker.h"
+#include "core/recording/notes.h"
 #include "core/training/lab/lab_state.h"
 #include "core/training/lab/training_thread.h"
 #include "core/training/recorded_run.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/telemetry/history/history.h"
+#include "core/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/lab/checkpoint_ring.h"
 #include "core/training/lab/lab_status.h"

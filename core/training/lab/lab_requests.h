@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "core/telemetry/frame/operand_place.h"
+#include "core/frame/operand_place.h"
 #include "core/training/capture.h"
 #include "core/training/lab/change_log.h"
 #include "core/training/lab/checkpoint_ring.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "core/training/lab/change_log.h"
 #include "core/training/lab/checkpoint_ring.h"
 #include "core/training/lab/lab_requests.h"

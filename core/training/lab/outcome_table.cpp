@@ -1,6 +1,6 @@
 #include "core/training/lab/outcome_table.h"
 
-#include "core/telemetry/frame/words.h"
+#include "core/io/words.h"
 
 namespace moescope {
 namespace {

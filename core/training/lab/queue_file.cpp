@@ -10,7 +10,7 @@
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/recorded_run.h"
 

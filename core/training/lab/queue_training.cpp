@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/lab/queue_file.h"
 

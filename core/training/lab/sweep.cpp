@@ -11,11 +11,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/comparison/comparison.h"
+#include "core/comparison/operand_sqnr.h"
+#include "core/comparison/verdict.h"
 #include "core/numerics/parallel.h"
-#include "core/telemetry/comparison/comparison.h"
-#include "core/telemetry/comparison/operand_sqnr.h"
-#include "core/telemetry/comparison/verdict.h"
-#include "core/telemetry/recording/frame_sink.h"
+#include "core/recording/frame_sink.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/lab/outcomes.h"

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "core/comparison/gap_track.h"
 #include "core/config/run_config.h"
-#include "core/telemetry/comparison/gap_track.h"
 
 namespace moescope {
 

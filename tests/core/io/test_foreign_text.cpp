@@ -9,15 +9,15 @@
 #include <limits>
 
 #include "core/config/run_config.h"
-#include "core/files/file_kind.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
 #include "core/lessons/lesson.h"
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/logs/import_table.h"
-#include "core/telemetry/logs/log_follower.h"
-#include "core/telemetry/logs/tag_map.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/log_follower.h"
+#include "core/logs/table/import_table.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 namespace {

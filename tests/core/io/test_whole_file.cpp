@@ -10,10 +10,10 @@
 #include <fstream>
 #include <functional>
 
-#include "core/files/export_events.h"
-#include "core/files/tensors/safetensors.h"
 #include "core/io/whole_file.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/events/export_events.h"
+#include "core/recording/recording.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/sample_frames.h"
 

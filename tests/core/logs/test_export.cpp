@@ -8,13 +8,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/files/export_events.h"
-#include "core/files/open_runs.h"
-#include "core/files/tensors/safetensors.h"
-#include "core/telemetry/frame/kernel_names.h"
-#include "core/telemetry/logs/export_jsonl.h"
-#include "core/telemetry/logs/export_trace.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/logs/events/export_events.h"
+#include "core/logs/lines/export_jsonl.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/routing/export_trace.h"
+#include "core/numerics/kernel_names.h"
+#include "core/recording/recording.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/export_weights.h"
 #include "core/training/lab/lab.h"
 
@@ -232,7 +232,7 @@ TEST_F(Export, TraceHasAStepAndItsPhasesWithoutOverlap) {
   EXPECT_LT(read["overlap_us"].get<double>(), 200);       // between steps: clocks of phases and of the run
   std::ifstream file(path("trace.json"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  EXPECT_NE(text.find("GEMMs: " + multiplied_by(RecordingReader(recording()).runs().front())), std::string::npos);
+  EXPECT_NE(text.find("GEMMs: " + multiplied_by(RecordingReader(recording()).runs().front().kernels)), std::string::npos);
 }
 
 TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
-#include "core/files/file_follower.h"
-#include "core/telemetry/logs/log_follower.h"
+#include "core/logs/file_follower.h"
+#include "core/logs/log_follower.h"
 #include "tests/support/soon.h"
 
 namespace moescope {

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <utility>
 
-#include "core/files/event_records.h"
-#include "core/files/import_events.h"
-#include "core/files/open_runs.h"
-#include "core/telemetry/frame/router_stats.h"
+#include "core/frame/router_stats.h"
+#include "core/logs/events/event_records.h"
+#include "core/logs/events/import_events.h"
+#include "core/logs/open_runs.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
 

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/files/event_records.h"
-#include "core/files/file_kind.h"
-#include "core/files/open_runs.h"
-#include "core/telemetry/frame/router_stats.h"
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/logs/jsonl.h"
+#include "core/frame/router_stats.h"
+#include "core/logs/events/event_records.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/lines/jsonl.h"
+#include "core/logs/open_runs.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {

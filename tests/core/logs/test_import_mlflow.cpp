@@ -7,12 +7,12 @@
 #include <fstream>
 #include <tuple>
 
-#include "core/files/file_kind.h"
-#include "core/files/import_mlflow.h"
-#include "core/files/open_runs.h"
-#include "core/files/runs_in_folder.h"
 #include "core/io/sqlite.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/logs/events/import_mlflow.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/log_settings.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 #include "tests/support/problem_of.h"
 
 namespace moescope {

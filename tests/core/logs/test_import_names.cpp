@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/telemetry/logs/import_jsonl.h"
+#include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
 namespace {
@@ -28,7 +28,8 @@ TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
     EXPECT_EQ(value(reader, Metric::ce_loss, 3), 2.5f) << name << reader.bad().text();
   }
   for (const char* step : {"step", "global_step", "train/global_step", "current_steps", "iteration", "_step"}) {
-    const LogReader reader = log_of({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
+    const LogReader reader =
+        log_of({std::string(R"({")") + step + R"(":7,"eval/loss":2.5,"train/learning_rate":0.1})"});
     EXPECT_EQ(value(reader, Metric::val_loss, 7), 2.5f) << step << reader.bad().text();
     EXPECT_EQ(value(reader, Metric::lr, 7), 0.1f) << step;
   }
@@ -39,11 +40,11 @@ TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
 }
 
 TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
-  const LogReader reader =
-      log_of({R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
-            R"("layers.3.moe.expert_bias":[0.5,-0.5],"moe/layer_1/max_vio":0.75})",
-            R"({"step":6,"tokens_per_expert/layer_1/expert_0":1,"tokens_per_expert/layer_1/expert_1":7.0})",
-            R"({"step":7,"tokens_per_expert/layer_1/expert_0":1})", R"({"step":8,"tokens_per_expert/layer_9":[1,2]})"});
+  const LogReader reader = log_of(
+      {R"({"step":5,"train/loss":3,"moe/layer_1/tokens_per_expert":[6,2],"layers.3.moe.tokens_per_expert":[4,4],)"
+       R"("layers.3.moe.expert_bias":[0.5,-0.5],"moe/layer_1/max_vio":0.75})",
+       R"({"step":6,"tokens_per_expert/layer_1/expert_0":1,"tokens_per_expert/layer_1/expert_1":7.0})",
+       R"({"step":7,"tokens_per_expert/layer_1/expert_0":1})", R"({"step":8,"tokens_per_expert/layer_9":[1,2]})"});
   ASSERT_TRUE(reader.history());
   EXPECT_EQ(reader.history()->info().moe_layers, (std::vector<int>{1, 3}));
   EXPECT_EQ(value(reader, Metric::max_vio, 5, 1), 0.75f) << "as the log says, not as the counts do";
@@ -57,7 +58,7 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
 TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
   const LogReader reader =
       log_of({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
-            R"({"step":2,"utilization":[[0.5,1.5]]})"});
+              R"({"step":2,"utilization":[[0.5,1.5]]})"});
   ASSERT_EQ(reader.bad_lines(), 1);
   EXPECT_EQ(reader.first_bad_lines()[0].why, "tokens_per_expert: 3.5 is not a whole number from 0 on");
   EXPECT_FLOAT_EQ(value(reader, Metric::max_vio, 2, 0), 0.5f) << "shares are read as what they are";
@@ -65,7 +66,7 @@ TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
 
 TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
   const LogReader reader = log_of({R"({"step":0,"loss":3.5,"ce_loss":3.0,"train_loss":9})", R"({"step":1,"loss":3.4})",
-                                 R"({"step":2,"loss":null,"ce_loss":2.0})"});
+                                   R"({"step":2,"loss":null,"ce_loss":2.0})"});
   EXPECT_EQ(value(reader, Metric::ce_loss, 0), 3.0f);
   EXPECT_TRUE(is_missing(value(reader, Metric::ce_loss, 1))) << "loss is another quantity";
   EXPECT_EQ(value(reader, Metric::ce_loss, 2), 2.0f);
@@ -73,11 +74,12 @@ TEST(ImportNames, OfTwoNamesForOneThingTheTablesFirstIsShown) {
 
 // As Hugging Face's Trainer writes it: the validation of a step has a line of its own, the last line sums up.
 TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
-  const LogReader reader = log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
-                                 R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
-                                 R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
-                                 R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
-                                 R"({"train_runtime": 12.0, "train_loss": 2.1667, "epoch": 0.3, "step": 30})"});
+  const LogReader reader =
+      log_of({R"({"loss": 3.0, "grad_norm": 1.5, "learning_rate": 1e-05, "epoch": 0.1, "step": 10})",
+              R"({"loss": 2.0, "grad_norm": 1.4, "learning_rate": 1e-05, "epoch": 0.2, "step": 20})",
+              R"({"eval_loss": 2.1, "eval_runtime": 1.3, "epoch": 0.2, "step": 20})",
+              R"({"loss": 1.5, "grad_norm": 1.3, "learning_rate": 1e-05, "epoch": 0.3, "step": 30})",
+              R"({"train_runtime": 12.0, "train_loss": 2.1667, "epoch": 0.3, "step": 30})"});
   EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::ce_loss, 10), 3.0f);
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 2.0f);
@@ -90,7 +92,7 @@ TEST(ImportNames, LinesOfOneStepAreOneAndTotalsAreOfNone) {
 TEST(ImportNames, ALateValueJoinsItsStep) {
   const LogReader reader =
       log_of({R"({"step":1,"loss":3,"tokens_per_expert":[[1,3]]})", R"({"step":2,"loss":2})", R"({"step":4,"loss":1})",
-            R"({"step":1,"val_loss":3.5})", R"({"step":3,"val_loss":2.5})", R"({"step":5,"loss":0.5})"});
+              R"({"step":1,"val_loss":3.5})", R"({"step":3,"val_loss":2.5})", R"({"step":5,"loss":0.5})"});
   EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
   EXPECT_EQ(value(reader, Metric::val_loss, 1), 3.5f);
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 3.0f);
@@ -103,7 +105,7 @@ TEST(ImportNames, ALateValueJoinsItsStep) {
 
 TEST(ImportNames, ARestartIsToldWithTheStepsThatItCost) {
   LogReader reader = log_of({R"({"step":0,"loss":5})", R"({"step":10,"loss":4})", R"({"step":20,"loss":3})",
-                           R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
+                             R"({"step":30,"loss":2})", R"({"step":20,"loss":9})"});
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 20}));
   EXPECT_EQ(value(reader, Metric::ce_loss, 20), 9.0f);
   ASSERT_EQ(reader.remarks().size(), 1u);
@@ -130,7 +132,7 @@ TEST(ImportNames, RestartsAndLateLayersOfLinesThatAreOneLayer) {
            std::to_string(first) + R"(,4]})";
   };
   const LogReader reader = log_of({line(0, 1, 4), line(0, 2, 4), line(1, 1, 4), line(1, 2, 4), R"({"step":1,"loss":7})",
-                                 line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
+                                   line(2, 1, 4), line(2, 2, 4), line(1, 1, 12), line(1, 2, 12)});
   EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
   EXPECT_EQ(reader.history()->steps(), (StepRange{0, 1}));
   EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.5f);
@@ -163,8 +165,8 @@ TEST(ImportNames, EntriesOfRoutersHaveTheNamesOfTheTable) {
 TEST(ImportNames, AShortLineClaimsNoMemory) {
   const LogReader reader =
       log_of({R"({"experts":60000,"layers":3,"moe_layers":[1,2],"domains":["a"]})", R"({"step":0,"loss":1})",
-            R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
-            R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
+              R"({"step":1,"wire":{"ranks":4096}})", R"({"step":2,"specialisation":[{"layer":1,"byte":{}}]})",
+              R"({"step":3,"layer":1,"volume":{"ranks":4096}})", R"({"step":4,"loss":1})"});
   ASSERT_EQ(reader.bad_lines(), 3);
   EXPECT_EQ(reader.first_bad_lines()[0].why, "wire: no sent_bytes");
   EXPECT_EQ(reader.first_bad_lines()[1].why, "byte: too many experts");

@@ -8,12 +8,12 @@
 #include <fstream>
 #include <random>
 
-#include "core/files/file_kind.h"
-#include "core/files/open_runs.h"
-#include "core/files/routing/import_routed_experts.h"
-#include "core/files/routing/import_trace.h"
-#include "core/files/routing/routed_tokens.h"
 #include "core/io/base64.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/routing/import_routed_experts.h"
+#include "core/logs/routing/import_trace.h"
+#include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
 namespace {

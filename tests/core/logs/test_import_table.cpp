@@ -9,9 +9,9 @@
 #include <fstream>
 #include <thread>
 
-#include "core/telemetry/frame/change_marker.h"
-#include "core/telemetry/logs/import_table.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/frame/change_marker.h"
+#include "core/logs/log_settings.h"
+#include "core/logs/table/import_table.h"
 
 namespace moescope {
 namespace {

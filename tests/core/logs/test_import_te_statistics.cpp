@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/files/file_kind.h"
-#include "core/files/import_te_statistics.h"
-#include "core/files/open_runs.h"
-#include "core/files/runs_in_folder.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 
 namespace moescope {
 namespace {

@@ -7,12 +7,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/files/file_kind.h"
-#include "core/files/import_wandb.h"
-#include "core/files/open_runs.h"
-#include "core/files/routing/import_trace.h"
-#include "core/files/tensors/safetensors.h"
-#include "core/telemetry/recording/run_settings.h"
+#include "core/logs/events/import_wandb.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/routing/import_trace.h"
+#include "core/recording/run_settings.h"
+#include "core/tensors/safetensors.h"
 
 namespace moescope {
 namespace {

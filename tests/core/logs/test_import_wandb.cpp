@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
-#include "core/files/file_kind.h"
-#include "core/files/import_wandb.h"
-#include "core/files/open_runs.h"
-#include "core/files/runs_in_folder.h"
-#include "core/telemetry/logs/log_settings.h"
+#include "core/logs/events/import_wandb.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/log_settings.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/wandb_bytes.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "core/telemetry/logs/log_follower.h"
+#include "core/logs/log_follower.h"
 #include "tests/support/soon.h"
 
 namespace moescope {

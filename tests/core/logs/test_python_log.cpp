@@ -10,7 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/telemetry/logs/import_jsonl.h"
+#include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
 namespace {

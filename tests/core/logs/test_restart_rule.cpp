@@ -1,7 +1,7 @@
 // Where a log goes back to an earlier step, and where it does not.
 #include <gtest/gtest.h>
 
-#include "core/telemetry/logs/restart_rule.h"
+#include "core/logs/restart_rule.h"
 
 namespace moescope {
 namespace {

@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "core/telemetry/logs/run_feed.h"
+#include "core/logs/run_feed.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/files/runs_in_folder.h"
+#include "core/logs/runs_in_folder.h"
 
 namespace moescope {
 namespace {

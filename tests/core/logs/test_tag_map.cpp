@@ -3,7 +3,7 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "core/telemetry/logs/tag_map.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 namespace {

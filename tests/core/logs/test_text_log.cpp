@@ -7,13 +7,13 @@
 #include <fstream>
 #include <thread>
 
-#include "core/files/file_follower.h"
-#include "core/files/file_kind.h"
-#include "core/files/open_runs.h"
-#include "core/files/runs_in_folder.h"
-#include "core/telemetry/logs/import_jsonl.h"
-#include "core/telemetry/logs/python_dict.h"
-#include "core/telemetry/logs/text_log.h"
+#include "core/logs/file_follower.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/lines/python_dict.h"
+#include "core/logs/lines/text_log.h"
+#include "core/logs/open_runs.h"
+#include "core/logs/runs_in_folder.h"
 
 namespace moescope {
 namespace {

@@ -6,12 +6,12 @@
 #include <random>
 #include <set>
 
+#include "core/frame/specialisation.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/quantile_balance.h"
 #include "core/model/moe/router.h"
 #include "core/model/moe/router_sums.h"
 #include "core/model/moe/token_drop.h"
-#include "core/telemetry/frame/specialisation.h"
 
 namespace moescope {
 namespace {

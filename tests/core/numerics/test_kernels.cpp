@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "core/frame/frame.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
-#include "core/telemetry/frame/frame.h"
 
 namespace {
 
@@ -61,11 +61,7 @@ TEST(Kernels, MatrixUnitsOfARecordingAreNamedAndAskedFor) {
 // Of this machine and of others, of recordings of before, and of logs that other programs wrote.
 TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
   using namespace moescope;
-  const auto by = [](const std::string& kernels) {
-    RunInfo run;
-    run.kernels = kernels;
-    return multiplied_by(run);
-  };
+  const auto by = [](std::string_view kernels) { return multiplied_by(kernels); };
   EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx"),
             "AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX) for FP32");
   EXPECT_EQ(by("OpenBLAS 0.3.21 SkylakeX, 16-lane loops, oneDNN 2.6.3 amx"),

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/operand_tap.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/lab/lab.h"
 #include "tests/support/lab_steps.h"
 

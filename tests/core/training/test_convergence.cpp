@@ -2,14 +2,14 @@
 //
 // The presets convergence-check and mxfp4-everywhere train 15.7 million parameters for 1,500 steps: minutes to an hour.
 // Here their number formats train the model of nano, and the presets themselves take their first
-// steps. "Worse" is what core/telemetry/comparison/verdict.h says of the mean of paired losses. It is tested both ways:
+// steps. "Worse" is what core/comparison/verdict.h says of the mean of paired losses. It is tested both ways:
 // MXFP8 must pass, MXFP4 must not.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "core/telemetry/comparison/comparison.h"
+#include "core/comparison/comparison.h"
 #include "core/training/lab/lock_step.h"
 #include "tests/support/seeds.h"
 

@@ -9,10 +9,10 @@
 #include <iterator>
 #include <random>
 
-#include "core/files/tensors/safetensors.h"
 #include "core/model/layers/precision.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/lab/lock_step.h"
 #include "core/training/trainer.h"
 

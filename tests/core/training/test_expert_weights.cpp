@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/data/dataset.h"
-#include "core/files/tensors/safetensors.h"
+#include "core/tensors/safetensors.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

@@ -8,8 +8,8 @@
 #include <span>
 #include <thread>
 
-#include "core/telemetry/recording/notes.h"
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/notes.h"
+#include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/lab/candidate_groups.h"
 #include "core/training/lab/lab.h"

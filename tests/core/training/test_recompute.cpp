@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/telemetry/recording/recording.h"
+#include "core/recording/recording.h"
 #include "core/training/lab/lab.h"
 #include "core/training/recompute.h"
 #include "tests/support/lab_steps.h"

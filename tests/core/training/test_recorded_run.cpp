@@ -1,7 +1,7 @@
 // What markers say of a change is the change.
 #include <gtest/gtest.h>
 
-#include "core/telemetry/frame/change_marker.h"
+#include "core/frame/change_marker.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {

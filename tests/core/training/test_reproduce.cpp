@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "core/frame/change_marker.h"
 #include "core/numerics/kernels.h"
-#include "core/telemetry/frame/change_marker.h"
 #include "core/training/lab/lab.h"
 #include "core/training/reproduce.h"
 #include "tests/support/small_run.h"

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/frame/specialisation.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/parallel.h"
-#include "core/telemetry/frame/specialisation.h"
 #include "core/training/routed_texts.h"
 #include "core/training/specialisation_counter.h"
 #include "core/training/trainer.h"

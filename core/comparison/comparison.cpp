@@ -1,0 +1,227 @@
+#include "core/comparison/comparison.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+
+#include "core/frame/router_stats.h"
+#include "core/history/step_axis.h"
+#include "core/io/words.h"
+#include "core/recording/run_settings.h"
+
+namespace moescope {
+
+namespace {
+
+// The runs must outlive the track.
+GapTrack track_of(const History& a, const History& b, Metric metric = Metric::ce_loss, int layer = kWholeRun) {
+  GapTrack track(HistoryPtr(HistoryPtr(), &a), HistoryPtr(HistoryPtr(), &b), metric, layer);
+  track.update();
+  return track;
+}
+
+// Calls take(bin, first, last) with the places [first, last) of the track's steps in each bin that has some.
+template <class Take>
+void for_bins(const GapTrack& track, std::span<const std::int64_t> edges, Take take) {
+  for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
+    const std::size_t first = track.place(edges[b]), last = track.place(edges[b + 1]);
+    if (first < last) take(b, first, last);
+  }
+}
+
+std::vector<PyramidBin> series_of(const GapTrack& track, std::span<const std::int64_t> edges) {
+  std::vector<PyramidBin> out(edges.size() - 1);
+  for_bins(track, edges,
+           [&](std::size_t b, std::size_t first, std::size_t last) { out[b] = track.raw().slice(first, last); });
+  return out;
+}
+
+std::vector<float> smoothed_of(const GapTrack& track, std::span<const std::int64_t> edges) {
+  std::vector<float> out(edges.size() - 1, kNoValue);
+  for_bins(track, edges, [&](std::size_t b, std::size_t, std::size_t last) { out[b] = track.smooth()[last - 1]; });
+  return out;
+}
+
+float mean_of(const History& history, Metric metric, StepRange window) {
+  double sum = 0;
+  int finite = 0;
+  float last = kNoValue;
+  for (const float value : history.values_in(metric, kWholeRun, window)) {
+    if (!is_missing(value)) last = value;
+    if (!std::isfinite(value)) continue;
+    sum += static_cast<double>(value);
+    ++finite;
+  }
+  return finite ? static_cast<float>(sum / finite) : last;
+}
+
+}  // namespace
+
+std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer, StepRange range,
+                                   int bins) {
+  assert(bins > 0);
+  return gap_series(a, b, metric, layer, slice_edges(range, bins));
+}
+
+std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer, StepRange range,
+                                int bins) {
+  assert(bins > 0);
+  return smoothed_gap(a, b, metric, layer, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> gap_series(const History& a, const History& b, Metric metric, int layer,
+                                   std::span<const std::int64_t> edges) {
+  return edges.empty() ? std::vector<PyramidBin>() : series_of(track_of(a, b, metric, layer), edges);
+}
+
+std::vector<float> smoothed_gap(const History& a, const History& b, Metric metric, int layer,
+                                std::span<const std::int64_t> edges) {
+  return edges.empty() ? std::vector<float>() : smoothed_of(track_of(a, b, metric, layer), edges);
+}
+
+std::optional<std::int64_t> first_difference(const History& a, const History& b, double epsilon) {
+  return track_of(a, b).first_beyond(epsilon);
+}
+
+std::vector<float> load_difference(const RouterFrame& a, const RouterFrame& b) {
+  if (a.tokens_per_expert.size() != b.tokens_per_expert.size()) return {};
+  std::vector<float> difference(a.tokens_per_expert.size());
+  for (std::size_t e = 0; e < difference.size(); ++e) {
+    difference[e] = utilisation(b.tokens_per_expert, e) - utilisation(a.tokens_per_expert, e);
+  }
+  return difference;
+}
+
+RunFigures run_figures(const History& history, StepRange window) {
+  RunFigures row;
+  row.run = history.info().run;
+  row.name = history.info().name;
+  if (window.empty()) return row;
+  row.steps = steps_taken(history, window.last);
+  const std::int64_t last[] = {window.last};
+  row.final_loss = history.values_at(Metric::ce_loss, kWholeRun, last).front();
+  row.mean_loss = mean_of(history, Metric::ce_loss, window);
+  row.max_vio = mean_of(history, Metric::max_vio, window);
+  row.tokens_per_s = mean_of(history, Metric::tokens_per_s, window);
+  row.flip_rate = mean_of(history, Metric::flip_rate, window);
+  row.rounding_flip_rate = mean_of(history, Metric::rounding_flip_rate, window);
+  row.gradient_cosine = mean_of(history, Metric::gradient_cosine, window);
+  return row;
+}
+
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n) {
+  if (histories.empty()) return {};
+  StepRange common = histories.front()->steps();
+  for (const HistoryPtr& history : histories) {
+    const StepRange steps = history->steps();
+    common = {std::max(common.first, steps.first), std::min(common.last, steps.last)};
+    if (steps.empty()) return {};
+  }
+  const StepRange newest = histories.front()->last_steps(n, common.last);
+  return {std::max(common.first, newest.first), common.last};
+}
+
+FormatCosts format_costs(const History& history, std::int64_t step) {
+  FormatCosts costs;
+  if (const auto measured = history.gradient_frame_at(step)) {
+    const float snr = history.value_at(Metric::gradient_snr_db, kWholeRun, measured->step);
+    if (!is_missing(snr)) costs.gradient_error = std::pow(10.0f, -snr / 20);
+    double flips = 0;
+    for (const FlipFrame& layer : measured->rounding_flips) flips += static_cast<double>(layer.flip_rate);
+    if (!measured->rounding_flips.empty())
+      costs.flips = static_cast<float>(flips / static_cast<double>(measured->rounding_flips.size()));
+  }
+  if (const auto quantized = history.quant_frame_at(step))
+    for (const QuantFrame& operand : quantized->quants)
+      if (!is_missing(operand.underflow) && !(operand.underflow <= costs.flushed)) {
+        costs.flushed = operand.underflow;
+        costs.where = operand;
+      }
+  return costs;
+}
+
+RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
+  RoutingOverlap routing;
+  routing.replayed = setting_at_start(run, "router.replay") == "true";
+  const auto compared = run.flip_frame_at(step);
+  if (!compared || compared->flips.empty()) return routing;
+  routing.step = compared->step;
+  double sum = 0;
+  for (const FlipFrame& layer : compared->flips) {
+    sum += static_cast<double>(layer.overlap);
+    if (layer.flip_rate > 0 && routing.first_other_layer < 0) routing.first_other_layer = layer.layer;
+  }
+  routing.overlap = static_cast<float>(sum / static_cast<double>(compared->flips.size()));
+  return routing;
+}
+
+std::string to_text(const RoutingOverlap& routing) {
+  if (routing.replayed)
+    return "replays run A's routing, so that all experts are in common: what remains of the gap is arithmetic";
+  if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
+  char overlap[16];  // with digits enough for the few in a thousand that rounding moves
+  std::snprintf(overlap, sizeof overlap, "%.4g %%", 100 * static_cast<double>(routing.overlap));
+  const std::string text =
+      overlap + std::string(" of experts in common with run A at step ") + std::to_string(routing.step);
+  if (routing.first_other_layer < 0) return text;
+  return text + ", other ones from layer " + std::to_string(routing.first_other_layer) + " on";
+}
+
+std::string to_text(const FormatCosts& costs) {
+  std::string text;
+  const auto add = [&](float share, const std::string& words) {
+    if (share > 0) text += (text.empty() ? "" : ", ") + percent(share) + words;
+  };
+  if (costs.gradient_error > 0) text = "gradient " + percent(costs.gradient_error) + " off";
+  add(costs.flips, " of tokens to other experts by rounding");
+  add(costs.flushed, " of " + place_text(costs.where) + " flushed to zero");
+  return text;
+}
+
+void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& others, const std::vector<PairedRun>& twins,
+                  const Judging& judging) {
+  const auto taken_over = [&](std::vector<PairedTrack>& old, const std::vector<PairedRun>& runs) {
+    std::vector<PairedTrack> tracks;
+    bool same = old.size() == runs.size();  // and in the same order
+    for (const PairedRun& run : runs) {
+      const auto kept = std::ranges::find_if(
+          old, [&](const PairedTrack& each) { return each.track.a() == a && each.track.b() == run.run; });
+      same &= kept != old.end() && kept - old.begin() == std::ssize(tracks) && kept->same_start == run.same_start;
+      tracks.push_back({kept == old.end() ? GapTrack(a, run.run, loss_) : std::move(kept->track), run.same_start});
+    }
+    old = std::move(tracks);
+    return same;
+  };
+  const bool same_runs = taken_over(runs_, others), same_twins = taken_over(twins_, twins);
+  if (!same_runs || !same_twins || judging != judging_) conclusions_.clear();
+  judging_ = judging;
+  update();
+}
+
+void RunGaps::update() {
+  bool news = conclusions_.size() != runs_.size();
+  for (std::vector<PairedTrack>* tracks : {&runs_, &twins_})
+    for (PairedTrack& each : *tracks) news |= each.track.update();
+  if (!news) return;
+  conclusions_.clear();
+  for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
+}
+
+std::vector<PyramidBin> RunGaps::series(int place, StepRange range, int bins) const {
+  return series_of(track(place), slice_edges(range, bins));
+}
+
+std::vector<float> RunGaps::smoothed(int place, StepRange range, int bins) const {
+  return smoothed_of(track(place), slice_edges(range, bins));
+}
+
+std::optional<std::int64_t> RunGaps::out_since(int place, double band) const {
+  return track(place).out_since(band);
+}
+
+const Conclusion& RunGaps::conclusion(int place) const {
+  return conclusions_[static_cast<std::size_t>(place - 1)];
+}
+
+}  // namespace moescope

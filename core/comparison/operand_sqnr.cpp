@@ -1,0 +1,93 @@
+#include "core/comparison/operand_sqnr.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/io/words.h"
+#include "core/numerics/quant_format.h"
+
+namespace moescope {
+namespace {
+
+using Operands = std::vector<QuantFrame>;
+
+Operands operands_of(const History& run, std::int64_t step) {
+  const auto frame = run.quant_frame_at(step);
+  return frame ? frame->quants : Operands();
+}
+
+// "": it is not quantized there.
+std::string format_at(const Operands& operands, const OperandPlace& place) {
+  const auto found = std::ranges::find_if(operands, [&](const OperandPlace& each) { return each == place; });
+  return found == operands.end() ? std::string() : found->format;
+}
+
+bool is_scaled(const QuantFrame& operand) {
+  return quant_format(operand.format).scale != QuantScale::none;
+}
+
+template <class Wanted>
+OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted wanted) {
+  OperandSqnr sqnr;
+  double sum = 0;
+  int finite = 0;
+  for (const QuantFrame& operand : operands) {
+    if (std::isnan(operand.sqnr_db) || !wanted(operand)) continue;
+    sqnr.choice = choice;
+    ++sqnr.operands;
+    if (sqnr.operands == 1 || operand.sqnr_db < sqnr.worst_db) sqnr.worst_db = operand.sqnr_db, sqnr.worst = operand;
+    if (std::isfinite(operand.sqnr_db)) sum += static_cast<double>(operand.sqnr_db), ++finite;
+  }
+  if (sqnr.operands > 0) sqnr.mean_db = finite > 0 ? static_cast<float>(sum / finite) : sqnr.worst_db;
+  return sqnr;
+}
+
+// Of run A and of runs with its formats: the operands in which any run differs, if one does.
+OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& runs) {
+  const auto differs = [&](const QuantFrame& operand) {
+    return std::ranges::any_of(runs,
+                               [&](const Operands& other) { return format_at(other, operand) != operand.format; });
+  };
+  const OperandSqnr differing = sqnr_of(operands, OperandChoice::differing, differs);
+  if (differing.operands > 0) return differing;
+  const OperandSqnr scaled = sqnr_of(operands, OperandChoice::scaled, is_scaled);
+  return scaled.operands > 0 ? scaled : sqnr_of(operands, OperandChoice::all, [](const QuantFrame&) { return true; });
+}
+
+const char* words_of(OperandChoice choice) {
+  switch (choice) {
+    case OperandChoice::differing:
+      return " in which the runs differ";
+    case OperandChoice::scaled:
+      return " in 8 bits and fewer";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int64_t step) {
+  std::vector<Operands> operands;
+  for (const HistoryPtr& run : runs) operands.push_back(operands_of(*run, step));
+  std::vector<OperandSqnr> found;
+  for (const Operands& own : operands) {
+    const auto differs_from_a = [&](const QuantFrame& operand) {
+      return format_at(operands.front(), operand) != operand.format;
+    };
+    const OperandSqnr differing = sqnr_of(own, OperandChoice::differing, differs_from_a);
+    found.push_back(differing.operands > 0 ? differing : of_common(own, operands));
+  }
+  return found;
+}
+
+std::string to_text(const OperandSqnr& sqnr) {
+  if (sqnr.operands == 0) return {};
+  const auto db = [](float value) {
+    return std::isfinite(value) ? decimal(static_cast<double>(value)) + " dB" : std::string("exact");
+  };
+  return db(sqnr.worst_db) + " at worst (" + place_text(sqnr.worst) + "), " + db(sqnr.mean_db) + " in the mean of " +
+         counted(sqnr.operands, "operand", "operands") + words_of(sqnr.choice);
+}
+
+}  // namespace moescope

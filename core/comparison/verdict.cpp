@@ -1,0 +1,451 @@
+#include "core/comparison/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <numbers>
+#include <string_view>
+
+#include "core/io/words.h"
+#include "core/recording/run_settings.h"
+
+namespace moescope {
+namespace {
+
+constexpr int kBatches = 4;
+using BatchMeans = std::array<double, kBatches>;
+
+double mean_over(const BatchMeans& means) {
+  double sum = 0;
+  for (const double mean : means) sum += mean;
+  return sum / kBatches;
+}
+
+bool covers(StepRange steps, StepRange part) {
+  return steps.first <= part.first && steps.last >= part.last;
+}
+
+// Of the gap; nothing where a batch has none.
+std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
+  BatchMeans means{};
+  for (int b = 0; b < kBatches; ++b) {
+    const std::size_t from = track.place(slice_begin(steps, kBatches, b));
+    const std::size_t to = track.place(slice_begin(steps, kBatches, b + 1));
+    const PyramidBin batch = track.raw().slice(from, to);
+    if (batch.finite == 0) return std::nullopt;
+    means[static_cast<std::size_t>(b)] = batch.sum / batch.finite;
+  }
+  return means;
+}
+
+// Of equal runs: what chance does to the mean of one of them.
+struct Chance {
+  double deviation = 0;  // s
+  double batches = 0;    // n
+};
+
+// `equal`: the equal runs' batch means.
+Chance chance_of(const std::vector<BatchMeans>& equal) {
+  const double free = static_cast<double>(equal.size()) - 1;
+  double squares = 0, neighbours = 0;
+  BatchMeans centre{};
+  for (const BatchMeans& run : equal)
+    for (std::size_t b = 0; b < kBatches; ++b) centre[b] += run[b] / static_cast<double>(equal.size());
+  for (const BatchMeans& run : equal) {
+    for (std::size_t b = 0; b < kBatches; ++b) squares += (run[b] - centre[b]) * (run[b] - centre[b]);
+    for (std::size_t b = 1; b < kBatches; ++b) neighbours += (run[b] - centre[b]) * (run[b - 1] - centre[b - 1]);
+  }
+  const double variance = squares / (kBatches * free);
+  const double rho = variance > 0 ? std::clamp(neighbours / ((kBatches - 1) * free) / variance, 0.0, 1.0) : 0;
+  const double batches = kBatches / (1 + (kBatches - 1) * rho);
+  return {std::sqrt(variance / batches), batches};
+}
+
+// By the batch means of the gap alone.
+double own_half(const BatchMeans& gap) {
+  const double mean = mean_over(gap);
+  double squares = 0;
+  for (const double each : gap) squares += (each - mean) * (each - mean);
+  return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
+}
+
+// The variance of a run's mean less that of what it is compared with, in variances of one run's mean. Beside twins of
+// another start a run is compared with run A alone: what its start was lucky in is A's luck, too.
+double variances(double equal_runs, bool same_start) {
+  return same_start ? 1 + 1 / equal_runs : 2;
+}
+
+std::string two_digits(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", static_cast<double>(std::fabs(value)));
+  return text;
+}
+
+// With as many digits after the point as two digits of `half` need: "+0.0028"; what rounds to 0 has no sign.
+std::string signed_gap(float gap, float half) {
+  const double size = std::fabs(std::isfinite(half) && half > 0 ? half : gap);
+  const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
+  char text[64];
+  std::snprintf(text, sizeof text, "%+.*f", digits, static_cast<double>(gap));
+  const std::string_view number = text;
+  return std::string(number.find_first_of("123456789") == number.npos ? number.substr(1) : number);
+}
+
+std::string steps_text(StepRange range) {
+  return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
+}
+
+// "38 steps"
+std::string in_steps(std::int64_t steps) {
+  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
+}
+
+std::string against_what_matters(const Conclusion& c) {
+  const float size = std::fabs(c.gap);
+  const std::string matters = "the " + two_digits(c.matters) + " that matter";
+  if (size + c.half < c.matters) return ", less than " + matters;
+  if (size - c.half > c.matters) return ", more than " + matters;
+  return ", " + matters + " not excluded";
+}
+
+// How much further chance moves a run than its twins, which have drifted less.
+double wider_by_drift(const Conclusion& c) {
+  if (!(c.drift > c.drift_of_twins)) return 1;  // also where one is not known
+  return std::pow(static_cast<double>(c.drift) / static_cast<double>(c.drift_of_twins), 2);
+}
+
+constexpr double kHardlyWider = 1.2;
+
+// Whether the run's drift needs a factor that was not measured.
+bool twins_are_near(const Conclusion& c) {
+  return c.drift_of_twins < kLeastDrift && wider_by_drift(c) > kHardlyWider;
+}
+
+// "4.2 % of the tokens"
+std::string of_tokens(float share) {
+  return percent(share) + " of the tokens";
+}
+
+// "; allowing for ...", where that changed much.
+std::string drift_text(const Conclusion& c) {
+  if (c.drift_unknown)
+    return "; whether its noise twins have drifted from run A as far as this run is not known, no routing flips were "
+           "counted";
+  if (c.twins == 0 || wider_by_drift(c) < kHardlyWider) return {};
+  return "; allowing for the noise twins' routing, which differs from run A's for " + of_tokens(c.drift_of_twins) +
+         " only, this run's for " + percent(c.drift);
+}
+
+std::string candidates_text(const Conclusion& c) {
+  if (c.candidates < 2) return {};
+  return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
+}
+
+// "the twins have not drifted apart yet: ..."
+std::string near_text(const Conclusion& c) {
+  const std::string seen = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
+                           of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift) +
+                           ", and an interval needs " + percent(kLeastDrift) + " for the twins; ";
+  const std::string steps = std::to_string(c.lacking) + " more steps";
+  if (c.lacking == 0) return seen + "their drift does not grow any more, a twin of another seed would tell";
+  if (is_missing(c.growth)) return seen + steps + ", as many again, since there is no growth yet to estimate it from";
+  return seen + "about " + steps + ", if it grows as it did over the judged steps";
+}
+
+std::string too_short_text(const Conclusion& c, std::int64_t taken) {
+  if (taken < kLeastSteps) return "too early to tell: verdict in " + in_steps(c.lacking);
+  return std::string("too few values of the ") + loss_words(c.loss) +
+         " were measured to judge, each quarter of the last half of the steps needs one" +
+         (c.lacking > 0 ? "; verdict in " + in_steps(c.lacking) : "");
+}
+
+std::string in_words(const GapTrack& run, const Conclusion& c) {
+  const std::string who = run.b()->info().name + " against " + run.a()->info().name + ": ";
+  const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
+  const std::string alone = loss + signed_gap(c.gap, c.half), over = " nats/token over " + steps_text(c.steps);
+  const std::string gap = alone + " +-" + two_digits(c.half) + over;
+  const std::string allowing = drift_text(c) + candidates_text(c);
+  const std::string seen = "gaps below " + two_digits(c.half) + " cannot be told from chance here" + allowing;
+  switch (c.verdict) {
+    case Verdict::too_short:
+      return who + too_short_text(c, run.count());
+    case Verdict::lost:
+      return who + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
+    case Verdict::identical:
+      return who + "the same losses to the bit over " + steps_text(c.steps);
+    case Verdict::no_twin:
+      if (c.lacking > 0)
+        return who + "too early to tell: " + gap + "; verdict in " + in_steps(c.lacking) +
+               ", when its noise twin has taken " + std::to_string(kLeastSteps);
+      return who + "not told apart: " + gap + "; add a noise twin to see whether that is more than chance";
+    case Verdict::twins_near:
+      return who + alone + over + "; " + near_text(c);
+    case Verdict::equal:
+      return who + "good enough: " + gap + ", less than the " + two_digits(c.matters) + " that matter" + allowing;
+    case Verdict::unclear:
+      return who + "not told apart: " + alone + over + "; noise +-" + two_digits(c.half) + ", target " +
+             two_digits(c.matters) + allowing + "; train longer or add a noise twin";
+    case Verdict::worse:
+      return who + "worse: " + gap + against_what_matters(c) + "; " + seen;
+    case Verdict::better:
+      return who + "better: " + gap + "; " + seen;
+  }
+  return {};
+}
+
+StepRange common_steps(StepRange run, const GapTrack& twin) {
+  return {std::max(run.first, twin.steps().first), std::min(run.last, twin.steps().last)};
+}
+
+// What the twin that is nearest to it lacks of kLeastSteps beside the run; 0: there is none, or one has them.
+std::int64_t lacking_of_twins(StepRange run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t most = 0;
+  for (const GapTrack* twin : twins) most = std::max(most, twin->count(common_steps(run, *twin)));
+  return twins.empty() ? 0 : std::max<std::int64_t>(0, kLeastSteps - most);
+}
+
+// The last half of the steps that the run and the twins took, those that are there for long enough.
+StepRange judged_steps(const GapTrack& run, const std::vector<const GapTrack*>& twins) {
+  std::int64_t last = -1;
+  for (const GapTrack* twin : twins) {
+    const StepRange both = common_steps(run.steps(), *twin);
+    if (twin->count(both) >= kLeastSteps) last = std::max(last, both.last);
+  }
+  StepRange steps = run.steps();
+  if (last >= 0) steps.last = last;
+  return run.last_steps(std::max(kLeastSteps, run.count(steps) / 2), steps.last);
+}
+
+Verdict verdict_of(const Conclusion& c) {
+  if (c.twins == 0) return Verdict::no_twin;
+  if (is_missing(c.half)) return Verdict::twins_near;
+  if (c.gap - c.half > 0) return Verdict::worse;
+  if (c.gap + c.half < 0) return Verdict::better;
+  return std::fabs(c.gap) + c.half < c.matters ? Verdict::equal : Verdict::unclear;
+}
+
+// Mean over the steps at which flips were counted, and over the runs.
+float drift_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  double sum = 0;
+  int known = 0;
+  for (const GapTrack* run : runs)
+    for (const float share : run->b()->values_in(Metric::flip_rate, kWholeRun, steps))
+      if (std::isfinite(share)) sum += static_cast<double>(share), ++known;
+  return known ? static_cast<float>(sum / known) : kNoValue;
+}
+
+// From the first half of the steps to the second; kNoValue: no token is routed elsewhere yet.
+float growth_of(std::span<const GapTrack* const> runs, StepRange steps) {
+  constexpr float kMost = 100;
+  const std::int64_t middle = slice_begin(steps, 2, 1);
+  const float early = drift_of(runs, {steps.first, middle - 1}), late = drift_of(runs, {middle, steps.last});
+  if (!(late > 0)) return kNoValue;
+  return early > 0 ? std::min(late / early, kMost) : kMost;
+}
+
+// Until the drift, averaged over the last half of the steps, is kLeastDrift. The mean of a half is about the value in
+// its middle, at three quarters of all steps. On nano 84 of 100 such estimates were right to a factor of two.
+std::int64_t steps_until_apart(const GapTrack& run, const Conclusion& c, float late_drift) {
+  constexpr float kStillGrows = 1.1f;
+  const std::int64_t taken = run.count({run.steps().first, c.steps.last});
+  if (is_missing(c.growth)) return taken;
+  if (c.growth < kStillGrows) return 0;
+  const auto judged = static_cast<double>(run.count(c.steps));
+  const double lacks = std::max(0.0, std::log(static_cast<double>(kLeastDrift / late_drift)));
+  const double reached =
+      static_cast<double>(taken) - 0.25 * judged + 0.5 * judged * lacks / std::log(static_cast<double>(c.growth));
+  return std::clamp(static_cast<std::int64_t>(reached / 0.75) - taken, std::int64_t{1}, 10 * taken);
+}
+
+// Fills in gap, half and what follows from them; false: a batch without losses.
+bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTrack*>& twins, Conclusion& c) {
+  std::vector<BatchMeans> equal = {BatchMeans{}};  // run A's, whose gap to itself is 0
+  for (const GapTrack* twin : twins) {
+    if (!covers(twin->steps(), c.steps)) continue;
+    if (const auto means = batch_means(*twin, c.steps)) equal.push_back(*means);
+  }
+  auto gap = batch_means(run, c.steps);
+  if (!gap) return false;
+  const double k = static_cast<double>(equal.size());
+  if (same_start)
+    for (const BatchMeans& each : equal)
+      for (std::size_t b = 0; b < kBatches; ++b) (*gap)[b] -= each[b] / k;
+  c.gap = static_cast<float>(mean_over(*gap));
+  c.half = static_cast<float>(own_half(*gap));
+  c.twins = static_cast<int>(equal.size()) - 1;
+  if (c.twins == 0) return true;
+  if (same_start && twins_are_near(c)) {
+    c.half = kNoValue;
+    return true;
+  }
+  const Chance chance = chance_of(equal);
+  const double deviation = chance.deviation * (same_start ? wider_by_drift(c) : 1);
+  const auto half_of = [&](double runs) {
+    return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * deviation *
+                              std::sqrt(variances(runs, same_start)));
+  };
+  const float own = c.half;
+  c.half = std::max(own, half_of(k));
+  if (half_of(k) > own) c.half_with_another = std::max(own, half_of(k + 1));
+  return true;
+}
+
+std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const PairedTrack> twins, bool same_start) {
+  std::vector<const GapTrack*> fitting;
+  for (const PairedTrack& twin : twins)
+    if (twin.track.b() != run.track.b() && twin.same_start == same_start) fitting.push_back(&twin.track);
+  return fitting;
+}
+
+// 0: never, or the run is the log of another program.
+std::int64_t validation_every(const History& history) {
+  const auto every = setting_at_start(history, "telemetry.validation_every");
+  return every ? std::atoll(every->c_str()) : 0;
+}
+
+// Until each batch of the judged steps has a value: as often as the settings say, or as they were measured so far.
+std::int64_t lacking_losses(const GapTrack& run) {
+  const std::int64_t taken = run.count(), set = validation_every(*run.a());
+  if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - taken);
+  const PyramidBin all = run.raw().slice(0, static_cast<std::size_t>(taken));
+  if (all.finite == 0) return 0;
+  const std::int64_t every = (taken + all.finite - 1) / all.finite;
+  return std::max<std::int64_t>(1, least_steps(every) - taken);
+}
+
+void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
+  bool same_start = run.same_start;
+  auto fitting = twins_for(run, twins, same_start);
+  // Twins of another start differ by more than chaos: better than none.
+  if (fitting.empty() && same_start) fitting = twins_for(run, twins, same_start = false);
+  const std::int64_t twins_lack = lacking_of_twins(c.steps, fitting);
+  c.steps = judged_steps(run.track, fitting);
+  const GapTrack* const itself[] = {&run.track};
+  if (same_start) {
+    c.drift = drift_of(itself, c.steps), c.drift_of_twins = drift_of(fitting, c.steps);
+    c.drift_unknown = !fitting.empty() && (is_missing(c.drift) || is_missing(c.drift_of_twins));
+    c.growth = growth_of(fitting, c.steps);
+  }
+  c.candidates = judging.candidates;
+  if (!measure(run.track, same_start, fitting, c)) {
+    c.lacking = lacking_losses(run.track);
+    return;
+  }
+  const HistoryPtr& a = run.track.a();
+  c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
+  c.verdict = verdict_of(c);
+  if (c.verdict == Verdict::no_twin) c.lacking = twins_lack;
+  if (c.verdict == Verdict::twins_near)
+    c.lacking = steps_until_apart(run.track, c, drift_of(fitting, {slice_begin(c.steps, 2, 1), c.steps.last}));
+}
+
+// Whether the run measures its validation loss from the start, and routes there as it does in training. A log of
+// another program does if it holds such losses; so does a text of which something is held out.
+bool validates(const History& history) {
+  const bool has_settings = !history.info().config_toml.empty();
+  if (has_settings && (validation_every(history) <= 0 || setting_at_start(history, "router.replay") == "true"))
+    return false;
+  const StepRange steps = history.steps();
+  if (steps.empty()) return has_settings;
+  const PyramidBin all = history.series(Metric::val_loss, kWholeRun, steps, 1)[0];
+  return all.finite + all.non_finite > 0;
+}
+
+}  // namespace
+
+Metric deciding_loss(const History& a, const History& run) {
+  return validates(a) && validates(run) ? Metric::val_loss : Metric::ce_loss;
+}
+
+const char* loss_words(Metric loss) {
+  return loss == Metric::val_loss ? "validation loss" : "training loss";
+}
+
+// With t = sqrt(n) tan(x) the density becomes cos(x)^(n - 1), which is added up by the midpoint rule.
+double student_quantile(double degrees, double inside) {
+  constexpr int kParts = 1000;
+  const double part = std::numbers::pi / 2 / kParts;
+  std::array<double, kParts + 1> area{};
+  for (std::size_t i = 0; i < kParts; ++i)
+    area[i + 1] = area[i] + std::pow(std::cos((static_cast<double>(i) + 0.5) * part), degrees - 1);
+  const double wanted = inside * area.back();
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(area, wanted) - area.begin());
+  const double x = static_cast<double>(above) - (area[above] - wanted) / (area[above] - area[above - 1]);
+  return std::sqrt(degrees) * std::tan(x * part);
+}
+
+double student_95(double degrees) {
+  return student_quantile(degrees, 0.95);
+}
+
+// The mean of P(|Z| <= c u)^count over u, which is distributed as sqrt(chi^2 / degrees), added up over log u.
+double largest_student_95(double degrees, int count) {
+  if (count <= 1) return student_95(degrees);
+  constexpr int kParts = 400;
+  constexpr double kLow = -9, kHigh = 2;      // of log u
+  const double n = std::min(degrees, 400.0);  // beyond it the quantile hardly changes
+  std::array<double, kParts> scale{}, weight{};
+  double all = 0;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const double log_u = kLow + (kHigh - kLow) * (static_cast<double>(i) + 0.5) / kParts;
+    scale[i] = std::exp(log_u);
+    weight[i] = std::exp(n * (log_u - (scale[i] * scale[i] - 1) / 2));
+    all += weight[i];
+  }
+  const auto inside = [&](double c) {
+    double sum = 0;
+    for (std::size_t i = 0; i < kParts; ++i)
+      sum += weight[i] * std::pow(std::erf(c * scale[i] / std::numbers::sqrt2), count);
+    return sum / all;
+  };
+  double low = student_95(n), high = low * count;
+  for (int halving = 0; halving < 30; ++halving) {
+    const double middle = (low + high) / 2;
+    (inside(middle) < 0.95 ? low : high) = middle;
+  }
+  return high;
+}
+
+Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& judging) {
+  const GapTrack& run = paired.track;
+  Conclusion c;
+  c.loss = run.metric();
+  c.steps = run.steps();
+  if (const auto lost = run.lost()) {
+    c.verdict = Verdict::lost;
+    c.steps.first = *lost;
+    c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
+  } else if (run.count() >= kLeastSteps && run.identical()) {
+    c.verdict = Verdict::identical;
+    c.gap = c.half = 0;
+  } else if (run.count() >= kLeastSteps) {
+    judge(paired, twins, judging, c);
+  } else {
+    c.lacking = kLeastSteps - run.count();
+  }
+  c.text = in_words(run, c);
+  return c;
+}
+
+Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins, const Judging& judging,
+                    std::optional<Metric> loss) {
+  Metric judged = loss.value_or(deciding_loss(*a, *run.run));
+  const auto track_of = [&](const PairedRun& other) {
+    PairedTrack paired{GapTrack(a, other.run, judged), other.same_start};
+    paired.track.update();
+    return paired;
+  };
+  // A run that is lost shows in its training loss first.
+  if (!loss && judged != Metric::ce_loss) {
+    GapTrack training(a, run.run);
+    training.update();
+    if (training.lost()) judged = Metric::ce_loss;
+  }
+  std::vector<PairedTrack> tracks;
+  for (const PairedRun& twin : twins) tracks.push_back(track_of(twin));
+  return conclude(track_of(run), tracks, judging);
+}
+
+}  // namespace moescope

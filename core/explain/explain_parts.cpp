@@ -1,0 +1,59 @@
+#include "core/explain/explain_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "core/io/words.h"
+
+namespace moescope::explaining {
+
+std::string num(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::uint64_t total(const std::vector<std::uint32_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::string many(const char* function, const std::vector<double>& values) {
+  if (values.size() == 1) return num(values[0]);
+  std::string text = std::string(function) + "(";
+  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + num(values[i]);
+  return text + ")";
+}
+
+std::string mean_text(const std::vector<double>& values) {
+  if (values.size() <= kMaxTerms) return many("mean", values);
+  return num(std::accumulate(values.begin(), values.end(), 0.0)) + " / " + std::to_string(values.size());
+}
+
+std::string sum_text(const std::vector<double>& values) {
+  if (values.size() > kMaxTerms) {
+    return std::to_string(values.size()) + " * " +
+           num(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? " + " : "") + num(values[i]);
+  return text;
+}
+
+Parts plain(const Context& at, std::string note) {
+  return {num(at.value), std::move(note)};
+}
+
+Parts gradient_snr(const Context& at) {
+  if (!std::isfinite(at.value)) return plain(at, "the gradient is FP32's to the bit");
+  const double error = std::pow(10.0, -at.value / 20);
+  return {"20 * log10(1 / " + num(error) + ")", "the error is " + num(error) + " times as long as FP32's gradient"};
+}
+
+Parts angle(const Context& at, const char* between) {
+  const double radians = std::acos(std::clamp(at.value, -1.0, 1.0));
+  return {"cos(" + num(radians) + ")", "an angle of " + decimal(radians * 57.29577951, 2) + " degrees " + between};
+}
+
+}  // namespace moescope::explaining

@@ -1,0 +1,529 @@
+#include "core/findings/findings.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "core/findings/checks.h"
+#include "core/findings/expert_watch.h"
+#include "core/findings/gate_watch.h"
+#include "core/findings/interventions.h"
+#include "core/findings/load_watch.h"
+#include "core/findings/loss_watch.h"
+#include "core/findings/quant_watch.h"
+#include "core/findings/recent_load.h"
+#include "core/findings/shift_watch.h"
+#include "core/findings/swap_watch.h"
+#include "core/history/step_axis.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kCopiedSteps = 20 * FindingsScan::kBlock;  // steps that are copied out of a history at a time
+constexpr int kLookedAt = 11;                                     // frames of a window, to find one that has a bias
+constexpr std::int64_t kSuccessive = 2;                           // steps between two biases, to tell what a step is
+
+struct KindName {
+  FindingKind kind;
+  const char* name;
+};
+constexpr std::array<KindName, 26> kKindNames = {{
+    {FindingKind::loss_not_finite, "loss NaN or infinite"},
+    {FindingKind::collapsed, "collapsed"},
+    {FindingKind::collapsing, "collapsing"},
+    {FindingKind::dead, "dead experts"},
+    {FindingKind::no_recovery, "no recovery"},
+    {FindingKind::starved, "starved experts"},
+    {FindingKind::underused, "underused experts"},
+    {FindingKind::hot, "hot experts"},
+    {FindingKind::uneven, "uneven load"},
+    {FindingKind::uneven_ranks, "uneven ranks"},
+    {FindingKind::uneven_batches, "uneven batches"},
+    {FindingKind::swapped_layers, "swapped layers"},
+    {FindingKind::oscillating_bias, "oscillating bias"},
+    {FindingKind::saturated, "saturated router"},
+    {FindingKind::uninformative, "uninformative scores"},
+    {FindingKind::no_gradient, "router without gradient"},
+    {FindingKind::bias_against_gate, "bias against gate"},
+    {FindingKind::loss_stuck, "loss stuck"},
+    {FindingKind::auxiliary_dominates, "auxiliary loss dominates"},
+    {FindingKind::loss_spike, "loss spike"},
+    {FindingKind::underflow, "underflow"},
+    {FindingKind::clipping, "clipping"},
+    {FindingKind::low_sqnr, "low SQNR"},
+    {FindingKind::comparison, "comparison"},
+    {FindingKind::load_shift, "load shift"},
+    {FindingKind::by_hand, "controlled by hand"},
+}};
+
+// Values of one step by which a rewound run is recognised.
+struct Fingerprint {
+  std::int64_t step = -1;
+  std::uint32_t loss = 0, max_vio = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+Fingerprint fingerprint(const History& history, std::int64_t step) {
+  const std::int64_t at[] = {step};
+  const auto bits = [&](Metric metric) {
+    return std::bit_cast<std::uint32_t>(history.values_at(metric, kWholeRun, at).front());
+  };
+  return {step, bits(Metric::ce_loss), bits(Metric::max_vio)};
+}
+
+}  // namespace
+
+const char* finding_kind_name(FindingKind kind) {
+  for (const KindName& each : kKindNames) {
+    if (each.kind == kind) return each.name;
+  }
+  return "";
+}
+
+const char* severity_name(Severity severity) {
+  static constexpr const char* kNames[] = {"note", "warning", "severe"};
+  return kNames[static_cast<int>(severity)];
+}
+
+std::string finding_id(const Finding& finding) {
+  std::string id = std::to_string(finding.run) + "/" + finding_kind_name(finding.kind);
+  if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
+  if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
+  if (finding.kind == FindingKind::auxiliary_dominates) id += std::string("/") + finding.metric->info().key;
+  if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
+  return id;
+}
+
+namespace {
+
+// The watches over a run, each with its figures. Copyable, so that the steps after the last whole block can be read
+// into a copy.
+struct Watches {
+  struct Layer {
+    LoadWatch load;
+    GateWatch gate;
+  };
+
+  Watches(const RunInfo& info, const StepAxis& axis)
+      : shifts(info, axis),
+        swaps(info.moe_layers, info.run, axis),
+        losses(info.run, !info.config_toml.empty(), axis),
+        quants(info.run) {
+    for (const int layer : info.moe_layers) {
+      if (info.n_experts > 0) layers.push_back({LoadWatch(layer, info, axis), GateWatch(layer, info)});
+    }
+  }
+
+  std::vector<Layer> layers;
+  ShiftWatch shifts;
+  SwapWatch swaps;
+  LossWatch losses;
+  QuantWatch quants;
+};
+
+// Reads the steps at the positions [first, last] of a history.
+class Reading {
+ public:
+  Reading(const History& history, const Interventions& settings, const StepAxis& axis, StepRange range)
+      : history_(history),
+        settings_(settings),
+        axis_(axis),
+        range_(range),
+        steps_(axis.list(range)),
+        edges_(edges_of(steps_)),
+        first_step_(axis.step(std::max(axis.positions().first, range.first - kMeanBlocks * kBlock))),
+        phase_((range.first - axis.positions().first) / kBlock) {}
+  void into(Watches& watches, const std::stop_token& stop);
+
+ private:
+  static constexpr std::int64_t kBlock = FindingsScan::kBlock;
+  using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+  std::int64_t blocks() const { return (range_.size() + kBlock - 1) / kBlock; }
+  StepRange block(std::int64_t b) const {
+    const std::int64_t first = range_.first + b * kBlock;
+    return {first, std::min(range_.last, first + kBlock - 1)};
+  }
+  // Whole blocks only: routers and quantizers are checked once in a window.
+  bool completes_window(std::int64_t b) const {
+    return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
+  }
+  template <class Values>
+  auto of_block(const Values& values, std::int64_t b, std::size_t width = 1) const {
+    const auto from = static_cast<std::size_t>(b * kBlock) * width;
+    return std::span(values).subspan(from, static_cast<std::size_t>(block(b).size()) * width);
+  }
+  // Routers of a window's first step; on logs that have biases on some steps only, of the first that has them, and the
+  // next ones.
+  struct WindowFrames {
+    FramePtr now, next;
+    std::int64_t steps_between = 1;
+  };
+  void read_frames(QuantWatch& quants);
+  WindowFrames frames_of(StepRange window) const;
+  void read_layer(Watches::Layer& layer);
+  bool may_have(int layer) const;
+  void pass_layer(Watches::Layer& layer, bool nothing_balances) const;
+  void read_block(Watches::Layer& layer, std::int64_t b, const LoadBlock& load);
+  void read_losses(LossWatch& losses) const;
+  void read_whole(Watches& watches) const;
+
+  const History& history_;
+  const Interventions& settings_;
+  const StepAxis& axis_;
+  StepRange range_;                           // positions, as all that the watches get
+  std::vector<std::int64_t> steps_, edges_;   // there, and a bin for each
+  std::int64_t first_step_;                   // of the window that ends in the range
+  std::int64_t phase_;                        // blocks before the range
+  std::vector<WindowFrames> frames_;          // by block that completes a window
+  std::vector<float> assignments_;            // by step
+  std::vector<std::vector<float>> max_vio_;   // by layer and step
+  std::map<std::int64_t, LayerMeans> means_;  // by block that completes a window of loads
+};
+
+bool has_bias(const TelemetryFrame& frame) {
+  return std::ranges::any_of(frame.routers, [](const RouterFrame& router) { return !router.expert_bias.empty(); });
+}
+
+Reading::WindowFrames Reading::frames_of(StepRange window) const {
+  WindowFrames found;
+  std::int64_t at = window.first;
+  bool with_bias = false;
+  int looked_at = 0;
+  for (std::int64_t position = window.first; position <= window.last && looked_at < kLookedAt; ++position) {
+    const FramePtr frame = history_.frame_at(axis_.step(position));
+    if (!frame || frame->step != axis_.step(position)) continue;
+    ++looked_at;
+    const bool has = has_bias(*frame);
+    if (with_bias && has) {
+      if (position - at <= kSuccessive) found.next = frame, found.steps_between = position - at;
+      break;
+    }
+    if (!found.now || has) found.now = frame, at = position;
+    with_bias = has;
+  }
+  return found;
+}
+
+void Reading::read_frames(QuantWatch& quants) {
+  frames_.resize(static_cast<std::size_t>(blocks()));
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    if (!completes_window(b)) continue;
+    const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
+    frames_[static_cast<std::size_t>(b)] = frames_of({begin, block(b).last});
+    const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
+    if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
+  }
+}
+
+// Whether anything of the range, or of the window that ends in it, is of that layer.
+bool Reading::may_have(int layer) const {
+  return history_.has_layer(layer, {first_step_, steps_.back()});
+}
+
+// As read_layer() does where there is nothing.
+void Reading::pass_layer(Watches::Layer& watch, bool nothing_balances) const {
+  const std::int64_t step = axis_.step(block(blocks() - 1).first);
+  const std::vector<std::uint8_t> killed = settings_.killed(watch.load.layer(), step);
+  watch.gate.pass(range_.last);
+  watch.load.pass(range_, LoadSettings{killed, nothing_balances});
+}
+
+void Reading::read_layer(Watches::Layer& watch) {
+  const int layer = watch.load.layer();
+  max_vio_.push_back(history_.values_at(Metric::max_vio, layer, steps_));
+  const std::vector<float> rows = history_.utilisation(layer, edges_, Summary::mean);
+  const std::size_t width = rows.size() / static_cast<std::size_t>(range_.size());
+  for (std::int64_t b = 0; b < blocks(); ++b)
+    read_block(watch, b,
+               {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b)});
+}
+
+void Reading::read_block(Watches::Layer& watch, std::int64_t b, const LoadBlock& load) {
+  const int layer = watch.load.layer();
+  const std::int64_t step = axis_.step(load.first);
+  const WindowFrames& frames = frames_[static_cast<std::size_t>(b)];
+  if (const RouterFrame* router = find_router(frames.now.get(), layer))
+    watch.gate.router({axis_.position(frames.now->step), router, find_router(frames.next.get(), layer),
+                       frames.steps_between, settings_.softmax(step), settings_.bias_rate(step),
+                       settings_.sign_rule(step)});
+  watch.gate.pass(block(b).last);
+  const std::vector<std::uint8_t> killed = settings_.killed(layer, step);
+  LoadSettings settings{killed, settings_.nothing_balances(step)};
+  settings.bias_step = watch.gate.says_nothing() ? BiasStep{true} : watch.gate.bias_step();
+  watch.load.block(load, settings);
+  const RecentLoad& read = watch.load.load();
+  if (!read.completes_window()) return;
+  LayerMeans& means = means_[b];
+  means.steps = {read.first_step(), read.last_step()};
+  means.shares.resize(max_vio_.size());
+  means.shares.back().assign(read.mean().begin(), read.mean().end());
+}
+
+void Reading::read_losses(LossWatch& losses) const {
+  const auto values = [&](Metric metric) { return history_.values_at(metric, kWholeRun, steps_); };
+  const std::vector<float> ce = values(Metric::ce_loss), aux = values(Metric::aux_loss), z = values(Metric::z_loss),
+                           grad_norm = values(Metric::grad_norm);
+  // Where only means of old steps are kept, their bins still count the values that were NaN or infinite.
+  const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
+  for (std::int64_t b = 0; b < blocks(); ++b) {
+    losses.block(block(b).first, {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b)});
+    const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
+    const bool seen = std::ranges::any_of(of_block(ce, b), non_finite);
+    const bool counted =
+        std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
+    if (counted && !seen) losses.lost_among(block(b));
+  }
+}
+
+// What concerns all layers together.
+void Reading::read_whole(Watches& watches) const {
+  const std::vector<float> whole = history_.values_at(Metric::max_vio, kWholeRun, steps_);
+  for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
+    std::vector<std::span<const float>> by_layer;
+    for (const auto& values : max_vio_)
+      by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
+    watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
+  }
+  for (const auto& [b, means] : means_) watches.swaps.window(means);
+}
+
+// When asked to stop, the caller discards everything: layers have been read differently far.
+void Reading::into(Watches& watches, const std::stop_token& stop) {
+  read_frames(watches.quants);
+  assignments_ = history_.assignments(edges_);
+  const bool nothing_balances = settings_.nothing_balances(axis_.step(block(blocks() - 1).first));
+  for (Watches::Layer& layer : watches.layers) {
+    if (stop.stop_requested()) return;
+    if (may_have(layer.load.layer())) {
+      read_layer(layer);
+    } else {
+      max_vio_.emplace_back();
+      pass_layer(layer, nothing_balances);
+    }
+  }
+  read_losses(watches.losses);
+  read_whole(watches);
+}
+
+}  // namespace
+
+struct FindingsScan::State {
+  explicit State(HistoryPtr of) : history(std::move(of)) { restart(); }
+  void restart();
+
+  HistoryPtr history;
+  StepAxis axis;
+  Interventions settings;
+  StepRange whole;  // positions of the steps in whole blocks
+  StepRange seen;   // and of those after them
+  Fingerprint newest;
+  std::optional<Watches> watches;  // of `whole`
+  std::optional<Watches> ahead;    // of `seen`, where that is more
+};
+
+void FindingsScan::State::restart() {
+  whole = seen = {};
+  newest = {};
+  axis.restart();
+  watches.emplace(history->info(), axis);
+  ahead.reset();
+}
+
+FindingsScan::FindingsScan(HistoryPtr history) : state_(std::make_unique<State>(std::move(history))) {}
+
+FindingsScan::~FindingsScan() = default;
+
+void FindingsScan::advance(std::int64_t upto, std::stop_token stop) {
+  State& s = *state_;
+  const StepRange there = s.history->steps();
+  if (there.empty()) return s.restart();
+  if (const StepRange seen = this->seen();
+      !seen.empty() && (there.last < seen.last || there.first != seen.first || upto < seen.last ||
+                        fingerprint(*s.history, seen.last) != s.newest)) {
+    s.restart();
+  }
+  if (!s.axis.update(*s.history)) s.restart(), s.axis.update(*s.history);
+  s.settings = Interventions(*s.history);
+  const std::int64_t first = s.axis.positions().first;
+  if (s.whole.empty()) s.whole = {first, first - 1};
+  const std::int64_t last = std::min(s.axis.position(upto), s.axis.positions().last);
+  while (last - s.whole.last >= kBlock && !stop.stop_requested()) {
+    const std::int64_t blocks = std::min((last - s.whole.last) / kBlock, kCopiedSteps / kBlock);
+    const StepRange range{s.whole.last + 1, s.whole.last + blocks * kBlock};
+    Reading(*s.history, s.settings, s.axis, range).into(*s.watches, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.whole.last = range.last;
+  }
+  s.ahead.reset();
+  s.seen = s.whole;
+  if (last > s.whole.last && last - s.whole.last < kBlock && !stop.stop_requested()) {
+    s.ahead = s.watches;
+    Reading(*s.history, s.settings, s.axis, {s.whole.last + 1, last}).into(*s.ahead, stop);
+    if (stop.stop_requested()) return s.restart();
+    s.seen.last = last;
+  }
+  if (!s.seen.empty()) s.newest = fingerprint(*s.history, seen().last);
+}
+
+std::vector<Finding> FindingsScan::findings() const {
+  const State& s = *state_;
+  const Watches& watches = s.ahead ? *s.ahead : *s.watches;
+  std::vector<Finding> out;
+  const StepRange seen = this->seen();
+  watches.losses.findings(out, s.settings.even_aux(seen.last));
+  watches.shifts.findings(out);
+  watches.swaps.findings(out);
+  for (const Watches::Layer& layer : watches.layers) {
+    layer.load.findings(out);
+    layer.gate.findings(out);
+  }
+  for (Finding& finding : out) finding.steps = s.axis.steps(finding.steps);
+  watches.quants.findings(out);
+  // Reported as not recovering already, so not as uneven as well.
+  std::vector<int> not_recovering;
+  for (const Finding& finding : out) {
+    if (finding.kind == FindingKind::no_recovery)
+      not_recovering.insert(not_recovering.end(), finding.layers.begin(), finding.layers.end());
+  }
+  std::erase_if(out, [&](const Finding& finding) {
+    return finding.kind == FindingKind::uneven &&
+           std::ranges::find(not_recovering, finding.layers.front()) != not_recovering.end();
+  });
+  for (Finding& finding : out) s.settings.add_causes(finding);
+  s.settings.findings(out, seen);
+  sort_findings(out);
+  return out;
+}
+
+std::vector<Finding> FindingsScan::not_yet() const {
+  std::vector<Finding> out;
+  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers)
+    layer.load.not_yet(out);
+  for (Finding& finding : out) finding.steps = state_->axis.steps(finding.steps);
+  return out;
+}
+
+std::vector<LayerLoad> FindingsScan::loads() const {
+  std::vector<LayerLoad> loads;
+  for (const Watches::Layer& layer : (state_->ahead ? *state_->ahead : *state_->watches).layers) {
+    const RecentLoad& load = layer.load.load();
+    if (load.no_load()) continue;
+    LayerLoad& each = loads.emplace_back();
+    each.layer = load.layer();
+    each.batches = load.batches_text(load.loads_in_window());
+    each.every_step = load.every_step();
+    each.living = static_cast<float>(load.living()) / static_cast<float>(load.n_experts());
+    for (std::size_t e = 0; e < load.mean().size(); ++e) each.shares.push_back(static_cast<float>(load.share(e)));
+    each.settles = layer.load.still_settles();
+  }
+  return loads;
+}
+
+StepRange FindingsScan::seen() const {
+  return state_->seen.empty() ? state_->seen : state_->axis.steps(state_->seen);
+}
+
+const HistoryPtr& FindingsScan::history() const {
+  return state_->history;
+}
+
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto) {
+  FindingsScan scan(history);
+  scan.advance(upto);
+  return scan.findings();
+}
+
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
+                                      const Judging& judging) {
+  const Conclusion conclusion = conclude(a, b, twins, judging);
+  Finding finding;
+  finding.kind = FindingKind::comparison;
+  finding.run = b.run->info().run;
+  finding.steps = conclusion.steps;
+  finding.metric = conclusion.loss;
+  finding.saw = conclusion.text + ".";
+  const std::string names = b.run->info().name + " against " + a->info().name;
+  switch (conclusion.verdict) {
+    case Verdict::too_short:
+    case Verdict::no_twin:
+    case Verdict::twins_near:
+      return {};
+    case Verdict::identical:
+      finding.title = names + ": identical losses";
+      finding.why = "The settings in which the runs differ have not changed any bit of the loss.";
+      break;
+    case Verdict::equal:
+      finding.title = names + ": no difference that matters";
+      finding.why = "A loss gap that matters would exceed the noise of equal runs.";
+      break;
+    case Verdict::unclear:
+      finding.title = names + ": not told apart";
+      finding.why =
+          "Equal runs differ as much by noise, and by more than matters. More noise twins or more steps would settle "
+          "it.";
+      break;
+    case Verdict::worse:
+    case Verdict::better:
+      finding.title = names + (conclusion.verdict == Verdict::worse ? ": worse" : ": better");
+      finding.severity = conclusion.verdict == Verdict::worse ? Severity::warning : Severity::note;
+      finding.why =
+          "The runs differ by more than the noise of equal runs, most likely because of their settings. About 1 in 20 "
+          "comparisons of equal runs reports this.";
+      break;
+    case Verdict::lost:
+      finding.title = names + ": one loss is NaN or infinite";
+      finding.severity = Severity::severe;
+      finding.why = "The runs cannot be compared from that step on.";
+      break;
+  }
+  return {finding};
+}
+
+void sort_findings(std::vector<Finding>& findings) {
+  std::ranges::stable_sort(findings, [](const Finding& a, const Finding& b) {
+    if (a.ongoing != b.ongoing) return a.ongoing;
+    if (a.severity != b.severity) return a.severity > b.severity;
+    if (a.kind != b.kind) return a.kind < b.kind;
+    return a.ongoing ? false : a.steps.last > b.steps.last;
+  });
+}
+
+std::string steps_read(const History& history) {
+  const StepRange steps = history.steps();
+  return steps.empty() ? "nothing yet" : steps_in_words(steps.first, steps.last);
+}
+
+std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    for (const HistoryPtr& history : histories) {
+      if (histories.size() > 1 && history->info().run == finding.run) text += history->info().name + ": ";
+    }
+    text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
+            "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.saw + "\n  " +
+            finding.why + "\n";
+    if (!finding.knobs.empty()) {
+      text += "  Moved by:";
+      for (std::size_t i = 0; i < finding.knobs.size(); ++i) text += (i ? ", " : " ") + finding.knobs[i];
+      text += "\n";
+    }
+  }
+  if (findings.empty()) {
+    text += "No finding.\n";
+    for (const HistoryPtr& history : histories) {
+      if (histories.size() > 1) text += history->info().name + "\n";
+      text += "  Read: " + steps_read(*history) + ".\n";
+      const Checks checks = checks_of(*history, {});
+      for (const std::string& line : checks.passed) text += "  Passed: " + line + "\n";
+      for (const std::string& line : checks.not_checked) text += "  Not checked: " + line + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace moescope

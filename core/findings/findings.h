@@ -1,0 +1,119 @@
+// Findings: what is wrong with a run, in words, with evidence. They are read from a history alone, so that live runs,
+// recordings and imported logs are treated alike.
+//
+// A scan reads its history in blocks of kBlock steps, each once, and keeps what it needs, so that a step costs the same
+// at the end of a long run as at its beginning. The steps after the last whole block count as well; they are read again
+// when the block is complete. Too slow for the GUI thread. Thresholds are declared beside the watch that uses them
+// (load_watch.h, expert_watch.h, imbalance_watch.h, oscillation_watch.h, gate_watch.h, shift_watch.h, swap_watch.h,
+// loss_watch.h, quant_watch.h), each with its reason. A healthy run has no findings, in its first steps either.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "core/comparison/comparison.h"
+#include "core/frame/metrics.h"
+#include "core/history/history.h"
+
+namespace moescope {
+
+enum class FindingKind {
+  loss_not_finite,      // NaN or Inf, now or ever
+  collapsed,            // a few experts take all tokens of a layer
+  collapsing,           // ... and it is on its way there
+  dead,                 // no token for a long time
+  no_recovery,          // the load jumped in many layers; this one did not come back
+  starved,              // hardly any tokens for a long time
+  underused,            // far less than their share for a long time, and a part of the capacity that counts
+  hot,                  // several times its share for a long time
+  uneven,               // the fullest expert has at least twice its share for a long time
+  uneven_ranks,         // neighbouring experts, which share a rank of expert parallelism, have far more than theirs
+  uneven_batches,       // an expert is far too full in every batch, but not the same one
+  swapped_layers,       // two layers have exchanged their loads
+  oscillating_bias,     // load and bias oscillate about the even load
+  saturated,            // the scores are at the ends of their range
+  uninformative,        // ... or are the same for every token
+  no_gradient,          // no gradient of the loss reaches the gates
+  bias_against_gate,    // the bias gives tokens to an expert whose output the gate weighs at next to nothing
+  loss_stuck,           // the loss does not fall, or rose and stays up
+  auxiliary_dominates,  // an auxiliary loss outweighs the cross-entropy
+  loss_spike,
+  underflow,
+  clipping,
+  low_sqnr,
+  comparison,  // a gap of losses and what chance makes
+  load_shift,  // the load jumped in many layers, which recovered or are recovering
+  by_hand,     // settings made by a person override the router
+};
+const char* finding_kind_name(FindingKind kind);
+
+enum class Severity { note, warning, severe };
+const char* severity_name(Severity severity);
+
+struct Finding {
+  FindingKind kind = FindingKind::comparison;
+  Severity severity = Severity::note;
+  int run = 0;               // RunInfo::run
+  std::vector<int> layers;   // the worst first; empty: the whole run
+  std::vector<int> experts;  // of the first layer, the worst first
+  StepRange steps;           // that it covers; ongoing: up to the newest step read
+  bool ongoing = true;
+  std::optional<OperandPlace> tensor;  // that a finding on number formats speaks of, in the worst layer
+  std::string title;                   // "Layer 1 has collapsed"
+  std::string brief;                   // for a sentence that names layer and step: "experts 3 and 7 get no token"
+  std::string saw, why;                // sentences
+  std::vector<std::string> knobs;      // config keys
+  std::optional<FigureKey> metric;     // that shows it
+};
+
+// Identifies a finding for muting, whatever its present numbers.
+std::string finding_id(const Finding& finding);
+
+// The load of a MoE layer over its newest 50 steps together (recent_load.h).
+struct LayerLoad {
+  int layer = -1;
+  std::string batches;        // that it is of: "50 steps", "5 logged batches"
+  bool every_step = true;     // the log has a load on each
+  float living = 1;           // share of the experts that can be chosen
+  std::vector<float> shares;  // [E] times the even load of the experts that can be chosen
+  bool settles = false;       // uneven since the first steps, and less so than it was
+};
+
+class FindingsScan {
+ public:
+  static constexpr std::int64_t kBlock = 10;
+
+  explicit FindingsScan(HistoryPtr history);
+  ~FindingsScan();
+
+  // Reads up to and including step `upto`. Starts again if the run was rewound. Returns early when asked to stop, and
+  // can continue later.
+  void advance(std::int64_t upto, std::stop_token stop = {});
+  std::vector<Finding> findings() const;  // in the order of sort_findings
+  // What goes on with the load of experts and has not lasted long enough for a finding (expert_watch.h): no words.
+  std::vector<Finding> not_yet() const;
+  std::vector<LayerLoad> loads() const;  // of the layers that have one
+  StepRange seen() const;                // what was read
+  const HistoryPtr& history() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Findings of a whole history up to a step.
+std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t upto = INT64_MAX);
+// Compares run `b` with `a` (verdict.h); empty if there is no verdict.
+std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
+                                      const Judging& judging = {});
+
+void sort_findings(std::vector<Finding>& findings);  // ongoing, severest, newest first
+std::string steps_read(const History& history);      // by a scan: "steps 0 to 1,234", or "nothing yet"
+std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // for export
+
+}  // namespace moescope

@@ -1,0 +1,189 @@
+#include "core/findings/gate_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr double kGateShare = 0.5;  // an expert with less of the load is not favoured
+
+// The share of sigmoid scores at the ends of their range; NaN: the frame has no histogram of scores.
+double share_at_ends(const RouterFrame& router, int n_experts) {
+  const auto bins = static_cast<std::size_t>(kHalfOctaves);
+  if (router.score_chosen.size() != bins || router.score_rejected.size() != bins) return std::nan("");
+  const std::size_t low = static_cast<std::size_t>(half_octave_bin(1.0f / (8.0f * static_cast<float>(n_experts))));
+  double ends = 0, all = 0;
+  for (std::size_t b = 0; b < bins; ++b) {
+    const double scores = static_cast<double>(router.score_chosen[b]) + router.score_rejected[b];
+    all += scores;
+    if (b < low || b + 1 == bins) ends += scores;
+  }
+  return all > 0 ? ends / all : std::nan("");
+}
+
+}  // namespace
+
+GateWatch::GateWatch(int layer, const RunInfo& info)
+    : layer_(layer), run_(info.run), n_experts_(info.n_experts), gates_(static_cast<std::size_t>(info.n_experts)) {}
+
+void GateWatch::Lasting::follow(std::int64_t step, bool holds, double now) {
+  windows = holds ? windows + 1 : 0;
+  if (windows == 1) since = step;
+  value = now;
+}
+
+void GateWatch::router(const GateReading& reading) {
+  margin_ = static_cast<double>(reading.router->margin);
+  note_bias_step(reading);
+  judge_scores(reading.step, *reading.router, reading.softmax);
+  judge_gates(reading.step, *reading.router);
+}
+
+// By its rate where that is known; or else by how far it moved, as if each of several steps went either way.
+void GateWatch::note_bias_step(const GateReading& reading) {
+  bias_step_ = {};
+  const auto n = static_cast<std::size_t>(n_experts_);
+  const RouterFrame& now = *reading.router;
+  double step = 0, margin = static_cast<double>(now.margin);
+  if (reading.bias_rate) {
+    step = *reading.bias_rate;
+  } else if (reading.next && reading.next->expert_bias.size() == n && now.expert_bias.size() == n) {
+    for (std::size_t e = 0; e < n; ++e)
+      step += std::fabs(static_cast<double>(reading.next->expert_bias[e]) - static_cast<double>(now.expert_bias[e]));
+    step /= n_experts_ * std::sqrt(static_cast<double>(reading.steps_to_next));
+    if (reading.next->margin > 0) margin = static_cast<double>(reading.next->margin);
+  } else {
+    return;
+  }
+  if (margin > 0) bias_step_ = {true, step / margin, margin, reading.sign_rule};
+}
+
+void GateWatch::judge_scores(std::int64_t step, const RouterFrame& router, std::optional<bool> softmax) {
+  softmax_ = softmax.value_or(false);
+  const auto entropy = static_cast<double>(router.score_entropy);
+  const double ends = share_at_ends(router, n_experts_);
+  const bool at_ends = softmax_ ? entropy < kSingleExpert : ends > kScoresAtEnds;
+  saturated_.follow(step, softmax && at_ends, softmax_ ? entropy : ends);
+  const auto information = static_cast<double>(router.mutual_information);
+  uninformative_.follow(step, information < kUninformative, information);  // not where it is missing
+}
+
+void GateWatch::judge_gates(std::int64_t step, const RouterFrame& router) {
+  const auto n = static_cast<std::size_t>(n_experts_);
+  if (router.expert_bias.size() != n || n == 0) return;
+  if (router.gate_mass.size() != n || router.tokens_per_expert.size() != n) return;
+  double total = 0, gates = 0, bias = 0;
+  for (std::size_t e = 0; e < n; ++e) {
+    total += router.tokens_per_expert[e];
+    gates += static_cast<double>(router.gate_mass[e]);
+    bias += static_cast<double>(router.expert_bias[e]) / static_cast<double>(n);
+  }
+  if (!(total > 0) || !(gates > 0)) return;
+  for (std::size_t e = 0; e < n; ++e) {
+    const double share = router.tokens_per_expert[e] / total;
+    const double weight = share > 0 ? static_cast<double>(router.gate_mass[e]) / gates / share : 1;
+    const double over = static_cast<double>(router.expert_bias[e]) - bias;
+    const double fair = share * static_cast<double>(n);
+    Gate& gate = gates_[e];
+    const int before = gate.faint + gate.strong;
+    gate.faint = weight < kFaintGate && over > 0 && fair > kGateShare ? gate.faint + 1 : 0;
+    gate.strong = weight > kStrongGate && over < 0 && fair < 1 / kGateShare ? gate.strong + 1 : 0;
+    if (before == 0) gate.since = step;
+    gate.weight = static_cast<float>(weight);
+    gate.bias = static_cast<float>(over);
+    gate.share = static_cast<float>(fair);
+  }
+}
+
+Finding GateWatch::make(FindingKind kind, std::int64_t since) const {
+  Finding finding;
+  finding.kind = kind;
+  finding.severity = Severity::warning;
+  finding.run = run_;
+  finding.layers = {layer_};
+  finding.steps = {since, last_step_};
+  finding.title = "Layer " + std::to_string(layer_);
+  return finding;
+}
+
+void GateWatch::findings(std::vector<Finding>& out) const {
+  add_saturated(out);
+  add_uninformative(out);
+  add_gates(out, false);
+  add_gates(out, true);
+}
+
+void GateWatch::add_saturated(std::vector<Finding>& out) const {
+  if (saturated_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::saturated, saturated_.since);
+  finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
+  finding.knobs = {"optimizer.router_lr_factor", "optimizer.lr", "router.z_coeff"};
+  finding.title += ": the router is saturated";
+  finding.saw =
+      softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
+                     " nats: one expert has nearly all of the score, and the other chosen experts score almost 0."
+               : percent(saturated_.value) + " of its scores are at the ends of their range, above 0.71 or under " +
+                     decimal(1.0 / (8 * n_experts_), 2) + ".";
+  finding.saw += " The score margin is " + decimal(margin_, 2) + ".";
+  finding.why = softmax_
+                    ? "A saturated softmax changes little with its logits, so that the gate learns almost nothing. "
+                    : "A saturated sigmoid changes little with its logit, so that the gate learns almost nothing. ";
+  finding.why +=
+      "Bias and rounding decide between experts with equal scores, and the load may oscillate with them at any bias "
+      "update rate.";
+  out.push_back(std::move(finding));
+}
+
+void GateWatch::add_uninformative(std::vector<Finding>& out) const {
+  if (uninformative_.windows < kGateWindows) return;
+  Finding finding = make(FindingKind::uninformative, uninformative_.since);
+  finding.metric = Metric::mutual_information;
+  finding.knobs = {"optimizer.lr", "optimizer.router_lr_factor", "router.z_coeff"};
+  finding.title += ": the router gives every token the same scores";
+  finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
+                " nats, the score margin " + decimal(margin_, 2) + ".";
+  finding.why =
+      "The choice of experts does not depend on the token: expert_bias and differences in the last digits decide it "
+      "for whole batches at once, and the load may oscillate with them at any bias update rate.";
+  out.push_back(std::move(finding));
+}
+
+void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
+  std::vector<int> found;
+  std::int64_t since = last_step_;
+  for (std::size_t e = 0; e < gates_.size(); ++e) {
+    if ((strong ? gates_[e].strong : gates_[e].faint) < kGateWindows) continue;
+    found.push_back(static_cast<int>(e));
+    since = std::min(since, gates_[e].since);
+  }
+  if (found.empty()) return;
+  std::ranges::stable_sort(found, {}, [&](int e) {
+    const float weight = gates_[static_cast<std::size_t>(e)].weight;
+    return strong ? -weight : weight;
+  });
+  const Gate& worst = gates_[static_cast<std::size_t>(found[0])];
+  Finding finding = make(FindingKind::bias_against_gate, since);
+  finding.experts = found;
+  finding.metric = FigureKey("gate_mass");
+  finding.knobs = {"router.bias_update_rate", "router.route_norm"};
+  finding.title += strong ? ": the bias holds back an expert that the gate favours"
+                          : ": the bias gives tokens to an expert that the gate ignores";
+  finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +
+                " times its fair share of the tokens at a bias " +
+                decimal(std::fabs(static_cast<double>(worst.bias)), 2) + (strong ? " below" : " above") +
+                " the layer's mean, and the gate weighs its output at " +
+                decimal(static_cast<double>(worst.weight), 2) + " of the average";
+  finding.saw += found.size() > 1 ? "; the same holds for " + listed(std::span(found).subspan(1)) + "." : ".";
+  finding.why = strong ? "The gate gives this expert a high weight where it is chosen: its scores would bring it more "
+                         "tokens than the bias allows."
+                       : "The load looks even, but the output of this expert has almost no weight: the bias brings it "
+                         "tokens, and the gate has not learnt to use them.";
+  out.push_back(std::move(finding));
+}
+
+}  // namespace moescope

@@ -1,0 +1,420 @@
+#include "core/findings/health.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "core/findings/expert_watch.h"
+#include "core/findings/imbalance_watch.h"
+#include "core/findings/interventions.h"
+#include "core/history/router_window.h"
+#include "core/history/step_axis.h"
+#include "core/history/worst_layer.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+// "Layer 3 has collapsed since step 480", "5 of 58 layers have collapsed"; nullptr: the finding's title says it.
+struct RouterFault {
+  FindingKind kind;
+  const char *of_one, *of_many;
+};
+constexpr std::array<RouterFault, 15> kRouterFaults = {{
+    {FindingKind::collapsed, "has collapsed", "have collapsed"},
+    {FindingKind::collapsing, "has been collapsing", "are collapsing"},
+    {FindingKind::dead, "has had dead experts", "have dead experts"},
+    {FindingKind::no_recovery, "has not recovered from a jump of the load",
+     "have not recovered from a jump of the load"},
+    {FindingKind::starved, "has had starved experts", "have starved experts"},
+    {FindingKind::underused, "has had underused experts", "have underused experts"},
+    {FindingKind::hot, "has had experts that are far too full", "have experts that are far too full"},
+    {FindingKind::uneven, "has been uneven", "are uneven"},
+    {FindingKind::uneven_ranks, "has had neighbouring experts that are too full together",
+     "have neighbouring experts that are too full together"},
+    {FindingKind::uneven_batches, "has been uneven in every batch", "are uneven in every batch"},
+    {FindingKind::swapped_layers, nullptr, nullptr},
+    {FindingKind::oscillating_bias, "has had a load that oscillates", "have loads that oscillate"},
+    {FindingKind::saturated, "has had a saturated router", "have saturated routers"},
+    {FindingKind::uninformative, "has given every token the same scores", "give every token the same scores"},
+    {FindingKind::bias_against_gate, "has had a bias that contradicts its gate",
+     "have a bias that contradicts their gate"},
+}};
+// The fullest experts are named if so few take nearly all assignments, or else half of them.
+constexpr double kNearlyAll = 0.9, kHalf = 0.5;
+constexpr std::size_t kNamedExperts = 8;
+
+const RouterFault* fault_of(FindingKind kind) {
+  const auto* found = std::ranges::find(kRouterFaults, kind, &RouterFault::kind);
+  return found == kRouterFaults.end() ? nullptr : found;
+}
+
+bool lacks_tokens(FindingKind kind) {
+  return kind == FindingKind::dead || kind == FindingKind::starved;
+}
+
+// How many of these descending utilisations make up a share of all assignments, and which share that is.
+std::pair<std::size_t, double> that_take(double share, std::span<const float> load) {
+  double sum = 0;
+  std::size_t n = 0;
+  while (n < load.size() && sum < share * static_cast<double>(load.size())) sum += static_cast<double>(load[n++]);
+  return {n, sum / static_cast<double>(load.size())};
+}
+
+// Findings whose sentence is about the fullest experts of the last 50 steps.
+bool is_of_fullest(FindingKind kind) {
+  using enum FindingKind;
+  return kind == collapsed || kind == collapsing || kind == uneven;
+}
+
+// "Expert 3 gets ...", from "expert 3 gets ...".
+// Where every step has a load, the scan's window of whole blocks is replaced by the last 50 steps.
+std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
+  std::vector<LayerLoad> loads = scan.loads();
+  for (LayerLoad& load : loads) {
+    if (!load.every_step) continue;
+    std::vector<float> mean = layer_window(*scan.history(), load.layer, scan.seen().last).utilisation;
+    if (mean.size() != load.shares.size()) continue;
+    for (float& each : mean) each *= load.living;
+    load.shares = std::move(mean);
+  }
+  return loads;
+}
+
+class Judge {
+ public:
+  explicit Judge(const FindingsScan& scan)
+      : history_(*scan.history()),
+        settings_(history_),
+        findings_(scan.findings()),
+        not_yet_(scan.not_yet()),
+        loads_(loads_of(scan)) {}
+  Health health();
+
+ private:
+  const LayerLoad* load_of(int layer) const;
+  float max_vio(int layer) const;  // of the window's loads together; where there are none, as the history has it
+  const Finding* lead() const;
+  void describe(const Finding& lead, Health& health) const;
+  std::vector<int> layers_with(FindingKind kind) const;
+  std::string detail(const Finding& lead, Health& health) const;
+  std::string fullest(const LayerLoad& load, Health& health) const;
+  std::string beside(const Finding& lead) const;
+  int least_even() const;
+  std::string most_uneven(const char* heading, Health& health) const;
+  const Finding* begun() const;
+  void describe_begun(const Finding& begun, Health& health) const;
+  std::string help(const Finding& lead) const;
+  std::string elsewhere() const;
+  std::string over() const;
+  std::string layers_text(std::size_t n) const;
+
+  const History& history_;
+  Interventions settings_;
+  std::vector<Finding> findings_, not_yet_;
+  std::vector<LayerLoad> loads_;
+};
+
+const LayerLoad* Judge::load_of(int layer) const {
+  const auto found = std::ranges::find(loads_, layer, &LayerLoad::layer);
+  return found == loads_.end() ? nullptr : &*found;
+}
+
+float Judge::max_vio(int layer) const {
+  if (const LayerLoad* load = load_of(layer)) return *std::ranges::max_element(load->shares) - 1;
+  const float of_window = history_.value_at(Metric::max_vio_window, layer, INT64_MAX);
+  return std::isnan(of_window) ? history_.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
+}
+
+// Of the severest ongoing findings that on the least even layer; a loss that is lost goes first.
+const Finding* Judge::lead() const {
+  const Finding* found = nullptr;
+  float worst = -std::numeric_limits<float>::infinity();
+  for (const Finding& finding : findings_) {
+    if (!finding.ongoing || finding.severity == Severity::note) continue;
+    if (finding.kind == FindingKind::loss_not_finite) return &finding;
+    const bool of_router = fault_of(finding.kind) || finding.kind == FindingKind::no_gradient;
+    if (!of_router || (found && finding.severity < found->severity)) continue;
+    const float value = finding.layers.empty() ? worst : max_vio(finding.layers.front());
+    if (!found || finding.severity > found->severity || value > worst) found = &finding, worst = value;
+  }
+  return found;
+}
+
+std::string Judge::layers_text(std::size_t n) const {
+  return std::to_string(n) + " of " + std::to_string(history_.info().moe_layers.size()) + " MoE layers";
+}
+
+// The experts that take most of the tokens, or the fullest one.
+std::string Judge::fullest(const LayerLoad& of, Health& health) const {
+  std::vector<float> load = of.shares;
+  std::vector<int> order(load.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[static_cast<std::size_t>(e)]; });
+  std::ranges::stable_sort(load, std::greater{});
+  for (const double share : {kNearlyAll, kHalf}) {
+    const auto [n, taken] = that_take(share, load);
+    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // of a quarter of all, at most
+    order.resize(n);
+    health.experts = order;
+    return "experts " + listed(order, kNamedExperts) + " take " + formatted("%.0f %%", 100 * taken) +
+           " of its assignments";
+  }
+  health.experts = {order.front()};
+  return "expert " + std::to_string(order.front()) + " gets " + decimal(static_cast<double>(load.front())) +
+         " times its fair share";
+}
+
+std::string Judge::detail(const Finding& lead, Health& health) const {
+  const LayerLoad* load = load_of(lead.layers.front());
+  health.experts = lead.experts;
+  if (load && is_of_fullest(lead.kind)) return fullest(*load, health) + beside(lead);
+  if (load && lead.kind == FindingKind::hot && lead.experts.size() == 1) return fullest(*load, health) + beside(lead);
+  return lead.brief.empty() ? std::string() : lead.brief + beside(lead);
+}
+
+// Experts of the same layer that are left without tokens.
+std::string Judge::beside(const Finding& lead) const {
+  if (lacks_tokens(lead.kind)) return {};
+  const LayerLoad* load = load_of(lead.layers.front());
+  const auto none = load ? static_cast<std::size_t>(std::ranges::count(load->shares, 0.0f)) : std::size_t{0};
+  std::size_t starved = 0;
+  for (const Finding& finding : findings_)
+    if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
+      starved = finding.experts.size();
+  const auto said = [&](std::size_t n, const char* what) {
+    return n == 0 ? std::string()
+                  : " and " + std::to_string(n) + " of " + std::to_string(history_.info().n_experts) +
+                        (n == 1 ? " gets " : " get ") + what;
+  };
+  return said(none, "none") + said(starved, "almost none");
+}
+
+std::vector<int> Judge::layers_with(FindingKind kind) const {
+  std::vector<int> layers;
+  for (const Finding& finding : findings_)
+    if (finding.kind == kind && finding.ongoing)
+      layers.insert(layers.end(), finding.layers.begin(), finding.layers.end());
+  std::ranges::sort(layers);
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+void Judge::describe(const Finding& lead, Health& health) const {
+  health.since = lead.steps.first;
+  health.finding = finding_id(lead);
+  health.layer = lead.layers.empty() ? least_even() : lead.layers.front();
+  const std::string since = " since step " + grouped(lead.steps.first);
+  const RouterFault* fault = fault_of(lead.kind);
+  if (!fault || !fault->of_one || lead.layers.empty()) {
+    health.experts = lead.experts;
+    health.sentence = lead.title + "," + since + ".";
+    health.shorter = {lead.title + "."};
+    return;
+  }
+  const std::vector<int> layers = layers_with(lead.kind);
+  const std::string worst = "ayer " + std::to_string(health.layer);
+  std::string detail = this->detail(lead, health);
+  if (!detail.empty()) detail = ": " + detail;
+  if (layers.size() == 1) {
+    const std::string head = "L" + worst + " " + fault->of_one;
+    health.sentence = head + since + detail + ".";
+    health.shorter = {head + since + ".", head + ".", "L" + worst + since + "."};
+    return;
+  }
+  const std::string head = layers_text(layers.size()) + " " + fault->of_many, which = ". Worst: l" + worst;
+  health.sentence = head + " (" + listed(layers) + ")" + which + "," + since + detail + ".";
+  health.shorter = {head + which + "," + since + detail + ".", head + which + "," + since + ".", head + which + ".",
+                    "Worst: l" + worst + since + "."};
+}
+
+// By the loads that the scan has read; of a log without loads by its MaxVio.
+int Judge::least_even() const {
+  const LayerLoad* worst = nullptr;
+  for (const LayerLoad& load : loads_)
+    if (!worst || max_vio(load.layer) > max_vio(worst->layer)) worst = &load;
+  return worst ? worst->layer : least_even_layer(history_, INT64_MAX).layer;
+}
+
+// "Most uneven: layer 1, where expert 3 gets 1.56 times its fair share."
+std::string Judge::most_uneven(const char* heading, Health& health) const {
+  health.layer = least_even();
+  if (health.layer < 0) return {};
+  const std::string text = std::string(heading) + "layer " + std::to_string(health.layer);
+  if (const LayerLoad* load = load_of(health.layer)) return text + ", where " + fullest(*load, health) + ".";
+  return text + ", with a MaxVio of " + decimal(static_cast<double>(max_vio(health.layer))) + ".";
+}
+
+// The watches wait until it has lasted (expert_watch.h, imbalance_watch.h): until then a router may still balance
+// itself, but what they will find is not healthy meanwhile. The layer with most experts without a token; without such
+// layers the least even.
+const Finding* Judge::begun() const {
+  const auto is_worse = [this](const Finding& a, const Finding& b) {
+    if (a.kind != b.kind) return a.kind < b.kind;  // dead, hot, uneven
+    if (a.kind == FindingKind::dead) return a.experts.size() > b.experts.size();
+    return max_vio(a.layers.front()) > max_vio(b.layers.front());
+  };
+  const Finding* worst = nullptr;
+  for (const Finding& finding : not_yet_)
+    if (!worst || is_worse(finding, *worst)) worst = &finding;
+  return worst;
+}
+
+void Judge::describe_begun(const Finding& begun, Health& health) const {
+  const bool silent = begun.kind == FindingKind::dead, one = begun.experts.size() == 1;
+  health.layer = begun.layers.front();
+  health.since = begun.steps.first;
+  const LayerLoad* load = load_of(health.layer);
+  const bool settles = load && load->settles && !silent;
+  // What lasts 400 steps is a finding for an expert that is far too full; an uneven load may still get even.
+  const bool hot = begun.kind == FindingKind::hot;
+  const bool is_late = silent || (hot && counted_steps(history_) >= kHotSteps && !settles);
+  health.verdict = is_late ? HealthVerdict::attention : HealthVerdict::too_young;
+  const std::string since = " since step " + grouped(health.since);
+  const std::string layer = "Layer " + std::to_string(health.layer);
+  const auto finding_after = [](std::int64_t steps) { return " It is a finding after " + grouped(steps) + " steps."; };
+  std::string head, rule, figures = load ? fullest(*load, health) : std::string();
+  if (settles) {
+    head = layer + " has been settling" + since;
+  } else if (silent) {
+    health.experts = begun.experts;
+    head = layer + " has had " + (one ? "an expert" : "experts") + " without a token" + since;
+    figures = (one ? "expert " : "experts ") + listed(begun.experts) + (one ? " gets" : " get") + " no token";
+    rule = finding_after(kDeadSteps);
+  } else if (hot) {
+    head = layer + " has had " + (one ? "an expert that is far too full" : "experts that are far too full") + since;
+    rule = finding_after(kHotSteps);
+  } else {
+    head = layer + " has been uneven" + since;
+    rule = finding_after(kUnevenSteps);
+  }
+  if (!figures.empty()) figures = ": " + figures;
+  health.sentence = head + figures + "." + rule + elsewhere();
+  health.shorter = {head + figures + "." + rule, head + figures + ".", head + ".", layer + since + "."};
+}
+
+std::string Judge::help(const Finding& lead) const {
+  const std::int64_t now = history_.steps().last;
+  std::string moves;
+  for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob;
+  const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end() ||
+                       std::ranges::find(lead.knobs, "router.balance_rule") != lead.knobs.end();
+  if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
+  if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
+  if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";
+  if (settings_.quantiles_balance(now))
+    return "Try more tokens a step (data.batch), since the quantiles are those of a step, or aux_coeff > 0.";
+  if (lead.kind == FindingKind::oscillating_bias) return "Try a lower bias_update_rate.";
+  return "Try a higher bias_update_rate, or aux_coeff > 0.";
+}
+
+// A finding that is not about routers.
+std::string Judge::elsewhere() const {
+  for (const Finding& finding : findings_)
+    if (finding.ongoing && finding.severity != Severity::note && !fault_of(finding.kind))
+      return " Elsewhere: " + finding.title + ".";
+  return {};
+}
+
+std::string Judge::over() const {
+  const std::int64_t n = std::ranges::count_if(findings_, [](const Finding& finding) { return !finding.ongoing; });
+  return n > 0 ? " " + counted(n, "finding is over.", "findings are over.") : std::string();
+}
+
+Health Judge::health() {
+  Health health;
+  const StepRange steps = history_.steps();
+  if (steps.empty()) {
+    health.sentence = "No step has been read yet.";
+    return health;
+  }
+  health.balance = settings_.balance(steps.last);
+  const std::int64_t read = counted_steps(history_);
+  if (const Finding* worst = lead(); worst && (worst->severity == Severity::severe || read >= kSettlingSteps)) {
+    health.verdict = worst->severity == Severity::severe ? HealthVerdict::unhealthy : HealthVerdict::attention;
+    describe(*worst, health);
+    health.help = help(*worst);
+    return health;
+  }
+  if (history_.info().all_layers_dense()) {
+    health.sentence = "All layers of this run are dense: there is no router.";
+    return health;
+  }
+  if (loads_.empty()) {
+    health.sentence = "The run has no load of the experts (tokens_per_expert).";
+    health.shorter = {"No load of the experts."};
+    if (const std::string uneven = most_uneven(" Most uneven: ", health); !uneven.empty()) {
+      health.shorter.insert(health.shorter.begin(), health.sentence);
+      health.sentence += uneven;
+    }
+    return health;
+  }
+  if (read < kSettlingSteps) {
+    health.verdict = HealthVerdict::too_young;
+    const std::string steps_text = std::to_string(read) + " of about " + std::to_string(kSettlingSteps) + " steps";
+    const std::string uneven = most_uneven("Most uneven so far: ", health);
+    health.sentence = steps_text + ". " + uneven;
+    health.shorter = {steps_text + ". Most uneven so far: layer " + std::to_string(health.layer) + ".",
+                      steps_text + "."};
+    return health;
+  }
+  if (const Finding* finding = begun()) {
+    describe_begun(*finding, health);
+    return health;
+  }
+  health.verdict = HealthVerdict::healthy;
+  const std::string uneven = most_uneven("Most uneven: ", health), elsewhere = this->elsewhere();
+  const std::string nobody = "No expert is dead, starved or far too full.", layer = std::to_string(health.layer);
+  health.sentence = nobody + " " + uneven + elsewhere + over();
+  if (!over().empty()) health.shorter = {nobody + " " + uneven + elsewhere};
+  if (!elsewhere.empty()) health.shorter.push_back(uneven + elsewhere);
+  for (const std::string& text : {nobody + " " + uneven, uneven, nobody, "Most uneven: layer " + layer + "."})
+    health.shorter.push_back(text);
+  return health;
+}
+
+}  // namespace
+
+namespace {
+
+// A form that is no shorter than the one before it is of no use.
+void keep_shorter(Health& health) {
+  std::size_t before = health.sentence.size();
+  std::erase_if(health.shorter,
+                [&before](const std::string& form) { return form.size() >= before || (before = form.size(), false); });
+}
+
+}  // namespace
+
+const char* health_verdict_name(HealthVerdict verdict) {
+  static constexpr const char* kNames[] = {"Cannot tell", "Too early to tell", "Healthy", "Needs attention",
+                                           "Unhealthy"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::string advice_text(const Health& health) {
+  std::string text = health.balance.empty() ? std::string() : health.balance.front() + ".";
+  if (!health.help.empty()) text += (text.empty() ? "" : " ") + health.help;
+  return text;
+}
+
+std::string health_text(const Health& health) {
+  const std::string advice = advice_text(health);
+  return std::string(health_verdict_name(health.verdict)) + ": " + health.sentence + (advice.empty() ? "" : " ") +
+         advice;
+}
+
+Health judge_health(const FindingsScan& scan) {
+  Health health = Judge(scan).health();
+  health.upto = scan.seen().last;
+  keep_shorter(health);
+  return health;
+}
+
+}  // namespace moescope

@@ -1,0 +1,174 @@
+#include "core/findings/imbalance_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr double kOfBatch = 0.5;   // of the batches' MaxVio: together they are far more even
+constexpr double kSettling = 0.8;  // of the highest MaxVio: it has fallen since then
+constexpr double kAlmostAsFull = 0.95;
+constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in them may be that of an untrained router
+
+std::int64_t uneven_steps(double level, bool nothing_balances) {
+  const auto steps = static_cast<std::int64_t>(2 * kUnevenSteps / (1 + level));
+  return nothing_balances ? steps / 2 : steps;
+}
+
+std::string rank_experts(int rank, int width) {
+  return "experts " + std::to_string(rank * width) + " to " + std::to_string((rank + 1) * width - 1);
+}
+
+}  // namespace
+
+double ImbalanceWatch::uneven_vio(const RecentLoad& load) {
+  return std::max(std::min(kUnevenVio, kUnevenWay * load.most()), 2 * load.chance().max_vio);
+}
+
+void ImbalanceWatch::block(const RecentLoad& load) {
+  const double max_vio = load.fullest_share() - 1, uneven = uneven_vio(load);
+  for (std::size_t i = 0; i < uneven_.size(); ++i) {
+    const double level = kUnevenLevels[i] * uneven;
+    load.follow(load.most() > 0 && max_vio >= level, max_vio < kCooled * level, uneven_[i]);
+  }
+  highest_vio_ = uneven_[0].goes_on() ? std::max(highest_vio_, max_vio) : 0;
+  load.follow(uneven_rank(load, kUnevenRank).has_value(), !uneven_rank(load, kCooled * kUnevenRank), rank_);
+  const double batch = load.mean_max_vio(), chance = load.chance().batch_max_vio;
+  const double excess = std::min(kUnevenBatch, kUnevenBatchWay * load.most());
+  const auto is_uneven = [&](double part) {
+    return batch - chance >= part * excess && batch >= part * kUnevenBatchTimes * chance && load.most() > 0 &&
+           part * max_vio < kOfBatch * batch;
+  };
+  load.follow(is_uneven(1), !is_uneven(kCooled), batches_);
+}
+
+ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ranks) {
+  const std::span<const float> mean = load.mean();
+  const auto width = mean.size() / static_cast<std::size_t>(ranks);
+  Rank fullest{ranks};
+  double squares = 0;
+  for (const float u : mean) squares += (static_cast<double>(u) - 1) * (static_cast<double>(u) - 1);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto of_rank = mean.subspan(static_cast<std::size_t>(rank) * width, width);
+    const double now = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / static_cast<double>(width);
+    if (now > fullest.load) fullest.load = now, fullest.rank = rank;
+  }
+  const auto n = static_cast<double>(mean.size()), w = static_cast<double>(width);
+  const double deviation = std::sqrt(squares / n / w * (n - w) / (n - 1));
+  fullest.deviations = deviation > 0 ? (fullest.load - 1) / deviation : 0;
+  return fullest;
+}
+
+bool ImbalanceWatch::can_tell_ranks(int experts, int ranks) {
+  if (ranks > 1) return experts % ranks == 0 && kLeastNeighbours * ranks <= experts;
+  for (int count = 2; kLeastNeighbours * count <= experts; ++count)
+    if (experts % count == 0) return true;
+  return false;
+}
+
+// The fewest ranks, as long as those of more are hardly fuller.
+std::optional<ImbalanceWatch::Rank> ImbalanceWatch::uneven_rank(const RecentLoad& load, double threshold) const {
+  const int experts = load.n_experts();
+  if (load.living() < experts) return std::nullopt;  // killed by hand: the ranks differ by that
+  std::optional<Rank> found;
+  const double deviations = std::min(kRankDeviations, kNearlyAllDeviations * std::sqrt(experts - 1.0));
+  for (int ranks = 2; kLeastNeighbours * ranks <= experts; ++ranks) {
+    if (experts % ranks != 0 || (ranks_ > 1 && ranks != ranks_)) continue;
+    const Rank fullest = fullest_rank(load, ranks);
+    const bool by_chance = fullest.deviations < deviations * threshold / kUnevenRank;
+    if (fullest.load < threshold || fullest.load - 1 < 2 * load.chance().max_vio || by_chance) continue;
+    if (!found || kAlmostAsFull * fullest.load > found->load) found = fullest;
+  }
+  return found;
+}
+
+const Since* ImbalanceWatch::lasting_unevenness(const RecentLoad& load, bool nothing_balances) const {
+  for (std::size_t i = 0; i < uneven_.size(); ++i)
+    if (load.lasts(uneven_[i], uneven_steps(kUnevenLevels[i], nothing_balances))) return &uneven_[i];
+  return nullptr;
+}
+
+void ImbalanceWatch::findings(const RecentLoad& load, bool nothing_balances, std::vector<Finding>& out) const {
+  const Since* uneven = lasting_unevenness(load, nothing_balances);
+  if (uneven) add_uneven(load, *uneven, out);
+  if (load.lasts(rank_, kUnevenRankSteps)) add_rank(load, out);
+  if (!uneven && load.lasts(batches_, kUnevenBatchSteps)) add_batches(load, out);
+}
+
+void ImbalanceWatch::add_uneven(const RecentLoad& load, const Since& since, std::vector<Finding>& out) const {
+  Finding finding = load.finding(FindingKind::uneven, Severity::warning, {since.step, load.last_step()}, true);
+  const int fullest = load.fullest();
+  finding.experts = {fullest};
+  finding.metric = Metric::max_vio_window;
+  finding.title += " stays uneven";
+  const std::string share = decimal(load.fullest_share());
+  finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
+  finding.saw = "The MaxVio of " + load.batches_text(load.loads_in_window()) + " together is " +
+                decimal(load.fullest_share() - 1) + " and has been high for " + grouped(load.steps_since(since)) +
+                " steps. The fullest expert of the newest batches, expert " + std::to_string(fullest) + ", gets " +
+                share + " times its fair share.";
+  finding.why =
+      "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
+      "ranks wait for the rank that holds the fullest expert.";
+  out.push_back(std::move(finding));
+}
+
+void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out) const {
+  const std::optional<Rank> found = uneven_rank(load, kCooled * kUnevenRank);
+  if (!found) return;
+  Finding finding = load.finding(FindingKind::uneven_ranks, Severity::warning, {rank_.step, load.last_step()}, true);
+  const int width = load.n_experts() / found->ranks;
+  for (int e = found->rank * width; e < (found->rank + 1) * width; ++e) finding.experts.push_back(e);
+  const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
+  finding.title += ": " + experts + " carry " + times;
+  finding.knobs = {"parallel.placement"};
+  finding.brief = experts + ", which are on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
+  finding.saw = "Together, " + experts + " have carried " + times + " or nearly as much for " +
+                grouped(load.steps_since(rank_)) + " steps.";
+  finding.saw += " These experts are neighbours: if the experts are placed in order on " +
+                 std::to_string(found->ranks) + " ranks, all of them are on one rank.";
+  finding.why =
+      "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "
+      "placement of the experts would share the load.";
+  out.push_back(std::move(finding));
+}
+
+void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& out) const {
+  Finding finding =
+      load.finding(FindingKind::uneven_batches, Severity::warning, {batches_.step, load.last_step()}, true);
+  finding.metric = Metric::max_vio;
+  const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
+  finding.title += ": every batch is uneven";
+  finding.knobs = {"data.batch", "router.aux_mode"};
+  finding.brief = "the fullest expert of a batch gets " + times +
+                  " times its fair share (mean of the batches), another one each time";
+  finding.saw = "The fullest expert of a batch gets " + times +
+                " times its fair share, as a mean of the batches; chance alone would give it " +
+                decimal(load.chance().batch_max_vio + 1) + ". Over " + load.batches_text(load.loads_in_window()) +
+                " together the fullest gets only " + together +
+                " times: the fullest expert differs from batch to batch. This has lasted for " +
+                grouped(load.steps_since(batches_)) + " steps.";
+  finding.why =
+      "Every step waits for the rank with the fullest expert, whichever that is. Batches that contain one kind of "
+      "text, or sequences that prefer the same experts, cause it. A mean over many batches looks even.";
+  out.push_back(std::move(finding));
+}
+
+void ImbalanceWatch::not_yet(const RecentLoad& load, std::vector<Finding>& out) const {
+  if (!uneven_[0].goes_on()) return;
+  Finding finding = load.finding(FindingKind::uneven, Severity::warning, {uneven_[0].step, load.last_step()}, true);
+  finding.experts = {load.fullest()};
+  out.push_back(std::move(finding));
+}
+
+bool ImbalanceWatch::still_settles(const RecentLoad& load) const {
+  const bool from_the_start = load.last_step() - uneven_[0].step + kFirstSteps >= load.steps_read();
+  return uneven_[0].goes_on() && from_the_start && load.fullest_share() - 1 < kSettling * highest_vio_;
+}
+
+}  // namespace moescope

@@ -1,0 +1,151 @@
+#include "core/findings/load_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/frame/router_stats.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kLeastCollapse = 2 * kMeanSteps;  // shorter ones are not reported when they are over
+constexpr double kLeastToTell = 2;  // experts beyond top_k that chance shows in use, for use to mean something
+
+template <class T>
+void push_value(std::deque<T>& kept, T value) {
+  kept.push_back(value);
+  if (kept.size() > kCollapsingBlocks + 1) kept.pop_front();
+}
+
+}  // namespace
+
+LoadWatch::LoadWatch(int layer, const RunInfo& info, const StepAxis& axis)
+    : load_(layer, info, axis), experts_(info.n_experts), imbalance_(info.ranks) {}
+
+void LoadWatch::block(const LoadBlock& block, const LoadSettings& settings) {
+  nothing_balances_ = settings.nothing_balances;
+  load_.add(block, settings.killed);
+  if (!load_.is_new()) return;
+  for (const LoadEpisode& silence : experts_.block(block, load_)) past_.push_back(silence);
+  if (load_.is_full()) imbalance_.block(load_);
+  judge_use();
+  if (const auto over = oscillation_.block(block, load_, settings.bias_step)) past_.push_back(*over);
+}
+
+void LoadWatch::pass(StepRange steps, const LoadSettings& settings) {
+  nothing_balances_ = settings.nothing_balances;
+  load_.pass(steps, settings.killed);
+}
+
+double LoadWatch::use_before(int blocks_ago) const {
+  const auto back = static_cast<std::size_t>(blocks_ago);
+  return back < use_.size() ? static_cast<double>(use_[use_.size() - 1 - back]) : std::nan("");
+}
+
+bool LoadWatch::can_tell_collapse(const RunInfo& info) {
+  const int top_k = std::max(1, info.top_k);
+  const std::int64_t tokens = info.tokens_per_step * kMeanSteps;
+  const double in_use = tokens > 0 ? std::exp(load_entropy_by_chance(tokens, top_k, info.n_experts)) : info.n_experts;
+  return in_use - top_k >= kLeastToTell;
+}
+
+void LoadWatch::judge_use() {
+  double sum = 0, u_ln_u = 0;
+  for (const float u : load_.mean()) {
+    sum += static_cast<double>(u);
+    if (u > 0) u_ln_u += static_cast<double>(u) * std::log(static_cast<double>(u));
+  }
+  effective_ = sum > 0 ? std::exp(std::log(sum) - u_ln_u / sum) : std::nan("");
+  const int top_k = load_.top_k();
+  const double room = load_.chance().effective - top_k;
+  const double use = room >= kLeastToTell ? (effective_ - top_k) / room : std::nan("");
+  push_value(use_, static_cast<float>(use));
+  push_value(effectives_, static_cast<float>(effective_));
+  push_value(ends_, load_.last_step());
+  if (load_.is_full() && !std::isnan(use)) judge_collapse(use);
+}
+
+void LoadWatch::judge_collapse(double use) {
+  const std::int64_t last = load_.last_step();
+  if (has_collapsed()) {
+    if (use < kCollapseOverUse) return;
+    if (last - collapsed_since_ >= kLeastCollapse) past_.push_back({FindingKind::collapsed, {collapsed_since_, last}});
+    collapsed_since_ = -1;
+  }
+  if (use < kCollapsedUse) {
+    collapsed_since_ = load_.first_step();
+    return;
+  }
+  if (load_.steps_read() < kEarlySteps) return;
+  const double half = use_before(kCollapsingBlocks / 2), before = use_before(kCollapsingBlocks);
+  const bool falls = use < kCollapsingUse && use < kCollapsingFall * before && use < half && half < before;
+  falling_blocks_ = falls ? falling_blocks_ + 1 : 0;
+  if (!falls) {
+    collapsing_since_ = -1;  // it stopped by itself
+  } else if (collapsing_since_ < 0) {
+    collapsing_since_ = ends_.front();
+    effective_before_ = static_cast<double>(effectives_.front());
+  }
+}
+
+void LoadWatch::findings(std::vector<Finding>& out) const {
+  if (load_.no_load()) return;
+  add_collapse(out);
+  experts_.findings(load_, has_collapsed(), out);
+  if (!has_collapsed() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
+  oscillation_.findings(load_, out);
+  add_past(out);
+}
+
+void LoadWatch::add_collapse(std::vector<Finding>& out) const {
+  const bool collapsed = has_collapsed();
+  if (!collapsed && (collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)) return;
+  Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing, Severity::severe,
+                                  {collapsed ? collapsed_since_ : collapsing_since_, load_.last_step()}, true);
+  const int fullest = load_.fullest();
+  finding.experts = {fullest};
+  finding.metric = Metric::entropy_norm;
+  finding.title += collapsed ? " has collapsed" : " is collapsing";
+  finding.saw = "The load is as uneven as if " + decimal(effective_, 3) + " of " + std::to_string(load_.living()) +
+                " experts did all the work (entropy of the load of " + load_.batches_text(load_.loads_in_window()) +
+                " together)";
+  const double by_chance = load_.chance().effective;
+  if (by_chance < 0.9 * load_.living())
+    finding.saw += "; chance alone would show " + decimal(by_chance, 3) + " with as few tokens";
+  if (!collapsed)
+    finding.saw += "; it was " + decimal(effective_before_, 3) + " at step " + load_.axis().name(collapsing_since_) +
+                   " and still falls";
+  finding.saw += ". MaxVio of the same steps together is " + decimal(load_.fullest_share() - 1) + ": expert " +
+                 std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its share.";
+  finding.why =
+      "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
+      "tokens. The loss may not show it. With expert parallelism all ranks wait for the full ones.";
+  out.push_back(std::move(finding));
+}
+
+void LoadWatch::not_yet(std::vector<Finding>& out) const {
+  if (load_.no_load()) return;
+  experts_.not_yet(load_, out);
+  if (!has_collapsed()) imbalance_.not_yet(load_, out);
+}
+
+void LoadWatch::add_past(std::vector<Finding>& out) const {
+  for (const LoadEpisode& past : past_) {
+    Finding finding = load_.finding(past.kind, Severity::note, past.steps, false);
+    if (past.kind == FindingKind::dead) {
+      experts_.describe(past, load_.axis(), finding);
+    } else if (past.kind == FindingKind::oscillating_bias) {
+      OscillationWatch::describe(past, load_.axis(), finding);
+    } else {
+      finding.saw = finding.title + " had collapsed over " + load_.axis().words(past.steps) +
+                    "; since then more experts have been in use.";
+      finding.title += " had collapsed";
+    }
+    finding.why = "The collapse is over, but the model was trained through those steps.";
+    out.push_back(std::move(finding));
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,149 @@
+#include "core/findings/recent_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/frame/router_stats.h"
+#include "core/history/finite_mean.h"
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+// Rounded down to three significant bits: the expectation by chance hardly changes and need not be recomputed.
+std::int64_t rounded_down(double tokens) {
+  if (tokens < 16) return static_cast<std::int64_t>(tokens);
+  const double step = std::exp2(std::floor(std::log2(tokens)) - 2);
+  return static_cast<std::int64_t>(std::floor(tokens / step) * step);
+}
+
+}  // namespace
+
+RecentLoad::RecentLoad(int layer, const RunInfo& info, const StepAxis& axis)
+    : axis_(&axis),
+      layer_(layer),
+      run_(info.run),
+      n_experts_(info.n_experts),
+      top_k_(std::max(1, info.top_k)),
+      living_(info.n_experts),
+      mean_(static_cast<std::size_t>(n_experts_), 1.0f) {}
+
+void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
+  if (first_read_ < 0) first_read_ = steps.first;
+  last_step_ = steps.last;
+  killed_.assign(killed.begin(), killed.end());
+  living_ = n_experts_ - static_cast<int>(std::ranges::count(killed_, std::uint8_t{1}));
+  is_new_ = completes_window_ = false;
+}
+
+void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
+  pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
+  const auto n = static_cast<std::size_t>(n_experts_);
+  Kept& kept = ring_[static_cast<std::size_t>(blocks_ % kMeanBlocks)];
+  Kept fresh{block.first, 0, 0, static_cast<float>(mean_of_finite(block.max_vio)), std::vector<float>(n)};
+  for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
+    const std::span<const float> row = block.utilisation.subspan(s * n, n);
+    if (std::isnan(row[0])) continue;
+    ++fresh.loads;
+    fresh.inverse_slots += 1 / std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
+    for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
+  }
+  is_new_ = fresh.loads > 0;
+  if (!is_new_) return;
+  loads_ += fresh.loads;
+  kept = std::move(fresh);
+  ++blocks_;
+  completes_window_ = std::ssize(block.max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
+  update_means();
+  update_chance();
+}
+
+void RecentLoad::update_means() {
+  const auto blocks = std::span(ring_).first(static_cast<std::size_t>(kept()));
+  std::ranges::fill(mean_, 0.0f);
+  std::vector<float> max_vios;
+  for (const Kept& block : blocks) {
+    for (std::size_t e = 0; e < mean_.size(); ++e) mean_[e] += block.sums[e];
+    max_vios.push_back(block.max_vio);
+  }
+  const auto loads = static_cast<float>(loads_in_window());
+  for (float& mean : mean_) mean /= loads;
+  mean_max_vio_ = (mean_of_finite(max_vios) + 1) * living_ / n_experts_ - 1;
+}
+
+void RecentLoad::update_chance() {
+  const auto loads = static_cast<double>(loads_in_window());
+  const std::int64_t tokens = rounded_down(this->tokens()), batch = rounded_down(this->tokens() / loads);
+  if (chance_.tokens == tokens && chance_.batch_tokens == batch && chance_.experts == living_) return;
+  const auto floor = [&](std::int64_t of) {
+    const float value = max_vio_noise_floor(of, top_k_, living_);
+    return is_missing(value) ? 0.0 : static_cast<double>(value);
+  };
+  chance_ = {tokens,        batch,       living_, std::exp(load_entropy_by_chance(tokens, top_k_, living_)),
+             floor(tokens), floor(batch)};
+}
+
+int RecentLoad::loads_in_window() const {
+  int loads = 0;
+  for (int b = 0; b < kept(); ++b) loads += ring_[static_cast<std::size_t>(b)].loads;
+  return loads;
+}
+
+std::int64_t RecentLoad::first_step() const {
+  return ring_[blocks_ <= kMeanBlocks ? 0 : static_cast<std::size_t>(blocks_ % kMeanBlocks)].first;
+}
+
+std::string RecentLoad::batches_text(std::int64_t n) const {
+  return every_step() ? counted(n, "step", "steps") : counted(n, "logged batch", "logged batches");
+}
+
+int RecentLoad::fullest() const {
+  return static_cast<int>(std::ranges::max_element(mean_) - mean_.begin());
+}
+
+double RecentLoad::share(std::size_t expert) const {
+  const double of_living = static_cast<double>(living_) / n_experts_;
+  return static_cast<double>(mean_[expert]) * of_living;
+}
+
+double RecentLoad::fullest_share() const {
+  return share(static_cast<std::size_t>(fullest()));
+}
+
+double RecentLoad::most() const {
+  return static_cast<double>(living_) / top_k_ - 1;
+}
+
+double RecentLoad::tokens() const {
+  double inverse = 0;
+  for (int b = 0; b < kept(); ++b) inverse += ring_[static_cast<std::size_t>(b)].inverse_slots;
+  const double loads = loads_in_window();
+  return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
+}
+
+void RecentLoad::follow(bool begins, bool ends, Since& since) const {
+  if (!since.goes_on() && begins) since = {first_step(), loads_ - loads_in_window()};
+  if (since.goes_on() && ends) since = {};
+}
+
+bool RecentLoad::lasts(const Since& since, std::int64_t steps) const {
+  return since.goes_on() && steps_since(since) >= steps && loads_ - since.loads >= kLeastLoads;
+}
+
+Finding RecentLoad::finding(FindingKind kind, Severity severity, StepRange steps, bool ongoing) const {
+  Finding finding;
+  finding.kind = kind;
+  finding.severity = severity;
+  finding.run = run_;
+  finding.layers = {layer_};
+  finding.steps = steps;
+  finding.ongoing = ongoing;
+  finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
+  finding.metric = FigureKey("utilisation");
+  finding.title = "Layer " + std::to_string(layer_);
+  return finding;
+}
+
+}  // namespace moescope

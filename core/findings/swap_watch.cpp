@@ -1,0 +1,112 @@
+#include "core/findings/swap_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/io/words.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr double kNewPart = 0.2;  // of the newest window, in the mean of the earlier ones
+constexpr int kLeastWindows = 3;  // in which a swap shows
+
+double correlation_of(std::span<const float> a, std::span<const float> b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t e = 0; e < a.size(); ++e) {  // both have the mean 1
+    const double x = static_cast<double>(a[e]) - 1, y = static_cast<double>(b[e]) - 1;
+    ab += x * y, aa += x * x, bb += y * y;
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+double fisher_deviations(double correlation, std::size_t experts) {
+  const double limited = std::min(correlation, 0.999);
+  return std::atanh(limited) * std::sqrt(std::max(1.0, static_cast<double>(experts) - 3));
+}
+
+}  // namespace
+
+SwapWatch::SwapWatch(std::span<const int> layers, int run, const StepAxis& axis)
+    : axis_(&axis), layers_(layers.begin(), layers.end()), run_(run), patterns_(layers.size()) {}
+
+bool SwapWatch::is_in_a_swap(std::size_t layer) const {
+  return std::ranges::any_of(swaps_, [layer](const Swap& swap) { return swap.a == layer || swap.b == layer; });
+}
+
+bool SwapWatch::are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const {
+  const Pattern &of_a = patterns_[a], &of_b = patterns_[b];
+  if (means.shares[a].empty() || means.shares[b].empty()) return false;
+  const double a_as_b = correlation_of(means.shares[a], of_b.before),
+               b_as_a = correlation_of(means.shares[b], of_a.before);
+  const std::size_t experts = of_a.before.size();
+  return std::min(a_as_b, b_as_a) >= kSwappedCorrelation && a_as_b - of_a.now >= kSwappedBy &&
+         b_as_a - of_b.now >= kSwappedBy &&
+         (fisher_deviations(a_as_b, experts) + fisher_deviations(b_as_a, experts)) / std::sqrt(2.0) >= kSwapDeviations;
+}
+
+void SwapWatch::window(const LayerMeans& means) {
+  last_step_ = means.steps.last;
+  for (std::size_t l = 0; l < means.shares.size(); ++l) {
+    Pattern& pattern = patterns_[l];
+    const bool both = !means.shares[l].empty() && !pattern.before.empty();
+    pattern.now = both ? correlation_of(means.shares[l], pattern.before) : pattern.stable;
+  }
+  find_swaps(means);
+  for (std::size_t l = 0; l < means.shares.size(); ++l)
+    if (!means.shares[l].empty() && !is_in_a_swap(l)) patterns_[l].take(means.shares[l]);
+}
+
+void SwapWatch::Pattern::take(const std::vector<float>& shares) {
+  if (before.empty()) {
+    before = shares;
+    return;
+  }
+  stable += kNewPart * (now - stable);
+  for (std::size_t e = 0; e < shares.size(); ++e) before[e] += static_cast<float>(kNewPart) * (shares[e] - before[e]);
+}
+
+void SwapWatch::find_swaps(const LayerMeans& means) {
+  std::erase_if(swaps_, [&](Swap& swap) {
+    ++swap.windows;
+    return !are_swapped(means, swap.a, swap.b);
+  });
+  std::vector<std::size_t> changed;  // layers that are no longer like themselves
+  for (std::size_t l = 0; l < means.shares.size(); ++l)
+    if (!means.shares[l].empty() && !patterns_[l].before.empty() && !is_in_a_swap(l) &&
+        patterns_[l].now < patterns_[l].stable - kSwappedBy)
+      changed.push_back(l);
+  for (std::size_t i = 0; i < changed.size(); ++i)
+    for (std::size_t j = i + 1; j < changed.size(); ++j) {
+      const std::size_t a = changed[i], b = changed[j];
+      if (is_in_a_swap(a) || is_in_a_swap(b) || !are_swapped(means, a, b)) continue;
+      swaps_.push_back({a, b, means.steps.first, 1});
+    }
+}
+
+void SwapWatch::findings(std::vector<Finding>& out) const {
+  for (const Swap& swap : swaps_) {
+    if (swap.windows < kLeastWindows || last_step_ - swap.since + 1 < kSwappedSteps) continue;
+    Finding finding;
+    finding.kind = FindingKind::swapped_layers;
+    finding.severity = Severity::warning;
+    finding.run = run_;
+    finding.layers = {layers_[swap.a], layers_[swap.b]};
+    finding.steps = {swap.since, last_step_};
+    finding.metric = FigureKey("utilisation");
+    const std::string a = std::to_string(layers_[swap.a]), b = std::to_string(layers_[swap.b]);
+    finding.title = "Layers " + a + " and " + b + " have exchanged their loads";
+    finding.brief = "the experts of layer " + a + " have the load that those of layer " + b +
+                    " had before, and the other way round";
+    finding.saw = "Since about step " + axis_->name(swap.since) + " the experts of layer " + a +
+                  " have the load that those of layer " + b +
+                  " had before, and the other way round; neither load resembles the earlier load of its layer.";
+    finding.why =
+        "Routers do not exchange their preferences. More likely the log names its layers in another order, or a "
+        "checkpoint was loaded with the weights of two layers exchanged.";
+    out.push_back(std::move(finding));
+  }
+}
+
+}  // namespace moescope

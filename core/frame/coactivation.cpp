@@ -1,0 +1,117 @@
+#include "core/frame/coactivation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+
+namespace moescope {
+
+namespace {
+
+// Clusters of experts, each named by one of its members, with the similarity of every pair of them.
+class Linkage {
+ public:
+  Linkage(std::span<const std::uint32_t> together_EE, int n_experts)
+      : size_(static_cast<std::size_t>(n_experts)), leaf_similarity_(size_ * size_), members_(size_), alive_(size_) {
+    std::vector<double> scale(size_);
+    for (std::size_t i = 0; i < size_; ++i) {
+      const std::uint32_t tokens = together_EE[i * size_ + i];
+      alive_[i] = tokens > 0;
+      scale[i] = tokens > 0 ? 1 / std::sqrt(static_cast<double>(tokens)) : 0;
+      members_[i] = {static_cast<int>(i)};
+    }
+    for (std::size_t i = 0; i < size_; ++i) {
+      for (std::size_t j = 0; j < size_; ++j) {
+        leaf_similarity_[i * size_ + j] = static_cast<float>(together_EE[i * size_ + j] * scale[i] * scale[j]);
+      }
+    }
+    similarity_ = leaf_similarity_;
+  }
+
+  std::vector<int> order() {
+    std::size_t clusters = static_cast<std::size_t>(std::ranges::count(alive_, true));
+    std::vector<std::size_t> chain;
+    while (clusters > 1) {
+      if (chain.empty()) chain.push_back(first_alive());
+      const std::size_t last = chain.back();
+      const std::size_t before = chain.size() > 1 ? chain[chain.size() - 2] : size_;
+      const std::size_t next = nearest(last, before);
+      if (next != before) {
+        chain.push_back(next);
+        continue;
+      }
+      merge(std::min(last, before), std::max(last, before));
+      chain.resize(chain.size() - 2);
+      --clusters;
+    }
+    return leaves();
+  }
+
+ private:
+  std::size_t first_alive() const { return std::ranges::find(alive_, true) - alive_.begin(); }
+
+  // The most alike living cluster; on a tie `preferred` (else the chain would not end), then the lowest.
+  std::size_t nearest(std::size_t cluster, std::size_t preferred) const {
+    const float* row = similarity_.data() + cluster * size_;
+    std::size_t best = preferred;
+    float best_similarity = preferred < size_ ? row[preferred] : -1;
+    for (std::size_t other = 0; other < size_; ++other) {
+      if (row[other] > best_similarity && alive_[other] && other != cluster) {
+        best = other;
+        best_similarity = row[other];
+      }
+    }
+    return best;
+  }
+
+  // b into a; the similarity to any third is the mean over the pairs of members (Lance and Williams).
+  void merge(std::size_t a, std::size_t b) {
+    const auto weight_a = static_cast<float>(members_[a].size());
+    const auto weight_b = static_cast<float>(members_[b].size());
+    for (std::size_t other = 0; other < size_; ++other) {
+      if (!alive_[other] || other == a || other == b) continue;
+      const float mean = (weight_a * similarity_[a * size_ + other] + weight_b * similarity_[b * size_ + other]) /
+                         (weight_a + weight_b);
+      similarity_[a * size_ + other] = similarity_[other * size_ + a] = mean;
+    }
+    alive_[b] = false;
+    join(members_[a], members_[b]);
+  }
+
+  // Appends `right` to `left`, either of them reversed where that brings more alike ends together.
+  void join(std::vector<int>& left, std::vector<int>& right) const {
+    const auto alike = [this](int i, int j) { return leaf_similarity_[static_cast<std::size_t>(i) * size_ + j]; };
+    const float ends[] = {alike(left.back(), right.front()), alike(left.back(), right.back()),
+                          alike(left.front(), right.front()), alike(left.front(), right.back())};
+    const auto best = std::ranges::max_element(ends) - ends;
+    if (best >= 2) std::ranges::reverse(left);
+    if (best % 2 == 1) std::ranges::reverse(right);
+    left.insert(left.end(), right.begin(), right.end());
+  }
+
+  std::vector<int> leaves() const {
+    const std::size_t root = first_alive();
+    std::vector<int> order = root < size_ ? members_[root] : std::vector<int>{};
+    std::vector<bool> placed(size_);
+    for (const int expert : order) placed[static_cast<std::size_t>(expert)] = true;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (!placed[i]) order.push_back(static_cast<int>(i));
+    }
+    return order;
+  }
+
+  std::size_t size_;
+  std::vector<float> leaf_similarity_, similarity_;  // [E, E]
+  std::vector<std::vector<int>> members_;            // in drawing order
+  std::vector<bool> alive_;
+};
+
+}  // namespace
+
+std::vector<int> coactivation_order(std::span<const std::uint32_t> together_EE, int n_experts) {
+  assert(together_EE.size() == static_cast<std::size_t>(n_experts) * n_experts);
+  return Linkage(together_EE, n_experts).order();
+}
+
+}  // namespace moescope

@@ -1,0 +1,117 @@
+// What the rows of a frame that hold figures consist of, said once. Recordings, JSON lines and packed frames are
+// visitors: a field that is added here is in all of them.
+//
+// describe(row, visitor) calls, in the order of the columns of a recording,
+//   visitor.layer(int&, LayerColumn)            among all layers
+//   visitor.figures(row, table)                 the floats of a table of figures.h
+//   visitor.by_expert(vector<T>&, Column)       [E], or empty
+//   visitor.bins(vector<uint32>&, Column)       [kHalfOctaves], [kWideHalfOctaves], or empty
+//   visitor.bins(HalfOctaves&, Column)
+//   visitor.name(Enum&, Column, Names)          an enumerator by its name
+//   visitor.text(string&, Column)
+// and those of one row alone as said there. `row` may be const.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "core/frame/figures.h"
+
+namespace moescope {
+
+struct Column {
+  const char* name;       // in recordings; in JSON lines the key
+  const char* note = "";  // beside the column in the schema; of blobs what they are an array of
+  int since = 1;          // format of recordings (schema.h) that has it first; 1: as long as its table
+};
+struct LayerColumn {
+  const char* note = "";
+  int lowest = 0;  // -1: may be of no layer
+};
+// The first `count` enumerators.
+template <class Enum>
+struct Names {
+  const char* (*name_of)(Enum);
+  int count;
+};
+template <class Enum>  // which clang before 17 does not deduce of aggregates by itself
+Names(const char* (*)(Enum), int)->Names<Enum>;
+
+// The enumerator called `name`; nullopt: none is.
+template <class Enum>
+std::optional<Enum> find_named(std::string_view name, Names<Enum> names) {
+  for (int i = 0; i < names.count; ++i)
+    if (name == names.name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
+template <class Row, class Frame>
+concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;
+
+// `volume` is a table of its own in recordings, and no column.
+void describe(RowOf<RouterFrame> auto& router, auto& visit) {
+  visit.layer(router.layer, LayerColumn{"among all layers"});
+  visit.figures(router, kRouterFigures);
+  visit.by_expert(router.tokens_per_expert,
+                  Column{"tokens_per_expert", "uint16 [E], or uint32 [E] where one does not fit"});
+  visit.by_expert(router.expert_bias, Column{"expert_bias", "float32 [E], after the step's update"});
+  visit.by_expert(router.score_mass, Column{"score_mass", "float32 [E], sums to 1"});
+  visit.by_expert(router.gate_mass, Column{"gate_mass", "float32 [E], sums to 1"});
+  visit.bins(router.score_chosen,
+             Column{"score_chosen",
+                    "uint32 [40], or [48] where scores have no upper end: of chosen experts, bin b from "
+                    "2^((b - 40) / 2), the first from 0",
+                    4});
+  visit.bins(router.score_rejected, Column{"score_rejected", "the same of all others", 4});
+  visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin", 4});
+}
+
+// visitor.gemm(quant.gemm), visitor.scales(quant.e8m0_blocks), and visitor.gemm_class(quant.gemm) where recordings have
+// the class of the weight: last.
+void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
+  visit.layer(quant.layer, LayerColumn{"-1: not of a layer", -1});
+  visit.gemm(quant.gemm);
+  visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
+  visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
+  visit.text(quant.format,
+             Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'; of recordings before that 'e4m3', the element"});
+  visit.figures(quant, kQuantFigures);
+  visit.scales(quant.e8m0_blocks);
+  visit.gemm_class(quant.gemm);
+}
+
+// Of which reference it is, the list says that it is in.
+void describe(RowOf<FlipFrame> auto& flip, auto& visit) {
+  visit.layer(flip.layer, LayerColumn{});
+  visit.figures(flip, kFlipFigures);
+  visit.bins(
+      flip.margin_tokens,
+      Column{"margin_tokens", "uint32 [40]: tokens by its margin, bin b from 2^((b - 40) / 2), the first from 0"});
+  visit.bins(flip.margin_flipped, Column{"margin_flipped", "uint32 [40]: those of them that flipped"});
+}
+
+void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
+  visit.layer(gradient.layer, LayerColumn{"-1: not of a layer", -1});
+  visit.name(gradient.group,
+             Column{"tensors", "'attention', 'router gate', 'routed experts', 'FFN', 'embedding', 'head', 'all'"},
+             Names{gradient_group_name, kNumGradientGroups});
+  visit.figures(gradient, kGradientFigures);
+}
+
+// Bytes of an E8M0 histogram between its first and its last scale that occurs; count 0: all are zero.
+struct ByteRange {
+  int first = 0;
+  int count = 0;
+};
+inline ByteRange occupied_bytes(const std::array<std::uint32_t, 256>& e8m0_blocks) {
+  int first = 0;
+  int last = 255;
+  while (first < 256 && e8m0_blocks[first] == 0) ++first;
+  if (first == 256) return {};
+  while (e8m0_blocks[last] == 0) --last;
+  return {first, last - first + 1};
+}
+
+}  // namespace moescope

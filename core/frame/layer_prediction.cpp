@@ -1,0 +1,65 @@
+#include "core/frame/layer_prediction.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/io/no_value.h"
+
+namespace moescope {
+
+LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t most_asked)
+    : experts_(n_experts > kMostExperts ? 0 : static_cast<std::size_t>(std::max(n_experts, 0))),
+      top_k_(static_cast<std::size_t>(std::max(top_k, 1))),
+      most_asked_(most_asked),
+      together_(experts_ * experts_),
+      tokens_(experts_),
+      score_(experts_),
+      order_(experts_) {}
+
+// `by` 1 counts; 2^32 - 1 takes back, modulo 2^32.
+void LayerPrediction::teach(Row before_K, Row chosen_K, std::uint32_t by) {
+  for (const std::uint16_t i : before_K) {
+    if (i >= experts_) continue;
+    tokens_[i] += by;
+    for (const std::uint16_t j : chosen_K)
+      if (j < experts_) together_[i * experts_ + j] += by;
+  }
+}
+
+// How many of the chosen experts are among the guessed ones.
+std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
+  std::ranges::fill(score_, 0);
+  for (const std::uint16_t i : before_K)
+    for (std::size_t j = 0; i < experts_ && j < experts_ && tokens_[i] > 0; ++j)
+      score_[j] += static_cast<double>(together_[i * experts_ + j]) / tokens_[i];
+  std::iota(order_.begin(), order_.end(), std::uint16_t{0});
+  const auto guessed = order_.begin() + static_cast<std::ptrdiff_t>(std::min(top_k_, experts_));
+  std::ranges::partial_sort(order_, guessed, [&](std::uint16_t a, std::uint16_t b) {
+    return score_[a] > score_[b] || (score_[a] == score_[b] && a < b);
+  });
+  return static_cast<std::size_t>(std::count_if(order_.begin(), guessed, [&](std::uint16_t expert) {
+    return std::ranges::find(chosen_K, expert) != chosen_K.end();
+  }));
+}
+
+float LayerPrediction::share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK) {
+  const std::size_t tokens = chosen_TK.size() / top_k_;
+  if (experts_ == 0 || tokens < 2 || before_TK.size() != chosen_TK.size()) return kNoValue;
+  const auto row = [&](Row of, std::size_t token) { return of.subspan(token * top_k_, top_k_); };
+  const auto teach_all = [&](std::uint32_t by) {
+    for (std::size_t t = 0; t < tokens; t += 2) teach(row(before_TK, t), row(chosen_TK, t), by);
+  };
+  teach_all(1);
+  const std::size_t others = tokens / 2, asked = std::clamp<std::size_t>(most_asked_, 1, others);
+  std::size_t right = 0, chosen = 0;
+  for (std::size_t i = 0; i < asked; ++i) {
+    const std::size_t t = 2 * (i * others / asked) + 1;
+    const Row chosen_K = row(chosen_TK, t);
+    right += hits(row(before_TK, t), chosen_K);
+    chosen += static_cast<std::size_t>(std::ranges::count_if(chosen_K, [&](auto expert) { return expert < experts_; }));
+  }
+  teach_all(~std::uint32_t{0});
+  return chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(right) / static_cast<double>(chosen));
+}
+
+}  // namespace moescope

@@ -1,0 +1,287 @@
+// What every figure on the screen is: its name, unit, formula, how to read it and where the definition comes from.
+// Figures that a frame holds are declared in figures.h, those that follow from a frame's values and arrays here.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "core/frame/figures.h"
+
+namespace moescope {
+
+struct DerivedMetric {
+  Metric metric;
+  MetricInfo card;
+};
+
+inline constexpr std::array<DerivedMetric, 12> kDerivedMetrics = {{
+    {Metric::step_ms,
+     {"step_ms", "Step time", "ms", "sum over the phases of the step", "Flat over the run.",
+      "Grows: the panel Time of a step shows which phase.", "model sizes, data.batch, precision.experts",
+      "wall clock"}},
+    {Metric::max_vio_p50,
+     {"max_vio_p50", "MaxVio (batch), median layer", "", "median over the MoE layers of the step's MaxVio (batch)",
+      "Near the value of chance.", "High: more than half of the layers are uneven.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_p90,
+     {"max_vio_p90", "MaxVio (batch), 90 % of layers", "",
+      "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (batch)",
+      "Near the value of chance.", "Far above the median: a few layers are uneven; the view by layer shows which.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_max,
+     {"max_vio_max", "MaxVio (batch), worst layer", "", "largest over the MoE layers of the step's MaxVio (batch)",
+      "Near the value of chance.", "Far above the other layers: one layer is uneven, often the first MoE layer.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_p50,
+     {"max_vio_window_p50", "MaxVio (window), median layer", "",
+      "median over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "High: more than half of the layers are uneven.", "router.bias_update_rate, router.aux_coeff",
+      "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_p90,
+     {"max_vio_window_p90", "MaxVio (window), 90 % of layers", "",
+      "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "Far above the median: a few layers are uneven; the view by layer shows which.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::max_vio_window_max,
+     {"max_vio_window_max", "MaxVio (window), worst layer", "",
+      "largest over the MoE layers of the step's MaxVio (window)", "Near 0.",
+      "Far above the other layers: one layer is uneven, often the first MoE layer.",
+      "router.bias_update_rate, router.aux_coeff", "percentiles over layers: NVIDIA/Megatron-LM#2398"}},
+    {Metric::quant_sqnr_db,
+     {"quant_sqnr_db", "SQNR, mean of operands", "dB",
+      "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
+      "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8 (31.8 and 25.8 "
+      "dB with an FP32 scale for each 1 x 128); NVFP4 20.4 dB; MXFP4 18.8 dB; BF16 55.6 dB. Stochastic rounding costs "
+      "3 dB, in NVFP4 3.2 dB. Where only the experts are in a low format and all else is in BF16, the mean lies "
+      "between both.",
+      "Falls during training: the values of some operand differ by more than a scale covers; the matrix of operands "
+      "shows which.",
+      "precision.experts", "as torchao's compute_error, averaged in dB"}},
+    {Metric::ranks_per_token,
+     {"ranks_per_token", "Ranks per token", "ranks",
+      "token copies, one per destination rank / T, mean over layers; own rank counted",
+      "Well below min(K, R): the experts of a token share ranks, and DeepEP merges their copies.",
+      "Near min(K, R): every chosen expert is on another rank, and no copies can be merged.",
+      "parallel.ranks, router.n_limited_groups, router.top_k", "DeepEP layout (is_token_in_rank)",
+      Provenance::counted}},
+    {Metric::nodes_per_token,
+     {"nodes_per_token", "Nodes per token", "nodes",
+      "token copies, one per destination node / T, mean over layers; own node counted",
+      "Near 1, or at the limit of node-limited routing (DeepSeek-V3: 4).",
+      "Near min(K, nodes): every token is sent over the slow network to as many nodes as possible.",
+      "parallel.ranks_per_node, router.n_limited_groups", "DeepSeek-V3 arXiv:2412.19437, node-limited routing",
+      Provenance::counted}},
+    {Metric::rank_overload,
+     {"rank_overload", "Fullest rank", "x mean",
+      "max_r n_r / mean_r n_r, n_r the token copies (one per chosen expert) that arrive on rank r, mean over layers",
+      "Near 1: all ranks compute the same amount.",
+      "1.5: all other ranks wait for a rank that computes 1.5 times the mean. Another placement may help where the "
+      "load of the experts is uneven but stable.",
+      "parallel.ranks, router.bias_update_rate, router.aux_coeff", "Megatron-LM's overload factor",
+      Provenance::counted}},
+    {Metric::rounding_flip_rate,
+     {"rounding_flip_rate", "Routing flips by rounding", "share",
+      "#{tokens whose set of K experts differs from an FP32 pass's with the same weights} / T, mean over layers",
+      "A few per cent in 8 bits, about ten in 4 bits: the formats decide choices that are nearly ties. The weights are "
+      "equal, so that no drift of the runs is contained.",
+      "High or growing with the layers: the errors of the formats reach the router. If the gate is quantized, compare "
+      "with a gate in fp32.",
+      "precision.router_gate, precision.experts, telemetry.gradient_every",
+      "set of chosen experts compared token by token with the FP32 pass that gives the gradients"}},
+}};
+
+inline constexpr MetricInfo kScalesCard = {
+    "e8m0_blocks",
+    "Block scales",
+    "blocks",
+    "blocks by scale: in MX 2^k, stored as byte k + 127; in NVFP4 and FP8 all scales from 2^k to 2^(k+1) together",
+    "A narrow hump that moves slowly.",
+    "Two humps: parts of the tensor differ in size. At 2^-127, the lowest scale of MX: blocks of zeros or too small to "
+    "scale. Blocks with NaN or Inf are counted separately.",
+    "precision.experts",
+    "OCP Microscaling Formats v1.0; NVFP4: arXiv:2509.25149; FP8: torchao float8"};
+
+// Drawn as arrays.
+inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
+    {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
+     "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
+     "tokens: 0.08 at n = 128, 0.35 at n = 8.",
+     "2 is twice the fair share, 0 a dead expert. With expert parallelism all ranks wait for the fullest one.",
+     "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio"},
+    {"expert_bias", "Expert bias", "",
+     "b_e += rate * sign(n - n_e), its mean taken off if centred; by quantiles: b_e = K/E quantile over tokens of the "
+     "(K+1)-th best choice score minus s_e, centred; selection only",
+     "Settles at values that differ by layer. The quantile rules find them in a few steps and then follow each batch.",
+     "Grows without limit: the bias does not change the load any more. Alternates by whole steps: the rate is too "
+     "high.",
+     "router.balance_rule, router.bias_update_rate, router.bias_centring, router.quantile_ema",
+     "arXiv:2408.15664; TorchTitan; quantiles: TorchTitan QuantileBalancer, Megatron-LM qb_dual_update"},
+    {"score_mass", "Score mass", "share", "mean over tokens of s_e / sum s_e", "Near 1/E each, or a stable preference.",
+     "Grows for a few experts: the gate prefers them more and more. Loads differ more than the mass even without a "
+     "bias, because top-k sharpens small differences of the scores; a load far from the mass does not show that the "
+     "bias decides.",
+     "router.aux_coeff", "P_e of the load-balance loss"},
+    {"gate_mass", "Gate mass", "share", "sum of the mixing weights of expert e / sum of all mixing weights",
+     "Follows the load.", "Much less than the load: the expert computes, but its result has almost no weight.",
+     "router.route_norm, router.bias_update_rate", "share of the combined output's weights"},
+    {"copies", "Standard all-to-all", "token copies", "one copy per chosen expert, source rank to expert's rank",
+     "Even columns.", "A dark column: that rank receives most, and all others wait for it.",
+     "parallel.ranks, router.top_k", "counted from this step's routing", Provenance::counted},
+    {"distinct", "De-duplicated all-to-all", "token copies", "one copy per token and destination rank",
+     "Well below the standard count: tokens choose several experts of one rank.",
+     "Equal to the standard count: every copy goes to a different rank, and no copies can be merged.",
+     "parallel.ranks, router.n_limited_groups", "DeepEP layout (is_token_in_rank)", Provenance::counted},
+    {"nodes", "Copies between nodes", "token copies", "one copy per token and destination node, own node counted",
+     "Near 1 per token.", "Near min(K, nodes) per token: every token is sent to as many nodes as possible.",
+     "parallel.ranks_per_node, router.n_limited_groups", "DeepEP internode dispatch", Provenance::counted},
+    {"margin_tokens", "Tokens by margin", "tokens", "tokens by run A's s_(K) - s_(K+1), two bins to a factor of two",
+     "Most tokens at much wider margins than the flips.",
+     "Many tokens at narrow margins: many choices are nearly ties.", "router.bias_update_rate",
+     "K-th minus (K+1)-th biased score of run A"},
+    {"margin_flipped", "Flips by margin", "tokens",
+     "tokens of that margin whose set of experts differs from that of run A",
+     "Only at the narrowest margins: rounding decides near ties.",
+     "Also at wide margins: the weights of the runs have drifted apart; rounding alone does not cause such flips.",
+     "precision.experts", "K-th minus (K+1)-th biased score of run A"},
+    {"score_histogram", "Scores", "scores",
+     "T E scores before the bias, two bins to a factor of two: those of the T K chosen experts and all others",
+     "Two humps: chosen experts score clearly higher.",
+     "One hump: the choice is between nearly equal scores. All in one bin: the scores are saturated.",
+     "router.score_func, router.z_coeff", "counted from this step's routing"},
+    {"margin_histogram", "Margins", "tokens", "tokens by s_(K) - s_(K+1), bias included, two bins to a factor of two",
+     "Most tokens well above the rounding error of the router's precision.",
+     "Many tokens at narrow margins: many choices are nearly ties.", "router.bias_update_rate",
+     "K-th minus (K+1)-th biased score"},
+    {"domain_share", "Domain specialisation", "share", "P(e | d) = slots of expert e from domain d / all slots of d",
+     "Rows differ: domains use different experts. 1/E each means no specialisation.",
+     "Equal rows: the choice of experts does not depend on the domain of the text.",
+     "router.aux_mode, router.aux_coeff, data.path", "OLMoE arXiv:2409.02060, section 5"},
+    {"domain_lift", "Lift", "x its share", "P(e | d) / P(e), P(e) = slots of expert e / all slots",
+     "Far from 1 for some experts: 4 means that the domain uses the expert four times as often as all text does.",
+     "1 everywhere: no specialisation by domain.", "router.aux_mode, router.aux_coeff, data.path",
+     "P(expert | domain) over its baseline; OLMoE arXiv:2409.02060"},
+    {"coactivation", "Co-activation", "share", "N(i and j) / N(i): tokens of expert i that also chose j",
+     "Above chance, (K - 1) / (E - 1), for pairs or groups of experts that are chosen together.",
+     "One bright column: an expert that is chosen together with all others and acts as a shared expert.",
+     "router.top_k, router.n_groups", "OLMoE arXiv:2409.02060; directed"},
+    {"byte_affinity", "Byte affinity", "x its share",
+     "P(b | e) / P(b), P(b | e) = slots of expert e from tokens that are byte b / all its slots",
+     "A few bytes far above 1: the expert specialises in them. Small models specialise in bytes first.",
+     "1 everywhere: the expert gets all kinds of bytes.", "model.n_experts, router.top_k",
+     "vocabulary specialisation, OLMoE arXiv:2409.02060"},
+    {"routing_stability", "Routing stability", "share",
+     "mean over the probe's tokens of |top_K now and top_K at the reference step| / K",
+     "Rises to 1 as the reference step approaches the end: the routing settles. Chance alone gives K/E.",
+     "Falls suddenly: the router was disrupted, by a change of data, bias rate or format.",
+     "router.bias_update_rate, optimizer.lr", "router saturation, OLMoE arXiv:2409.02060"},
+    {"unchanged_choices", "Unchanged choices", "share",
+     "#{tokens of the probe whose set of K experts is the same as at the reference step} / T",
+     "Rises as the router settles. Chance alone gives 1 / (E over K), almost 0.",
+     "Falls suddenly: the router was disrupted. Stays low while most experts stay the same: in each set one expert "
+     "changes, usually the last, which has the narrowest margin.",
+     "router.bias_update_rate, optimizer.lr", "set of chosen experts compared token by token with the earlier step"},
+    {"filler_fraction", "Filler up to capacity", "share",
+     "sum_e max(0, ceil(c T K / E) - n_e) / (T K), c the capacity factor",
+     "Small compared with the dropped copies, or worth its cost for fixed shapes.",
+     "High: most rows that are sent and computed belong to no token that chose the expert.", "router.capacity_factor",
+     "Megatron-LM --moe-pad-expert-input-to-capacity", Provenance::counted},
+    {"bias_for_share", "Bias of the fair share", "",
+     "the K/E quantile over tokens of r_te = cutoff_t - s_te, cutoff_t the (K+1)-th best biased score",
+     "Near the bias of the expert, up to a shift that all experts have in common.",
+     "Far from the bias for long: the sign rule has not reached the value yet. Raise the rate, or use a quantile rule.",
+     "router.balance_rule, router.bias_update_rate",
+     "quantile balancing: TorchTitan QuantileBalancer, Megatron-LM qb_dual_update"},
+    {"bytes_moved", "Sent by dispatch", "bytes",
+     "copies that leave their rank * bytes of a token's row; one copy per chosen expert, or de-duplicated one per "
+     "destination rank",
+     "De-duplicated well below the standard volume; both far below T K times the bytes of a row.",
+     "Near T K times the bytes of a row: no copy stays on its rank and none is merged. Combine sends the same amount "
+     "in reverse.",
+     "parallel.ranks, router.top_k, router.n_limited_groups, parallel.placement", "counted from this step's routing",
+     Provenance::counted},
+    {"bytes_across_nodes", "Between nodes", "bytes",
+     "copies to ranks of another node * bytes of a token's row; de-duplicated: one copy per token and destination node",
+     "A small part of the bytes: the fast links inside the node carry the rest.",
+     "Nearly all of the bytes: the network between nodes, which is about ten times slower, determines the time.",
+     "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", "DeepEP internode dispatch",
+     Provenance::counted},
+    {"dispatch_overload", "Fullest rank of the layer", "x mean",
+     "max_r n_r / mean_r n_r, n_r the copies that arrive on rank r, those that stay included",
+     "Near 1: all ranks compute the same amount.",
+     "1.5: all other ranks wait for a rank that computes 1.5 times the mean.",
+     "router.bias_update_rate, router.aux_coeff, parallel.placement", "Megatron-LM's overload factor",
+     Provenance::counted},
+    {"bytes_saved", "Saved by de-duplication", "share",
+     "1 - moved copies with one per destination rank / moved copies with one per chosen expert",
+     "High: tokens choose several experts of the same rank, as with node-limited routing.",
+     "0: every copy goes to a different rank, and no copies can be merged.",
+     "router.n_limited_groups, router.top_k, parallel.ranks", "DeepEP layout (is_token_in_rank)", Provenance::counted},
+}};
+
+constexpr std::array<const MetricInfo*, kNumMetrics> cards_by_metric() {
+  std::array<const MetricInfo*, kNumMetrics> cards{};
+  const auto place = [&cards](std::optional<Metric> metric, const MetricInfo& card) {
+    if (metric) cards[static_cast<std::size_t>(*metric)] = &card;
+  };
+  for (const auto& figure : kFrameFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kRouterFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kFlipFigures) place(figure.metric, figure.card);
+  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card);
+  for (const DerivedMetric& derived : kDerivedMetrics) place(derived.metric, derived.card);
+  return cards;
+}
+inline constexpr std::array<const MetricInfo*, kNumMetrics> kMetricCards = cards_by_metric();
+static_assert(std::find(kMetricCards.begin(), kMetricCards.end(), nullptr) == kMetricCards.end());
+
+constexpr std::array<MetricInfo, kQuantFigures.size() + 1> quant_cards() {
+  std::array<MetricInfo, kQuantFigures.size() + 1> cards{};
+  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) cards[i] = kQuantFigures[i].card;
+  cards.back() = kScalesCard;
+  return cards;
+}
+// Figures of QuantFrame, in its order, and e8m0_blocks.
+inline constexpr std::array<MetricInfo, kQuantFigures.size() + 1> kQuantMetrics = quant_cards();
+
+constexpr const MetricInfo& metric_info(Metric metric) {
+  return *kMetricCards[static_cast<std::size_t>(metric)];
+}
+// Any of these by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr: there is none.
+constexpr const MetricInfo* find_metric(std::string_view key) {
+  for (const MetricInfo* info : kMetricCards)
+    if (key == info->key) return info;
+  for (const MetricInfo& info : kQuantMetrics)
+    if (key == info.key) return &info;
+  for (const auto& figure : kFlipFigures)
+    if (key == figure.card.key) return &figure.card;
+  for (const MetricInfo& info : kArrayMetrics)
+    if (key == info.key) return &info;
+  return nullptr;
+}
+
+// The one with that key among those that have a time axis.
+constexpr std::optional<Metric> find_scalar(std::string_view key) {
+  for (int m = 0; m < kNumMetrics; ++m)
+    if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
+  return std::nullopt;
+}
+
+// Which figure is meant. A key that the source names is looked up by the compiler: a wrong one does not build.
+class FigureKey {
+ public:
+  template <std::size_t N>
+  consteval FigureKey(const char (&key)[N]) : info_(find_metric(key)) {
+    if (!info_) throw "there is no such figure";
+  }
+  constexpr FigureKey(Metric metric) : info_(&metric_info(metric)) {}
+  constexpr FigureKey(const MetricInfo& info) : info_(&info) {}  // of the tables above
+
+  constexpr const MetricInfo& info() const { return *info_; }
+  constexpr bool operator==(FigureKey other) const { return std::string_view(info_->key) == other.info_->key; }
+
+ private:
+  const MetricInfo* info_;
+};
+
+}  // namespace moescope

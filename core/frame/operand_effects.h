@@ -1,0 +1,37 @@
+// What rounding one operand alone does to a training step, for each of them. Taken by core/training/operand_scan.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/numerics/gemm_operand.h"
+
+namespace moescope {
+
+// An operand of one GEMM of all weights of one class in one layer.
+struct OperandEffect {
+  int layer = 0;  // -1: the head
+  GemmClass gemm_class = GemmClass::experts;
+  Operand operand = Operand::x;
+  Direction gemm = Direction::forward;
+  std::string recipe;         // by which it was rounded
+  double gradient_error = 0;  // |g - g0| / |g0|: of all weights' gradients, g0 in FP32
+  double loss_change = 0;     // cross-entropy of the batch, nats per token, against FP32; 0 of dgrad and wgrad
+  double share = 0;           // of the sum of all gradient_error^2; 0 where nothing has an error
+};
+
+struct OperandScan {
+  std::vector<OperandEffect> effects;  // the largest gradient error first
+  double loss = 0;                     // in FP32, nats per token
+  double all_gradient_error = 0;       // all of these operands rounded at once
+  double all_loss_change = 0;
+};
+
+// "layer 2, experts, dY of wgrad"; "head, x of forward".
+inline std::string effect_name(const OperandEffect& effect) {
+  return (effect.layer < 0 ? std::string() : "layer " + std::to_string(effect.layer) + ", ") +
+         gemm_class_name(effect.gemm_class) + ", " + operand_name(effect.operand) + " of " +
+         direction_name(effect.gemm);
+}
+
+}  // namespace moescope

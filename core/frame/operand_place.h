@@ -1,0 +1,21 @@
+// Names an operand of a GEMM of the model: QuantFrames are of operands, and captures.
+#pragma once
+
+#include <string>
+
+#include "core/numerics/gemm_operand.h"
+
+namespace moescope {
+
+struct OperandPlace {
+  int layer = 0;  // -1: not of a layer (head)
+  Gemm gemm = Gemm::expert_w1;
+  Operand operand = Operand::x;
+  Direction direction = Direction::forward;
+  GemmClass gemm_class() const { return gemm_class_of(gemm); }
+  bool operator==(const OperandPlace&) const = default;
+};
+
+std::string place_text(const OperandPlace& place);  // "layer 3, experts w1, x forward"
+
+}  // namespace moescope

@@ -1,0 +1,265 @@
+#include "core/frame/router_stats.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "core/frame/frame.h"
+
+namespace moescope {
+
+namespace {
+
+template <class Count>
+std::uint64_t total(std::span<const Count> counts) {
+  std::uint64_t sum = 0;
+  for (const Count n : counts) sum += n;
+  return sum;
+}
+
+// n ln n. Counts lie close together, so that nearly all are found in the cache.
+class TimesLn {
+ public:
+  // Of all counts, of which none is above `largest`. The loop of every day calls nothing.
+  static double sum(std::span<const std::uint32_t> counts, std::uint32_t largest) {
+    const std::vector<double>& table = TimesLn::table();
+    double sum = 0;
+    if (largest < table.size())
+      for (const std::uint32_t n : counts) sum += table[n];
+    else
+      for (const std::uint32_t n : counts) sum += n < table.size() ? table[n] : n * std::log(static_cast<double>(n));
+    return sum;
+  }
+
+ private:
+  static std::vector<double> make_table() {
+    std::vector<double> table(std::size_t{1} << 16);
+    for (std::size_t n = 1; n < table.size(); ++n) table[n] = static_cast<double>(n) * std::log(static_cast<double>(n));
+    return table;
+  }
+  static const std::vector<double>& table() {
+    static const std::vector<double> kTable = make_table();
+    return kTable;
+  }
+};
+
+float max_vio_of(double largest, std::size_t experts, std::uint64_t sum) {
+  return static_cast<float>(largest * static_cast<double>(experts) / static_cast<double>(sum) - 1);
+}
+
+template <class Count>
+float max_vio_of(std::span<const Count> counts) {
+  std::uint64_t sum = 0;
+  Count largest = 0;
+  for (const Count n : counts) {
+    sum += n;
+    largest = std::max(largest, n);
+  }
+  return sum ? max_vio_of(static_cast<double>(largest), counts.size(), sum) : kNoValue;
+}
+
+float entropy_norm_of(double n_ln_n, std::size_t experts, std::uint64_t sum) {
+  if (experts == 1) return 1;
+  const double s = static_cast<double>(sum);
+  const double entropy = std::log(s) - n_ln_n / s;  // -sum (n/s) ln (n/s)
+  return static_cast<float>(std::clamp(entropy / std::log(static_cast<double>(experts)), 0.0, 1.0));
+}
+
+}  // namespace
+
+float utilisation(std::span<const std::uint32_t> counts, std::size_t expert) {
+  const std::uint64_t sum = total(counts);
+  if (sum == 0) return kNoValue;
+  return static_cast<float>(static_cast<double>(counts[expert]) * static_cast<double>(counts.size()) /
+                            static_cast<double>(sum));
+}
+
+float max_vio(std::span<const std::uint32_t> counts) {
+  return max_vio_of(counts);
+}
+float max_vio(std::span<const std::uint64_t> counts) {
+  return max_vio_of(counts);
+}
+
+LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
+  assert(std::has_single_bit(alignment));
+  std::uint64_t sum = 0;
+  std::uint32_t largest = 0;
+  for (const std::uint32_t n : counts) {
+    sum += n;
+    largest = std::max(largest, n);
+  }
+  if (sum == 0) return {};
+  const double experts = static_cast<double>(counts.size());
+  const double mean = static_cast<double>(sum) / experts;
+  double squares = 0;
+  std::uint64_t padding = 0;
+  for (const std::uint32_t n : counts) {
+    squares += (n - mean) * (n - mean);
+    padding += -n & (alignment - 1);
+  }
+  return {max_vio_of(largest, counts.size(), sum), static_cast<float>(std::sqrt(squares / experts) / mean),
+          entropy_norm_of(TimesLn::sum(counts, largest), counts.size(), sum),
+          static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum))};
+}
+
+float coefficient_of_variation(std::span<const std::uint32_t> counts) {
+  return load_figures(counts, 1).cv;
+}
+
+float entropy_norm(std::span<const std::uint32_t> counts) {
+  return load_figures(counts, 1).entropy_norm;
+}
+
+float dead_fraction(std::span<const std::uint64_t> counts) {
+  const auto dead = std::count(counts.begin(), counts.end(), std::uint64_t{0});
+  if (dead == std::ssize(counts)) return kNoValue;
+  return static_cast<float>(dead) / static_cast<float>(counts.size());
+}
+
+float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
+  assert(alignment > 0);
+  const std::uint64_t sum = total(counts);
+  if (sum == 0) return kNoValue;
+  std::uint64_t padding = 0;
+  for (const std::uint32_t n : counts) padding += (alignment - n % alignment) % alignment;
+  return static_cast<float>(static_cast<double>(padding) / static_cast<double>(sum));
+}
+
+namespace {
+
+// The sum over experts of beyond(n_e, cap), over all copies.
+template <class Beyond>
+float against_capacity(std::span<const std::uint32_t> counts, double capacity_factor, Beyond beyond) {
+  const std::uint64_t sum = total(counts);
+  if (sum == 0 || !(capacity_factor > 0)) return kNoValue;
+  const double capacity = std::ceil(capacity_factor * static_cast<double>(sum) / static_cast<double>(counts.size()));
+  double rows = 0;
+  for (const std::uint32_t n : counts) rows += std::max(0.0, beyond(n, capacity));
+  return static_cast<float>(rows / static_cast<double>(sum));
+}
+
+}  // namespace
+
+float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor) {
+  return against_capacity(counts, capacity_factor, [](double n, double capacity) { return n - capacity; });
+}
+
+float filler_fraction(std::span<const std::uint32_t> counts, double capacity_factor) {
+  return against_capacity(counts, capacity_factor, [](double n, double capacity) { return capacity - n; });
+}
+
+float percentile(std::vector<float> values, double q) {
+  std::erase_if(values, [](float value) { return !std::isfinite(value); });
+  if (values.empty()) return kNoValue;
+  const double place = q * static_cast<double>(values.size() - 1);
+  const auto below = values.begin() + static_cast<std::ptrdiff_t>(place);
+  std::nth_element(values.begin(), below, values.end());
+  if (below + 1 == values.end()) return *below;
+  const float above = *std::min_element(below + 1, values.end());
+  return static_cast<float>(*below + (place - std::floor(place)) * (above - *below));
+}
+
+namespace {
+
+bool can_choose(std::int64_t tokens, int top_k, int n_experts) {
+  return tokens > 0 && top_k > 0 && n_experts > 1 && top_k <= n_experts;
+}
+
+// Calls visit(m, P(m)) for m = n_e of Binomial(T, K / E), rising, K < E, as far as P is there in double precision: mean
+// +- 12 deviations, and some for skew at small means. Returns the first m.
+template <class Visit>
+double each_count(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
+  const double t = static_cast<double>(tokens);
+  const double p = static_cast<double>(top_k) / n_experts;
+  const double mean = t * p;
+  const double deviation = std::sqrt(mean * (1 - p));
+  const double first = std::max(0.0, std::floor(mean - 12 * deviation - 1));
+  const double last = std::min(t, std::ceil(mean + 12 * deviation + 40));
+  const double ln_odds = std::log(p) - std::log1p(-p);
+  double ln_pmf = std::lgamma(t + 1) - std::lgamma(first + 1) - std::lgamma(t - first + 1) + first * std::log(p) +
+                  (t - first) * std::log1p(-p);
+  for (double m = first; m <= last; ++m) {
+    visit(m, std::exp(ln_pmf));
+    ln_pmf += std::log((t - m) / (m + 1)) + ln_odds;
+  }
+  return first;
+}
+
+}  // namespace
+
+float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return kNoValue;
+  if (top_k == n_experts) return 0;
+  const double mean = static_cast<double>(tokens) * top_k / n_experts;
+  double cdf = 0;
+  double above_first = 0;
+  const double first = each_count(tokens, top_k, n_experts, [&](double, double pmf) {
+    cdf = std::min(1.0, cdf + pmf);
+    above_first += 1 - std::pow(cdf, n_experts);
+  });
+  const double excess = std::max(0.0, first + above_first - mean);
+  return static_cast<float>(std::sqrt(n_experts / (n_experts - 1.0)) * excess / mean);
+}
+
+double chance_max_vio(const RunInfo& info, int steps) {
+  if (info.tokens_per_step <= 0 || info.top_k <= 0 || info.n_experts <= 1 || steps <= 0) return std::nan("");
+  return max_vio_noise_floor(info.tokens_per_step * steps, info.top_k, info.n_experts);
+}
+
+float utilisation_noise(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return kNoValue;
+  const double p = static_cast<double>(top_k) / n_experts;
+  return static_cast<float>(std::sqrt((1 - p) / (static_cast<double>(tokens) * p)));
+}
+
+double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts) {
+  if (!can_choose(tokens, top_k, n_experts)) return std::numeric_limits<double>::quiet_NaN();
+  if (top_k == n_experts) return std::log(static_cast<double>(n_experts));
+  double n_ln_n = 0;
+  each_count(tokens, top_k, n_experts, [&](double m, double pmf) {
+    if (m > 1) n_ln_n += pmf * m * std::log(m);
+  });
+  const double slots = static_cast<double>(tokens) * top_k;
+  return std::log(slots) - n_experts * n_ln_n / slots;
+}
+
+float score_entropy(std::span<const float> scores_E) {
+  float sum = 0;
+  float s_ln_s = 0;
+  for (const float s : scores_E) {
+    sum += s;
+    s_ln_s += s > 0 ? s * std::log(s) : 0.0f;
+  }
+  return sum > 0 ? std::max(0.0f, std::log(sum) - s_ln_s / sum) : kNoValue;
+}
+
+float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy) {
+  if (score_mass_E.empty() || !std::isfinite(mean_score_entropy)) return kNoValue;
+  return std::max(0.0f, score_entropy(score_mass_E) - mean_score_entropy);
+}
+
+LoadWindow::LoadWindow(int n_experts, int window)
+    : n_experts_(n_experts), window_(std::max(window, 1)), ring_(n_experts_ * window_), sums_(n_experts_) {}
+
+void LoadWindow::push(std::span<const std::uint32_t> counts) {
+  assert(counts.size() == n_experts_);
+  std::uint32_t* row = ring_.data() + static_cast<std::size_t>(next_) * n_experts_;
+  for (std::size_t e = 0; e < n_experts_; ++e) {
+    sums_[e] += counts[e];
+    sums_[e] -= row[e];  // zero until the ring is full
+    row[e] = counts[e];
+  }
+  next_ = (next_ + 1) % window_;
+  filled_ = std::min(filled_ + 1, window_);
+}
+
+std::span<const std::uint32_t> LoadWindow::step(int i) const {
+  assert(i >= 0 && i < filled_);
+  const int row = (next_ - filled_ + i + window_) % window_;
+  return {ring_.data() + static_cast<std::size_t>(row) * n_experts_, n_experts_};
+}
+
+}  // namespace moescope

@@ -1,0 +1,261 @@
+#include "core/frame/specialisation.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kContextBytes = 4;  // on both sides, by which two occurrences of a byte are the same
+
+void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
+  if (sum.empty()) sum.resize(more.size());
+  assert(sum.size() == more.size());
+  for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
+}
+
+float ratio(double a, double b) {
+  return b > 0 ? static_cast<float>(a / b) : kNoValue;
+}
+
+// Sums of the rows and columns of a table [rows, columns].
+struct Margins {
+  std::vector<double> rows, columns;
+  double total = 0;
+
+  Margins(const std::vector<std::uint32_t>& table, std::size_t n_columns)
+      : rows(n_columns ? table.size() / n_columns : 0), columns(n_columns) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      rows[i / n_columns] += table[i];
+      columns[i % n_columns] += table[i];
+      total += table[i];
+    }
+  }
+};
+
+std::string_view surroundings(const TokenFrame& text, std::size_t position) {
+  const std::size_t first = position < kContextBytes ? 0 : position - kContextBytes;
+  return std::string_view(text.text).substr(first, position + kContextBytes + 1 - first);
+}
+
+// How many of a token's K experts are the same, by token; empty where the two cannot be compared.
+std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame& then, int layer) {
+  const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
+  if (!a || !b || a->top_k != b->top_k || now.text != then.text) return {};
+  const auto top_k = static_cast<std::size_t>(a->top_k);
+  std::vector<std::size_t> shared(now.text.size());
+  for (std::size_t t = 0; t < shared.size(); ++t) {
+    const auto* chosen = a->experts_TK.data() + t * top_k;
+    const auto* before = b->experts_TK.data() + t * top_k;
+    for (std::size_t i = 0; i < top_k; ++i) shared[t] += std::find(before, before + top_k, chosen[i]) != before + top_k;
+  }
+  return shared;
+}
+
+}  // namespace
+
+std::array<double, kBiasShares> bias_shares(int top_k, int n_experts) {
+  const double fair = static_cast<double>(top_k) / n_experts, twice = std::min(2 * fair, 1.0);
+  const int half = 2 * kFairShare;
+  std::array<double, kBiasShares> shares{};
+  for (int i = 0; i < kBiasShares; ++i) {
+    double& share = shares[static_cast<std::size_t>(i)];
+    if (i <= kFairShare)
+      share = fair * i / kFairShare;
+    else if (i <= half)
+      share = fair + (twice - fair) * (i - kFairShare) / kFairShare;
+    else
+      share = twice + (1 - twice) * (i - half) / (kBiasShares - 1 - half);
+  }
+  return shares;
+}
+
+double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias) {
+  const auto shares = bias_shares(top_k, n_experts);
+  const auto above = std::ranges::lower_bound(bias_for_share_Q, static_cast<float>(bias));
+  if (above == bias_for_share_Q.begin()) return 0;
+  if (above == bias_for_share_Q.end()) return 1;
+  const auto i = static_cast<std::size_t>(above - bias_for_share_Q.begin());
+  const double low = static_cast<double>(above[-1]), high = static_cast<double>(*above);
+  return shares[i - 1] + (shares[i] - shares[i - 1]) * (bias - low) / (high - low);
+}
+
+void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more) {
+  sum.layer = more.layer;
+  sum.experts = more.experts;
+  add(sum.domain_DE, more.domain_DE);
+  add(sum.together_EE, more.together_EE);
+  add(sum.byte_256E, more.byte_256E);
+}
+
+std::vector<float> expert_share(const SpecialisationFrame& frame) {
+  const Margins sums(frame.domain_DE, frame.n_experts());
+  std::vector<float> share;
+  for (const double slots : sums.columns) share.push_back(ratio(slots, sums.total));
+  return share;
+}
+
+std::vector<float> domain_share(const SpecialisationFrame& frame) {
+  const std::size_t experts = frame.n_experts();
+  const Margins sums(frame.domain_DE, experts);
+  std::vector<float> share;
+  for (std::size_t i = 0; i < frame.domain_DE.size(); ++i)
+    share.push_back(ratio(frame.domain_DE[i], sums.rows[i / experts]));
+  return share;
+}
+
+std::vector<float> domain_lift(const SpecialisationFrame& frame) {
+  const std::size_t experts = frame.n_experts();
+  const Margins sums(frame.domain_DE, experts);
+  std::vector<float> lift;
+  for (std::size_t i = 0; i < frame.domain_DE.size(); ++i)
+    lift.push_back(ratio(frame.domain_DE[i] * sums.total, sums.rows[i / experts] * sums.columns[i % experts]));
+  return lift;
+}
+
+std::vector<DomainOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert) {
+  const std::size_t experts = frame.n_experts();
+  const Margins sums(frame.domain_DE, experts);
+  std::vector<DomainOfExpert> domains;
+  for (std::size_t d = 0; d < sums.rows.size(); ++d) {
+    const std::uint32_t slots = frame.domain_DE[d * experts + expert];
+    if (sums.rows[d] > 0 && sums.columns[expert] > 0)
+      domains.push_back({d, slots, ratio(slots, sums.columns[expert]),
+                         ratio(slots * sums.total, sums.rows[d] * sums.columns[expert])});
+  }
+  std::ranges::stable_sort(domains, std::greater(), &DomainOfExpert::lift);
+  return domains;
+}
+
+std::vector<float> coactivation_share(const SpecialisationFrame& frame) {
+  const std::size_t experts = frame.n_experts();
+  std::vector<float> share(frame.together_EE.size(), kNoValue);
+  for (std::size_t i = 0; i < experts && !share.empty(); ++i)
+    for (std::size_t j = 0; j < experts; ++j)
+      if (i != j)
+        share[i * experts + j] = ratio(frame.together_EE[i * experts + j], frame.together_EE[i * experts + i]);
+  return share;
+}
+
+float coactivation_baseline(int top_k, int n_experts) {
+  return ratio(top_k - 1, n_experts - 1);
+}
+
+std::vector<ByteOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
+                                          std::uint32_t min_slots) {
+  const std::size_t experts = frame.n_experts();
+  const Margins sums(frame.byte_256E, experts);
+  std::vector<ByteOfExpert> bytes;
+  for (std::size_t b = 0; b < 256 && !frame.byte_256E.empty(); ++b) {
+    const std::uint32_t slots = frame.byte_256E[b * experts + expert];
+    if (slots < std::max(1u, min_slots)) continue;
+    bytes.push_back({static_cast<std::uint8_t>(b), slots, ratio(slots, sums.columns[expert]),
+                     ratio(slots * sums.total, sums.rows[b] * sums.columns[expert])});
+  }
+  std::ranges::stable_sort(bytes, std::greater(), &ByteOfExpert::lift);
+  return bytes;
+}
+
+ByteClass byte_class(std::uint8_t byte) {
+  const char c = static_cast<char>(byte);
+  const auto is_one_of = [c](std::string_view set) { return set.find(c) != std::string_view::npos; };
+  if (byte >= 'a' && byte <= 'z') return ByteClass::lower;
+  if (byte >= 'A' && byte <= 'Z') return ByteClass::upper;
+  if (byte >= '0' && byte <= '9') return ByteClass::digit;
+  if (c == ' ' || c == '\t') return ByteClass::space;
+  if (c == '\n' || c == '\r') return ByteClass::line_end;
+  if (is_one_of("()[]{}<>")) return ByteClass::bracket;
+  if (is_one_of("\"'`")) return ByteClass::quote;
+  if (is_one_of("+-*/=%^&|!~")) return ByteClass::operation;
+  return ByteClass::other;
+}
+
+const char* byte_class_name(ByteClass byte_class) {
+  static constexpr const char* kNames[kNumByteClasses] = {"a-z",      "A-Z",    "0-9",   "space", "line end",
+                                                          "brackets", "quotes", "+-*/=", "other"};
+  return kNames[static_cast<int>(byte_class)];
+}
+
+std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
+  const std::size_t experts = frame.n_experts();
+  if (frame.byte_256E.empty()) return {};
+  std::vector<std::uint32_t> slots(kNumByteClasses * experts);
+  for (std::size_t b = 0; b < 256; ++b) {
+    const auto of_class = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(b))) * experts;
+    for (std::size_t e = 0; e < experts; ++e) slots[of_class + e] += frame.byte_256E[b * experts + e];
+  }
+  const Margins sums(slots, experts);
+  std::vector<float> lift;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    lift.push_back(ratio(slots[i] * sums.total, sums.rows[i / experts] * sums.columns[i % experts]));
+  return lift;
+}
+
+float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer) {
+  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+  if (shared.empty()) return kNoValue;
+  const double same = static_cast<double>(std::accumulate(shared.begin(), shared.end(), std::size_t{0}));
+  return static_cast<float>(same / (static_cast<double>(shared.size()) * find_layer(now, layer)->top_k));
+}
+
+float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer) {
+  const std::vector<std::size_t> shared = shared_experts(now, then, layer);
+  if (shared.empty()) return kNoValue;
+  const auto top_k = static_cast<std::size_t>(find_layer(now, layer)->top_k);
+  return ratio(static_cast<double>(std::ranges::count(shared, top_k)), static_cast<double>(shared.size()));
+}
+
+float unchanged_baseline(int top_k, int n_experts) {
+  double sets = 1;
+  for (int k = 0; k < top_k; ++k) sets *= static_cast<double>(n_experts - k) / (k + 1);
+  return ratio(1, sets);
+}
+
+float stability_baseline(int top_k, int n_experts) {
+  return ratio(top_k, n_experts);
+}
+
+const TokenLayer* find_layer(const TokenFrame& text, int layer) {
+  const auto found = std::ranges::find(text.layers, layer, &TokenLayer::layer);
+  return found == text.layers.end() ? nullptr : &*found;
+}
+
+std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token) {
+  const auto top_k = static_cast<std::size_t>(layer.top_k);
+  const float* scores = layer.scores_TK.data() + token * top_k;
+  const double sum = std::accumulate(scores, scores + top_k, 0.0);
+  std::vector<float> shares;
+  for (std::size_t k = 0; k < top_k; ++k) shares.push_back(ratio(scores[k], sum));
+  return shares;
+}
+
+std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> texts, int layer, int expert,
+                                             std::size_t count) {
+  std::vector<FavouriteToken> found;
+  for (const TokenFrame* text : texts) {
+    const TokenLayer* routed = text ? find_layer(*text, layer) : nullptr;
+    if (!routed) continue;
+    const auto top_k = static_cast<std::size_t>(routed->top_k);
+    for (std::size_t i = 0; i < routed->experts_TK.size(); ++i)
+      if (routed->experts_TK[i] == expert)
+        found.push_back({text, i / top_k, mix_shares(*routed, i / top_k)[i % top_k]});
+  }
+  std::ranges::stable_sort(found, std::greater(), &FavouriteToken::mix_share);
+  std::vector<FavouriteToken> best;
+  for (const FavouriteToken& token : found) {
+    if (best.size() == count) break;
+    const auto context = surroundings(*token.text, token.position);
+    const auto known = [&](const FavouriteToken& other) {
+      return surroundings(*other.text, other.position) == context;
+    };
+    if (std::ranges::none_of(best, known)) best.push_back(token);
+  }
+  return best;
+}
+
+}  // namespace moescope

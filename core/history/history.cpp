@@ -1,0 +1,466 @@
+#include "core/history/history.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "core/history/frame_archive.h"
+#include "core/history/frame_pack.h"
+#include "core/history/kept_frames.h"
+#include "core/history/load_rows.h"
+#include "core/history/scalar_columns.h"
+#include "core/history/smoothed_columns.h"
+
+namespace moescope {
+
+namespace {
+
+using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+std::size_t bins_of(std::span<const std::int64_t> edges) {
+  return edges.empty() ? 0 : edges.size() - 1;
+}
+
+}  // namespace
+
+struct History::State {
+  State(const RunInfo& info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
+      : array_budget(array_budget_bytes),
+        scalars(info, scalar_budget_bytes),
+        load(std::make_unique<LoadRows>(info.moe_layers, info.n_experts)) {}
+
+  const std::size_t array_budget;  // of `load` and `frames` together
+  mutable std::mutex mutex;
+  std::atomic<std::uint64_t> sequence{0}, truncations{0};
+  // Of the readers; taken before `mutex`, so that the writer never waits while an average is computed.
+  std::mutex smoothed_mutex;
+  SmoothedColumns smoothed;
+
+  // All below under the mutex; the one writer may read its own writes without.
+  ScalarColumns scalars;
+  std::unique_ptr<LoadRows> load;
+  FrameArchive frames;
+  std::vector<Marker> markers;                   // a note that was removed has no text
+  std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
+  std::int64_t last_marker = INT64_MIN;          // the largest step that one has had
+
+  void append(Marker marker);
+  void truncate(std::int64_t step);
+  std::size_t array_bytes() const { return load->bytes() + frames.bytes(); }
+  bool thin_largest();
+  // What to read from without the lock: of each bin the newest kept frame, nullptr: none.
+  std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
+  bool newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const;
+  LoadRows::View load_view(int layer, std::span<const std::int64_t> edges) const;
+  int experts() const;
+  FramePtr frame_with(FramePart part, std::int64_t step);
+};
+
+void History::State::truncate(std::int64_t step) {
+  ++truncations;
+  scalars.truncate(step);
+  load->truncate(step);
+  frames.truncate(step);
+  if (last_marker <= step) return;
+  std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
+  last_marker = step;
+  notes_at.clear();
+  for (std::size_t i = 0; i < markers.size(); ++i)
+    if (markers[i].kind == kNoteKind) notes_at[markers[i].step] = i;
+}
+
+// A step has one note.
+void History::State::append(Marker marker) {
+  last_marker = std::max(last_marker, marker.step);
+  if (marker.kind == kNoteKind) {
+    const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
+    if (!is_new) {
+      markers[note->second] = std::move(marker);
+      return;
+    }
+  }
+  markers.push_back(std::move(marker));
+}
+
+// For the writer only: it rebuilds outside of the lock.
+bool History::State::thin_largest() {
+  KeptFrames& larger = frames.largest();
+  if (load->bytes() >= larger.bytes()) {
+    if (auto rest = load->thinning()) {
+      while (rest->next < rest->end) {
+        auto thin = load->thinned(*rest);
+        const std::lock_guard lock(mutex);
+        load.swap(thin);
+      }
+      return true;
+    }
+  }
+  const std::lock_guard lock(mutex);
+  return larger.thin();
+}
+
+std::vector<std::shared_ptr<const PackedFrame>> History::State::newest_of(FramePart part,
+                                                                          std::span<const std::int64_t> edges) const {
+  std::vector<std::shared_ptr<const PackedFrame>> newest(bins_of(edges));
+  const std::lock_guard lock(mutex);
+  for (std::size_t b = 0; b < newest.size(); ++b) {
+    const auto* entry = frames.kept(part).find(edges[b + 1] - 1);
+    if (entry && entry->step >= edges[b]) newest[b] = entry->packed;
+  }
+  return newest;
+}
+
+// Of the frames of `first` to `last`; false: none has one.
+bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t last, std::vector<float>& bias) const {
+  for (std::int64_t step = last;;) {
+    std::shared_ptr<const PackedFrame> packed;
+    {
+      const std::lock_guard lock(mutex);
+      const KeptFrames::Entry* entry = frames.kept(FramePart::routers).find(step);
+      if (!entry || entry->step < first) return false;
+      step = entry->step - 1;
+      packed = entry->packed;
+    }
+    std::vector<float> found;
+    if (!unpack_bias(*packed, layer, found)) continue;
+    bias = std::move(found);
+    return true;
+  }
+}
+
+LoadRows::View History::State::load_view(int layer, std::span<const std::int64_t> edges) const {
+  assert(!edges.empty());
+  const std::lock_guard lock(mutex);
+  return load->view(layer, edges);
+}
+
+int History::State::experts() const {
+  const std::lock_guard lock(mutex);
+  return load->n_experts();
+}
+
+// Unpacks without the lock.
+FramePtr History::State::frame_with(FramePart part, std::int64_t step) {
+  std::unique_lock lock(mutex);
+  const FrameArchive::Found found = frames.find(part, step);
+  if (found.frame || found.packed.empty()) return found.frame;
+  const std::uint64_t seen = sequence;
+  lock.unlock();
+  FramePtr frame = FrameArchive::unpack(found.packed);
+  lock.lock();
+  if (sequence == seen) frames.remember(part, frame);
+  return frame;
+}
+
+History::History(RunInfo info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
+    : info_(std::move(info)), state_(std::make_unique<State>(info_, array_budget_bytes, scalar_budget_bytes)) {}
+
+History::~History() = default;
+
+struct History::Packed {
+  FramePtr frame;
+  PackedParts parts;
+  std::vector<std::int16_t> load;  // as load_rows.h encodes it
+  bool has_load() const { return parts[static_cast<std::size_t>(FramePart::routers)].has_value(); }
+};
+
+std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
+  auto packed = std::make_shared<Packed>(Packed{frame, pack_parts(*frame), {}});
+  if (packed->has_load()) packed->load = LoadRows::encode(frame->routers);
+  return packed;
+}
+
+void History::append(FramePtr frame) {
+  append(state_->array_budget > 0 ? pack(std::move(frame))
+                                  : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
+}
+
+void History::append(std::shared_ptr<Packed> packed) {
+  if (state_->array_budget == 0) packed->parts = {};
+  const FramePtr& frame = packed->frame;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const StepRange steps = state_->scalars.steps();
+    if (!steps.empty() && frame->step <= steps.last) state_->truncate(frame->step);
+    state_->scalars.append(*frame);
+    if (packed->has_load()) state_->load->append(frame->step, frame->routers, packed->load);
+    state_->frames.append(frame, std::move(packed->parts));
+    ++state_->sequence;
+  }
+  while (state_->array_bytes() > state_->array_budget && state_->thin_largest()) {
+  }
+}
+
+void History::append(Marker marker) {
+  const std::lock_guard lock(state_->mutex);
+  state_->append(std::move(marker));
+  ++state_->sequence;
+}
+
+void History::forget_from(std::int64_t step) {
+  const std::lock_guard lock(state_->mutex);
+  state_->truncate(step);
+  ++state_->sequence;
+}
+
+std::uint64_t History::sequence() const {
+  return state_->sequence;
+}
+
+std::uint64_t History::truncations() const {
+  return state_->truncations;
+}
+
+StepRange History::steps() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalars.steps();
+}
+
+std::int64_t History::count() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::int64_t>(state_->scalars.size());
+}
+
+std::vector<std::int64_t> History::steps_in(StepRange range) const {
+  std::vector<std::int64_t> steps;
+  if (range.empty()) return steps;
+  const std::lock_guard lock(state_->mutex);
+  const ScalarColumns& scalars = state_->scalars;
+  for (std::size_t row = scalars.row_of(range.first); row < scalars.size() && scalars.step_of(row) <= range.last; ++row)
+    steps.push_back(scalars.step_of(row));
+  return steps;
+}
+
+StepRange History::last_steps(std::int64_t n, std::int64_t upto) const {
+  const std::lock_guard lock(state_->mutex);
+  const ScalarColumns& scalars = state_->scalars;
+  const std::size_t end = upto == INT64_MAX ? scalars.size() : scalars.row_of(upto + 1);
+  if (end == 0 || n <= 0) return {};
+  return {scalars.step_of(end - std::min(end, static_cast<std::size_t>(n))), scalars.step_of(end - 1)};
+}
+
+std::vector<Marker> History::markers() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<Marker> markers;
+  markers.reserve(state_->markers.size());
+  for (const Marker& marker : state_->markers)
+    if (marker.kind != kNoteKind || !marker.text.empty()) markers.push_back(marker);
+  return markers;
+}
+
+std::shared_ptr<const TelemetryFrame> History::frame_at(std::int64_t step) const {
+  return state_->frame_with(FramePart::routers, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::quant_frame_at(std::int64_t step) const {
+  return state_->frame_with(FramePart::quants, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::flip_frame_at(std::int64_t step) const {
+  return state_->frame_with(FramePart::flips, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::gradient_frame_at(std::int64_t step) const {
+  return state_->frame_with(FramePart::gradients, step);
+}
+
+std::shared_ptr<const TelemetryFrame> History::specialisation_frame_at(std::int64_t step) const {
+  return state_->frame_with(FramePart::specialisation, step);
+}
+
+std::optional<SpecialisationFrame> History::specialisation_of(int layer, std::int64_t step) const {
+  std::shared_ptr<const PackedFrame> packed;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const KeptFrames::Entry* entry = state_->frames.kept(FramePart::specialisation).find(step);
+    if (!entry) return std::nullopt;
+    packed = entry->packed;
+  }
+  SpecialisationFrame special;
+  if (!unpack_specialisation_of(*packed, layer, special)) return std::nullopt;
+  return special;
+}
+
+std::shared_ptr<const TelemetryFrame> History::specialisation_layer_at(int layer, std::int64_t step) const {
+  std::shared_ptr<const PackedFrame> packed;
+  auto frame = std::make_shared<TelemetryFrame>();
+  {
+    const std::lock_guard lock(state_->mutex);
+    const KeptFrames::Entry* entry = state_->frames.kept(FramePart::specialisation).find(step);
+    if (!entry) return nullptr;
+    packed = entry->packed;
+    frame->step = entry->step;
+  }
+  if (unpack_specialisation_of(*packed, layer, frame->specialisation.emplace_back())) return frame;
+  return specialisation_frame_at(step);
+}
+
+std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
+  const FramePtr frame = state_->frame_with(text_part(kind), step);
+  if (!frame) return nullptr;
+  step = frame->step;
+  return {frame, find_text(*frame, kind)};
+}
+
+std::vector<std::int64_t> History::text_steps(TextKind kind) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->frames.kept(text_part(kind)).steps();
+}
+
+float History::value_at(Metric metric, int layer, std::int64_t step) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalars.value_at(metric, layer, step);
+}
+
+std::vector<float> History::values(Metric metric, int layer, StepRange range) const {
+  std::vector<float> out(static_cast<std::size_t>(range.size()), kNoValue);
+  if (range.empty()) return out;
+  const std::lock_guard lock(state_->mutex);
+  state_->scalars.values(metric, layer, range, out);
+  return out;
+}
+
+std::vector<float> History::values_at(Metric metric, int layer, std::span<const std::int64_t> steps) const {
+  std::vector<float> out(steps.size(), kNoValue);
+  const std::lock_guard lock(state_->mutex);
+  state_->scalars.values_at(metric, layer, steps, out);
+  return out;
+}
+
+std::vector<float> History::values_in(Metric metric, int layer, StepRange range) const {
+  return values_at(metric, layer, steps_in(range));
+}
+
+bool History::has_layer(int layer, StepRange steps) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalars.has_rows(layer, steps);
+}
+
+std::vector<PyramidBin> History::series(Metric metric, int layer, StepRange range, int bins) const {
+  assert(bins > 0);
+  if (range.empty()) return std::vector<PyramidBin>(static_cast<std::size_t>(bins));
+  return series(metric, layer, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<const std::int64_t> edges) const {
+  std::vector<PyramidBin> out(bins_of(edges));
+  if (out.empty()) return out;
+  const std::lock_guard lock(state_->mutex);
+  state_->scalars.series(metric, layer, edges, out);
+  return out;
+}
+
+std::vector<float> History::smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const {
+  assert(bins > 0);
+  if (range.empty()) return std::vector<float>(static_cast<std::size_t>(bins), kNoValue);
+  return smoothed(metric, layer, slice_edges(range, bins), factor);
+}
+
+std::vector<float> History::smoothed(Metric metric, int layer, std::span<const std::int64_t> steps,
+                                     double factor) const {
+  assert(factor > 0 && factor < 1);
+  std::vector<float> out(bins_of(steps), kNoValue);
+  if (out.empty()) return out;
+  const std::lock_guard smoothed_lock(state_->smoothed_mutex);
+  SmoothedColumn& kept = state_->smoothed.of(metric, layer, factor);
+  SmoothedColumn older{metric, layer, factor};  // where the kept rows begin too late
+  SmoothedColumn* averages = &kept;
+  std::vector<std::size_t> edges(steps.size());  // rows
+  std::vector<float> values;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const ScalarColumns& scalars = state_->scalars;
+    if (!scalars.has(metric, layer)) return out;
+    if (kept.truncations != state_->truncations) kept = {metric, layer, factor, state_->truncations, kept.used};
+    for (std::size_t i = 0; i < edges.size(); ++i) edges[i] = scalars.row_of(steps[i]);
+    if (edges.front() < kept.first_row) {
+      older.first_row = older.first_needed(edges.front());
+      averages = &older;
+    }
+    values = scalars.rows(metric, layer, averages->end_row(), edges.back());
+  }
+  for (const float value : values) averages->add(value);
+  for (std::size_t b = 0; b < out.size(); ++b) out[b] = averages->newest(edges[b], edges[b + 1]);
+  kept.forget_old();
+  return out;
+}
+
+std::vector<float> History::utilisation(int layer, StepRange range, int bins, Summary summary) const {
+  assert(bins > 0);
+  return utilisation(layer, slice_edges(range, bins), summary);
+}
+
+std::vector<float> History::utilisation(int layer, std::span<const std::int64_t> edges, Summary summary) const {
+  if (edges.empty()) return {};
+  const LoadRows::View view = state_->load_view(layer, edges);
+  return summary == Summary::mean ? view.draw_mean() : view.draw_farthest();
+}
+
+std::vector<float> History::assignments(std::span<const std::int64_t> edges) const {
+  if (edges.empty()) return {};
+  const std::lock_guard lock(state_->mutex);
+  return state_->load->assignments(edges);
+}
+
+std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
+  assert(bins > 0);
+  return expert_utilisation(layer, expert, slice_edges(range, bins));
+}
+
+std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const {
+  if (expert < 0 || edges.empty()) return std::vector<PyramidBin>(bins_of(edges));
+  return state_->load_view(layer, edges).draw_expert(static_cast<std::size_t>(expert));
+}
+
+std::vector<float> History::expert_bias(int layer, StepRange range, int bins) const {
+  assert(bins > 0);
+  return expert_bias(layer, slice_edges(range, bins));
+}
+
+std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t> edges) const {
+  const auto newest = state_->newest_of(FramePart::routers, edges);
+  const auto experts = static_cast<std::size_t>(state_->experts());
+  std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> bias, known;  // of a log that has it on some steps only, the last known one goes on
+  std::int64_t known_at = edges.empty() ? 0 : edges.front() - 1;
+  for (std::size_t b = 0; b < newest.size(); ++b) {
+    if (!newest[b]) continue;
+    if (!unpack_bias(*newest[b], layer, bias)) {
+      const std::int64_t last = edges[b + 1] - 1;
+      if (state_->newest_bias(layer, known_at + 1, last, known)) known_at = last;
+      bias = known;
+    }
+    std::copy_n(bias.begin(), std::min(experts, bias.size()), out.begin() + static_cast<std::ptrdiff_t>(b * experts));
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, StepRange range, int bins) const {
+  assert(bins > 0);
+  std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
+  const auto newest = state_->newest_of(FramePart::quants, slice_edges(range, bins));
+  for (std::size_t b = 0; b < newest.size(); ++b) {
+    if (newest[b]) unpack_scales(*newest[b], place, out.data() + std::size_t{256} * b);
+  }
+  return out;
+}
+
+int History::kept_every() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->frames.kept(FramePart::routers).every();
+}
+
+std::size_t History::scalar_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->scalars.bytes();
+}
+
+std::size_t History::array_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->array_bytes();
+}
+
+}  // namespace moescope

@@ -1,0 +1,81 @@
+// The scalars of a run in memory: a row for each step, a column for each metric, of the whole run and of each layer.
+//
+// The columns of a layer have a row for each step whose frame speaks of the layer, so that a frame takes the time and
+// the room of what it holds, however many layers the run has. A column is a pyramid (pyramid.h); beyond a budget the
+// oldest single values are reduced to min, max and mean of every 16, then those to 256. Not locked: History does that.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/frame/figures.h"
+#include "core/frame/frame.h"
+#include "core/history/layer_values.h"
+#include "core/history/pyramid.h"
+#include "core/history/step_range.h"
+#include "core/history/step_rows.h"
+
+namespace moescope {
+
+class ScalarColumns {
+ public:
+  // Layers beyond those of `info` are added when a frame has them.
+  ScalarColumns(const RunInfo& info, std::size_t budget_bytes);
+  void append(const TelemetryFrame& frame);  // steps rise
+  void truncate(std::int64_t step);          // forgets the rows of `step` and later
+
+  StepRange steps() const;  // empty: there is no row
+  std::size_t bytes() const;
+
+  // As History's methods of these names; filled in place, since memory is not allocated under History's lock. A layer
+  // or metric without a column leaves them as they are.
+  float value_at(Metric metric, int layer, std::int64_t step) const;
+  void values(Metric metric, int layer, StepRange range, std::span<float> values) const;  // [range.size()]
+  void values_at(Metric metric, int layer, std::span<const std::int64_t> steps, std::span<float> values) const;
+  void series(Metric metric, int layer, std::span<const std::int64_t> edges, std::span<PyramidBin> bins) const;
+
+  std::size_t size() const { return steps_.size(); }                           // rows
+  std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // the first at or after `step`
+  std::int64_t step_of(std::size_t row) const { return steps_[row]; }
+  bool has(Metric metric, int layer) const { return column(metric, layer).has_value(); }
+  // Whether a frame of these steps speaks of the layer.
+  bool has_rows(int layer, StepRange steps) const;
+  // Values of the rows [first, last) of a column that is there; kNoValue where a row has none.
+  std::vector<float> rows(Metric metric, int layer, std::size_t first, std::size_t last) const;
+
+ private:
+  struct LayerColumns {
+    StepRows rows;  // of the run, in which this layer has one
+    std::array<Pyramid, kNumLayerMetrics> scalars;
+  };
+  // A column, and the rows of the run that it has; nullptr: all.
+  struct Column {
+    const Pyramid* values;
+    const StepRows* rows;
+    std::size_t size() const { return rows ? rows->size() : values->size(); }
+    std::size_t row(std::size_t i) const { return rows ? static_cast<std::size_t>((*rows)[i]) : i; }
+    std::size_t first_at(std::size_t row) const {
+      return rows ? rows->row_of(static_cast<std::int64_t>(row)) : std::min(row, values->size());
+    }
+  };
+
+  std::optional<Column> column(Metric metric, int layer) const;
+  void append_layer_metrics(const TelemetryFrame& frame);
+  void append_layer(int layer, const RouterFrame* router, const DerivedValues& derived);
+  void append_percentiles(const std::vector<RouterFrame>& routers, Metric first, float RouterFrame::*member);
+  bool forget_older_half();
+
+  std::size_t budget_;
+  std::int64_t tokens_per_step_;
+  StepRows steps_;
+  std::array<Pyramid, kNumMetrics> whole_;
+  std::map<int, LayerColumns> layers_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,50 @@
+#include "core/io/words.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace moescope {
+
+std::string decimal(double value, int significant) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  if (std::fabs(value) >= 1e5 && std::fabs(value) < 1e15 && value == std::floor(value))
+    return grouped(static_cast<std::int64_t>(value));
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", significant, value);
+  return text;
+}
+
+std::string percent(double share) {
+  const double value = 100 * share;
+  return decimal(value, std::fabs(value) >= 10 ? 3 : 2) + " %";
+}
+
+std::string grouped(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::size_t sign = value < 0 ? 1 : 0;
+  for (std::size_t place = digits.size(); place > sign + 3;) digits.insert(place -= 3, 1, ',');
+  return digits;
+}
+
+std::string listed(std::span<const int> numbers, std::size_t most) {
+  std::string text;
+  const std::size_t named = numbers.size() <= most ? numbers.size() : most;
+  for (std::size_t i = 0; i < named; ++i) {
+    if (i > 0) text += i + 1 == numbers.size() ? " and " : ", ";
+    text += std::to_string(numbers[i]);
+  }
+  if (named < numbers.size()) text += " and " + std::to_string(numbers.size() - named) + " more";
+  return text;
+}
+
+std::string steps_in_words(std::int64_t first, std::int64_t last) {
+  if (first == last) return "step " + grouped(first);
+  return "steps " + grouped(first) + " to " + grouped(last);
+}
+
+std::string counted(std::int64_t n, const char* one, const char* many) {
+  return grouped(n) + " " + (n == 1 ? one : many);
+}
+
+}  // namespace moescope

@@ -1,0 +1,155 @@
+#include "core/logs/events/export_events.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "core/frame/metrics.h"
+#include "core/logs/events/event_records.h"
+#include "tensorboard.pb.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBlock = 2048;  // steps that are asked for together
+constexpr std::size_t kLongestFolderName = 200;
+constexpr std::string_view kOwnEnding = ".moescope";  // of the event files that are written here
+
+struct Series {
+  Metric metric;
+  int layer;
+  std::string tag;
+};
+
+std::vector<Series> all_series(const History& history) {
+  const RunInfo& info = history.info();
+  std::vector<Series> series;
+  for (int m = 0; m < kNumMetrics; ++m) {
+    const auto metric = static_cast<Metric>(m);
+    const std::string key = metric_info(metric).key;
+    series.push_back({metric, kWholeRun, key});
+    for (int layer = 0; layer < info.n_layers; ++layer)
+      series.push_back({metric, layer, key + "/layer_" + std::to_string(layer)});
+  }
+  // Those without a value anywhere are left out.
+  const StepRange all = history.steps();
+  std::erase_if(series, [&](const Series& each) {
+    const auto bins = history.series(each.metric, each.layer, all, 1);
+    return bins.empty() || bins.front().finite + bins.front().non_finite == 0;
+  });
+  return series;
+}
+
+std::string safe_folder_name(const std::string& name) {
+  std::string safe;
+  for (const char c : name.substr(0, kLongestFolderName))
+    safe += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("._+-", c) ? c : '_';
+  return safe.empty() || safe.front() == '.' ? "run" + safe : safe;
+}
+
+std::string in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
+
+bool is_export(const fs::path& file) {
+  return file.filename().string().ends_with(kOwnEnding);
+}
+
+std::string in_lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+EventWriter::EventWriter(const std::string& path) : file_(path) {
+  tensorboard::Event event;
+  event.set_wall_time(0);
+  event.set_file_version("brain.Event:2");
+  file_.write(framed_record(event.SerializeAsString()));
+}
+
+void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values) {
+  tensorboard::Event event;
+  event.set_wall_time(wall_time);
+  event.set_step(step);
+  for (const auto& [tag, scalar] : values) {
+    tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
+    value->set_tag(tag);
+    value->set_simple_value(scalar);
+  }
+  file_.write(framed_record(event.SerializeAsString()));
+}
+
+void EventWriter::finish() {
+  file_.finish();
+}
+
+std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
+                                       bool keep_earlier) {
+  std::set<std::string> taken;
+  std::vector<std::string> folders;
+  for (const std::string& run : run_names) {
+    const std::string safe = safe_folder_name(run);
+    std::string name = safe;
+    const auto is_free = [&] {
+      return !taken.contains(in_lower_case(name)) && !(keep_earlier && holds_exported_events(in(parent, name)));
+    };
+    for (int number = 2; !is_free(); ++number) name = safe + "-" + std::to_string(number);
+    taken.insert(in_lower_case(name));
+    folders.push_back(in(parent, name));
+  }
+  return folders;
+}
+
+bool holds_exported_events(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (is_export(entry->path())) return true;
+  return false;
+}
+
+std::string export_events(const History& history, const std::string& folder, double start,
+                          const std::function<bool(double)>& progress) {
+  const std::vector<std::int64_t> steps = history.steps_in(history.steps());
+  if (steps.empty()) throw std::runtime_error(history.info().name + ": has no step to export");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
+  // One run, one file: TensorBoard would show an earlier export's points as well.
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (is_export(entry.path())) fs::remove(entry.path());
+  const std::string path =
+      in(folder, "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(start)) + std::string(kOwnEnding));
+
+  EventWriter writer(path);
+  const std::vector<Series> series = all_series(history);
+  double wall_time = start;
+  for (std::size_t first = 0; first < steps.size(); first += kBlock) {
+    const auto block = std::span(steps).subspan(first, std::min(kBlock, steps.size() - first));
+    std::vector<std::vector<float>> values;
+    for (const Series& each : series) values.push_back(history.values_at(each.metric, each.layer, block));
+    const std::vector<float> step_ms = history.values_at(Metric::step_ms, kWholeRun, block);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      std::vector<NamedScalar> now;
+      for (std::size_t s = 0; s < series.size(); ++s)
+        if (!is_missing(values[s][i])) now.emplace_back(series[s].tag, values[s][i]);
+      if (std::isfinite(step_ms[i])) wall_time += 1e-3 * static_cast<double>(step_ms[i]);
+      if (!now.empty()) writer.scalars(wall_time, block[i], now);
+    }
+    const double share = static_cast<double>(first + block.size()) / static_cast<double>(steps.size());
+    if (progress && !progress(share)) return {};
+  }
+  writer.finish();
+  return path;
+}
+
+}  // namespace moescope

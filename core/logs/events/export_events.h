@@ -1,0 +1,44 @@
+// A run's scalars as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
+// (tensorboard.proto), of which wall_time, step, file_version and simple_value are written.
+//
+// Tags are the metric's key, followed by the layer if it is per layer: "ce_loss", "max_vio/layer_1".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/history/history.h"
+#include "core/io/whole_file.h"
+
+namespace moescope {
+
+using NamedScalar = std::pair<std::string, float>;
+
+// Throws std::runtime_error "PATH: why" when the file cannot be written.
+class EventWriter {
+ public:
+  explicit EventWriter(const std::string& path);
+  void scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values);
+  void finish();
+
+ private:
+  WholeFile file_;
+};
+
+// A folder in `parent` for each run, by its name; no two are the same, nor differ in upper and lower case alone. With
+// `keep_earlier` none that holds an export already.
+std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
+                                       bool keep_earlier);
+bool holds_exported_events(const std::string& folder);
+
+// Every scalar of every step into FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the file's
+// path. Wall time is `start` (seconds since 1970) plus the time of the step. An earlier export in the folder is
+// removed. `progress` gets 0..1 and returns false to cancel, which removes the file and returns an empty path.
+std::string export_events(const History& history, const std::string& folder, double start,
+                          const std::function<bool(double)>& progress = {});
+
+}  // namespace moescope

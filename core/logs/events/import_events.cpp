@@ -1,0 +1,413 @@
+#include "core/logs/events/import_events.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/text_escape.h"
+#include "core/io/unreadable.h"
+#include "core/logs/events/event_records.h"
+#include "core/logs/events/tagged_run.h"
+#include "core/logs/run_choice.h"
+#include "tensorboard.pb.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace pb = tensorboard;
+
+constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
+constexpr int kMostDimensions = 8;
+constexpr int kSessionStart = 1;
+constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
+    "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
+
+enum DataType {
+  kFloat = 1,
+  kDouble = 2,
+  kInt32 = 3,
+  kUint8 = 4,
+  kInt8 = 6,
+  kInt64 = 9,
+  kBool = 10,
+  kBfloat16 = 14,
+  kHalf = 19,
+  kUint32 = 22
+};
+
+float from_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const float sign = bits >> 15 ? -1.0f : 1.0f;
+  if (exponent == 31) return mantissa ? std::nanf("") : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
+  return sign * std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+}
+
+float from_bfloat16(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+template <class T, class Convert>
+std::vector<double> from_bytes(const std::string& bytes, Convert convert) {
+  std::vector<double> values(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    values[i] = static_cast<double>(convert(value));
+  }
+  return values;
+}
+
+template <class List, class Convert>
+std::vector<double> from_list(const List& list, Convert convert) {
+  std::vector<double> values;
+  for (const auto& value : list) values.push_back(static_cast<double>(convert(value)));
+  return values;
+}
+
+std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
+  std::vector<std::size_t> shape;
+  std::size_t elements = 1;
+  if (tensor.tensor_shape().dim_size() > kMostDimensions) throw Unreadable("tensor: of too many dimensions");
+  for (const auto& dim : tensor.tensor_shape().dim()) {
+    if (dim.size() < 0 || static_cast<std::uint64_t>(dim.size()) > kMaxImportedLoads)
+      throw Unreadable("tensor: too large");
+    shape.push_back(static_cast<std::size_t>(dim.size()));
+    elements *= shape.back();
+    if (elements > kMaxImportedLoads) throw Unreadable("tensor: too large");
+  }
+  return shape;
+}
+
+// As many as the shape says.
+std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
+  const std::string& bytes = tensor.tensor_content();
+  const auto same = [](auto value) { return value; };
+  const auto half = [](auto bits) { return from_half(static_cast<std::uint16_t>(bits)); };
+  const auto bfloat16 = [](auto bits) { return from_bfloat16(static_cast<std::uint16_t>(bits)); };
+  const bool raw = !bytes.empty();
+  std::vector<double> values;
+  switch (tensor.dtype()) {
+    case kFloat:
+      values = raw ? from_bytes<float>(bytes, same) : from_list(tensor.float_val(), same);
+      break;
+    case kDouble:
+      values = raw ? from_bytes<double>(bytes, same) : from_list(tensor.double_val(), same);
+      break;
+    case kInt32:
+      values = raw ? from_bytes<std::int32_t>(bytes, same) : from_list(tensor.int_val(), same);
+      break;
+    case kUint8:
+      values = raw ? from_bytes<std::uint8_t>(bytes, same) : from_list(tensor.int_val(), same);
+      break;
+    case kInt8:
+      values = raw ? from_bytes<std::int8_t>(bytes, same) : from_list(tensor.int_val(), same);
+      break;
+    case kInt64:
+      values = raw ? from_bytes<std::int64_t>(bytes, same) : from_list(tensor.int64_val(), same);
+      break;
+    case kUint32:
+      values = raw ? from_bytes<std::uint32_t>(bytes, same) : from_list(tensor.uint32_val(), same);
+      break;
+    case kHalf:
+      values = raw ? from_bytes<std::uint16_t>(bytes, half) : from_list(tensor.half_val(), half);
+      break;
+    case kBfloat16:
+      values = raw ? from_bytes<std::uint16_t>(bytes, bfloat16) : from_list(tensor.half_val(), bfloat16);
+      break;
+    default:
+      throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which holds no numbers");
+  }
+  if (values.empty() && elements > 0) throw Unreadable("tensor: has no values");
+  if (raw ? values.size() != elements : values.size() > elements) throw Unreadable("tensor: does not fill its shape");
+  values.resize(elements, values.empty() ? 0.0 : values.back());
+  return values;
+}
+
+// A bucket of expert numbers, from `lowest` to `highest`, both in it.
+struct Bucket {
+  double lowest = 0, highest = 0, count = 0;
+};
+
+// The count of each expert. Buckets wider than one expert cannot be used.
+std::vector<double> counts_of(const std::vector<Bucket>& buckets) {
+  std::vector<double> counts;
+  for (const auto& [lowest, highest, count] : buckets) {
+    if (count == 0) continue;
+    if (!(lowest == highest))
+      throw Unreadable("histogram: a bucket of more than one expert, so that their loads are not known");
+    if (!(highest >= 0 && highest < kMaxImportedExperts)) throw Unreadable("histogram: too many experts");
+    const auto expert = static_cast<std::size_t>(highest);
+    if (counts.size() <= expert) counts.resize(expert + 1);
+    counts[expert] += count;
+  }
+  return counts;
+}
+
+std::vector<Bucket> buckets_of(const pb::Histogram& histogram) {
+  if (histogram.bucket_size() != histogram.bucket_limit_size()) throw Unreadable("histogram: buckets without limits");
+  std::vector<Bucket> buckets;
+  double from = -INFINITY;
+  for (int i = 0; i < histogram.bucket_size(); ++i) {
+    const double to = histogram.bucket_limit(i), n = histogram.bucket(i);
+    if (!(to >= from) || !(n >= 0)) throw Unreadable("histogram: limits do not rise");
+    const double lowest = std::max(i == 0 ? std::max(0.0, histogram.min()) : std::floor(from) + 1, 0.0);
+    buckets.push_back({lowest, std::floor(std::min(to, histogram.max())), n});
+    from = to;
+  }
+  return buckets;
+}
+
+// Of the tensor that TensorFlow 2 writes, [k, 3]: from, to, count. `to` belongs to the last bucket alone.
+std::vector<Bucket> buckets_of(const std::vector<std::size_t>& shape, const std::vector<double>& values) {
+  if (shape.size() != 2 || shape[1] != 3) throw Unreadable("histogram: not a list of from, to and count");
+  std::vector<Bucket> buckets;
+  for (std::size_t i = 0; i < values.size(); i += 3) {
+    const double from = values[i], to = values[i + 1], n = values[i + 2];
+    if (!(to >= from) || !(n >= 0)) throw Unreadable("histogram: limits do not rise");
+    const bool last = i + 3 == values.size();
+    buckets.push_back({std::ceil(from), last ? std::floor(to) : std::ceil(to) - 1, n});
+  }
+  return buckets;
+}
+
+// Reads the events of one run.
+class Run {
+ public:
+  Run(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
+
+  // `label`: what stands before each reason of `bad`. `progress` gets the bytes that are left.
+  void read_file(std::string_view bytes, const std::string& label, BadLines& bad,
+                 const std::function<bool(std::size_t)>& progress);
+  bool cancelled() const { return cancelled_; }
+  std::int64_t records() const { return records_; }
+  TaggedRun& tagged() { return tagged_; }
+
+ private:
+  // The values of one tag at one step and their shape: none for one, [E], [L, E].
+  struct Values {
+    std::vector<std::size_t> shape;
+    std::vector<double> values;
+  };
+  void take(const pb::Event& event);
+  void take(const pb::Event& event, const pb::Summary::Value& value);
+  const std::string& plugin_of(const std::string& tag, const pb::Summary::Value& value);
+  static Values of_histogram(const pb::Histogram& histogram, const TagMatch& match);
+  static Values of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match);
+
+  TaggedRun tagged_;
+  std::map<std::string, std::string> plugins_;  // of known tags
+  std::int64_t records_ = 0;
+  bool cancelled_ = false;
+};
+
+void Run::read_file(std::string_view bytes, const std::string& label, BadLines& bad,
+                    const std::function<bool(std::size_t)>& progress) {
+  for (std::int64_t number = 1; !bytes.empty(); ++number) {
+    std::string_view record;
+    const std::size_t before = bytes.size();
+    const RecordState state = take_record(bytes, record);
+    if (state == RecordState::cut_off) return;  // the file is still being written
+    ++records_;
+    tagged_.has_read(before - bytes.size());
+    if (state == RecordState::bad_header)
+      return bad.add(number, label + "wrong checksum of its length: the rest of the file cannot be read");
+    try {
+      pb::Event event;
+      if (state == RecordState::bad_record) throw Unreadable("wrong checksum of its bytes");
+      if (!event.ParseFromArray(record.data(), static_cast<int>(std::min<std::size_t>(record.size(), INT32_MAX))))
+        throw Unreadable("no event");
+      take(event);
+    } catch (const Unreadable& unreadable) {
+      bad.add(number, label + unreadable.what());
+    }
+    if (number % 1024 == 0 && progress && !progress(bytes.size())) {
+      cancelled_ = true;
+      return;
+    }
+  }
+}
+
+void Run::take(const pb::Event& event) {
+  const bool starts = event.has_session_log() && event.session_log().status() == kSessionStart;
+  if (!starts && !event.has_summary()) return;
+  if (event.step() < 0 || event.step() > 1'000'000'000'000'000) throw Unreadable("step: not from 0 on");
+  if (starts) return tagged_.go_back_to(event.step());
+  std::string problem;
+  for (const auto& value : event.summary().value()) {
+    try {
+      take(event, value);
+    } catch (const Unreadable& unreadable) {  // the other values of the record are good
+      problem = printable(value.tag().substr(0, 200)) + ": " + unreadable.what();  // a zero byte would end it
+    }
+  }
+  if (!problem.empty()) throw Unreadable(problem);
+}
+
+const std::string& Run::plugin_of(const std::string& tag, const pb::Summary::Value& value) {
+  return plugins_.try_emplace(tag, value.metadata().plugin_data().plugin_name()).first->second;
+}
+
+Run::Values Run::of_histogram(const pb::Histogram& histogram, const TagMatch& match) {
+  if (is_figure(match)) return {{}, {histogram.num() > 0 ? histogram.sum() / histogram.num() : std::nan("")}};
+  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+    throw Unreadable("a histogram, which does not give the load of each expert");
+  return {{}, counts_of(buckets_of(histogram))};
+}
+
+Run::Values Run::of_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match) {
+  if (std::ranges::find(kPluginsWithoutNumbers, plugin) != kPluginsWithoutNumbers.end())
+    throw Unreadable("of TensorBoard's plugin " + plugin + ", which holds no values by step");
+  std::vector<std::size_t> shape = shape_of(tensor);
+  std::size_t elements = 1;
+  for (const std::size_t extent : shape) elements *= extent;
+  std::vector<double> values = values_of(tensor, elements);
+  if (plugin != "histograms") return {std::move(shape), std::move(values)};
+  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+    throw Unreadable("a histogram of buckets, which gives neither a mean nor the load of each expert");
+  return {{}, counts_of(buckets_of(shape, values))};
+}
+
+void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
+  const std::string& name = value.tag().empty() ? value.node_name() : value.tag();
+  const KnownTag* tag = tagged_.find(name);
+  if (!tag) return;
+  const std::string& plugin = plugin_of(name, value);
+  Values found;
+  if (value.has_histo())
+    found = of_histogram(value.histo(), tag->match);
+  else if (value.has_tensor())
+    found = of_tensor(value.tensor(), plugin, tag->match);
+  else if (value.has_simple_value())
+    found.values = {static_cast<double>(value.simple_value())};
+  else
+    throw Unreadable("neither a number nor a histogram nor a tensor");
+  tagged_.take(event.step(), event.wall_time(), *tag, std::move(found.shape), std::move(found.values));
+}
+
+bool is_event_file(const fs::path& path) {
+  return path.filename().string().find("tfevents") != std::string::npos;
+}
+
+// Event files by the folder that they lie in: a run each. What cannot be looked at, as a loop of links, is passed over.
+std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
+  std::map<fs::path, std::vector<fs::path>> found;
+  if (!fs::is_directory(path)) {
+    require_regular_file(path.string());
+    found[path.parent_path()] = {path};
+    return found;
+  }
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code none;
+    if (is_event_file(entry->path()) && entry->is_regular_file(none))
+      found[entry->path().parent_path()].push_back(entry->path());
+  }
+  for (auto& [folder, files] : found) std::sort(files.begin(), files.end());  // their names begin with their time
+  return found;
+}
+
+// One file that cannot be read does not refuse the others.
+std::string bytes_of_event_file(const fs::path& file, bool one_of_several, BadLines& bad) {
+  try {
+    return read_file(file.string(), kMaxEventBytes, "file of events");
+  } catch (const std::runtime_error& error) {
+    if (!one_of_several) throw;
+    bad.add(0, error.what());
+    return {};
+  }
+}
+
+// Of the bytes of all files.
+class Progress {
+ public:
+  Progress(const std::map<fs::path, std::vector<fs::path>>& by_folder, const ImportOptions& options)
+      : options_(&options) {
+    std::error_code none;
+    for (const auto& [folder, files] : by_folder)
+      for (const fs::path& file : files) {
+        const std::uintmax_t bytes = fs::file_size(file, none);
+        if (!none) all_ += static_cast<double>(bytes);
+      }
+  }
+  void add(std::size_t bytes) { before_ += static_cast<double>(bytes); }
+  bool operator()(std::size_t of_file) const {
+    return !options_->progress || options_->progress(std::min(1.0, (before_ + static_cast<double>(of_file)) / all_));
+  }
+
+ private:
+  const ImportOptions* options_;
+  double all_ = 1, before_ = 0;
+};
+
+TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
+  if (!options.tags.empty()) return TagMap::load(options.tags);
+  const fs::path beside = folder / "moescope-tags.toml";
+  return fs::exists(beside) ? TagMap::load(beside.string()) : TagMap::built_in();
+}
+
+}  // namespace
+
+Imported import_events(const std::string& path, const ImportOptions& options) {
+  const auto by_folder = event_files(path);
+  const auto name_of = [&](const fs::path& folder) {
+    if (by_folder.size() > 1) return fs::relative(folder, path).string();
+    const fs::path named = fs::is_directory(path) || folder.filename().empty() ? fs::path(path) : folder;
+    return named.filename().string();
+  };
+  std::vector<std::string> names;
+  for (const auto& [folder, files] : by_folder) names.push_back(name_of(folder));
+  ImportOptions chosen = options;
+  chosen.most_runs = SIZE_MAX;  // folders without a known tag, as those of hyperparameters, are no runs
+  check_choice(path, names, chosen);
+  Imported imported;
+  imported.bad = BadLines("record");
+  Progress progress(by_folder, options);
+  std::set<std::string> unknown;
+  for (const auto& [folder, files] : by_folder) {
+    RunInfo info;
+    info.name = name_of(folder);
+    if (!is_wanted(options, info.name)) continue;
+    const TagMap tags = tags_for(options, folder);
+    Run run(tags, folder.string());
+    for (const fs::path& file : files) {
+      const std::string bytes = bytes_of_event_file(file, files.size() > 1, imported.bad);
+      const std::string label = files.size() > 1 ? "of " + file.filename().string() + ": " : "";
+      run.read_file(bytes, label, imported.bad, [&](std::size_t left) { return progress(bytes.size() - left); });
+      progress.add(bytes.size());
+      if (run.cancelled()) return {};
+    }
+    imported.lines += run.records();
+    unknown.insert(run.tagged().unknown().begin(), run.tagged().unknown().end());
+    if (!run.tagged().understood()) continue;
+    if (imported.runs.size() == options.most_runs) throw TooManyRuns(path, names, options.most_runs);
+    info.run = options.run + static_cast<int>(imported.runs.size());
+    info.source = path;
+    imported.runs.push_back(run.tagged().build(std::move(info), options, imported));
+  }
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool read_event_bytes(std::string_view bytes, BadLines& bad) {
+  Run run(TagMap::built_in(), "events");
+  run.read_file(bytes, "", bad, {});
+  if (!run.tagged().understood()) return false;
+  Imported imported;
+  run.tagged().build({}, {}, imported);
+  return true;
+}
+
+}  // namespace moescope

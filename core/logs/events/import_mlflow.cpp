@@ -1,0 +1,319 @@
+#include "core/logs/events/import_mlflow.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "core/io/input_file.h"
+#include "core/io/sqlite.h"
+#include "core/io/text_escape.h"
+#include "core/io/trimmed.h"
+#include "core/io/unreadable.h"
+#include "core/logs/events/tagged_run.h"
+#include "core/logs/run_choice.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kLatestStep = 1'000'000'000'000'000;
+constexpr std::size_t kLongestMetricLine = 65536;
+constexpr std::uint64_t kMaxParamBytes = std::uint64_t{1} << 20;
+
+struct LoggedValue {
+  std::int64_t step = 0;
+  double value = 0, wall_s = 0;
+};
+
+// What both stores say of a run.
+class MlflowRun {
+ public:
+  MlflowRun(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
+
+  const KnownTag* find(const std::string& key) { return tagged_.find(key); }
+  void has_read(std::uint64_t bytes) { tagged_.has_read(bytes); }
+  void take(const KnownTag& tag, const LoggedValue& value) {  // throws Unreadable
+    if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
+    tagged_.take(value.step, value.wall_s, tag, {}, {value.value});
+  }
+  void set(const std::string& key, const std::string& value) { settings_[key] = value; }
+  bool understood() const { return tagged_.understood(); }
+  const std::set<std::string>& unknown() const { return tagged_.unknown(); }
+
+  void add_to(Imported& imported, RunInfo info, const ImportOptions& options) {
+    info.run = options.run + static_cast<int>(imported.runs.size());
+    if (info.name.size() > kLongestImportedName) info.name.resize(kLongestImportedName);
+    const auto history = tagged_.build(std::move(info), options, imported);
+    if (!settings_.empty())
+      add_settings(*history, options, settings_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    imported.runs.push_back(history);
+  }
+
+ private:
+  TaggedRun tagged_;
+  nlohmann::json settings_ = nlohmann::json::object();
+};
+
+template <class Number>
+Number number_of(std::string_view text, const char* what) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) throw Unreadable(std::string(what) + ": not a number");
+  return number;
+}
+
+// "1732400000123 3.25 17"; without a step: 0.
+LoggedValue value_of(std::string_view line) {
+  std::vector<std::string_view> parts;
+  while (!(line = trimmed(line, " \t\r")).empty()) {
+    const std::size_t end = std::min(line.find(' '), line.size());
+    parts.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  if (parts.size() < 2) throw Unreadable("not a line of time, value and step");
+  return {parts.size() > 2 ? number_of<std::int64_t>(parts[2], "step") : 0, number_of<double>(parts[1], "value"),
+          static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
+}
+
+// The files below a folder by their path in it, which is their key.
+std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& folder) {
+  std::vector<std::pair<std::string, fs::path>> keys;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
+    if (entry->is_regular_file(error)) keys.emplace_back(fs::relative(entry->path(), folder).string(), entry->path());
+  std::ranges::sort(keys);
+  return keys;
+}
+
+std::string text_of(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  return std::string(trimmed(read_file(path.string(), kMaxParamBytes, "text of MLflow"), " \t\r\n"));
+}
+
+// The value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
+std::string name_in(const std::string& yaml) {
+  for (std::string_view rest = yaml; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!line.starts_with("run_name:")) continue;
+    const std::string_view name = trimmed(line.substr(9), " \t\r");
+    const bool quoted = name.size() > 1 && (name.front() == '\'' || name.front() == '"') && name.back() == name.front();
+    return std::string(quoted ? name.substr(1, name.size() - 2) : name);
+  }
+  return {};
+}
+
+std::string name_of(const fs::path& folder) {
+  for (std::string name : {text_of(folder / "tags" / "mlflow.runName"), name_in(text_of(folder / "meta.yaml"))})
+    if (!name.empty() && name != "null") return name;
+  return folder.filename().string();
+}
+
+// One line of a file in metrics/.
+struct FolderValue {
+  std::size_t tag = 0;  // of those that are known
+  std::int64_t line = 0;
+  LoggedValue value;
+};
+
+// Each key has a file of its own: the order in which all values were logged is that of their times.
+class FolderValues {
+ public:
+  FolderValues(MlflowRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
+
+  void read(const std::string& key, const fs::path& path) {
+    const KnownTag* tag = run_->find(key);
+    if (!tag) return;
+    tags_.push_back(tag);
+    InputFile file(path.string());
+    std::int64_t number = 0;
+    for (std::string line; file.read_line(line, kLongestMetricLine);) {
+      ++number, ++imported_->lines;
+      run_->has_read(line.size() + 1);
+      try {
+        values_.push_back({tags_.size() - 1, number, value_of(line)});
+      } catch (const Unreadable& unreadable) {
+        report(tags_.size() - 1, number, unreadable.what());
+      }
+    }
+  }
+  void give() {
+    std::ranges::stable_sort(values_, {},
+                             [](const FolderValue& each) { return std::pair(each.value.wall_s, each.line); });
+    for (const FolderValue& each : values_) {
+      try {
+        run_->take(*tags_[each.tag], each.value);
+      } catch (const Unreadable& unreadable) {
+        report(each.tag, each.line, unreadable.what());
+      }
+    }
+  }
+
+ private:
+  void report(std::size_t tag, std::int64_t line, const char* why) {
+    imported_->bad.add(line, "of metrics/" + printable(tags_[tag]->name) + ": " + why);
+  }
+  MlflowRun* run_;
+  Imported* imported_;
+  std::vector<const KnownTag*> tags_;
+  std::vector<FolderValue> values_;
+};
+
+Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportOptions& options) {
+  Imported imported;
+  MlflowRun run(tags, folder.string());
+  FolderValues values(run, imported);
+  const auto metrics = keys_in(folder / "metrics");
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (options.progress && !options.progress(static_cast<double>(i) / static_cast<double>(metrics.size()))) return {};
+    values.read(metrics[i].first, metrics[i].second);
+  }
+  values.give();
+  if (!run.understood()) throw std::runtime_error(no_known_tags(folder.string(), run.unknown(), imported.bad));
+  for (const auto& [key, path] : keys_in(folder / "params")) run.set(key, text_of(path));
+  RunInfo info;
+  info.name = name_of(folder);
+  info.source = folder.string();
+  check_choice(folder.string(), {info.name}, options);
+  run.add_to(imported, std::move(info), options);
+  return imported;
+}
+
+struct DatabaseRun {
+  std::string id, name;
+};
+
+std::vector<DatabaseRun> runs_in(Connection& database) {
+  std::vector<DatabaseRun> runs;
+  Statement rows(database, "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time");
+  while (rows.next()) {
+    std::string id = rows.get_text("a run's id"), name = rows.get_text("a run's name");
+    runs.push_back({id, name.empty() ? id : std::move(name)});
+  }
+  std::set<std::string> names;
+  for (auto& [id, name] : runs)  // names may come twice, by which they could not be chosen
+    if (!names.insert(name).second) name += " (" + id + ")";
+  return runs;
+}
+
+bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, std::set<std::string>& unknown) {
+  Statement keys(database, "SELECT DISTINCT key FROM metrics WHERE run_uuid = ?");
+  keys.bind(std::string_view(id));
+  TaggedRun run(tags, {});
+  bool known = false;
+  while (keys.next()) known |= run.find(keys.get_text("a key")) != nullptr;
+  unknown.insert(run.unknown().begin(), run.unknown().end());
+  return known;
+}
+
+// In the order in which they were logged.
+void read_metrics(Connection& database, const std::string& id, MlflowRun& run, Imported& imported) {
+  Statement rows(
+      database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");
+  rows.bind(std::string_view(id));
+  while (rows.next()) {
+    ++imported.lines;
+    const std::string key = rows.get_text("a key");
+    run.has_read(key.size() + sizeof(LoggedValue));
+    const KnownTag* tag = run.find(key);
+    if (!tag) continue;
+    try {
+      LoggedValue value;
+      std::int64_t ms = 0;
+      if (!rows.get_whole(ms)) throw Unreadable("timestamp: not a whole number");
+      value.wall_s = static_cast<double>(ms) / 1000;
+      const bool is_nan = rows.get_integer() != 0;
+      if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
+      if (is_nan) value.value = std::nan("");
+      if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
+      run.take(*tag, value);
+    } catch (const Unreadable& unreadable) {
+      imported.bad.add(imported.lines, printable(key) + ": " + unreadable.what());
+    }
+  }
+}
+
+void read_params(Connection& database, const std::string& id, MlflowRun& run) {
+  Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
+  params.bind(std::string_view(id));
+  while (params.next()) {
+    const std::string key = params.get_text("a key");
+    run.set(key, params.get_text("a value", kMaxParamBytes));
+  }
+}
+
+Imported read_database(Connection& database, const TagMap& tags, const ImportOptions& options) {
+  const std::string& path = database.path();
+  Imported imported;
+  imported.bad = BadLines("row");
+  std::set<std::string> unknown;
+  std::vector<DatabaseRun> runs = runs_in(database);
+  std::erase_if(runs, [&](const DatabaseRun& run) { return !has_known_key(database, tags, run.id, unknown); });
+  if (runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  ImportOptions chosen = options;
+  for (std::string& wanted : chosen.only)
+    for (const DatabaseRun& run : runs)
+      if (wanted == run.id) wanted = run.name;
+  std::vector<std::string> names;
+  for (const DatabaseRun& run : runs) names.push_back(run.name);
+  check_choice(path, names, chosen);
+  for (const auto& [id, name] : runs) {
+    if (!is_wanted(chosen, name)) continue;
+    MlflowRun run(tags, path);
+    read_metrics(database, id, run, imported);
+    if (!run.understood()) continue;
+    read_params(database, id, run);
+    RunInfo info;
+    info.name = name;
+    info.source = path;
+    run.add_to(imported, std::move(info), options);
+  }
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, {}, imported.bad));
+  return imported;
+}
+
+Imported import_database(const std::string& path, const TagMap& tags, const ImportOptions& options) {
+  Connection database(path, SQLITE_OPEN_READONLY);
+  bool cancelled = false;
+  if (options.progress)
+    database.on_progress([&] {
+      cancelled = cancelled || !options.progress(0);
+      return !cancelled;
+    });
+  try {
+    return read_database(database, tags, options);
+  } catch (const TooManyRuns&) {
+    throw;
+  } catch (const std::runtime_error&) {
+    if (cancelled) return {};
+    throw;
+  }
+}
+
+}  // namespace
+
+bool is_mlflow_run(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_regular_file(folder / "meta.yaml", error) && fs::is_directory(folder / "metrics", error);
+}
+
+Imported import_mlflow(const std::string& path, const ImportOptions& options) {
+  const TagMap tags = options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags);
+  Imported imported =
+      fs::is_directory(path) ? import_folder(path, tags, options) : import_database(path, tags, options);
+  if (options.progress && !imported.runs.empty()) options.progress(1);
+  return imported;
+}
+
+}  // namespace moescope

@@ -1,0 +1,425 @@
+#include "core/logs/events/import_wandb.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+#include "core/logs/events/tagged_run.h"
+#include "core/logs/events/wandb_axis.h"
+#include "core/logs/events/wandb_log.h"
+#include "core/logs/run_choice.h"
+#include "wandb.pb.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
+constexpr double kMaxStep = 1e15;
+constexpr std::int64_t kRecordsBetweenProgress = 256;
+
+// The values of one key at one step and their shape: one, [E] or [L][E].
+struct Values {
+  std::vector<std::size_t> shape;
+  std::vector<double> values;
+};
+
+// NaN and Infinity are strings of that name.
+double number_in(JsonValue value) {
+  double number = 0;
+  return value.get(number) == simdjson::SUCCESS ? number : static_cast<double>(to_float(value, "value"));
+}
+
+void add(JsonValue value, std::size_t depth, Values& to) {
+  if (!value.is_array()) {
+    if (depth != to.shape.size()) throw Unreadable("lists of different depth");
+    to.values.push_back(number_in(value));
+    return;
+  }
+  const JsonList list = list_of(value, "value", 0, "");
+  if (depth == to.shape.size()) to.shape.push_back(list.size());
+  if (depth > 1) throw Unreadable("lists deeper than layers and experts");
+  if (list.size() != to.shape[depth]) throw Unreadable("lists of different length");
+  if (to.values.size() + list.size() > kMaxImportedLoads) throw Unreadable("too many values");
+  for (const JsonValue each : list) add(each, depth + 1, to);
+}
+
+// A value of the history, which is JSON.
+class HistoryValues {
+ public:
+  Values parsed(const std::string& json) {
+    Values values;
+    add(*lines_.parse("{\"value\":" + json + "}").find("value"), 0, values);
+    if (values.values.empty()) throw Unreadable("an empty list");
+    return values;
+  }
+  // nullopt: no whole number from 0 on.
+  std::optional<std::int64_t> step(const std::string& json) {
+    try {
+      return to_count(*lines_.parse("{\"value\":" + json + "}").find("value"), "_step", kMaxStep);
+    } catch (const Unreadable&) {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  JsonLines lines_;
+};
+
+// What a file says of its run besides the history; later records count.
+struct WandbHead {
+  std::string run_id, name;
+  std::map<std::string, std::string> config;  // JSON by key
+  WandbAxes axes;
+  std::set<std::string> uneven_axes;  // with values that are no whole numbers
+  std::set<std::string> keys;         // of the history, that the mapping knows
+  std::string loss_key;               // the first that is a loss
+
+  std::string main_axis() const;
+};
+
+// Of the loss, else of the first key that has one.
+std::string WandbHead::main_axis() const {
+  if (!loss_key.empty()) return axes.axis_of(loss_key);
+  for (const std::string& key : keys)
+    if (const std::string axis = axes.axis_of(key); !axis.empty()) return axis;
+  return {};
+}
+
+class HeadReader {
+ public:
+  HeadReader(const TagMap& tags, WandbHead& head) : tags_(&tags), head_(&head) {}
+  void take(const wandb::Record& record) {
+    if (record.has_metric()) head_->axes.define(record.metric());
+    if (record.has_config()) settle(record.config());
+    if (record.has_history()) look_at(record.history());
+    if (!record.has_run()) return;
+    if (!record.run().run_id().empty()) head_->run_id = record.run().run_id();
+    if (!record.run().display_name().empty()) head_->name = record.run().display_name();
+    settle(record.run().config());
+  }
+
+ private:
+  void settle(const wandb::Config& config) {
+    for (const wandb::Item& item : config.update()) head_->config[key_of(item)] = item.value_json();
+    for (const wandb::Item& item : config.remove()) head_->config.erase(key_of(item));
+  }
+  void look_at(const wandb::History& history) {
+    for (const wandb::Item& item : history.item()) {
+      const std::string key = key_of(item);
+      if (head_->axes.is_axis(key) && !values_.step(item.value_json())) head_->uneven_axes.insert(key);
+      if (!seen_.insert(key).second) continue;
+      const auto match = tags_->find(key);
+      if (!match) continue;
+      head_->keys.insert(key);
+      if (head_->loss_key.empty() && match->rule->step == &TelemetryFrame::ce_loss) head_->loss_key = key;
+    }
+  }
+  const TagMap* tags_;
+  WandbHead* head_;
+  HistoryValues values_;
+  std::set<std::string> seen_;
+};
+
+// Takes the rows of the history, of one part of the run after the other.
+class WandbRows {
+ public:
+  WandbRows(const TagMap& tags, const std::string& source, const WandbHead& head)
+      : tagged_(tags, source), run_id_(head.run_id), axis_(head.main_axis()) {
+    if (head.uneven_axes.contains(axis_))
+      tagged_.note("Steps are counted by calls of log(): " + std::exchange(axis_, {}) +
+                   ", which the run defines, is not a whole number everywhere");
+    else if (!axis_.empty())
+      tagged_.note("Steps are those of " + axis_ + ", as the run defines");
+  }
+  // Throws Unreadable after all that can be read was taken.
+  void take(const wandb::Record& record) {
+    if (record.has_run()) begin_part(record.run());
+    if (record.has_history()) take(record.history());
+  }
+  TaggedRun& tagged() { return tagged_; }
+
+ private:
+  void begin_part(const wandb::Run& run);
+  void take(const wandb::History& history);
+  std::int64_t step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis);
+  double wall_of(const std::string* timestamp, const std::string* runtime);
+
+  HistoryValues values_;
+  TaggedRun tagged_;
+  std::string run_id_, axis_;
+  std::int64_t last_row_ = -1, last_step_ = 0;
+};
+
+void WandbRows::begin_part(const wandb::Run& run) {
+  if (run.starting_step() > 0) last_row_ = run.starting_step() - 1;
+  const wandb::BranchPoint& from = run.branch_point();
+  const bool rewound = from.run() == run_id_ && !run_id_.empty() && from.metric() == "_step" && axis_.empty();
+  if (rewound && from.value() >= 0 && from.value() < kMaxStep)
+    tagged_.go_back_to(static_cast<std::int64_t>(from.value()) + 1);
+}
+
+std::int64_t WandbRows::step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis) {
+  std::optional<std::int64_t> row = last_row_ + 1;
+  if (of_row)
+    row = values_.step(*of_row);
+  else if (history.has_step())
+    row = history.step().num();
+  if (!row || *row < 0 || static_cast<double>(*row) > kMaxStep) throw Unreadable("_step: not a whole number from 0 on");
+  last_row_ = *row;
+  if (axis_.empty()) return last_step_ = *row;
+  if (const auto step = on_axis ? values_.step(*on_axis) : std::nullopt) last_step_ = *step;
+  return last_step_;
+}
+
+double WandbRows::wall_of(const std::string* timestamp, const std::string* runtime) {
+  for (const std::string* json : {timestamp, runtime})
+    if (json) return values_.parsed(*json).values.at(0);
+  return 0;
+}
+
+void WandbRows::take(const wandb::History& history) {
+  std::map<std::string, std::string> row;
+  for (const wandb::Item& item : history.item()) row[key_of(item)] = item.value_json();
+  const auto json_of = [&](const std::string& key) -> const std::string* {
+    const auto found = row.find(key);
+    return found == row.end() ? nullptr : &found->second;
+  };
+  const std::int64_t step = step_of(history, json_of("_step"), json_of(axis_));
+  const double wall = wall_of(json_of("_timestamp"), json_of("_runtime"));
+  std::string problem;
+  for (const auto& [key, json] : row) {
+    if (key.starts_with('_')) continue;
+    try {
+      const KnownTag* tag = tagged_.find(key);
+      if (!tag) continue;
+      Values values = values_.parsed(json);
+      tagged_.take(step, wall, *tag, std::move(values.shape), std::move(values.values));
+    } catch (const Unreadable& unreadable) {  // the other values of the step are good
+      problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
+    }
+  }
+  if (!problem.empty()) throw Unreadable("history: " + problem);
+}
+
+std::string settings_of(const WandbHead& head) {
+  nlohmann::json settings = nlohmann::json::object();
+  for (const auto& [key, text] : head.config) {
+    if (key.starts_with("_wandb")) continue;  // of the library itself
+    try {
+      settings[key] = parse_json(text);
+    } catch (const BadJson&) {
+      settings[key] = text;
+    }
+  }
+  return settings.empty() ? std::string() : settings.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string wandb_bytes(const std::string& path) {
+  std::string bytes = read_file(path, kMaxBytes, "file of W&B");
+  if (!begins_like_wandb(bytes)) throw std::runtime_error(path + ": does not begin like a file of W&B");
+  return bytes;
+}
+
+// "offline-run-20250218_134501-f2yl6k90" and "run-..." begin with a time behind "run-".
+std::string time_of(const fs::path& file) {
+  const std::string folder = file.parent_path().filename().string();
+  const std::size_t run = folder.find("run-");
+  return run == std::string::npos ? folder : folder.substr(run);
+}
+
+// The oldest first. The same file may be there twice: wandb/latest-run is a link to a run's folder.
+void sort_parts(std::vector<std::string>& files) {
+  std::error_code error;
+  for (std::string& file : files)
+    if (const fs::path real = fs::canonical(file, error); !error) file = real.string();
+  std::ranges::sort(files, {}, [](const std::string& file) { return std::pair(time_of(file), file); });
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+}
+
+// Calls `take` with each .wandb file in the folder and in those right below it.
+template <class Take>
+void for_each_wandb_file(const fs::path& folder, Take take) {
+  std::error_code error, none;
+  for (auto entry = fs::recursive_directory_iterator(
+           folder, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink,
+           error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry.depth() >= 1) entry.disable_recursion_pending();
+    if (entry->path().extension() == ".wandb" && entry->is_regular_file(none) && !take(entry->path())) return;
+  }
+}
+
+// The files of each run by their name, which ends in the run's id.
+std::vector<std::vector<std::string>> runs_at(const std::string& path) {
+  if (!fs::is_directory(path)) return {wandb_parts(path)};
+  std::map<std::string, std::vector<std::string>> by_name;
+  for_each_wandb_file(path, [&](const fs::path& file) {
+    by_name[file.filename().string()].push_back(file.string());
+    return true;
+  });
+  std::vector<std::vector<std::string>> runs;
+  for (auto& [name, files] : by_name) {
+    sort_parts(files);
+    runs.push_back(files.size() == 1 ? wandb_parts(files[0]) : std::move(files));
+  }
+  std::ranges::sort(runs, {}, [](const auto& files) { return time_of(files.front()); });
+  return runs;
+}
+
+// All parts of a run: their records, as if they were in one file.
+class WandbRun {
+ public:
+  WandbRun(std::vector<std::string> files, const TagMap& tags) : files_(std::move(files)), tags_(&tags) {}
+
+  // False: stopped. `bad` is counted when the rows are read.
+  bool read_head(const std::function<bool(double)>& progress) {
+    BadLines again("record");
+    HeadReader reader(*tags_, head_);
+    return read(again, 0, progress, [&](const wandb::Record& record, std::size_t) { reader.take(record); });
+  }
+  bool read_rows(BadLines& bad, const std::function<bool(double)>& progress) {
+    rows_ = std::make_unique<WandbRows>(*tags_, files_.front(), head_);
+    if (files_.size() > 1)
+      rows_->tagged().note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
+                           fs::path(files_.front()).parent_path().filename().string());
+    return read(bad, 0.5, progress, [&](const wandb::Record& record, std::size_t size) {
+      rows_->tagged().has_read(size);
+      rows_->take(record);
+    });
+  }
+  std::string name() const {
+    std::string name = !head_.name.empty() ? head_.name : fs::path(files_.front()).stem().string();
+    if (name.size() > kLongestImportedName) name.resize(kLongestImportedName);
+    return name;
+  }
+  const std::string& run_id() const { return head_.run_id; }
+  const std::string& path() const { return files_.front(); }
+  std::int64_t records() const { return records_; }
+  TaggedRun& tagged() { return rows_->tagged(); }
+
+  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, Imported& imported) {
+    const auto history = tagged().build(std::move(info), options, imported);
+    if (const std::string settings = settings_of(head_); !settings.empty()) add_settings(*history, options, settings);
+    return history;
+  }
+
+ private:
+  template <class Take>
+  bool read(BadLines& bad, double from, const std::function<bool(double)>& progress, Take take) {
+    bool stopped = false;
+    std::int64_t taken = 0;
+    records_ = 0;
+    for (std::size_t i = 0; i < files_.size() && !stopped; ++i) {
+      const std::string bytes = wandb_bytes(files_[i]);
+      records_ += read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t left) {
+        take(record, size);
+        if (++taken % kRecordsBetweenProgress != 0) return true;
+        const double of_file = 1 - static_cast<double>(left) / static_cast<double>(bytes.size());
+        stopped = progress && !progress(from + (static_cast<double>(i) + of_file) / (2 * std::ssize(files_)));
+        return !stopped;
+      });
+    }
+    return !stopped;
+  }
+  std::vector<std::string> files_;
+  const TagMap* tags_;
+  WandbHead head_;
+  std::unique_ptr<WandbRows> rows_;
+  std::int64_t records_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> wandb_parts(const std::string& file) {
+  const fs::path path = fs::absolute(file).lexically_normal();
+  const std::string stem = path.stem().string();  // run-ID
+  const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
+  std::vector<std::string> parts = {file};
+  if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
+  std::error_code error, none;
+  for (fs::directory_iterator entry(path.parent_path().parent_path(), error), last; !error && entry != last;
+       entry.increment(error)) {
+    const fs::path part = entry->path() / path.filename();
+    if (entry->path().filename().string().ends_with(end) && fs::is_regular_file(part, none) &&
+        !fs::equivalent(part, path, none))
+      parts.push_back(part.string());
+  }
+  if (parts.size() > 1) sort_parts(parts);
+  return parts;
+}
+
+bool is_wandb_folder(const std::string& folder) {
+  bool found = false;
+  for_each_wandb_file(folder, [&](const fs::path&) { return !(found = true); });
+  return found;
+}
+
+Imported import_wandb(const std::string& path, const ImportOptions& options) {
+  const TagMap tags = options.tags.empty() ? TagMap::built_in() : TagMap::load(options.tags);
+  std::vector<WandbRun> runs;
+  for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), tags);
+  const auto share = [&](double of_run, std::size_t i) {
+    return !options.progress || options.progress((static_cast<double>(i) + of_run) / static_cast<double>(runs.size()));
+  };
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].read_head([&](double of_run) { return share(of_run, i); })) return {};
+    const bool twice = std::ranges::find(names, runs[i].name()) != names.end();
+    names.push_back(twice ? runs[i].name() + " (" + runs[i].run_id() + ")" : runs[i].name());
+  }
+  check_choice(path, names, options);
+  Imported imported;
+  imported.bad = BadLines("record");
+  std::set<std::string> unknown;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!is_wanted(options, names[i])) continue;
+    if (!runs[i].read_rows(imported.bad, [&](double of_run) { return share(of_run, i); })) return {};
+    imported.lines += runs[i].records();
+    unknown.insert(runs[i].tagged().unknown().begin(), runs[i].tagged().unknown().end());
+    if (!runs[i].tagged().understood()) continue;
+    RunInfo info;
+    info.run = options.run + static_cast<int>(imported.runs.size());
+    info.name = names[i];
+    info.source = runs[i].path();
+    imported.runs.push_back(runs[i].build(std::move(info), options, imported));
+  }
+  if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool read_wandb_bytes(std::string_view bytes, BadLines& bad) {
+  if (!begins_like_wandb(bytes)) return false;
+  WandbHead head;
+  BadLines again("record");
+  HeadReader heads(TagMap::built_in(), head);
+  read_wandb(bytes, again, [&](const wandb::Record& record, std::size_t, std::size_t) {
+    heads.take(record);
+    return true;
+  });
+  WandbRows rows(TagMap::built_in(), "run.wandb", head);
+  read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t) {
+    rows.tagged().has_read(size);
+    rows.take(record);
+    return true;
+  });
+  if (!rows.tagged().understood()) return false;
+  Imported imported;
+  rows.tagged().build({}, {}, imported);
+  settings_of(head);
+  return true;
+}
+
+}  // namespace moescope

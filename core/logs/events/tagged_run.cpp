@@ -1,0 +1,343 @@
+#include "core/logs/events/tagged_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "core/io/text_escape.h"
+#include "core/io/unreadable.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kShownTags = 8, kKeptTags = 1000, kKeptNotes = 100;
+constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
+constexpr std::size_t kNodeBytes = 64;         // of a map: pointers, key and what the allocator adds
+constexpr std::size_t kLongestShownTag = 100;  // bytes
+constexpr double kMostTokens = std::numeric_limits<std::uint32_t>::max();
+
+std::string in_quotes(const std::string& tag) {
+  return '"' + printable(tag.substr(0, kLongestShownTag)) + '"';
+}
+
+bool is_whole(const std::vector<double>& list, std::size_t experts) {
+  return list.size() == experts && std::none_of(list.begin(), list.end(), [](double v) { return std::isnan(v); });
+}
+
+// Counts from shares: if the number of tokens is not known, a share of 1 becomes 10,000, which keeps u.
+std::vector<std::uint32_t> counts_of_load(const std::vector<double>& values, double fair) {
+  std::vector<std::uint32_t> counts;
+  for (const double value : values)
+    counts.push_back(static_cast<std::uint32_t>(std::clamp(std::round(value * fair), 0.0, kMostTokens)));
+  return counts;
+}
+
+// Throws Unreadable: no number of tokens, no share. What a mapping scales need not be whole.
+void check_load(const TagMatch& match, const std::vector<double>& values) {
+  const bool tokens = match.rule->means == TagMeaning::tokens_per_expert;
+  if (!tokens && match.rule->means != TagMeaning::utilization) return;
+  for (const double value : values) {
+    const bool whole = !tokens || match.rule->scale != 1 || value == std::floor(value);
+    if (value >= 0 && value <= kMostTokens && whole) continue;
+    throw Unreadable(std::to_string(value) + (tokens
+                                                  ? " is no number of tokens; of shares a mapping file (--tags) says "
+                                                    "means = \"utilization\", of others their scale"
+                                                  : " is no share of the fair load"));
+  }
+}
+
+std::string meaning_of(const TagMatch& match) {
+  const TagRule& rule = *match.rule;
+  std::string meaning = std::to_string(static_cast<int>(rule.means)) + ' ' + std::to_string(match.layer) + ' ' +
+                        std::to_string(match.expert);
+  for (std::size_t i = 0; i < kRouterFigures.size(); ++i)
+    if (rule.router && rule.router == kRouterFigures[i].member) meaning += " r" + std::to_string(i);
+  for (std::size_t i = 0; i < kFrameFigures.size(); ++i)
+    if (rule.step && rule.step == kFrameFigures[i].member) meaning += " s" + std::to_string(i);
+  return meaning;
+}
+
+}  // namespace
+
+bool is_figure(const TagMatch& match) {
+  return match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
+}
+
+TaggedRun::TaggedRun(const TagMap& tags, std::string source) : tags_(&tags), source_(std::move(source)) {}
+
+const KnownTag* TaggedRun::find(const std::string& tag) {
+  const auto [known, is_new] = known_.try_emplace(tag);
+  if (!is_new) return known->second && known->second->shown ? &*known->second : nullptr;
+  const auto match = tags_->find(tag);
+  if (match && is_shown(match->rule->means)) return choose(known->second.emplace(KnownTag{tag, *match}));
+  if (!match && unknown_.size() < kKeptTags) unknown_.insert(tag);
+  return nullptr;
+}
+
+// Of tags that mean the same the one whose rule comes first.
+const KnownTag* TaggedRun::choose(KnownTag& tag) {
+  const bool of_layers = tag.match.layer >= 0 || !is_figure(tag.match);
+  (tag.match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= of_layers;
+  const auto [place, is_first] = shown_.try_emplace(meaning_of(tag.match), &tag);
+  if (is_first) return &tag;
+  KnownTag& other = *place->second;
+  const bool better = tag.match.rule->place < other.match.rule->place;
+  (better ? other : tag).shown = false;
+  note(in_quotes((better ? other : tag).name) + " is not shown: " + in_quotes((better ? tag : other).name) +
+       " means the same");
+  if (!better) return nullptr;
+  forget(other.match);
+  place->second = &tag;
+  return &tag;
+}
+
+// The values of a tag that is no longer shown.
+void TaggedRun::forget(const TagMatch& match) {
+  const auto forget_expert = [&](std::vector<double>& list) {
+    if (match.expert < 0)
+      std::ranges::fill(list, std::nan(""));
+    else if (static_cast<std::size_t>(match.expert) < list.size())
+      list[static_cast<std::size_t>(match.expert)] = std::nan("");
+  };
+  for (auto& [number, step] : steps_) {
+    if (match.rule->step) step.figures.*match.rule->step = kNoValue;
+    for (auto& [layer, of] : step.layers) {
+      if (match.layer >= 0 && layer != match.layer) continue;
+      if (match.rule->router) of.figures.*match.rule->router = kNoValue;
+      if (!is_figure(match)) forget_expert(list_in(of, match.rule->means));
+    }
+  }
+}
+
+void TaggedRun::note(std::string text) {
+  if (notes_.size() < kKeptNotes)
+    notes_.push_back({0, steps_.empty() ? 0 : steps_.rbegin()->first, "event", std::move(text)});
+  else
+    ++more_notes_;
+}
+
+std::size_t TaggedRun::Layer::bytes() const {
+  return sizeof(Layer) + kNodeBytes + sizeof(double) * (load.size() + utilization.size() + bias.size());
+}
+
+std::size_t TaggedRun::Step::bytes() const {
+  std::size_t bytes = sizeof(Step) + kNodeBytes;
+  for (const auto& [layer, of] : layers) bytes += of.bytes();
+  return bytes;
+}
+
+void TaggedRun::keep(std::size_t bytes) {
+  kept_bytes_ += bytes;
+  if (kept_bytes_ <= kKeptBytes + kKeptOfRead * read_bytes_) return;
+  throw std::runtime_error(source_ + ": its values take " + std::to_string(kept_bytes_ >> 20) + " MB, of the first " +
+                           std::to_string(read_bytes_) + " bytes of the file: more than can be shown");
+}
+
+void TaggedRun::drop(const Restart& restart) {
+  const auto first = steps_.lower_bound(restart.step);
+  if (first == steps_.end()) return;
+  for (auto step = first; step != steps_.end(); ++step) kept_bytes_ -= step->second.bytes();
+  steps_.erase(first, steps_.end());
+  note(restart_text(restart));
+}
+
+void TaggedRun::go_back_to(std::int64_t step) {
+  if (const auto restart = restarts_.go_back_to(step)) drop(*restart);
+}
+
+TaggedRun::Step& TaggedRun::step_at(std::int64_t number, double wall_s) {
+  const auto [step, is_new] = steps_.try_emplace(number);
+  if (is_new) {
+    step->second.wall = std::isfinite(wall_s) ? wall_s : 0;
+    keep(step->second.bytes());
+  }
+  return step->second;
+}
+
+TaggedRun::Layer& TaggedRun::layer_at(Step& step, int layer) {
+  const auto [of, is_new] = step.layers.try_emplace(layer);
+  if (is_new) keep(of->second.bytes());
+  return of->second;
+}
+
+std::vector<double>& TaggedRun::list_in(Layer& layer, TagMeaning means) {
+  return means == TagMeaning::tokens_per_expert ? layer.load
+         : means == TagMeaning::utilization     ? layer.utilization
+                                                : layer.bias;
+}
+
+void TaggedRun::take_figure(const TagMatch& match, Step& step, double value) {
+  if (match.rule->router)
+    layer_at(step, match.layer).figures.*match.rule->router = static_cast<float>(value);
+  else
+    step.figures.*match.rule->step = static_cast<float>(value);
+}
+
+// `shape`: empty, [E] or [L, E].
+void TaggedRun::take_experts(const TagMatch& match, Step& step, const std::vector<std::size_t>& shape,
+                             const std::vector<double>& values) {
+  const auto grown = [&](int layer, std::size_t size) -> std::vector<double>& {
+    std::vector<double>& list = list_in(layer_at(step, layer), match.rule->means);
+    if (size > list.size()) {
+      keep(sizeof(double) * (size - list.size()));
+      list.resize(size, std::nan(""));
+    }
+    return list;
+  };
+  const int layer = std::max(0, match.layer);
+  if (match.expert >= 0) {
+    const auto expert = static_cast<std::size_t>(match.expert);
+    grown(layer, expert + 1)[expert] = values[0];
+    return;
+  }
+  const bool of_layers = match.layer < 0 && shape.size() == 2;
+  const std::size_t layers = of_layers ? shape[0] : 1, experts = of_layers ? shape[1] : values.size();
+  for (std::size_t l = 0; l < layers; ++l) {
+    std::vector<double>& list = grown(of_layers ? static_cast<int>(l) : layer, experts);
+    list.assign(list.size(), std::nan(""));
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(l * experts), experts, list.begin());
+  }
+}
+
+namespace {
+
+// Throws Unreadable: not what the rule speaks of.
+void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, std::size_t values) {
+  if (is_figure(match) && values != 1) throw Unreadable("a figure, but has " + std::to_string(values) + " values");
+  if (is_figure(match)) return;
+  if (match.expert >= 0 && values != 1)
+    throw Unreadable("of one expert, but has " + std::to_string(values) + " values");
+  if (shape.size() > 2 || (match.layer >= 0 && shape.size() > 1))
+    throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
+  if (shape.size() == 2 && shape[0] > kMaxImportedLayers) throw Unreadable("too many layers");
+  if ((shape.empty() ? values : shape.back()) > kMaxImportedExperts) throw Unreadable("too many experts");
+}
+
+}  // namespace
+
+void TaggedRun::take(std::int64_t number, double wall_s, const KnownTag& tag, std::vector<std::size_t> shape,
+                     std::vector<double> values) {
+  const TagMatch& match = tag.match;
+  const auto leading = std::ranges::find_if(shape, [](std::size_t extent) { return extent != 1; });
+  shape.erase(shape.begin(), leading);
+  if (match.layer >= 0) std::erase(shape, std::size_t{1});
+  for (double& each : values) each *= match.rule->scale;
+  check_shape(match, shape, values.size());
+  check_load(match, values);
+  if (const auto restart = restarts_.take(tag.name, number)) drop(*restart);
+  Step& step = step_at(number, wall_s);
+  if (is_figure(match))
+    take_figure(match, step, values[0]);
+  else
+    take_experts(match, step, shape, values);
+}
+
+std::size_t TaggedRun::n_experts() const {
+  std::size_t experts = 0;
+  for (const auto& [number, step] : steps_)
+    for (const auto& [layer, of] : step.layers)
+      experts = std::max({experts, of.load.size(), of.utilization.size(), of.bias.size()});
+  return experts;
+}
+
+std::map<int, int> TaggedRun::layers_of_model() {
+  std::map<int, int> layers;
+  for (const auto& [number, step] : steps_)
+    for (const auto& [layer, of] : step.layers) layers.emplace(layer, layer);
+  if (!layers_as_text_ || layers.empty()) return layers;
+  const int first = tags_->layer_offset();
+  const bool all = layers.begin()->first == 0 && layers.rbegin()->first + 1 == std::ssize(layers);
+  const bool fits = first >= 0 && first + std::ssize(layers) <= static_cast<std::ptrdiff_t>(kMaxImportedLayers);
+  if (!all || layers_as_numbers_ || !fits) {
+    note(
+        "Layers are the places of their names in the order of texts, as the program that logged them counts; which "
+        "layers of the model these are is not known");
+    return layers;
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
+  std::ranges::sort(names);
+  for (auto& [place, layer] : layers) layer = std::stoi(names[static_cast<std::size_t>(place)]);
+  note("The log counts layers by the order of their names as texts (0, 1, 10, 11, 2); they are shown as the layers " +
+       std::to_string(first) + " to " + std::to_string(first + std::ssize(layers) - 1) +
+       " of the model. If MoE layers begin elsewhere, layer_offset in a mapping file (--tags) says where");
+  return layers;
+}
+
+TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start, std::size_t experts,
+                                   const std::map<int, int>& layers, BadLines& bad) {
+  constexpr double kFairShare = 10000;
+  TelemetryFrame frame = std::move(step.figures);
+  frame.step = number;
+  frame.wall_s = step.wall - start;
+  for (auto& [layer, of] : step.layers) {
+    RouterFrame router = std::move(of.figures);
+    router.layer = layers.at(layer);
+    const bool some = !of.load.empty() || !of.utilization.empty();
+    if (is_whole(of.load, experts))
+      router.tokens_per_expert = counts_of_load(of.load, 1);
+    else if (is_whole(of.utilization, experts))
+      router.tokens_per_expert = counts_of_load(of.utilization, kFairShare);
+    else if (some)
+      bad.add(number, "loads of layer " + std::to_string(router.layer) + " at this step: not of all " +
+                          std::to_string(experts) + " experts, which is what is shown");
+    if (is_whole(of.bias, experts)) router.expert_bias.assign(of.bias.begin(), of.bias.end());
+    frame.routers.push_back(std::move(router));
+  }
+  std::ranges::sort(frame.routers, {}, &RouterFrame::layer);
+  return frame;
+}
+
+std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& options, Imported& imported) {
+  const std::size_t experts = n_experts();
+  const std::map<int, int> layers = layers_of_model();
+  if (layers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
+    throw std::runtime_error(source_ + ": " + std::to_string(layers.size()) + " layers of " + std::to_string(experts) +
+                             " experts are more than can be shown");
+  info.moe_layers.clear();
+  for (const auto& [number, layer] : layers) info.moe_layers.push_back(layer);
+  std::ranges::sort(info.moe_layers);
+  info.n_layers = layers.empty() ? 0 : info.moe_layers.back() + 1;
+  info.n_experts = static_cast<int>(experts);
+  ImportedRun run(info, options);
+  const double start = steps_.begin()->second.wall;
+  while (!steps_.empty()) {  // each is given up as soon as it is a frame
+    auto node = steps_.extract(steps_.begin());
+    run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers, imported.bad));
+  }
+  kept_bytes_ = 0;
+  if (more_notes_ > 0) notes_.back().text += ", and " + std::to_string(more_notes_) + " more notes";
+  for (Marker& marker : std::exchange(notes_, {})) {
+    const StepRange kept = run.history()->steps();
+    marker.step = std::clamp(marker.step, kept.first, kept.last);
+    imported.remarks.push_back(marker.text);
+    run.add(std::move(marker));
+  }
+  return run.history();
+}
+
+void add_settings(History& history, const ImportOptions& options, const std::string& json) {
+  const Marker marker{history.info().run, history.steps().first, kSettingsMarker, json};
+  history.append(marker);
+  if (options.on_marker) options.on_marker(marker);
+}
+
+std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {
+  std::string message = path + ": ";
+  if (unknown.empty()) {
+    message += "holds no values";
+    if (bad.count() > 0) message += "; " + bad.summary();
+  } else {
+    message += "none of its tags is known:";
+    std::size_t count = 0;
+    for (const std::string& tag : unknown)
+      if (++count <= kShownTags) message += (count > 1 ? ", " : " ") + in_quotes(tag);
+    if (unknown.size() > kShownTags) message += ", ...";
+    message += ". A mapping file, --tags FILE.toml or moescope-tags.toml beside the events, defines what tags mean";
+  }
+  return message;
+}
+
+}  // namespace moescope

@@ -1,0 +1,200 @@
+#include "core/logs/file_kind.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <stdexcept>
+
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+#include "core/io/text_encoding.h"
+#include "core/logs/events/event_records.h"
+#include "core/logs/events/import_mlflow.h"
+#include "core/logs/events/import_wandb.h"
+#include "core/logs/events/wandb_log.h"
+#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/lines/text_log.h"
+#include "core/logs/lines/trainer_state.h"
+#include "core/logs/routing/import_routed_experts.h"
+#include "core/logs/routing/import_trace.h"
+#include "core/logs/table/table_form.h"
+#include "core/tensors/open_tensors.h"
+#include "core/tensors/torch_file.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLookedAt = 4096;
+constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
+constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // of a table
+constexpr std::size_t kLongResponse = std::size_t{4} << 20;
+
+std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
+  InputFile file(path);
+  std::string bytes(most, '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  return bytes;
+}
+
+bool holds_event_files(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry.depth() > 3) entry.disable_recursion_pending();
+    if (entry->path().filename().string().find("tfevents") != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool holds_traces(const fs::path& folder) {
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    if (is_trace_name(entry->path().filename().string())) return true;
+  return false;
+}
+
+// The text of a response may come before its routing.
+bool holds_routed_experts(const std::string& path, std::string_view bytes) {
+  const std::string name = fs::path(path).filename().string();
+  if (begins_like_routed_experts(name, bytes)) return true;
+  const bool more = bytes.starts_with('{') && bytes.size() == kLookedAt && bytes.find("\"step\"") == std::string::npos;
+  return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
+}
+
+bool names_a_step(std::string_view json) {
+  constexpr std::array<std::string_view, 6> kNames = {"step\":",     "step\" :", "current_steps\"",
+                                                      "iteration\"", "iter\"",   "global_step\""};
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
+}
+
+// A first line that is an object of its own, or is too long to end here and begins like one that a training log has.
+bool begins_with_json_line(const std::string& bytes) {
+  if (bytes.empty() || bytes.front() != '{') return false;
+  const std::size_t end = bytes.find('\n');
+  const std::string line = bytes.substr(0, end);
+  if (end == std::string::npos && bytes.size() == kLookedAt) return names_a_step(line);
+  try {
+    JsonLines().parse(line);
+  } catch (const Unreadable&) {
+    return false;
+  }
+  return names_a_step(bytes);
+}
+
+// A program may print much before its first step, and after its last.
+bool holds_text_log(const std::string& path) {
+  InputFile file(path);
+  std::string bytes(kTextLookedAt, '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  if (text_log_kind(bytes)) return true;
+  if (file.size() <= kTextLookedAt) return false;
+  bytes.resize(kTextLookedAt);
+  const auto from = static_cast<off_t>(file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt));
+  const ssize_t got = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
+  return got > 0 && text_log_kind(std::string_view(bytes).substr(0, static_cast<std::size_t>(got))).has_value();
+}
+
+// A lesson has steps and a title of its own; a config has neither.
+bool is_lesson(const std::string& path) {
+  InputFile file(path);
+  bool title = false;
+  for (std::string line; file.read_line(line, kLookedAt);) {
+    const std::string_view text = without_byte_order_mark(line);
+    if (text.starts_with("[[step]]")) return true;
+    title = title || text.starts_with("teaches");
+  }
+  return title;
+}
+
+}  // namespace
+
+const char* file_kind_name(FileKind kind) {
+  switch (kind) {
+    case FileKind::recording:
+      return "recording";
+    case FileKind::training_log:
+      return "training log";
+    case FileKind::event_file:
+      return "TensorBoard events";
+    case FileKind::load_table:
+      return "table of a run";
+    case FileKind::wandb_run:
+      return "run of W&B";
+    case FileKind::te_statistics:
+      return "statistics of TransformerEngine";
+    case FileKind::mlflow_run:
+      return "run of MLflow";
+    case FileKind::routed_experts:
+      return "routed experts";
+    case FileKind::router_trace:
+      return "router trace";
+    case FileKind::text_log:
+      return "text log of a training";
+    case FileKind::trainer_state:
+      return "log history of Hugging Face's Trainer";
+    case FileKind::tensors:
+      return "tensors";
+    case FileKind::config:
+      return "run config";
+    case FileKind::lesson:
+      return "lesson";
+    case FileKind::queue:
+      return "queue of candidates";
+    case FileKind::text:
+      return "no log that MoEScope knows";
+  }
+  return "";
+}
+
+FileKind file_kind(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status))
+    throw std::runtime_error(path + ": " + (error ? error.message() : "No such file or directory"));
+  if (fs::is_directory(status))
+    return is_wandb_folder(path)           ? FileKind::wandb_run
+           : holds_event_files(path)       ? FileKind::event_file
+           : holds_traces(path)            ? FileKind::router_trace
+           : is_te_statistics_folder(path) ? FileKind::te_statistics
+           : is_mlflow_run(path)           ? FileKind::mlflow_run
+           : is_checkpoint_folder(path)    ? FileKind::tensors
+                                           : FileKind::text;
+  const std::string suffix = fs::path(path).extension().string();
+  const std::string read = beginning(path);
+  const std::string bytes(without_byte_order_mark(read));
+  if (bytes.starts_with("SQLite format 3")) return suffix == ".db" ? FileKind::mlflow_run : FileKind::recording;
+  if (begins_like_wandb(bytes)) return FileKind::wandb_run;
+  if (begins_with_record(bytes)) return FileKind::event_file;
+  if (suffix == ".moescope") return FileKind::recording;
+  if (begins_like_trainer_state(bytes)) return FileKind::trainer_state;
+  if (is_checkpoint_index(path)) return FileKind::tensors;
+  if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
+  if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
+  if (suffix == ".pt" || suffix == ".pth" || begins_like_pickle(bytes)) return FileKind::tensors;
+  if (const std::string problem = encoding_problem(read); !problem.empty())
+    throw std::runtime_error(path + ": " + problem);
+  if (begins_like_trace(bytes)) return FileKind::router_trace;
+  if (is_te_statistics_name(fs::path(path).filename().string())) return FileKind::te_statistics;
+  if (suffix == ".jsonl" || suffix == ".ndjson") return FileKind::training_log;
+  if (suffix == ".queue") return FileKind::queue;
+  if (suffix == ".toml") return is_lesson(path) ? FileKind::lesson : FileKind::config;
+  if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return FileKind::event_file;
+  if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path)))
+    return FileKind::load_table;
+  if (begins_with_json_line(bytes)) return FileKind::training_log;
+  return holds_text_log(path) ? FileKind::text_log : FileKind::text;
+}
+
+std::string no_runs_in(const std::string& path, FileKind kind) {
+  if (kind != FileKind::text) return path + ": holds no run, but " + file_kind_name(kind);
+  return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
+}
+
+}  // namespace moescope

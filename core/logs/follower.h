@@ -1,0 +1,28 @@
+// Shows a run while another program writes it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/history/history.h"
+#include "core/logs/import.h"
+
+namespace moescope {
+
+// Each polls its file in a thread of its own, because network disks do not notify of changes. Any thread may ask.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+
+  virtual const std::string& path() const = 0;
+  // None before the first step. New ones may take their place; the earlier ones keep what was read.
+  virtual std::vector<std::shared_ptr<History>> histories() const = 0;
+  virtual BadLines bad() const = 0;
+  virtual std::vector<std::string> remarks() const = 0;  // as those of Imported
+  virtual std::string amount() const = 0;                // what was read: "412 lines", "up to step 102"
+  virtual int restarts() const = 0;                      // how often the file started again
+  virtual std::string problem() const = 0;  // why the file cannot be read at present: "no such file"; empty: it can
+};
+
+}  // namespace moescope

@@ -1,0 +1,199 @@
+#include "core/logs/import.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "core/frame/figures.h"
+#include "core/history/step_axis.h"
+#include "core/io/text_escape.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
+constexpr std::size_t kLongestReason = 300;
+constexpr std::size_t kRecentFrames = 8;  // that a late value may join
+constexpr std::int64_t kMarkedRestarts = 1000;
+
+// Those of `more` that are there.
+template <class Value>
+void join_list(std::vector<Value>& list, std::vector<Value>&& more) {
+  if (!more.empty()) list = std::move(more);
+}
+
+// Rows of layers, which replace those of the same layers: a line that comes again adds none.
+template <class Row>
+void join_rows(std::vector<Row>& rows, std::vector<Row>&& more) {
+  if (more.empty()) return;
+  std::set<int> layers;
+  for (const Row& row : more) layers.insert(row.layer);
+  std::erase_if(rows, [&](const Row& row) { return layers.contains(row.layer); });
+  std::move(more.begin(), more.end(), std::back_inserter(rows));
+}
+
+void join_routers(RouterFrame& router, RouterFrame&& more) {
+  for (const auto& figure : kRouterFigures)
+    if (!is_missing(more.*figure.member)) router.*figure.member = more.*figure.member;
+  join_list(router.tokens_per_expert, std::move(more.tokens_per_expert));
+  for (auto list : {&RouterFrame::expert_bias, &RouterFrame::score_mass, &RouterFrame::gate_mass})
+    join_list(router.*list, std::move(more.*list));
+  for (auto list : {&RouterFrame::score_chosen, &RouterFrame::score_rejected, &RouterFrame::margin_tokens})
+    join_list(router.*list, std::move(more.*list));
+  if (more.volume.ranks > 0) router.volume = std::move(more.volume);
+}
+
+}  // namespace
+
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more) {
+  for (const auto& figure : kFrameFigures)
+    if (!is_missing(more.*figure.member)) frame.*figure.member = more.*figure.member;
+  for (std::size_t phase = 0; phase < more.phase_ms.size(); ++phase)
+    if (!is_missing(more.phase_ms[phase])) frame.phase_ms[phase] = more.phase_ms[phase];
+  frame.wall_s = std::max(frame.wall_s, more.wall_s);
+  frame.tokens = std::max(frame.tokens, more.tokens);
+  for (RouterFrame& router : more.routers) {
+    const auto place = std::ranges::lower_bound(frame.routers, router.layer, {}, &RouterFrame::layer);
+    if (place != frame.routers.end() && place->layer == router.layer)
+      join_routers(*place, std::move(router));
+    else
+      frame.routers.insert(place, std::move(router));
+  }
+  join_rows(frame.quants, std::move(more.quants));
+  join_rows(frame.flips, std::move(more.flips));
+  join_rows(frame.gradients, std::move(more.gradients));
+  join_rows(frame.rounding_flips, std::move(more.rounding_flips));
+  join_rows(frame.specialisation, std::move(more.specialisation));
+  join_list(frame.texts, std::move(more.texts));
+  if (more.wire.ranks > 0) frame.wire = std::move(more.wire);
+}
+
+void BadLines::add(std::int64_t number, std::string why) {
+  ++count_;
+  if (first_.size() >= kKept) return;
+  if (why.size() > kLongestReason) why.resize(kLongestReason);
+  first_.push_back({number, std::move(why)});
+}
+
+std::string BadLines::summary() const {
+  if (count_ == 0) return {};
+  const BadLine& first = first_.front();
+  return std::to_string(count_) + " " + unit_ + (count_ == 1 ? "" : "s") + " could not be read, the first: " + unit_ +
+         " " + std::to_string(first.number) + ": " + first.why;
+}
+
+std::string BadLines::text() const {
+  std::string out;
+  for (const BadLine& bad : first_)
+    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.why + '\n';
+  const auto more = count_ - static_cast<std::int64_t>(first_.size());
+  if (more > 0) out += "and " + std::to_string(more) + " more\n";
+  return out;
+}
+
+ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
+  info.name = printable(info.name);  // one line, wherever it is shown
+  if (info.window <= 0) info.window = kImportWindow;
+  // Every layer's window keeps its counts: a claim of 100,000 steps must not take the memory.
+  const std::int64_t loads = std::max<std::int64_t>(1, std::ssize(info.moe_layers) * std::int64_t{info.n_experts});
+  info.window = static_cast<int>(std::clamp<std::int64_t>(kMaxWindowCounts / loads, 1, info.window));
+  history_ = std::make_shared<History>(std::move(info), options.array_budget_bytes);
+  if (options.on_run) options.on_run(history_->info());
+}
+
+void ImportedRun::judge(RouterFrame& router, std::int64_t steps_since) {
+  const auto& counts = router.tokens_per_expert;
+  const auto fill = [](float& value, float judged) {
+    if (is_missing(value)) value = judged;
+  };
+  const LoadFigures figures = load_figures(counts, 32);
+  fill(router.max_vio, figures.max_vio);
+  fill(router.cv, figures.cv);
+  fill(router.entropy_norm, figures.entropy_norm);
+  fill(router.padding_fraction, figures.padding_fraction);
+  const int steps = info().window;
+  LoadWindow& window = windows_.try_emplace(router.layer, static_cast<int>(counts.size()), steps).first->second;
+  const std::vector<std::uint32_t> not_recorded(steps_since > 1 ? counts.size() : 0);
+  if (steps_since >= steps)
+    window = LoadWindow(static_cast<int>(counts.size()), steps);
+  else
+    for (std::int64_t i = 1; i < steps_since; ++i) window.push(not_recorded);
+  window.push(counts);
+  fill(router.max_vio_window, max_vio(window.counts()));
+  fill(router.dead_fraction, dead_fraction(window.counts()));
+}
+
+TelemetryFrame ImportedRun::completed(TelemetryFrame frame) const {
+  frame.run = info().run;
+  if (frame.tokens == 0) frame.tokens = info().tokens_per_step * (frame.step + 1);
+  return frame;
+}
+
+void ImportedRun::publish(std::shared_ptr<const TelemetryFrame> frame) {
+  history_->append(frame);
+  if (options_->on_frame) options_->on_frame(frame);
+  if (recent_.size() == kRecentFrames) recent_.pop_front();
+  recent_.push_back(std::move(frame));
+}
+
+void ImportedRun::add(TelemetryFrame frame) {
+  if (frame.step <= last_step_) drop({frame.step, last_step_});
+  // Where step numbers are far apart a window is of so many logged steps, as findings count them (step_axis.h).
+  const std::int64_t since = frame.step - last_step_, before = std::exchange(steps_since_, since);
+  const bool far_apart = since > kFarApart && (before > kFarApart || steps_ <= 1);
+  for (RouterFrame& router : frame.routers) {
+    if (!router.tokens_per_expert.empty()) judge(router, far_apart ? 1 : since);
+  }
+  last_step_ = frame.step;
+  kept_.push_back(frame.step);
+  ++steps_;
+  publish(std::make_shared<const TelemetryFrame>(completed(std::move(frame))));
+}
+
+bool ImportedRun::join(TelemetryFrame more) {
+  const auto found = std::ranges::lower_bound(recent_, more.step, {}, [](const auto& frame) { return frame->step; });
+  const bool too_late = found == recent_.begin() && kept_.size() > recent_.size();
+  const bool is_there = found != recent_.end() && (*found)->step == more.step;
+  if (too_late && !is_there) return false;
+  for (RouterFrame& router : more.routers)
+    if (!router.tokens_per_expert.empty()) judge(router, 0);
+  std::vector<std::shared_ptr<const TelemetryFrame>> after(found + (is_there ? 1 : 0), recent_.end());
+  TelemetryFrame whole;
+  if (is_there) {
+    whole = **found;
+    join_frames(whole, std::move(more));
+  } else {
+    whole = completed(std::move(more));
+    kept_.insert(std::ranges::lower_bound(kept_, whole.step), whole.step);
+    ++steps_;
+  }
+  recent_.erase(found, recent_.end());
+  publish(std::make_shared<const TelemetryFrame>(std::move(whole)));
+  for (auto& frame : after) publish(std::move(frame));
+  return true;
+}
+
+std::string ImportedRun::drop(const Restart& restart) {
+  const auto first = std::ranges::lower_bound(kept_, restart.step);
+  const auto dropped = kept_.end() - first;
+  if (dropped == 0) return {};
+  kept_.erase(first, kept_.end());
+  std::erase_if(recent_, [&](const auto& frame) { return frame->step >= restart.step; });
+  windows_.clear();
+  last_step_ = kept_.empty() ? -1 : kept_.back();
+  history_->forget_from(restart.step);
+  const std::string text =
+      restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
+  if (++restarts_ <= kMarkedRestarts) add(Marker{info().run, restart.step, "event", text});
+  return text;
+}
+
+void ImportedRun::add(Marker marker) {
+  marker.run = info().run;
+  if (options_->on_marker) options_->on_marker(marker);
+  history_->append(std::move(marker));
+}
+
+}  // namespace moescope

@@ -1,0 +1,126 @@
+// Common parts of the readers of other programs' logs.
+//
+// A reader produces frames from its file; ImportedRun adds what follows from the counts (MaxVio, CV, entropy, padding,
+// windows) where the file does not have it, keeps them in a history and passes them on, for example to a recording.
+// Values that a file does not have are missing, never 0.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/frame/router_stats.h"
+#include "core/history/history.h"
+#include "core/logs/restart_rule.h"
+
+namespace moescope {
+
+inline constexpr int kImportWindow = 50;  // steps of max_vio_window and dead_fraction where the file names no window
+// Sizes beyond these mean a damaged file: nothing is allocated for them. The same limits as for recordings.
+inline constexpr std::size_t kMaxImportedExperts = 65536, kMaxImportedLayers = 4096, kMaxImportedLoads = 1 << 20;
+inline constexpr int kLastImportedLayer = static_cast<int>(kMaxImportedLayers) - 1;  // the first is 0
+inline constexpr std::size_t kLongestImportedName = 4096;                            // bytes, as in recordings
+
+struct BadLine {
+  std::int64_t number = 0;  // line, or record of an event file, from 1
+  std::string why;
+};
+
+// Lines that could not be read: all are counted, and the first kKept are kept with their reasons.
+class BadLines {
+ public:
+  static constexpr std::size_t kKept = 10000;
+  BadLines() : BadLines("line") {}
+  explicit BadLines(const char* unit) : unit_(unit) {}  // what is counted: "line", "record"
+  void add(std::int64_t number, std::string why);       // of a long reason the beginning
+  std::int64_t count() const { return count_; }
+  const std::vector<BadLine>& first() const { return first_; }
+  // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
+  std::string summary() const;
+  std::string text() const;  // one per line, and how many more there are
+  const char* unit() const { return unit_; }
+
+ private:
+  const char* unit_;
+  std::int64_t count_ = 0;
+  std::vector<BadLine> first_;
+};
+
+struct RoutedRows;  // which experts each token got: core/logs/routing/routed_tokens.h
+
+// What the user states of a file of routed experts; 0: not stated.
+struct RoutedShape {
+  int layers = 0, top_k = 0, experts = 0;
+};
+// A file of routed experts can be read in several ways. The message names the number that decides and its option.
+class AmbiguousRouting : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct ImportOptions {
+  int run = 0;  // number of the file's first run among those that are opened together
+  std::size_t array_budget_bytes = std::size_t{512} << 20;
+  std::function<bool(double)> progress;  // gets 0..1 and returns false to cancel
+  // Called for each run before its first frame, and for each frame, in the order of the file.
+  std::function<void(const RunInfo&)> on_run;
+  std::function<void(const std::shared_ptr<const TelemetryFrame>&)> on_frame;
+  std::function<void(const Marker&)> on_marker;
+  // Another program is writing the file: a last line without an end is left for the next reading.
+  bool growing = false;
+  bool glance = false;  // load only a sample of large recordings, to show them at once (RecordingReader::glance)
+  // Of run A, for flips and overlap where this run's file, too, has the experts of every token.
+  std::shared_ptr<const RoutedRows> routes = nullptr;
+  RoutedShape routed;
+  std::string tags;  // a mapping file for TensorBoard's tags (import_events.h); empty: the built-in patterns
+  // Of a file that holds several runs: the names of those to read; empty: all. More than `most_runs` are refused, by
+  // most readers before they read them (run_choice.h).
+  std::vector<std::string> only;
+  std::size_t most_runs = SIZE_MAX;
+};
+
+class ImportedRun {
+ public:
+  ImportedRun(RunInfo info, const ImportOptions& options);
+  // A frame at or before the newest step replaces what followed: the run went back to a checkpoint.
+  void add(TelemetryFrame frame);
+  void add(Marker marker);
+  // Further values of a step that was added before: they join it, and steps after it stay. False: so many steps came
+  // after it that it is no longer at hand.
+  bool join(TelemetryFrame more);
+  // What an earlier attempt logged is dropped, and a marker says so. Returns restart_text() and how many steps these
+  // were.
+  std::string drop(const Restart& restart);
+  const std::shared_ptr<History>& history() const { return history_; }
+  const RunInfo& info() const { return history_->info(); }
+  std::int64_t steps() const { return steps_; }  // added so far
+
+ private:
+  void judge(RouterFrame& router, std::int64_t steps_since);
+  TelemetryFrame completed(TelemetryFrame frame) const;  // with what the run says of all steps
+  void publish(std::shared_ptr<const TelemetryFrame> frame);
+  std::shared_ptr<History> history_;
+  const ImportOptions* options_;
+  std::map<int, LoadWindow> windows_;  // by layer
+  std::int64_t last_step_ = -1, steps_ = 0, restarts_ = 0, steps_since_ = 0;
+  std::vector<std::int64_t> kept_;                            // the steps that were not dropped
+  std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // the newest of them
+};
+
+// Puts what `more` has of a step into `frame`: figures, routers by layer, rows.
+void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);
+
+struct Imported {
+  std::vector<std::shared_ptr<History>> runs;  // none: it was cancelled
+  std::int64_t lines = 0;
+  BadLines bad;
+  bool glanced = false;                   // there is more in the file
+  std::vector<std::string> remarks = {};  // what the reader should know: restarts, names that were not understood
+  std::shared_ptr<const RoutedRows> routes = nullptr;
+};
+
+}  // namespace moescope

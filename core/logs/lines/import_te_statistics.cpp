@@ -1,0 +1,313 @@
+#include "core/logs/lines/import_te_statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "core/io/text_escape.h"
+#include "core/io/unreadable.h"
+#include "core/logs/lines/log_lines.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestStatistic = 65536;
+constexpr std::int64_t kLastIteration = 1'000'000'000'000'000;
+constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
+constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before it is quantized
+
+// The amax, the smallest value and the largest one all bound the magnitude.
+enum class Statistic { amax, mean, deviation, underflow, overflow, squared_error };
+
+struct StatisticName {
+  std::string_view name;
+  Statistic statistic;
+};
+// Of the tensor before it is quantized, and of its quantization.
+constexpr std::array<StatisticName, 5> kTensorStatistics = {{{"cur_amax", Statistic::amax},
+                                                             {"min", Statistic::amax},
+                                                             {"max", Statistic::amax},
+                                                             {"mean", Statistic::mean},
+                                                             {"std", Statistic::deviation}}};
+constexpr std::array<StatisticName, 3> kQuantStatistics = {
+    {{"underflows%", Statistic::underflow}, {"overflows%", Statistic::overflow}, {"mse", Statistic::squared_error}}};
+
+bool is_of_quantization(Statistic statistic) {
+  return std::ranges::find(kQuantStatistics, statistic, &StatisticName::statistic) != kQuantStatistics.end();
+}
+
+// What TransformerEngine calls a recipe, and the format of QuantFrame::format that it is.
+struct FormatName {
+  std::string_view prefix;
+  const char* format;
+};
+constexpr std::array<FormatName, 6> kFormats = {{{"fp8_delayed_scaling_", "fp8_e4m3_tensor"},
+                                                 {"fp8_current_scaling_", "fp8_e4m3_tensor"},
+                                                 {"fp8_block_scaling_", "fp8_e4m3_1x128"},
+                                                 {"mxfp8_", "mxfp8_e4m3_rceil"},
+                                                 {"nvfp4_", "nvfp4_te"},
+                                                 {"", "e4m3"}}};  // the recipe in use, which the file does not name
+
+struct Reading {
+  std::int64_t iteration = 0;
+  OperandPlace place;
+  Statistic statistic = Statistic::amax;
+  std::string_view recipe = kOfAnyFormat;  // a prefix of kFormats
+  double value = 0;
+};
+
+struct PlaceOrder {
+  bool operator()(const OperandPlace& a, const OperandPlace& b) const {
+    return std::tuple(a.layer, a.gemm, a.operand, a.direction) < std::tuple(b.layer, b.gemm, b.operand, b.direction);
+  }
+};
+
+bool take_suffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// "model.layers.3.mlp.experts.linear_fc1" -> layer 3, w1 of the routed experts.
+std::optional<OperandPlace> place_of(std::string_view layer) {
+  OperandPlace place{-1, Gemm::expert_w1, Operand::x, Direction::forward};
+  if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
+    const auto [end, error] = std::from_chars(layer.data() + digit, layer.data() + layer.size(), place.layer);
+    if (error != std::errc() || place.layer >= static_cast<int>(kMaxImportedLayers)) return std::nullopt;
+  }
+  const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
+  const bool shared = has("shared_expert"), routed = has("experts") && !shared;
+  if (has("fc1") || has("gate_up_proj") || has("gate_proj"))
+    place.gemm = shared ? Gemm::shared_w1 : routed ? Gemm::expert_w1 : Gemm::dense_w1;
+  else if (has("fc2") || has("down_proj"))
+    place.gemm = shared ? Gemm::shared_w2 : routed ? Gemm::expert_w2 : Gemm::dense_w2;
+  else if (has("up_proj"))
+    place.gemm = shared ? Gemm::shared_w3 : routed ? Gemm::expert_w3 : Gemm::dense_w3;
+  else if (has("qkv") || has("q_proj"))
+    place.gemm = Gemm::wq;
+  else if (has("proj"))
+    place.gemm = Gemm::wo;
+  else if (has("output_layer") || has("lm_head"))
+    place.gemm = Gemm::output;
+  else
+    return std::nullopt;
+  return place;
+}
+
+void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) {
+  if (tensor == "activation") {
+    place.operand = Operand::x, place.direction = columnwise ? Direction::wgrad : Direction::forward;
+  } else if (tensor == "weight") {
+    place.operand = Operand::w, place.direction = columnwise ? Direction::dgrad : Direction::forward;
+  } else {
+    place.operand = Operand::dy, place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
+  }
+}
+
+// What a name says; nullopt: a statistic that is not shown, or of a tensor that no GEMM reads.
+std::optional<Reading> reading_of(std::string_view name) {
+  Reading reading;
+  const bool columnwise = take_suffix(name, "_columnwise");
+  const auto found = [&](const StatisticName& each) {
+    if (!take_suffix(name, each.name)) return false;
+    reading.statistic = each.statistic;
+    return true;
+  };
+  const bool of_format = std::ranges::any_of(kQuantStatistics, found);
+  if (!of_format && !std::ranges::any_of(kTensorStatistics, found)) return std::nullopt;
+  for (const std::string_view tensor : {"activation", "weight", "gradient"}) {
+    const std::size_t at = name.rfind("_" + std::string(tensor) + "_");
+    if (at == std::string_view::npos) continue;
+    const std::string_view recipe = name.substr(at + tensor.size() + 2);
+    const auto format = std::ranges::find(kFormats, recipe, &FormatName::prefix);
+    const auto place = place_of(name.substr(0, at));
+    if (format == kFormats.end() || !place || (!of_format && !recipe.empty())) return std::nullopt;
+    reading.place = *place;
+    reading.recipe = of_format ? format->prefix : kOfAnyFormat;
+    set_operand(reading.place, tensor, columnwise);
+    return reading;
+  }
+  return std::nullopt;
+}
+
+double number_in(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) throw Unreadable("no " + std::string(key.substr(0, key.size() - 1)));
+  const std::string_view text = line.substr(at + key.size());
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) throw Unreadable(std::string(key) + ": not a number");
+  return value;
+}
+
+class Statistics {
+ public:
+  void read_line(std::string_view line);  // throws Unreadable
+  bool understood() const { return !recipes_.empty(); }
+  const std::set<std::string>& passed_over() const { return passed_over_; }
+  // A run for each recipe.
+  void add_to(Imported& imported, const RunInfo& info, const ImportOptions& options) const;
+
+ private:
+  struct Mean {
+    double sum = 0, largest = 0;  // in magnitude
+    int ranks = 0;
+  };
+  // By statistic and recipe.
+  using Values = std::map<std::pair<Statistic, std::string_view>, Mean>;
+  static std::optional<double> value_of(const Values& values, Statistic statistic, std::string_view recipe);
+  static QuantFrame quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
+                             const FormatName& format);
+
+  std::map<std::int64_t, std::map<OperandPlace, Values, PlaceOrder>> steps_;
+  std::map<std::string, std::optional<Reading>> names_;
+  std::set<std::string_view> recipes_;
+  std::set<std::string> passed_over_;
+};
+
+void Statistics::read_line(std::string_view line) {
+  constexpr std::string_view kBefore = "INFO - ";
+  const std::size_t at = line.find(kBefore);
+  if (at == std::string_view::npos || line.find("iteration=") == std::string_view::npos) return;  // a message
+  line.remove_prefix(at + kBefore.size());
+  const std::string name(line.substr(0, line.find(' ')));
+  const auto [known, is_new] = names_.try_emplace(name);
+  if (is_new) known->second = reading_of(name);
+  if (!known->second) {
+    if (passed_over_.size() < 1000) passed_over_.insert(name);
+    return;
+  }
+  Reading reading = *known->second;
+  const double iteration = number_in(line, "iteration=");
+  if (!(iteration >= 0) || iteration > static_cast<double>(kLastIteration))
+    throw Unreadable("iteration: not from 0 on");
+  reading.iteration = static_cast<std::int64_t>(iteration);
+  reading.value = number_in(line, "value=");
+  if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);
+  Mean& mean = steps_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
+  mean.sum += reading.value;
+  mean.largest = std::max(mean.largest, std::abs(reading.value));
+  ++mean.ranks;
+}
+
+std::optional<double> Statistics::value_of(const Values& values, Statistic statistic, std::string_view recipe) {
+  const auto found = values.find({statistic, recipe});
+  if (found == values.end()) return std::nullopt;
+  const Mean& mean = found->second;
+  return statistic == Statistic::amax ? mean.largest : mean.sum / mean.ranks;
+}
+
+// `tensor_values`: of the tensor as it is before any format, in whichever GEMM.
+QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
+                                const FormatName& format) {
+  const auto tensor = [&](Statistic statistic) { return value_of(tensor_values, statistic, kOfAnyFormat); };
+  const auto quant = [&](Statistic statistic) { return value_of(values, statistic, format.prefix); };
+  QuantFrame frame;
+  static_cast<OperandPlace&>(frame) = place;
+  frame.format = format.format;
+  if (const auto amax = tensor(Statistic::amax)) frame.amax = static_cast<float>(*amax);
+  if (const auto share = quant(Statistic::underflow)) frame.underflow = static_cast<float>(*share / 100);
+  if (const auto share = quant(Statistic::overflow)) frame.clipped = static_cast<float>(*share / 100);
+  const auto error = quant(Statistic::squared_error), mean = tensor(Statistic::mean),
+             deviation = tensor(Statistic::deviation);
+  if (error && mean && deviation)
+    frame.sqnr_db = static_cast<float>(10 * std::log10((*mean * *mean + *deviation * *deviation) / *error));
+  return frame;
+}
+
+void Statistics::add_to(Imported& imported, const RunInfo& given, const ImportOptions& options) const {
+  for (const FormatName& format : kFormats) {
+    if (!recipes_.contains(format.prefix)) continue;
+    RunInfo info = given;
+    info.run = options.run + static_cast<int>(imported.runs.size());
+    if (recipes_.size() > 1)
+      info.name += " " + (format.prefix.empty() ? std::string("in use")
+                                                : std::string(format.prefix.substr(0, format.prefix.size() - 1)));
+    for (const auto& [step, places] : steps_)
+      for (const auto& [place, values] : places) info.n_layers = std::max(info.n_layers, place.layer + 1);
+    ImportedRun run(std::move(info), options);
+    for (const auto& [step, places] : steps_) {
+      TelemetryFrame frame;
+      frame.step = step;
+      frame.aux_loss = frame.z_loss = kNoValue;
+      for (const auto& [place, values] : places) {
+        const bool quantized = std::ranges::any_of(values, [&](const auto& value) {
+          return value.first.second == format.prefix && is_of_quantization(value.first.first);
+        });
+        OperandPlace tensor = place;
+        tensor.direction = place.operand == Operand::dy ? Direction::dgrad : Direction::forward;
+        const auto found = places.find(tensor);
+        if (quantized)
+          frame.quants.push_back(quant_of(place, values, found == places.end() ? Values{} : found->second, format));
+      }
+      if (!frame.quants.empty()) run.add(std::move(frame));
+    }
+    imported.runs.push_back(run.history());
+  }
+}
+
+std::vector<fs::path> statistics_files(const fs::path& path) {
+  if (!fs::is_directory(path)) return {path};
+  const fs::path inside = path / kStatisticsFolder;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(fs::is_directory(inside) ? inside : path))
+    if (entry.is_regular_file() && is_te_statistics_name(entry.path().filename().string()))
+      files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+bool is_te_statistics_name(std::string_view file_name) {
+  return file_name.starts_with("nvdlfw_inspect_globalrank-") && file_name.ends_with(".log");
+}
+
+bool is_te_statistics_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder / kStatisticsFolder, error)) return true;
+  if (folder.filename() != kStatisticsFolder && folder.parent_path().filename() != kStatisticsFolder) return false;
+  return !statistics_files(folder).empty();
+}
+
+Imported import_te_statistics(const std::string& path, const ImportOptions& options) {
+  Imported imported;
+  Statistics statistics;
+  const auto read_line = [&](std::string_view line) { statistics.read_line(line); };
+  if (!take_lines(statistics_files(path), kLongestStatistic, read_line, options, imported)) return {};
+  if (!statistics.understood()) {
+    std::string others;
+    for (const std::string& name : statistics.passed_over())
+      if (others.size() < 300) others += (others.empty() ? ", but " : ", ") + printable(name);
+    throw std::runtime_error(path + ": holds no underflows%, overflows% or mse of a GEMM's operand" + others +
+                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+  }
+  RunInfo info;
+  info.name = "TransformerEngine";
+  info.source = path;
+  statistics.add_to(imported, info, options);
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool read_te_statistics_bytes(std::string_view bytes, BadLines& bad) {
+  Statistics statistics;
+  take_lines(
+      bytes, [&](std::string_view line) { statistics.read_line(line); }, bad);
+  if (!statistics.understood()) return false;
+  Imported imported;
+  statistics.add_to(imported, {}, {});
+  return true;
+}
+
+}  // namespace moescope

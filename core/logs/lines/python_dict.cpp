@@ -1,0 +1,151 @@
+#include "core/logs/lines/python_dict.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/io/nesting.h"
+#include "core/io/trimmed.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kLongestDict = std::size_t{1} << 20;
+constexpr std::string_view kSpaces = " \t\r\n";
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+
+// Writes JSON while it reads Python; each function returns false where the text is not what it reads.
+class DictReader {
+ public:
+  explicit DictReader(std::string_view text) : text_(text) {}
+  bool read_dict(int depth) {
+    return take('{') && read_list('}', [&] {
+             std::string key;
+             if (!read_string(key) || !take(':')) return false;
+             json_ += json_text(key) + ':';
+             return read_value(depth);
+           });
+  }
+  std::string json() && { return std::move(json_); }
+  std::size_t position() const { return at_; }
+
+ private:
+  // The entries up to `close`, whose opening bracket was taken.
+  template <class Read>
+  bool read_list(char close, Read read) {
+    json_ += close == '}' ? '{' : '[';
+    for (bool first = true; !take(close); first = false) {
+      if (!first && !take(',')) return false;
+      if (!first && take(close)) break;
+      if (!first) json_ += ',';
+      if (!read()) return false;
+    }
+    json_ += close == '}' ? '}' : ']';
+    return true;
+  }
+  bool read_value(int depth) {
+    if (depth > kMaxNesting) return false;
+    skip_spaces();
+    if (at_ >= text_.size()) return false;
+    const char c = text_[at_];
+    if (c == '{') return read_dict(depth + 1);
+    if (c == '[' || c == '(') {
+      ++at_;
+      return read_list(c == '[' ? ']' : ')', [&] { return read_value(depth + 1); });
+    }
+    if (c == '\'' || c == '"') {
+      std::string text;
+      if (!read_string(text)) return false;
+      const auto number = json_number(text);
+      json_ += number ? *number : json_text(text);
+      return true;
+    }
+    return read_word(depth);
+  }
+  // A number, None, True, False, nan, or a number in a type's name: np.float64(2.5), tensor(2.5, device='cuda:0').
+  bool read_word(int depth) {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && (is_name_character(text_[at_]) || text_[at_] == '-' || text_[at_] == '+')) ++at_;
+    const std::string_view word = text_.substr(begin, at_ - begin);
+    if (word.empty()) return false;
+    if (take('(')) {
+      if (!read_value(depth + 1)) return false;
+      const std::size_t end = text_.find(')', at_);
+      if (end == std::string_view::npos) return false;
+      at_ = end + 1;
+      return true;
+    }
+    const auto number = json_number(word);
+    json_ += number                               ? *number
+             : word == "True" || word == "true"   ? "true"
+             : word == "False" || word == "false" ? "false"
+             : word == "None" || word == "null"   ? "null"
+                                                  : json_text(word);
+    return true;
+  }
+  bool read_string(std::string& out) {
+    skip_spaces();
+    if (at_ >= text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) return false;
+    const char quote = text_[at_++];
+    for (; at_ < text_.size() && text_[at_] != quote; ++at_) {
+      if (text_[at_] == '\\' && ++at_ == text_.size()) return false;
+      out += text_[at_];
+    }
+    return take(quote);
+  }
+  void skip_spaces() { at_ = std::min(text_.find_first_not_of(kSpaces, at_), text_.size()); }
+  bool take(char c) {
+    skip_spaces();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::string json_;
+};
+
+}  // namespace
+
+std::optional<PythonDict> read_python_dict(std::string_view text) {
+  DictReader reader(text.substr(0, kLongestDict));
+  if (!reader.read_dict(0)) return std::nullopt;
+  const std::size_t size = reader.position();
+  return PythonDict{std::move(reader).json(), size};
+}
+
+std::optional<std::string> json_number(std::string_view text) {
+  text = trimmed(text, kSpaces);
+  std::string plain;
+  for (std::size_t i = 0; i < text.size() && i < 64; ++i) {
+    const bool in_thousands = text[i] == ',' && i > 0 && std::isdigit(static_cast<unsigned char>(text[i - 1])) != 0;
+    if (!in_thousands) plain += static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
+  }
+  std::string_view digits = plain;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || end != digits.data() + digits.size()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::nullopt;
+  if (error != std::errc()) return std::nullopt;
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  char out[32];
+  return std::string(out, std::to_chars(out, out + sizeof out, value).ptr);
+}
+
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c < ' ' || c > '~' ? '?' : c;
+  }
+  return out + '"';
+}
+
+}  // namespace moescope

@@ -1,0 +1,321 @@
+#include "core/logs/lines/text_log.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/io/trimmed.h"
+#include "core/io/unreadable.h"
+#include "core/logs/lines/python_dict.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kLongestPiece = 65536, kLongestFigure = 200, kMostPairs = 4096, kMostBraces = 16,
+                      kLongestNumber = 64;
+constexpr std::string_view kBlank = " \t\r";
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+// Without the colours of a terminal: ESC [ ... letter.
+std::string without_colours(std::string_view line) {
+  std::string out;
+  out.reserve(line.size());
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\x1b') {
+      out += line[i];
+      continue;
+    }
+    if (i + 1 < line.size() && line[i + 1] == '[') ++i;
+    while (i + 1 < line.size() && !is_letter(line[i + 1])) ++i;
+    ++i;
+  }
+  return out;
+}
+
+// What a launcher put before a line to say whose it is: "[rank0]:", "[default3]:", "2: ", "(Worker pid=12, ip=...)".
+std::string_view rank_of(std::string_view line) {
+  const std::size_t begin = std::min(line.find_first_not_of(kBlank), line.size());
+  const std::string_view text = line.substr(begin);
+  if (text.starts_with('(')) {
+    const std::size_t end = text.find(')');
+    const bool is_worker = end != std::string_view::npos && text.substr(0, end).find("pid=") != std::string_view::npos;
+    return is_worker ? text.substr(0, end + 1) : std::string_view();
+  }
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find("]:");
+    if (end == std::string_view::npos) return {};
+    const std::string_view name = text.substr(1, end - 1);
+    const std::size_t number = std::min(name.find_first_of("0123456789"), name.size());
+    const std::string_view word = name.substr(0, number);
+    const bool is_number =
+        number < name.size() && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(number), name.end(), is_digit);
+    return is_number && (word.empty() || word == "rank" || word == "default" || word == "rank ")
+               ? text.substr(0, end + 2)
+               : std::string_view();
+  }
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
+}
+
+struct StepPlace {
+  std::string_view word;
+  std::string number;
+  std::size_t begin = 0, end = 0;  // of the word, and behind the number
+};
+
+// "step:  12", "iteration   100/ 250000", "global_step=7"
+std::optional<StepPlace> find_step(std::string_view line) {
+  constexpr std::array<std::string_view, 5> kWords = {"global_step", "train_step", "iteration", "step", "iter"};
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
+    for (const std::string_view word : kWords) {
+      std::string_view begin = line.substr(at, word.size());
+      const bool same =
+          begin.size() == word.size() &&
+          std::equal(word.begin(), word.end(), begin.begin(), [](char a, char b) { return a == (b | 0x20) || a == b; });
+      if (!same) continue;
+      std::size_t digits = line.find_first_not_of(" \t", at + word.size());
+      if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
+        digits = line.find_first_not_of(" \t", digits + 1);
+      if (digits == std::string_view::npos || digits == at + word.size()) continue;
+      std::size_t end = std::min(line.find_first_not_of("0123456789", digits), line.size());
+      if (end == digits || end - digits > 15) continue;
+      if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
+      StepPlace place{word, std::string(line.substr(digits, end - digits)), at, end};
+      const std::size_t slash = line.find_first_not_of(' ', end);
+      if (slash != std::string_view::npos && line[slash] == '/') {  // of so many
+        const std::size_t total = line.find_first_not_of(' ', slash + 1);
+        if (total != std::string_view::npos && is_digit(line[total]))
+          place.end = std::min(line.find_first_not_of("0123456789", total), line.size());
+      }
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Pair {
+  std::string name, number;
+};
+
+// A number at the beginning of a text that ends there or before a blank or bracket; its length, 0: none.
+std::size_t number_length(std::string_view text) {
+  text = text.substr(0, kLongestNumber);
+  const std::size_t end = std::min(text.find_first_of(" \t|;()[]{}\r"), text.size());
+  std::string_view word = text.substr(0, end);
+  while (word.ends_with(',')) word.remove_suffix(1);
+  return json_number(word) ? word.size() : 0;
+}
+
+// The parts of a line: between |, two blanks, tabs, " - " and commas before a blank.
+std::vector<std::string> parts_of(std::string_view text) {
+  std::string joined;  // without blanks behind : and =
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    joined += text[i];
+    if (text[i] == ':' || text[i] == '=') i = std::min(text.find_first_not_of(" \t", i + 1), text.size()) - 1;
+  }
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    const char next = i + 1 < joined.size() ? joined[i + 1] : ' ';
+    const bool ends = joined[i] == '|' || joined[i] == '\t' || joined[i] == ';' || (joined[i] == ',' && next == ' ') ||
+                      (joined[i] == ' ' && (next == ' ' || std::string_view(joined).substr(i).starts_with(" - ")));
+    if (ends && parts.size() < kMostPairs) {
+      if (joined[i] == ' ' && next == '-') i += 2;
+      parts.emplace_back();
+    } else {
+      parts.back() += joined[i];
+    }
+  }
+  return parts;
+}
+
+// "loss:2.5", "loss 2.5", "loss=2.5 lr=0.1"
+void add_pairs(std::string_view part, std::vector<Pair>& pairs) {
+  const auto add = [&](std::string_view name, std::string_view number) {
+    name = trimmed(name, " \t:=,-");
+    if (!name.empty() && name.size() <= kLongestFigure) pairs.push_back({std::string(name), *json_number(number)});
+  };
+  const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
+  std::size_t begin = 0;
+  for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
+       at != std::string_view::npos && pairs.size() < kMostPairs;
+       at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
+    const std::size_t length = number_length(part.substr(at + 1));
+    if (length == 0) continue;
+    add(part.substr(begin, at - begin), part.substr(at + 1, length));
+    begin = at + 1 + length;
+    at = begin - 1;
+    if (!has_sign) return;
+  }
+}
+
+std::vector<Pair> pairs_of(std::string_view rest) {
+  std::vector<Pair> pairs;
+  for (const std::string& part : parts_of(rest)) add_pairs(part, pairs);
+  return pairs;
+}
+
+bool has(std::string_view text, std::string_view what) {
+  return text.find(what) != std::string_view::npos;
+}
+
+TextLog log_of(std::string_view line, const StepPlace& place) {
+  if (has(line, "elapsed time per iteration") || has(line, "validation loss at iteration")) return TextLog::megatron;
+  if (has(line, "memory:") && (has(line, "tps:") || has(line, "wps:"))) return TextLog::torchtitan;
+  if (line.substr(place.end).starts_with(" | epoch ")) return TextLog::automodel;
+  if (line.substr(place.end).starts_with(" - ") && (has(line, " - actor/") || has(line, " - train/")))
+    return TextLog::verl;
+  return TextLog::other;
+}
+
+// Whether a line tells of held-out text. Of a test set nothing is shown.
+enum class Text { training, validation, test };
+Text text_of_line(std::string_view line, const StepPlace& place) {
+  std::string before(line.substr(0, place.begin));
+  std::transform(before.begin(), before.end(), before.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (has(line, "on test set")) return Text::test;
+  const bool validates = has(before, "valid") || has(before, "[val]") || has(before, "eval");
+  return validates ? Text::validation : Text::training;
+}
+
+}  // namespace
+
+const char* text_log_name(TextLog log) {
+  switch (log) {
+    case TextLog::torchtitan:
+      return "stdout of TorchTitan";
+    case TextLog::megatron:
+      return "stdout of Megatron-LM";
+    case TextLog::trainer:
+      return "stdout of Hugging Face's Trainer";
+    case TextLog::automodel:
+      return "stdout of NeMo Automodel";
+    case TextLog::verl:
+      return "stdout of verl";
+    case TextLog::other:
+      return "text log with a step a line";
+  }
+  return "";
+}
+
+bool TextLogReader::is_wanted_rank(std::string_view rank) {
+  if (!rank_) rank_ = rank;
+  if (*rank_ == rank) return true;
+  ++of_other_ranks_;
+  return false;
+}
+
+void TextLogReader::give(TextLog log, const std::string& json, const TakeJson& take) {
+  if (!log_ || *log_ == TextLog::other) log_ = log;
+  ++taken_;
+  take(json);
+}
+
+bool TextLogReader::read_step(std::string_view piece, std::string_view rank, const TakeJson& take) {
+  const auto place = find_step(piece);
+  if (!place) return false;
+  const Text text = text_of_line(piece, *place);
+  std::string json = "{\"" + std::string(place->word) + "\":" + place->number;
+  bool known = false, has_loss = false, nan_iterations = false;
+  for (Pair& pair : pairs_of(trimmed(piece.substr(place->end), " \t:=,|-"))) {
+    if (pair.name.ends_with(" value")) pair.name.resize(pair.name.size() - 6);
+    nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
+    const auto found = tags_->find(pair.name);
+    const bool is_loss = found && (found->rule->column == "ce_loss" || found->rule->column == "val_loss");
+    if (text != Text::training && !is_loss) continue;
+    if (text == Text::validation) pair.name = "val_loss";
+    known = known || (found && is_shown(found->rule->means));
+    has_loss = has_loss || is_loss;
+    json += ',' + json_text(pair.name) + ':' + pair.number;
+  }
+  // Megatron-LM prints no loss that is not above 0, which NaN is not.
+  if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;
+  if (!known || text == Text::test) return false;
+  if (is_wanted_rank(rank)) give(log_of(piece, *place), json + '}', take);
+  return true;
+}
+
+// The step of a dict that has none.
+std::int64_t TextLogReader::number_of(bool trains, double epoch) {
+  if (!trains) return static_cast<std::int64_t>(epochs_.size());
+  if (!epochs_.empty() && epoch < epochs_.back())
+    epochs_.erase(std::ranges::lower_bound(epochs_, epoch), epochs_.end());
+  epochs_.push_back(std::isnan(epoch) ? (epochs_.empty() ? 0 : epochs_.back()) : epoch);
+  return static_cast<std::int64_t>(epochs_.size());
+}
+
+TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
+  DictKeys keys;
+  try {
+    const JsonFields fields = parser_.parse(json);
+    const bool closing = fields.find("train_runtime") != nullptr;
+    if (const JsonValue* epoch = fields.find("epoch"); epoch && epoch->is_number())
+      keys.epoch = static_cast<double>(to_float(*epoch, "epoch"));
+    for (const JsonFields::Field& field : fields) {
+      const auto found = tags_->find(field.key);
+      if (!found) continue;
+      keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
+      keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
+      keys.validates = keys.validates || found->rule->column == "val_loss";
+    }
+  } catch (const Unreadable&) {  // no dict after all
+  }
+  return keys;
+}
+
+bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, const TakeJson& take) {
+  std::size_t tried = 0;
+  for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMostBraces;
+       at = piece.find('{', at + 1)) {
+    ++tried;
+    const auto dict = read_python_dict(piece.substr(at));
+    if (!dict) continue;
+    const DictKeys keys = keys_of(dict->json);
+    if (!keys.trains && !keys.validates) continue;
+    if (!is_wanted_rank(rank)) return true;
+    std::string json = dict->json;
+    if (!keys.has_step) json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
+    give(TextLog::trainer, json, take);
+    return true;
+  }
+  return false;
+}
+
+bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
+  if (piece.size() > kLongestPiece) return false;
+  const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER");
+  if (!may_be && !has(piece, "{")) return false;
+  const std::string plain = without_colours(piece);
+  const std::string_view rank = rank_of(plain);
+  return (has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take));
+}
+
+bool TextLogReader::read(std::string_view line, const TakeJson& take) {
+  bool found = false;
+  while (!line.empty()) {  // a progress bar goes back to the beginning of its line
+    const std::size_t end = std::min(line.find('\r'), line.size());
+    found = read_piece(line.substr(0, end), take) || found;
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return found;
+}
+
+std::optional<TextLog> text_log_kind(std::string_view beginning) {
+  TextLogReader reader(&TagMap::built_in());
+  while (!beginning.empty()) {
+    const std::size_t end = std::min(beginning.find('\n'), beginning.size());
+    reader.read(beginning.substr(0, end), [](std::string_view) {});
+    if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();
+    beginning.remove_prefix(std::min(end + 1, beginning.size()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace moescope

@@ -1,0 +1,67 @@
+// Logs that programs print: lines with a step and named numbers among other output, as JSON lines (import_jsonl.h).
+//
+//   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
+//    [2025-10-02 10:00:00] iteration  100/ 250000 | learning rate: 1.3E-05 | lm loss: 9.2E+00 | grad norm: 0.2 |
+//    validation loss at iteration 100 | lm loss value: 9.1E+00 | lm loss PPL: 8.9E+03 |
+//   {'loss': 2.31, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': 0.1}
+//   step:1 - actor/grad_norm:0.31 - actor/lr:1e-06
+//   step 10 | epoch 0 | loss 2.3100 | lr 1.00e-05
+// A line is taken if it has a step, and a number under a name that the table of names knows (tag_map.h). Colours, times
+// and what progress bars leave in a line are passed over. Of several ranks that log the first one is read. Python's
+// dicts of Hugging Face's Trainer have no step: they are numbered in their order; one of a smaller epoch goes back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/io/json_line.h"
+#include "core/logs/tag_map.h"
+
+namespace moescope {
+
+enum class TextLog { torchtitan, megatron, trainer, automodel, verl, other };
+const char* text_log_name(TextLog log);  // "stdout of TorchTitan"
+
+class TextLogReader {
+ public:
+  using TakeJson = std::function<void(std::string_view json)>;
+
+  explicit TextLogReader(const TagMap* tags) : tags_(tags) {}
+  // Gives a line of JSON for every step, or part of one, that is in the line. False: there is none.
+  bool read(std::string_view line, const TakeJson& take);
+
+  std::optional<TextLog> log() const { return log_; }  // of the first line that was taken
+  std::int64_t taken() const { return taken_; }
+  std::int64_t of_other_ranks() const { return of_other_ranks_; }
+  bool is_numbered() const { return !epochs_.empty(); }
+
+ private:
+  struct DictKeys {
+    bool has_step = false, trains = false, validates = false;
+    double epoch = std::numeric_limits<double>::quiet_NaN();
+  };
+  DictKeys keys_of(const std::string& json);
+  bool read_piece(std::string_view piece, const TakeJson& take);
+  bool read_step(std::string_view piece, std::string_view rank, const TakeJson& take);
+  bool read_dict(std::string_view piece, std::string_view rank, const TakeJson& take);
+  bool is_wanted_rank(std::string_view rank);
+  void give(TextLog log, const std::string& json, const TakeJson& take);
+  std::int64_t number_of(bool trains, double epoch);
+
+  const TagMap* tags_;
+  JsonLines parser_;
+  std::optional<TextLog> log_;
+  std::optional<std::string> rank_;
+  std::int64_t taken_ = 0, of_other_ranks_ = 0;
+  std::vector<double> epochs_;  // of the lines that were numbered
+};
+
+// Whether the beginning of a file is one of these logs: a line of a known program, or two of any.
+std::optional<TextLog> text_log_kind(std::string_view beginning);
+
+}  // namespace moescope

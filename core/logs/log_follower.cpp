@@ -1,0 +1,214 @@
+#include "core/logs/log_follower.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "core/io/text_encoding.h"
+#include "core/logs/lines/import_jsonl.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kFollowedBytes = std::size_t{256} << 10;
+constexpr std::size_t kRecognisedBytes = 4096;
+
+// Identifies a file behind a path, to notice that another one has replaced it.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
+}  // namespace
+
+struct LogFollower::State {
+  std::string path;
+  ImportOptions options;
+
+  mutable std::mutex mutex;  // of what other threads read
+  std::unique_ptr<LogReader> reader;
+  std::string problem;
+  int restarts = 0;
+  bool ended = false;
+  std::condition_variable end;
+
+  // Used by the thread only.
+  LineSplitter splitter;
+  int file = -1;
+  FileId id;
+  off_t position = 0;
+  // The first and the last of the bytes that were read, by which a file that was rewritten in place is recognised even
+  // if it is longer by now: many begin with the same line.
+  std::string first_bytes, last_bytes;
+  std::chrono::steady_clock::time_point last_line{};
+  bool settled = true;
+  std::thread thread;
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      ended = true;
+    }
+    end.notify_all();
+    if (thread.joinable()) thread.join();
+    if (file >= 0) ::close(file);
+  }
+
+  void restart();
+  bool open_file();
+  bool is_another_file() const;
+  bool holds(const std::string& bytes, off_t at) const;
+  void remember(std::string_view bytes);
+  void read_on();
+  void check_file();
+  void run();
+};
+
+void LogFollower::State::restart() {
+  if (file >= 0) ::close(file);
+  file = -1;
+  position = 0;
+  first_bytes.clear();
+  last_bytes.clear();
+  splitter = {};
+  const std::lock_guard lock(mutex);
+  if (reader->lines() > 0) {
+    ++restarts;
+    reader = std::make_unique<LogReader>(path, options);
+  }
+}
+
+bool LogFollower::State::open_file() {
+  if (file >= 0) return true;
+  file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  const bool regular = file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const std::lock_guard lock(mutex);
+  problem = file < 0 ? std::strerror(errno) : regular ? "" : "not a file";
+  if (file >= 0 && !regular) {
+    ::close(file);
+    file = -1;
+  }
+  id = {status.st_dev, status.st_ino};
+  return file >= 0;
+}
+
+// Truncated, replaced by another file of that name (log rotation), or rewritten in place. A deleted file may still be
+// written to, so the open one is read further.
+bool LogFollower::State::is_another_file() const {
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || status.st_size < position) return true;
+  if (::stat(path.c_str(), &status) == 0 && !(id == FileId{status.st_dev, status.st_ino})) return true;
+  return !holds(first_bytes, 0) || !holds(last_bytes, position - static_cast<off_t>(last_bytes.size()));
+}
+
+bool LogFollower::State::holds(const std::string& bytes, off_t at) const {
+  std::string now(bytes.size(), '\0');
+  return ::pread(file, now.data(), now.size(), at) == static_cast<ssize_t>(now.size()) && now == bytes;
+}
+
+void LogFollower::State::remember(std::string_view bytes) {
+  if (first_bytes.size() < kRecognisedBytes) first_bytes += bytes.substr(0, kRecognisedBytes - first_bytes.size());
+  last_bytes += bytes.substr(bytes.size() - std::min(bytes.size(), kRecognisedBytes));
+  if (last_bytes.size() > kRecognisedBytes) last_bytes.erase(0, last_bytes.size() - kRecognisedBytes);
+}
+
+void LogFollower::State::read_on() {
+  std::string chunk(kFollowedBytes, '\0');
+  for (;;) {
+    const ssize_t got = ::pread(file, chunk.data(), chunk.size(), position);
+    // Rewritten since the last look: these bytes do not follow what was read. The next look begins anew.
+    if (got <= 0 || is_another_file()) return;
+    const std::string_view bytes = std::string_view(chunk).substr(0, static_cast<std::size_t>(got));
+    if (position == 0) {
+      const std::lock_guard lock(mutex);
+      problem = encoding_problem(bytes);
+      if (!problem.empty()) return;
+    }
+    remember(bytes);
+    position += got;
+    const std::lock_guard lock(mutex);
+    splitter.add(bytes, *reader);
+    last_line = std::chrono::steady_clock::now();
+    settled = false;
+    if (ended) return;
+  }
+}
+
+void LogFollower::State::check_file() {
+  if (file >= 0 && is_another_file()) restart();
+  if (!open_file()) return;
+  read_on();
+  if (settled || std::chrono::steady_clock::now() - last_line < kSettleAfter) return;
+  settled = true;  // half a line is kept: its end may come
+  const std::lock_guard lock(mutex);
+  reader->finish_step();
+}
+
+void LogFollower::State::run() {
+  for (;;) {
+    check_file();
+    std::unique_lock lock(mutex);
+    if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
+  }
+}
+
+LogFollower::LogFollower(std::string path, ByHand) : state_(std::make_unique<State>()) {
+  state_->path = std::move(path);
+  state_->reader = std::make_unique<LogReader>(state_->path, state_->options);
+}
+
+LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand()) {
+  state_->options.run = run;
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+LogFollower::~LogFollower() = default;
+
+void LogFollower::look() {
+  state_->check_file();
+}
+
+const std::string& LogFollower::path() const {
+  return state_->path;
+}
+std::vector<std::shared_ptr<History>> LogFollower::histories() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->histories();
+}
+std::vector<std::string> LogFollower::remarks() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->remarks();
+}
+
+BadLines LogFollower::bad() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->bad();
+}
+std::int64_t LogFollower::lines() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reader->lines();
+}
+std::string LogFollower::amount() const {
+  const std::int64_t count = lines();
+  return std::to_string(count) + (count == 1 ? " line" : " lines");
+}
+int LogFollower::restarts() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->restarts;
+}
+std::string LogFollower::problem() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->problem;
+}
+
+}  // namespace moescope

@@ -1,0 +1,97 @@
+#include "core/logs/log_settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <set>
+#include <tuple>
+
+#include "core/frame/change_marker.h"
+
+namespace moescope {
+
+namespace {
+
+bool is_name(const std::string& key) {
+  return key == "run" || key == "name" || key == "run_name" || key == "seed";
+}
+
+// Nothing: not a step. 0 is never.
+std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  if (found == settings.end()) return INT64_MAX;
+  std::int64_t step = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc() || end != text.data() + text.size() || step < 0) return std::nullopt;
+  return step == 0 ? INT64_MAX : step;
+}
+
+}  // namespace
+
+std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
+                                      const std::map<std::string, std::string>& b) {
+  std::set<std::string> keys;
+  for (const auto* settings : {&a, &b})
+    for (const auto& [key, value] : *settings) keys.insert(key);
+  std::vector<LogDifference> differences;
+  for (const std::string& key : keys) {
+    const auto of_a = a.find(key), of_b = b.find(key);
+    const std::string text_a = of_a == a.end() ? "-" : of_a->second, text_b = of_b == b.end() ? "-" : of_b->second;
+    if (text_a != text_b && key != "run" && key != "name" && key != "run_name")
+      differences.push_back({key, text_a, text_b});
+  }
+  return differences;
+}
+
+std::optional<std::int64_t> same_settings_until(const std::map<std::string, std::string>& a,
+                                                const std::map<std::string, std::string>& b) {
+  if (a.empty() || b.empty()) return std::nullopt;
+  std::int64_t last = INT64_MAX;
+  for (const LogDifference& found : difference(a, b)) {
+    if (is_name(found.key)) continue;
+    if (!found.key.ends_with("_step")) return std::nullopt;
+    const auto of_a = step_of(a, found.key), of_b = step_of(b, found.key);
+    if (!of_a || !of_b) return std::nullopt;
+    last = std::min({last, *of_a - 1, *of_b - 1});
+  }
+  return last;
+}
+
+std::int64_t same_changes_until(const History& a, const History& b) {
+  const auto changes_of = [](const History& history) {
+    std::set<std::tuple<std::int64_t, std::string, std::string>> changes;
+    for (const Marker& marker : history.markers())
+      if (marker.kind == kChangeKind && !marker.key.starts_with("telemetry.") && !marker.key.starts_with("parallel."))
+        changes.insert({marker.step, marker.key, marker.value});
+    return changes;
+  };
+  const auto of_a = changes_of(a), of_b = changes_of(b);
+  std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
+  std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
+  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front()) - 1;
+}
+
+std::shared_ptr<History> beginning_of(const History& history, std::int64_t last) {
+  RunInfo info = history.info();
+  info.moe_layers.clear();
+  auto beginning = std::make_shared<History>(info);
+  StepRange steps = history.steps();
+  steps.last = std::min(steps.last, last);
+  if (steps.empty()) return beginning;
+  const std::vector<std::int64_t> taken = history.steps_in(steps);
+  const auto of = [&](Metric metric) { return history.values_at(metric, kWholeRun, taken); };
+  const auto loss = of(Metric::ce_loss), norm = of(Metric::grad_norm), lr = of(Metric::lr);
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    TelemetryFrame frame;
+    frame.step = taken[i];
+    frame.aux_loss = frame.z_loss = kNoValue;
+    frame.ce_loss = loss[i];
+    frame.grad_norm = norm[i];
+    frame.lr = lr[i];
+    beginning->append(std::make_shared<const TelemetryFrame>(std::move(frame)));
+  }
+  return beginning;
+}
+
+}  // namespace moescope

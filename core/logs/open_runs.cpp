@@ -1,0 +1,142 @@
+#include "core/logs/open_runs.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "core/logs/events/import_events.h"
+#include "core/logs/events/import_mlflow.h"
+#include "core/logs/events/import_wandb.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/lines/trainer_state.h"
+#include "core/logs/routing/import_routed_experts.h"
+#include "core/logs/routing/import_trace.h"
+#include "core/logs/table/import_table.h"
+#include "core/recording/recording.h"
+
+namespace moescope {
+
+namespace {
+
+void require_fewer_than(std::size_t most_runs, std::size_t runs, const std::string& path) {
+  if (runs > most_runs)
+    throw std::runtime_error(path + ": " + std::to_string(runs) + " runs together; at most " +
+                             std::to_string(most_runs) + " can be open side by side");
+}
+
+// nullptr: cancelled.
+std::shared_ptr<RecordingReader> recording_at(const std::string& path, const ImportOptions& options) {
+  bool cancelled = false;
+  try {
+    return std::make_shared<RecordingReader>(path, [&] {
+      cancelled = cancelled || (options.progress && !options.progress(0));
+      return !cancelled;
+    });
+  } catch (const std::runtime_error&) {
+    if (!cancelled) throw;
+    return nullptr;
+  }
+}
+
+Imported open_recording(const std::string& path, const ImportOptions& options, std::size_t most_runs,
+                        OpenedRuns& opened) {
+  const auto reader = recording_at(path, options);
+  if (!reader) return {};
+  const auto& runs = reader->runs();
+  if (runs.empty())
+    throw std::runtime_error(reader->missing().empty() ? path + ": the recording holds no run" : reader->missing());
+  require_fewer_than(most_runs, opened.histories.size() + runs.size(), path);
+  Imported imported;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto progress = [&](double share) {
+      return !options.progress || options.progress((static_cast<double>(i) + share) / static_cast<double>(runs.size()));
+    };
+    const bool glance = options.glance && reader->is_large(runs[i].run);
+    const int as_run = options.run + static_cast<int>(i);
+    auto history = glance ? reader->glance(runs[i].run, progress, options.array_budget_bytes, as_run)
+                          : reader->load(runs[i].run, progress, options.array_budget_bytes, as_run);
+    imported.glanced |= glance;
+    if (!history) return {};
+    imported.runs.push_back(std::move(history));
+  }
+  if (!reader->missing().empty()) {
+    opened.missing.push_back(reader->missing());
+    for (const auto& run : imported.runs)
+      run->append(Marker{run->info().run, std::max<std::int64_t>(0, run->steps().last), "event", reader->missing()});
+  }
+  opened.more.push_back([reader] { return reader->load_new(); });
+  return imported;
+}
+
+Imported import_file(const std::string& path, const ImportOptions& options, std::size_t most_runs, OpenedRuns& opened) {
+  switch (const FileKind kind = file_kind(path)) {
+    case FileKind::recording:
+      return open_recording(path, options, most_runs, opened);
+    case FileKind::training_log:
+    case FileKind::text_log:
+      return import_jsonl(path, options);
+    case FileKind::load_table:
+      return import_table(path, options);
+    case FileKind::event_file:
+      return import_events(path, options);
+    case FileKind::wandb_run:
+      return import_wandb(path, options);
+    case FileKind::mlflow_run:
+      return import_mlflow(path, options);
+    case FileKind::te_statistics:
+      return import_te_statistics(path, options);
+    case FileKind::routed_experts:
+      return import_routed_experts(path, options);
+    case FileKind::router_trace:
+      return import_trace(path, options);
+    case FileKind::trainer_state:
+      return import_trainer_state(path, options);
+    default:
+      throw std::runtime_error(no_runs_in(path, kind));
+  }
+}
+
+Imported import_within_memory(const std::string& path, const ImportOptions& options, std::size_t most_runs,
+                              OpenedRuns& opened) try {
+  return import_file(path, options, most_runs, opened);
+} catch (const std::bad_alloc&) {
+  throw std::runtime_error(path + ": needs more memory than there is");
+}
+
+}  // namespace
+
+OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions& options, std::size_t most_runs) {
+  OpenedRuns opened;
+  std::shared_ptr<const RoutedRows> routes_of_a;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    ImportOptions of_file = options;
+    of_file.routes = routes_of_a;
+    of_file.run = options.run + static_cast<int>(opened.histories.size());
+    of_file.most_runs = most_runs - opened.histories.size();
+    if (options.progress) {
+      of_file.progress = [&, i](double share) {
+        return options.progress((static_cast<double>(i) + share) / static_cast<double>(paths.size()));
+      };
+    }
+    Imported imported = import_within_memory(paths[i], of_file, most_runs, opened);
+    if (imported.runs.empty()) return {};
+    if (i == 0) routes_of_a = std::move(imported.routes);
+    opened.glanced |= imported.glanced;
+    for (const std::string& remark : imported.remarks) opened.remarks.push_back(paths[i] + ": " + remark);
+    if (imported.bad.count() > 0) {
+      for (const auto& run : imported.runs) {
+        const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary()};
+        run->append(marker);
+        if (options.on_marker) options.on_marker(marker);
+      }
+      opened.skipped.push_back({paths[i], std::move(imported.bad)});
+    }
+    for (auto& run : imported.runs) opened.histories.push_back(std::move(run));
+    require_fewer_than(most_runs, opened.histories.size(), paths[i]);
+  }
+  return opened;
+}
+
+}  // namespace moescope

@@ -1,0 +1,39 @@
+#include "core/logs/restart_rule.h"
+
+#include <algorithm>
+
+namespace moescope {
+
+std::string restart_text(const Restart& restart) {
+  const std::string first = std::to_string(restart.step), last = std::to_string(restart.last);
+  const std::string steps = restart.step == restart.last ? "step " + first : "the steps " + first + " to " + last;
+  return "goes on from step " + first + ": dropped what an earlier attempt logged of " + steps;
+}
+
+// The newest step of a key that was not dropped since: the lowest of the cuts after it is the first of them.
+std::int64_t RestartRule::kept(const Seen& seen) const {
+  const auto cut = std::ranges::upper_bound(cuts_, seen.restarts, {}, &Cut::number);
+  return cut == cuts_.end() ? seen.step : std::min(seen.step, cut->step - 1);
+}
+
+std::optional<Restart> RestartRule::go_back_to(std::int64_t step) {
+  if (newest_ < step) return std::nullopt;
+  const Restart restart{step, newest_};
+  while (!cuts_.empty() && cuts_.back().step >= step) cuts_.pop_back();
+  cuts_.push_back({step, ++restarts_});
+  newest_ = step - 1;
+  return restart;
+}
+
+std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step) {
+  auto found = seen_.find(key);
+  if (found == seen_.end()) found = seen_.emplace(std::string(key), Seen{}).first;
+  const std::int64_t before = kept(found->second);
+  std::optional<Restart> restart;
+  if (before > step || (before == step && newest_ > step)) restart = go_back_to(step);
+  found->second = {restart ? step : std::max(before, step), restarts_};
+  newest_ = std::max(newest_, step);
+  return restart;
+}
+
+}  // namespace moescope

@@ -1,0 +1,113 @@
+#include "core/logs/routing/export_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/io/whole_file.h"
+#include "core/numerics/kernel_names.h"
+#include "core/recording/recording.h"
+
+namespace moescope {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kStepThread = 1, kPhaseThread = 2;
+
+// One event to a line, after the first with a comma before it.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path) : file_(path) {
+    file_.write("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  }
+  void event(const Json& event) {
+    file_.write((first_ ? "" : ",\n") + event.dump());
+    first_ = false;
+  }
+  void finish() {
+    file_.write("\n]}\n");
+    file_.finish();
+  }
+
+ private:
+  WholeFile file_;
+  bool first_ = true;
+};
+
+void name_process(TraceFile& trace, const RunInfo& info) {
+  trace.event({{"name", "process_name"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"name", info.name}}}});
+  if (const std::string units = multiplied_by(info.kernels); !units.empty())
+    trace.event(
+        {{"name", "process_labels"}, {"ph", "M"}, {"pid", info.run}, {"args", {{"labels", "GEMMs: " + units}}}});
+  trace.event(
+      {{"name", "thread_name"}, {"ph", "M"}, {"pid", info.run}, {"tid", kStepThread}, {"args", {{"name", "steps"}}}});
+  trace.event({{"name", "thread_name"},
+               {"ph", "M"},
+               {"pid", info.run},
+               {"tid", kPhaseThread},
+               {"args", {{"name", "phases (lengths measured, order within a step is not)"}}}});
+}
+
+Json slice(const char* category, const std::string& name, const TelemetryFrame& frame, int thread, double from_us,
+           double us) {
+  return {{"name", name},  {"cat", category}, {"ph", "X"}, {"pid", frame.run},
+          {"tid", thread}, {"ts", from_us},   {"dur", us}};
+}
+
+void counter(TraceFile& trace, const TelemetryFrame& frame, const char* name, double at_us, const Json& values) {
+  trace.event({{"name", name}, {"ph", "C"}, {"pid", frame.run}, {"ts", at_us}, {"args", values}});
+}
+
+void put_step(TraceFile& trace, const TelemetryFrame& frame) {
+  if (!std::isfinite(frame.wall_s)) return;
+  double total_ms = 0;
+  for (const float ms : frame.phase_ms)
+    if (std::isfinite(ms)) total_ms += static_cast<double>(ms);
+  const double end_us = 1e6 * frame.wall_s;
+  double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, their sum may exceed the first step
+  Json step = slice("step", "step " + std::to_string(frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
+  step["args"] = {{"step", frame.step}, {"tokens_seen", frame.tokens}};
+  if (std::isfinite(frame.ce_loss)) step["args"]["ce_loss"] = frame.ce_loss;
+  trace.event(step);
+  for (int p = 0; p < kNumPhases; ++p) {
+    const float ms = frame.phase_ms[static_cast<std::size_t>(p)];
+    if (!std::isfinite(ms) || ms <= 0) continue;
+    const double us = 1e3 * static_cast<double>(ms);
+    trace.event(slice("phase", phase_name(static_cast<Phase>(p)), frame, kPhaseThread, at_us, us));
+    at_us += us;
+  }
+  if (std::isfinite(frame.ce_loss)) counter(trace, frame, "ce_loss, nats/token", end_us, {{"ce_loss", frame.ce_loss}});
+  if (std::isfinite(frame.tokens_per_s))
+    counter(trace, frame, "tokens/s", end_us, {{"tokens_per_s", frame.tokens_per_s}});
+  Json waits;
+  for (std::size_t rank = 0; rank < frame.wire.all_to_all_ms_R.size(); ++rank)
+    waits["rank " + std::to_string(rank)] = frame.wire.all_to_all_ms_R[rank];
+  if (!waits.empty()) counter(trace, frame, "all-to-all, ms, waiting included", end_us, waits);
+}
+
+}  // namespace
+
+bool export_trace(const std::string& recording, const std::string& path, const std::function<bool(double)>& progress) {
+  const RecordingReader reader(recording);
+  TraceFile trace(path);
+  double done = 0;
+  for (const RunInfo& info : reader.runs()) {
+    name_process(trace, info);
+    bool cancelled = false;
+    reader.read(info.run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double share) {
+      put_step(trace, *frame);
+      cancelled =
+          progress && frame->step % 64 == 0 && !progress((done + share) / static_cast<double>(reader.runs().size()));
+      return !cancelled;
+    });
+    if (cancelled) return false;
+    done += 1;
+  }
+  trace.finish();
+  return true;
+}
+
+}  // namespace moescope

@@ -1,0 +1,320 @@
+#include "core/logs/routing/import_routed_experts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/io/base64.h"
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+#include "core/logs/routing/routed_shape.h"
+#include "core/logs/routing/routed_tokens.h"
+#include "core/tensors/npy.h"
+#include "core/tensors/open_tensors.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::string_view kRoutedExperts = "routed_experts";
+constexpr std::uint64_t kLargestResponses = std::uint64_t{4} << 30;
+constexpr std::size_t kMostIds = std::size_t{1} << 30, kMostChosen = 1024;
+constexpr int kDeepest = 16;
+
+bool is_integer(DType dtype) {
+  return dtype >= DType::i64 && dtype <= DType::u8;
+}
+
+std::vector<int> ids_of(const TensorView& tensor) {
+  if (!is_integer(tensor.dtype))
+    throw Unreadable(std::string("numbers of type ") + dtype_name(tensor.dtype) + ", expected integers");
+  std::vector<int> ids;
+  ids.reserve(tensor.elements());
+  for (const std::int64_t id : tensor.integers()) {
+    const bool filling = id == std::numeric_limits<int>::max();  // routed_shape.h
+    if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
+      throw Unreadable("an expert of number " + std::to_string(id));
+    ids.push_back(static_cast<int>(id));
+  }
+  return ids;
+}
+
+// A tensor over bytes of a response; `data` outlives it.
+TensorView tensor_over(std::string_view data, DType dtype, std::vector<std::size_t> shape) {
+  return {std::string(kRoutedExperts), dtype, std::move(shape), std::as_bytes(std::span(data))};
+}
+
+NpyHeader header_of(const std::string& bytes) {
+  try {
+    return npy_header(bytes);
+  } catch (const std::runtime_error& problem) {
+    throw Unreadable(std::string("an .npy file that ") + problem.what());
+  }
+}
+
+class Responses {
+ public:
+  void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
+  // Of [tokens, layers, K] or [sequences, tokens, layers, K].
+  void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
+  bool empty() const { return sequences_.empty(); }
+  std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
+
+ private:
+  void take_json(JsonValue value, int depth);
+  void take_object(const JsonFields& fields, int depth);
+  void take_value(JsonValue value);
+  void take_bytes(const std::string& bytes);
+  void take_lists(JsonValue value);
+
+  std::vector<RoutedSequence> sequences_;
+  std::size_t ids_ = 0;
+  std::optional<std::int64_t> tokens_;  // prompt and completion of the response in hand
+};
+
+void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
+  if (shape.size() < 3 || shape.size() > 4)
+    throw Unreadable("an array of " + std::to_string(shape.size()) + " dimensions, expected tokens, layers and K");
+  const std::size_t sequences = shape.size() == 4 ? shape[0] : 1;
+  const std::size_t tokens = shape[shape.size() - 3], layers = shape[shape.size() - 2], top_k = shape.back();
+  if (layers > kMaxImportedLayers || top_k > kMostChosen) throw Unreadable("more layers or experts than models have");
+  const std::size_t each = tokens * layers * top_k;
+  if (each == 0) throw Unreadable("an empty array");
+  for (std::size_t s = 0; s < sequences; ++s) {
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(s * each);
+    sequences_.push_back({{first, first + static_cast<std::ptrdiff_t>(each)}, layers, top_k});
+  }
+}
+
+void Responses::take_bytes(const std::string& bytes) {
+  if (begins_like_npy(bytes)) {
+    const NpyHeader header = header_of(bytes);
+    try {
+      const TensorView tensor =
+          npy_tensor(header, std::string(kRoutedExperts), std::as_bytes(std::span(bytes)).subspan(header.data_at));
+      return take(header.shape, ids_of(tensor));
+    } catch (const Unreadable&) {
+      throw;
+    } catch (const std::runtime_error& problem) {
+      throw Unreadable(std::string("an .npy file that ") + problem.what());
+    }
+  }
+  const std::size_t count = bytes.size() / sizeof(std::int32_t);
+  if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
+    throw Unreadable(std::to_string(bytes.size()) + " bytes are no array of int32");
+  const std::size_t tokens = tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
+  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens});
+}
+
+void Responses::take_lists(JsonValue value) {
+  std::vector<std::size_t> shape;
+  for (JsonValue inner = value; inner.is_array();) {
+    const JsonList list = list_of(inner, "routed_experts", 0, "");
+    shape.push_back(list.size());
+    if (list.size() == 0 || shape.size() > 4) throw Unreadable("empty lists, or lists too deep");
+    inner = *list.begin();
+  }
+  std::vector<int> ids;
+  const auto add = [&](const auto& self, JsonValue at, std::size_t depth) -> void {
+    if (depth == shape.size())
+      return ids.push_back(to_index(at, "routed_experts", -1, static_cast<int>(kMaxImportedExperts) - 1));
+    for (const JsonValue each : list_of(at, "routed_experts", shape[depth], "values")) self(self, each, depth + 1);
+  };
+  add(add, value, 0);
+  take(shape, std::move(ids));
+}
+
+void Responses::take_value(JsonValue value) {
+  if (value.is_array()) return take_lists(value);
+  std::string text = to_text(value, "routed_experts");
+  ids_ += text.size();
+  if (ids_ > kMostIds) throw Unreadable("more than a billion bytes of routing");
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  const std::optional<std::string> bytes = from_base64url(text);
+  if (!bytes) throw Unreadable("not base64");
+  take_bytes(*bytes);
+}
+
+void Responses::take_object(const JsonFields& fields, int depth) {
+  const std::optional<std::int64_t> outer = tokens_;
+  const JsonFields* counts = &fields;
+  std::optional<JsonFields> usage;
+  if (const JsonValue* found = member(fields, {"usage"}); found && found->is_object())
+    counts = &usage.emplace(fields_of(*found, "usage"));
+  const JsonValue* prompt = member(*counts, {"prompt_tokens"});
+  const JsonValue* completion = member(*counts, {"completion_tokens"});
+  if (prompt && completion)
+    tokens_ = to_count(*prompt, "prompt_tokens", 1e9) + to_count(*completion, "completion_tokens", 1e9);
+  for (const auto& field : fields) {
+    if (field.key == kRoutedExperts && !field.value.is_null())
+      take_value(field.value);
+    else
+      take_json(field.value, depth + 1);
+  }
+  tokens_ = outer;
+}
+
+void Responses::take_json(JsonValue value, int depth) {
+  if (depth > kDeepest) return;
+  if (value.is_object()) return take_object(fields_of(value, "response"), depth);
+  if (!value.is_array()) return;
+  for (const JsonValue each : list_of(value, "response", 0, "")) take_json(each, depth + 1);
+}
+
+// Takes the experts of a row and counts its slots without one.
+class RoutedRowReader {
+ public:
+  RoutedRowReader(EmptySlots empty, std::size_t top_k) : empty_(std::move(empty)), top_k_(top_k) {}
+  // The most experts that a row has.
+  std::size_t most_experts(std::span<const RoutedSequence> sequences) const {
+    std::size_t most = 1;
+    for (const RoutedSequence& sequence : sequences)
+      for (std::size_t first = 0; first < sequence.ids.size() && most < top_k_; first += top_k_)
+        most = std::max(most, experts_in(std::span(sequence.ids).subspan(first, top_k_)));
+    return most;
+  }
+  // In the order of the file; empty: a dense layer, padding, or no expert at all.
+  std::vector<int>& read(std::span<const int> ids_K) {
+    const auto [lowest, highest] = std::ranges::minmax(ids_K);
+    row_.clear();
+    if (top_k_ > 1 && lowest == highest && !empty_.is_empty(lowest)) return row_;
+    for (const int id : ids_K)
+      if (!empty_.is_empty(id)) row_.push_back(id);
+    empty_slots_.add(top_k_, top_k_ - row_.size());
+    return row_;
+  }
+  const EmptySlotCount& empty_slots() const { return empty_slots_; }
+
+ private:
+  std::size_t experts_in(std::span<const int> ids_K) const {
+    return static_cast<std::size_t>(std::ranges::count_if(ids_K, [&](int id) { return !empty_.is_empty(id); }));
+  }
+  EmptySlots empty_;
+  std::size_t top_k_;
+  EmptySlotCount empty_slots_;
+  std::vector<int> row_;
+};
+
+std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
+                                          std::shared_ptr<const RoutedRows>& rows) {
+  const RowShape shape = shape_of_rows(sequences_, options.routed, info.source);
+  RoutedRowReader reader(EmptySlots(sequences_, shape, options.routed.experts, info.source), shape.top_k);
+  RoutedTokens tokens(info.source);
+  tokens.expect_top_k(reader.most_experts(sequences_));
+  if (options.routed.experts > 0) tokens.expect_experts(options.routed.experts);
+  for (std::size_t s = 0; s < sequences_.size(); ++s) {
+    const std::span<const int> ids = sequences_[s].ids;
+    for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
+      std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
+      const auto layer = static_cast<int>(first % shape.ids() / shape.top_k);
+      if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
+    }
+  }
+  if (tokens.empty()) throw std::runtime_error(info.source + ": every token's experts are the same one: no routing");
+  const int run = info.run;
+  const auto history = tokens.build(std::move(info), options);
+  rows = tokens.rows();
+  const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
+  history->append(marker);
+  if (options.on_marker) options.on_marker(marker);
+  reader.empty_slots().mark(*history, options);
+  return history;
+}
+
+// A response a line, or the whole text is one.
+void take_text(std::string_view text, Responses& responses, Imported& imported) {
+  JsonLines lines;
+  const auto take = [&](std::string_view response) {
+    try {
+      responses.take_response(lines.parse(response));
+      return std::string();
+    } catch (const Unreadable& unreadable) {
+      return std::string(unreadable.what());
+    }
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    ++imported.lines;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+      const std::string problem = take(line);
+      if (!problem.empty() && imported.lines == 1 && take(text).empty()) return;
+      if (!problem.empty()) imported.bad.add(imported.lines, problem);
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void take_tensors(const std::string& path, Responses& responses, Imported& imported) {
+  const TensorFile file = open_tensors(path);
+  for (const TensorView& tensor : file.tensors()) {
+    ++imported.lines;
+    if (!is_integer(tensor.dtype) || tensor.shape.size() < 3) continue;
+    try {
+      if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
+      responses.take(tensor.shape, ids_of(tensor));
+    } catch (const Unreadable& unreadable) {
+      imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
+    }
+  }
+}
+
+}  // namespace
+
+Imported import_routed_experts(const std::string& path, const ImportOptions& options) {
+  Imported imported;
+  Responses responses;
+  InputFile file(path);
+  char first = 0;
+  if (file.read(&first, 1) == 1 && (first == '{' || first == ' ' || first == '\n')) {
+    take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
+  } else {
+    imported.bad = BadLines("tensor");
+    take_tensors(path, responses, imported);
+  }
+  if (options.progress && !options.progress(0.5)) return {};
+  if (responses.empty())
+    throw std::runtime_error(path + ": holds no routed_experts" +
+                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+  RunInfo info;
+  info.run = options.run;
+  info.name = std::filesystem::path(path).stem().string();
+  info.source = path;
+  imported.runs.push_back(responses.build(std::move(info), options, imported.routes));
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes) {
+  const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
+  if (bytes.starts_with('{')) return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
+  if (begins_like_zip(bytes) || file_name.ends_with(".safetensors")) return named;
+  if (!begins_like_npy(bytes)) return false;
+  try {
+    const NpyHeader header = npy_header(bytes);
+    return is_integer(header.dtype) && (header.shape.size() == 3 || header.shape.size() == 4);
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+bool read_routed_bytes(std::string_view bytes, BadLines& bad) {
+  Imported imported;
+  Responses responses;
+  take_text(bytes, responses, imported);
+  for (const BadLine& line : imported.bad.first()) bad.add(line.number, line.why);
+  if (responses.empty()) return false;
+  try {
+    return responses.build({}, {}, imported.routes) != nullptr;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+}  // namespace moescope

@@ -1,0 +1,124 @@
+#include "core/logs/routing/import_trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "core/io/json_line.h"
+#include "core/logs/lines/log_lines.h"
+#include "core/logs/routing/routed_tokens.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+constexpr int kMaxLayer = kLastImportedLayer;
+constexpr int kMaxTopK = 1024;
+class Trace {
+ public:
+  explicit Trace(const std::string& source = {}) : tokens_(source) {}
+  void read_line(std::string_view line);  // throws Unreadable
+  const EmptySlotCount& empty_slots() const { return empty_slots_; }
+  RoutedTokens& tokens() { return tokens_; }
+
+ private:
+  std::vector<int> row_of(JsonValue row, std::size_t top_k);
+
+  JsonLines lines_;
+  RoutedTokens tokens_;
+  EmptySlotCount empty_slots_;
+};
+
+std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
+  std::vector<int> experts;
+  for (const JsonValue each : list_of(row, "top_indices", top_k, "experts"))
+    if (const int expert = to_index(each, "top_indices", -1, static_cast<int>(kMaxImportedExperts) - 1); expert >= 0)
+      experts.push_back(expert);
+  return experts;
+}
+
+void Trace::read_line(std::string_view line) {
+  const JsonFields json = lines_.parse(line);
+  const auto required = [&](const char* key) {
+    const JsonValue* found = member(json, {key});
+    if (!found) throw Unreadable(std::string("no ") + key);
+    return *found;
+  };
+  const std::int64_t step = to_count(required("step"), "step", 1e15);
+  const int layer = to_index(required("layer"), "layer", 0, kMaxLayer);
+  const int top_k = to_index(required("topk"), "topk", 1, kMaxTopK);
+  const JsonValue* block = member(json, {"block"});
+  const JsonValue* mtp_idx = member(json, {"mtp_idx"});
+  const bool mtp = block && to_text(*block, "block") == "mtp";
+  const RoutedLayer place{mtp, mtp && mtp_idx ? to_index(*mtp_idx, "mtp_idx", 0, kMaxLayer) : layer};
+  if (const JsonValue* shape = member(json, {"logit_shape"})) {
+    const auto extents = to_counts(*shape, "logit_shape", 2, "extents");
+    if (extents[1] > kMaxImportedExperts) throw Unreadable("logit_shape: too many experts");
+    tokens_.expect_experts(static_cast<int>(extents[1]));
+  }
+  std::vector<std::vector<int>> rows;
+  for (const JsonValue row : list_of(required("top_indices"), "top_indices", 0, "tokens"))
+    rows.push_back(row_of(row, static_cast<std::size_t>(top_k)));
+  tokens_.expect_top_k(static_cast<std::size_t>(top_k));
+  for (std::vector<int>& row : rows) {
+    empty_slots_.add(static_cast<std::size_t>(top_k), static_cast<std::size_t>(top_k) - row.size());
+    if (!row.empty()) tokens_.add(step, place, row);
+  }
+}
+
+std::vector<fs::path> trace_files(const fs::path& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (entry.is_regular_file() && is_trace_name(entry.path().filename().string())) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+bool is_trace_name(std::string_view file_name) {
+  return file_name.starts_with("router_trace_rank") && file_name.ends_with(".jsonl");
+}
+
+bool begins_like_trace(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, bytes.find('\n'));
+  return line.starts_with('{') && line.find("\"topk\"") != std::string_view::npos &&
+         line.find("\"num_tokens\"") != std::string_view::npos;
+}
+
+Imported import_trace(const std::string& path, const ImportOptions& options) {
+  Imported imported;
+  Trace trace(path);
+  const auto read_line = [&](std::string_view line) { trace.read_line(line); };
+  if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
+  if (trace.tokens().empty())
+    throw std::runtime_error(path + ": holds no routing" +
+                             (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
+  RunInfo info;
+  info.run = options.run;
+  info.source = path;
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
+  info.name = fs::is_directory(path) ? folder.filename().string() : fs::path(path).stem().string();
+  if (info.name.empty()) info.name = folder.parent_path().filename().string();
+  imported.runs.push_back(trace.tokens().build(std::move(info), options));
+  trace.empty_slots().mark(*imported.runs.back(), options);
+  imported.routes = trace.tokens().rows();
+  if (options.progress) options.progress(1);
+  return imported;
+}
+
+bool read_trace_bytes(std::string_view bytes, BadLines& bad) {
+  Trace trace;
+  take_lines(
+      bytes, [&](std::string_view line) { trace.read_line(line); }, bad);
+  return !trace.tokens().empty() && trace.tokens().build({}, {}) != nullptr;
+}
+
+}  // namespace moescope

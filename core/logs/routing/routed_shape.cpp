@@ -1,0 +1,164 @@
+#include "core/logs/routing/routed_shape.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMostTopK = 1024;
+// A value of K counts as shown where half or less of it would have led to so many experts chosen twice in a row.
+constexpr double kEnoughRepeats = 20;
+constexpr int kFillings[] = {255, 65535, std::numeric_limits<int>::max()};
+
+template <typename Take>
+void each_row(std::span<const RoutedSequence> sequences, std::size_t top_k, Take take) {
+  for (const RoutedSequence& sequence : sequences)
+    for (std::size_t first = 0; first + top_k <= sequence.ids.size(); first += top_k)
+      take(std::span(sequence.ids).subspan(first, top_k));
+}
+
+bool all_equal(std::span<const int> row) {
+  return std::ranges::all_of(row, [&](int id) { return id == row.front(); });
+}
+
+// False where a token has an expert twice in a layer. Rows of one number are dense layers or padding.
+bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
+  bool fits = true;
+  std::vector<int> sorted;
+  each_row(sequences, top_k, [&](std::span<const int> row) {
+    if (!fits || all_equal(row)) return;
+    sorted.assign(row.begin(), row.end());
+    std::ranges::sort(sorted);
+    fits = std::ranges::adjacent_find(sorted, [](int a, int b) { return a == b && a >= 0; }) == sorted.end();
+  });
+  return fits;
+}
+
+// Experts chosen twice that rows of `top_k` would hold by chance if a layer had only `smaller` of them. The experts are
+// taken to be equally full, which understates it.
+double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t top_k, std::size_t smaller) {
+  int highest = 0;
+  double rows = 0;
+  each_row(sequences, top_k, [&](std::span<const int> row) {
+    if (all_equal(row)) return;
+    ++rows;
+    highest = std::max(highest, *std::ranges::max_element(row));
+  });
+  const double layers = static_cast<double>(top_k / smaller), k = static_cast<double>(smaller);
+  return rows * layers * (layers - 1) / 2 * k * k / (highest + 1);
+}
+
+// The largest K that divides a token's numbers and has no expert twice; nullopt: the rows are too few to tell.
+std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences, std::size_t ids_of_token) {
+  std::size_t found = 1;
+  for (std::size_t top_k = std::min(ids_of_token, kMostTopK); top_k > 1 && found == 1; --top_k)
+    if (ids_of_token % top_k == 0 && fits_top_k(sequences, top_k)) found = top_k;
+  for (std::size_t smaller = 1; smaller < found; ++smaller)
+    if (found % smaller == 0 && expected_repeats(sequences, found, smaller) < kEnoughRepeats) return std::nullopt;
+  return found;
+}
+
+// Numbers of a token where responses of different lengths agree on them; nullopt: one length, or they do not agree.
+std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
+  const RoutedSequence& one = sequences.front();
+  if (one.most_tokens == 0 || one.ids.size() % one.most_tokens != 0) return std::nullopt;
+  const std::size_t ids = one.ids.size() / one.most_tokens;
+  bool several_lengths = false;
+  for (const RoutedSequence& sequence : sequences) {
+    if (sequence.ids.size() != ids * sequence.most_tokens) return std::nullopt;
+    several_lengths |= sequence.most_tokens != one.most_tokens;
+  }
+  return several_lengths ? std::optional(ids) : std::nullopt;
+}
+
+RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape shape, const std::string& source) {
+  for (const RoutedSequence& sequence : sequences) {
+    const std::string what = source + ": " + std::to_string(sequence.ids.size()) + " numbers of a response";
+    if (sequence.ids.size() % shape.ids() != 0)
+      throw std::runtime_error(what + " are no rows of " + std::to_string(shape.layers) + " layers of " +
+                               std::to_string(shape.top_k) + " experts (--layers, --top-k)");
+    if (sequence.most_tokens > 0 && sequence.ids.size() / shape.ids() > sequence.most_tokens)
+      throw std::runtime_error(what + " are more rows than its " + std::to_string(sequence.most_tokens) +
+                               " tokens (--layers, --top-k)");
+  }
+  return shape;
+}
+
+RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated,
+                            const std::string& source) {
+  const auto layers = static_cast<std::size_t>(stated.layers), top_k = static_cast<std::size_t>(stated.top_k);
+  if (layers > 0 && top_k > 0) return stated_flat_shape(sequences, {layers, top_k}, source);
+  const std::optional<std::size_t> ids = agreed_ids_of_token(sequences);
+  if (!ids)
+    throw AmbiguousRouting(source +
+                           ": routed_experts is a flat array, and its rows may begin after the first token "
+                           "(routed_experts_start_len): state the number of layers (--layers) and of experts "
+                           "a token (--top-k) when it is imported");
+  const std::size_t known = std::max(layers, top_k);
+  if (known > 0 && *ids % known != 0)
+    throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are no multiple of " +
+                             std::to_string(known) + (layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
+  if (layers > 0) return {layers, *ids / layers};
+  if (top_k > 0) return {*ids / top_k, top_k};
+  const std::optional<std::size_t> shown = shown_top_k(sequences, *ids);
+  if (!shown)
+    throw AmbiguousRouting(source + ": too few tokens show how many of a token's " + std::to_string(*ids) +
+                           " experts belong to a layer: state that number (--top-k) when it is imported");
+  return {*ids / *shown, *shown};
+}
+
+}  // namespace
+
+RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated,
+                       const std::string& source) {
+  const RoutedSequence& first = sequences.front();
+  for (const RoutedSequence& sequence : sequences)
+    if (sequence.layers != first.layers || sequence.top_k != first.top_k)
+      throw std::runtime_error(source + ": sequence " + std::to_string(&sequence - &first) +
+                               " has another number of layers or experts a token than those before it");
+  if (first.layers == 0) return shape_of_flat_rows(sequences, stated, source);
+  const auto contradicts = [&](int number, std::size_t in_file, const char* what, const char* option) {
+    if (number > 0 && static_cast<std::size_t>(number) != in_file)
+      throw std::runtime_error(source + ": has " + std::to_string(in_file) + what + ", " + option + " says " +
+                               std::to_string(number));
+  };
+  contradicts(stated.layers, first.layers, " layers", "--layers");
+  contradicts(stated.top_k, first.top_k, " experts a token", "--top-k");
+  return {first.layers, first.top_k};
+}
+
+EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts,
+                       const std::string& source)
+    : limit_(experts) {
+  std::size_t rows = 0;
+  for (const int filling : kFillings) {
+    std::size_t with = 0;
+    bool twice = false;
+    rows = 0;
+    each_row(sequences, shape.top_k, [&](std::span<const int> row) {
+      if (all_equal(row) && shape.top_k > 1) return;
+      ++rows;
+      const auto times = std::ranges::count(row, filling);
+      with += times > 0;
+      twice |= times > 1;
+    });
+    if (twice) filling_ = filling;
+    if (!twice && with == rows && rows > 0 && shape.top_k > 1 && experts == 0)
+      throw AmbiguousRouting(
+          source + ": every token has " + std::to_string(filling) +
+          " in every layer, an expert or a slot without one: state the number of experts (--experts) "
+          "when it is imported");
+  }
+  if (limit_ == 0) return;
+  each_row(sequences, shape.top_k, [&](std::span<const int> row) {
+    for (const int id : row)
+      if (id >= limit_ && std::ranges::find(kFillings, id) == std::end(kFillings))
+        throw std::runtime_error(source + ": has expert " + std::to_string(id) + ", --experts says " +
+                                 std::to_string(limit_));
+  });
+}
+
+}  // namespace moescope

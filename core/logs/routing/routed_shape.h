@@ -1,0 +1,49 @@
+// Rows of experts whose shape a file does not say, and slots that hold no expert.
+//
+// SGLang writes routed_experts as flat int32 of [tokens, layers, K]. The numbers alone fit many shapes, and the number
+// of rows may be smaller than the number of tokens (routed_experts_start_len). A shape is taken only where no other one
+// fits: as the caller states it, or where responses of different lengths agree. Everything else throws
+// AmbiguousRouting.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/logs/import.h"
+
+namespace moescope {
+
+// The experts of a sequence: row-major [tokens, layers, K].
+struct RoutedSequence {
+  std::vector<int> ids;
+  std::size_t layers = 0, top_k = 0;  // 0: the file does not say
+  std::size_t most_tokens = 0;        // of a flat array: tokens of the response; the array may begin later
+};
+
+struct RowShape {
+  std::size_t layers = 0, top_k = 0;
+  std::size_t ids() const { return layers * top_k; }  // of a token
+};
+
+// The shape of all sequences, which are not empty. `source` begins the messages. Throws std::runtime_error: they
+// differ, or contradict `stated`; AmbiguousRouting: several shapes fit.
+RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated, const std::string& source);
+
+// Which numbers are no expert: below 0 always; at or above `experts` where that is stated; and 255, 65535 or 2^31 - 1,
+// with which engines fill slots, where a row has the number twice beside others. Throws AmbiguousRouting where every
+// row ends with such a number and experts are not stated, std::runtime_error where a number is above the stated experts
+// and no such filling.
+class EmptySlots {
+ public:
+  EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts, const std::string& source);
+  bool is_empty(int id) const { return id < 0 || (limit_ > 0 && id >= limit_) || (filling_ && id == *filling_); }
+
+ private:
+  int limit_ = 0;  // 0: not stated
+  std::optional<int> filling_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,221 @@
+#include "core/logs/routing/routed_tokens.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "core/frame/layer_prediction.h"
+
+namespace moescope {
+
+namespace {
+
+// Of the tables of experts chosen together, all layers and steps.
+constexpr std::size_t kMaxTogetherBytes = std::size_t{64} << 20;
+// Of which experts each token got, all layers and steps: 512 MiB.
+constexpr std::size_t kMostKeptExperts = std::size_t{256} << 20;
+constexpr std::size_t kBytesOfPair = 64;  // of two experts chosen together, a node of a map
+// Tokens whose experts are guessed from those of the layer before: of all layers and steps, and of one.
+constexpr std::size_t kMostGuessed = std::size_t{1} << 21, kMostGuessedAtOnce = 2048, kLeastGuessedAtOnce = 16;
+
+// Experts sorted; one that stands there twice counts once. i <= j.
+template <typename Experts, typename Count>
+void each_pair(const Experts& experts_K, Count count) {
+  for (std::size_t i = 0; i < experts_K.size(); ++i) {
+    if (i > 0 && experts_K[i] == experts_K[i - 1]) continue;
+    count(experts_K[i], experts_K[i]);
+    for (std::size_t j = i + 1; j < experts_K.size(); ++j)
+      if (experts_K[j] != experts_K[j - 1]) count(experts_K[i], experts_K[j]);
+  }
+}
+
+// A kept row without its slots that hold no expert.
+std::span<const std::uint16_t> chosen_of(std::span<const std::uint16_t> row_K) {
+  return row_K.first(static_cast<std::size_t>(std::ranges::find(row_K, RoutedRows::kNowhere) - row_K.begin()));
+}
+
+// The half above the diagonal, given to both.
+SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int experts, int layer) {
+  const auto n = static_cast<std::size_t>(experts);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = i + 1; j < n; ++j) upper_EE[j * n + i] = upper_EE[i * n + j];
+  SpecialisationFrame frame;
+  frame.layer = layer;
+  frame.experts = experts;
+  frame.together_EE = std::move(upper_EE);
+  return frame;
+}
+
+}  // namespace
+
+void EmptySlotCount::mark(History& history, const ImportOptions& options) const {
+  if (empty_ == 0) return;
+  const Marker marker{
+      history.info().run, 0, "event",
+      std::to_string(empty_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere"};
+  history.append(marker);
+  if (options.on_marker) options.on_marker(marker);
+}
+
+void RoutedTokens::expect_top_k(std::size_t top_k) {
+  if (rows_ && steps_.empty()) rows_->top_k = top_k;
+}
+
+void RoutedTokens::expect_experts(int experts) {
+  experts_ = std::max(experts_, experts);
+}
+
+void RoutedTokens::add(std::int64_t step, RoutedLayer layer, std::vector<int>& experts_K) {
+  Chosen& chosen = steps_[step][layer];
+  if (chosen.tokens == 0) load_bytes_ += sizeof(Chosen) + 256;  // with the nodes of the maps, and the frame to come
+  top_k_ = std::max(top_k_, static_cast<int>(experts_K.size()));
+  ++chosen.tokens;
+  for (const int expert : experts_K) {
+    if (const auto needed = static_cast<std::size_t>(expert) + 1; chosen.load.size() < needed) {
+      load_bytes_ += (needed - chosen.load.size()) * sizeof(std::uint32_t);
+      chosen.load.resize(needed);
+    }
+    ++chosen.load[static_cast<std::size_t>(expert)];
+    experts_ = std::max(experts_, expert + 1);
+  }
+  std::ranges::sort(experts_K);
+  if (!keep(step, layer, experts_K)) {
+    const std::size_t before = chosen.together.size();
+    each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
+    load_bytes_ += (chosen.together.size() - before) * kBytesOfPair;
+  }
+  if (load_bytes_ > kMostLoadBytes)
+    throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
+                             std::to_string(experts_) + " experts take more than 1 GiB");
+}
+
+bool RoutedTokens::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
+  if (!rows_) return false;
+  kept_ += std::max(experts_K.size(), rows_->top_k);
+  if (rows_->top_k == 0) rows_->top_k = experts_K.size();
+  const bool fits = experts_K.size() <= rows_->top_k && (experts_K.empty() || experts_K.back() < RoutedRows::kNowhere);
+  if (!fits || kept_ > kMostKeptExperts) return count_kept_pairs(), rows_.reset(), false;
+  auto& row = rows_->steps[step][layer];
+  row.insert(row.end(), experts_K.begin(), experts_K.end());
+  row.insert(row.end(), rows_->top_k - experts_K.size(), RoutedRows::kNowhere);
+  return true;
+}
+
+void RoutedTokens::count_kept_pairs() {
+  for (const auto& [step, layers] : rows_->steps)
+    for (const auto& [layer, rows] : layers) {
+      auto& together = steps_[step][layer].together;
+      for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
+        each_pair(chosen_of(std::span(rows).subspan(first, rows_->top_k)), [&](int i, int j) { ++together[{i, j}]; });
+      load_bytes_ += together.size() * kBytesOfPair;
+    }
+}
+
+std::vector<FlipFrame> RoutedTokens::flips_from(const RoutedRows& reference, std::int64_t step,
+                                                const std::map<RoutedLayer, int>& numbers) const {
+  std::vector<FlipFrame> flips;
+  const auto there = reference.steps.find(step);
+  if (!rows_ || reference.top_k != rows_->top_k || there == reference.steps.end()) return flips;
+  const std::size_t top_k = rows_->top_k;
+  for (const auto& [layer, own] : rows_->steps.at(step)) {
+    const auto other = there->second.find(layer);
+    if (other == there->second.end() || other->second.size() != own.size()) continue;
+    std::size_t flipped = 0, common = 0, chosen = 0;
+    std::vector<std::uint16_t> both;
+    for (std::size_t first = 0; first < own.size(); first += top_k) {
+      const auto a = chosen_of(std::span(other->second).subspan(first, top_k));
+      const auto b = chosen_of(std::span(own).subspan(first, top_k));
+      both.clear();
+      std::ranges::set_intersection(a, b, std::back_inserter(both));
+      common += both.size();
+      chosen += b.size();
+      flipped += both.size() < std::max(a.size(), b.size());
+    }
+    FlipFrame& frame = flips.emplace_back();
+    frame.layer = numbers.at(layer);
+    const std::size_t tokens = own.size() / top_k;
+    frame.flip_rate = static_cast<float>(static_cast<double>(flipped) / static_cast<double>(tokens));
+    frame.overlap =
+        chosen == 0 ? kNoValue : static_cast<float>(static_cast<double>(common) / static_cast<double>(chosen));
+  }
+  return flips;
+}
+
+std::map<RoutedLayer, int> RoutedTokens::layer_numbers() const {
+  std::map<RoutedLayer, int> numbers;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [place, chosen] : layers) numbers[place];
+  int decoder = 0;
+  for (auto& [place, number] : numbers)
+    if (!place.mtp) number = place.layer, decoder = place.layer + 1;
+  for (auto& [place, number] : numbers)
+    if (place.mtp) number = decoder + place.layer;
+  return numbers;
+}
+
+void RoutedTokens::add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const {
+  const auto experts = static_cast<std::size_t>(experts_);
+  upper_EE.resize(experts * experts);
+  const auto at = [&](int i, int j) -> std::uint32_t& {
+    return upper_EE[static_cast<std::size_t>(i) * experts + static_cast<std::size_t>(j)];
+  };
+  for (const auto& [pair, tokens] : steps_.at(step).at(layer).together) at(pair.first, pair.second) += tokens;
+  if (!rows_) return;
+  const std::span<const std::uint16_t> rows = rows_->steps.at(step).at(layer);
+  for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
+    each_pair(chosen_of(rows.subspan(first, rows_->top_k)), [&](int i, int j) { ++at(i, j); });
+}
+
+std::shared_ptr<History> RoutedTokens::build(RunInfo info, const ImportOptions& options) {
+  const std::map<RoutedLayer, int> numbers = layer_numbers();
+  const auto experts = static_cast<std::size_t>(experts_);
+  if (numbers.size() * std::max<std::size_t>(1, experts) > kMaxImportedLoads)
+    throw std::runtime_error(info.source + ": " + std::to_string(numbers.size()) + " layers of " +
+                             std::to_string(experts) + " experts are more than can be shown");
+  for (const auto& [place, number] : numbers) info.moe_layers.push_back(number);
+  info.n_layers = info.moe_layers.back() + 1;
+  info.n_experts = experts_;
+  info.top_k = top_k_;
+  std::int64_t most = 0;
+  for (const auto& [place, chosen] : steps_.begin()->second) most = std::max(most, chosen.tokens);
+  info.tokens_per_step = most;
+  const std::size_t table = experts * experts * sizeof(std::uint32_t) * numbers.size();
+  const bool every_step = table * steps_.size() <= kMaxTogetherBytes;
+  std::map<RoutedLayer, std::vector<std::uint32_t>> so_far_EE;
+  LayerPrediction prediction(
+      experts_, top_k_,
+      std::clamp(kMostGuessed / (steps_.size() * numbers.size()), kLeastGuessedAtOnce, kMostGuessedAtOnce));
+  ImportedRun run(std::move(info), options);
+  for (auto& [step, layers] : steps_) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    const bool last = step == steps_.rbegin()->first;
+    const std::vector<std::uint16_t>* before = nullptr;
+    for (auto& [place, chosen] : layers) {
+      RouterFrame router;
+      router.layer = numbers.at(place);
+      if (rows_) {
+        const std::vector<std::uint16_t>& own = rows_->steps.at(step).at(place);
+        if (before) router.predicted_share = prediction.share(*before, own);
+        before = &own;
+      }
+      router.tokens_per_expert = chosen.load;
+      router.tokens_per_expert.resize(experts);
+      frame.routers.push_back(std::move(router));
+      if (table <= kMaxTogetherBytes) add_together(step, place, so_far_EE[place]);
+    }
+    if (options.routes) frame.flips = flips_from(*options.routes, step, numbers);
+    if (every_step || last) {
+      for (auto& [place, sum_EE] : so_far_EE)
+        frame.specialisation.push_back(chosen_together(std::move(sum_EE), experts_, numbers.at(place)));
+      so_far_EE.clear();
+    }
+    run.add(std::move(frame));
+  }
+  return run.history();
+}
+
+}  // namespace moescope

@@ -1,0 +1,41 @@
+#include "core/logs/run_choice.h"
+
+#include <algorithm>
+
+#include "core/io/text_escape.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kListedRuns = 20;
+
+std::string list_of_runs(const std::vector<std::string>& names) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kListedRuns, names.size()); ++i)
+    list += (i ? ", " : "") + printable(names[i].substr(0, 100));
+  return list + (names.size() > kListedRuns ? ", ..." : "");
+}
+
+}  // namespace
+
+TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t most)
+    : std::runtime_error(path + ": holds " + std::to_string(of_file.size()) + " runs; at most " + std::to_string(most) +
+                         " can be open side by side. --run NAME chooses one of: " + list_of_runs(of_file)),
+      names(std::move(of_file)) {}
+
+bool is_wanted(const ImportOptions& options, const std::string& name) {
+  return options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
+}
+
+void check_choice(const std::string& path, const std::vector<std::string>& names, const ImportOptions& options) {
+  for (const std::string& wanted : options.only)
+    if (std::ranges::find(names, wanted) == names.end())
+      throw std::runtime_error(path + ": holds no run named " + printable(wanted) +
+                               ". There are: " + list_of_runs(names));
+  const std::ptrdiff_t chosen =
+      std::ranges::count_if(names, [&](const std::string& name) { return is_wanted(options, name); });
+  if (static_cast<std::size_t>(chosen) > options.most_runs) throw TooManyRuns(path, names, options.most_runs);
+}
+
+}  // namespace moescope

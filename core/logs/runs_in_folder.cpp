@@ -1,0 +1,117 @@
+#include "core/logs/runs_in_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/logs/events/import_mlflow.h"
+#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/routing/import_trace.h"
+
+namespace moescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFolderDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
+
+bool named_like_run(const fs::path& path) {
+  constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
+                                                         ".csv",      ".tsv",   ".log",    ".out"};
+  if (path.filename() == "trainer_state.json") return true;
+  return std::ranges::find(kSuffixes, path.extension().string()) != kSuffixes.end();
+}
+
+bool named_like_events(const fs::path& path) {
+  return path.filename().string().find("tfevents") != std::string::npos;
+}
+
+std::optional<RunFile> look_at(const fs::path& path) {
+  try {
+    const FileKind kind = file_kind(path.string());
+    if (holds_runs(kind)) return RunFile{path.string(), kind, fs::file_size(path), fs::last_write_time(path)};
+  } catch (const std::runtime_error&) {  // a file of another kind, or one that nobody may read
+  }
+  return std::nullopt;
+}
+
+// Files of one kind that make up one run, by the folder that is opened for it.
+void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  const fs::file_time_type changed = fs::last_write_time(path, error);
+  if (error) return;
+  const auto found = std::ranges::find_if(runs, [&](const RunFile& r) { return r.path == folder && r.kind == kind; });
+  if (found == runs.end()) {
+    runs.push_back({folder, kind, bytes, changed});
+  } else {
+    found->bytes += bytes;
+    found->last_change = std::max(found->last_change, changed);
+  }
+}
+
+// The files of a resumed run of W&B: its newest stands for all of them.
+void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
+  const auto run = look_at(path);
+  if (!run) return;
+  const auto is_part = [&](const RunFile& other) {
+    const fs::path file = other.path;
+    return other.kind == FileKind::wandb_run && file.filename() == path.filename() &&
+           file.parent_path().parent_path() == path.parent_path().parent_path();
+  };
+  const auto found = std::ranges::find_if(runs, is_part);
+  if (found == runs.end()) return runs.push_back(*run);
+  found->bytes += run->bytes;
+  if (run->last_change <= found->last_change) return;
+  found->path = run->path;
+  found->last_change = run->last_change;
+}
+
+void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder / "metrics", error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error))
+    if (entry->is_regular_file(error)) add_part(folder.string(), entry->path(), FileKind::mlflow_run, runs);
+}
+
+// Beside the statistics there is a folder of messages, whose files have the same names.
+void add_te_statistics(const fs::path& path, std::vector<RunFile>& runs) {
+  if (is_te_statistics_folder(path.parent_path()))
+    add_part(path.parent_path().string(), path, FileKind::te_statistics, runs);
+}
+
+}  // namespace
+
+std::vector<RunFile> runs_in_folder(const std::string& folder) {
+  std::vector<RunFile> runs;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && entry != fs::recursive_directory_iterator() && runs.size() < kMostRunFiles; entry.increment(error)) {
+    if (entry.depth() >= kFolderDepth) entry.disable_recursion_pending();
+    std::error_code gone;
+    const fs::path& path = entry->path();
+    if (entry->is_directory(gone) && is_mlflow_run(path)) {
+      add_mlflow_run(path, runs);
+      entry.disable_recursion_pending();
+    }
+    if (!entry->is_regular_file(gone)) continue;
+    if (named_like_events(path))
+      add_part(path.parent_path().string(), path, FileKind::event_file, runs);
+    else if (is_trace_name(path.filename().string()))
+      add_part(path.parent_path().string(), path, FileKind::router_trace, runs);
+    else if (is_te_statistics_name(path.filename().string()))
+      add_te_statistics(path, runs);
+    else if (path.extension() == ".wandb")
+      add_wandb_part(path, runs);
+    else if (named_like_run(path))
+      if (const auto run = look_at(path)) runs.push_back(*run);
+  }
+  std::ranges::stable_sort(runs, {}, &RunFile::path);
+  std::ranges::stable_sort(runs, std::ranges::greater{}, &RunFile::last_change);
+  return runs;
+}
+
+}  // namespace moescope

@@ -1,0 +1,81 @@
+#include "core/logs/table/table_cells.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/io/unreadable.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kShownCell = 40;  // characters
+
+std::string quoted(std::string_view cell) {
+  return '"' + std::string(cell.substr(0, kShownCell)) + (cell.size() > kShownCell ? "...\"" : "\"");
+}
+
+std::optional<double> plain_number(std::string_view cell) {
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
+  return value;
+}
+
+bool is_grouped(std::string_view cell) {
+  return !cell.empty() && cell.find_first_of(",. '_") != std::string_view::npos &&
+         cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
+}
+
+bool is_list(std::string_view cell) {
+  return cell.starts_with('[') && cell.ends_with(']') &&
+         cell.find_first_not_of("[]0123456789+-.eE, \t\r\nNaninfty") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what) {
+  const auto refuse = [&](const std::string& why) { throw Unreadable(std::string(what) + ": " + quoted(cell) + why); };
+  const std::string range = ", expected a whole number from 0 to " + std::to_string(most);
+  std::int64_t whole = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), whole);
+  const bool exact = error == std::errc() && end == cell.data() + cell.size();
+  if (!exact) {
+    const std::optional<double> value = plain_number(cell);
+    if (!value && is_grouped(cell)) refuse(": digits that are grouped may mean two things; expected a plain number");
+    if (!value || !std::isfinite(*value)) refuse(range);
+    if (*value != std::floor(*value)) refuse(" is not whole");
+    if (*value < 0 || *value > static_cast<double>(most)) refuse(range);
+    whole = static_cast<std::int64_t>(*value);
+  }
+  if (whole < 0 || whole > most) refuse(range);
+  return whole;
+}
+
+void append_json_value(std::string_view cell, std::string& json) {
+  const std::optional<double> value = plain_number(cell);
+  if (!value) {
+    if (is_list(cell))
+      json += cell;
+    else
+      append_json_text(cell, json);
+  } else if (std::isnan(*value)) {
+    json += "NaN";
+  } else if (std::isinf(*value)) {
+    json += *value > 0 ? "Infinity" : "-Infinity";
+  } else {
+    char text[32];
+    json.append(text, std::to_chars(text, text + sizeof text, *value).ptr);
+  }
+}
+
+void append_json_text(std::string_view text, std::string& json) {
+  json += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace moescope

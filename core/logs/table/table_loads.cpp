@@ -1,0 +1,223 @@
+#include "core/logs/table/table_loads.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "core/io/unreadable.h"
+#include "core/logs/restart_rule.h"
+#include "core/logs/table/import_table.h"
+#include "core/logs/table/table_cells.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::int64_t kMaxTableStep = 1'000'000'000'000'000;
+constexpr std::int64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
+// Loads that a run may have for each row of its table, beyond those that any table may: of a large model's single
+// tokens, a row names one of some thousand.
+constexpr std::size_t kLoadsOfARow = 8192, kLoadsOfATable = std::size_t{1} << 28;
+constexpr std::size_t kMostRestarts = 100;  // that are told
+
+const std::string_view& cell_at(std::span<const std::string_view> cells, int column) {
+  if (static_cast<std::size_t>(column) >= cells.size()) throw Unreadable("has too few columns");
+  return cells[static_cast<std::size_t>(column)];
+}
+
+std::int64_t expert_at(std::string_view cell) {
+  if (cell == "-1") throw Unreadable("expert: -1 stands for no expert");
+  return whole_number(cell, std::int64_t{kMaxImportedExperts} - 1, "expert");
+}
+
+}  // namespace
+
+// A batch of a trace ends where the layer's number falls.
+std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::int64_t layer) {
+  if (form_.kind == TableKind::trace) {
+    if (layer < last_layer_) ++trace_step_;
+    last_layer_ = layer;
+    return trace_step_;
+  }
+  return form_.step < 0 ? 0 : whole_number(cell_at(cells, form_.step), kMaxTableStep, "step");
+}
+
+std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std::int64_t layer) const {
+  std::uint64_t part = 0;
+  for (const int column : form_.parts)
+    part = part * 31 + std::hash<std::string_view>()(cell_at(cells, column)) % 0xFFFFFFFBu;
+  return part << 12 ^ static_cast<std::uint64_t>(layer);
+}
+
+void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line) {
+  const std::int64_t layer =
+      form_.layer < 0 ? 0 : whole_number(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
+  const std::int64_t expert = expert_at(cell_at(cells, form_.expert));
+  const std::int64_t count = form_.count < 0 ? 1 : whole_number(cell_at(cells, form_.count), kMostCount, "count");
+  const std::uint64_t group = group_of(cells, layer);
+  const std::int64_t step = step_of(cells, layer);
+  if (form_.kind != TableKind::trace) order_.add(step, group, static_cast<std::uint64_t>(expert), line);
+  layer_.take(layer, line);
+  expert_.take(expert, line);
+  if (stretches_.empty() || stretches_.back().step != step) stretches_.push_back({step, loads_.size(), loads_.size()});
+  loads_.push_back(
+      {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
+  stretches_.back().end = loads_.size();
+  const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) + order_.bytes();
+  if (bytes > kMostTableBytes)
+    throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
+                             std::to_string(kMostTableBytes >> 30) +
+                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
+}
+
+// What an earlier attempt logged, by the rule of all logs, for which the rows have to be as they were written.
+void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
+  struct Cut {
+    std::size_t at;
+    std::int64_t step;
+  };
+  std::vector<Cut> cuts;
+  std::set<std::int64_t> steps;
+  RestartRule rule;
+  for (const Stretch& stretch : stretches_) {
+    for (std::size_t i = stretch.first; i < stretch.end; ++i) {
+      const auto* const key = reinterpret_cast<const char*>(&loads_[i]);  // layer and expert
+      const auto restart = rule.take({key, 2 * sizeof(std::uint16_t)}, stretch.step);
+      if (!restart) continue;
+      const auto dropped = std::distance(steps.lower_bound(restart->step), steps.end());
+      steps.erase(steps.lower_bound(restart->step), steps.end());
+      cuts.push_back({i, restart->step});
+      if (restarts.size() == kMostRestarts) continue;
+      restarts.push_back(*restart);
+      remarks.push_back(restart_text(*restart) + " (" + std::to_string(dropped) +
+                        (dropped == 1 ? " step)" : " logged steps)"));
+    }
+    steps.insert(stretch.step);
+  }
+  std::vector<Stretch> kept;
+  std::int64_t dropped_from = INT64_MAX;  // by the cuts behind
+  for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
+    Stretch rest = *stretch;
+    for (; !cuts.empty() && cuts.back().at > stretch->first; cuts.pop_back()) {
+      // A cut within its step: what stands before it in the step belongs to the earlier attempt.
+      if (cuts.back().at < rest.end && rest.step < dropped_from) {
+        kept.push_back({rest.step, cuts.back().at, rest.end});
+        rest.end = cuts.back().at;
+      }
+      dropped_from = std::min(dropped_from, cuts.back().step);
+    }
+    if (rest.step < dropped_from) kept.push_back(rest);
+    for (; !cuts.empty() && cuts.back().at == stretch->first; cuts.pop_back())
+      dropped_from = std::min(dropped_from, cuts.back().step);
+  }
+  std::ranges::reverse(kept);
+  stretches_ = std::move(kept);
+}
+
+void TableLoads::sort(std::vector<Restart>& restarts, std::vector<std::string>& remarks) {
+  const TableOrder::Kind kind = order_.kind();
+  if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
+  if (order_.repeats() && !adds_up()) {
+    if (kind == TableOrder::Kind::by_step)
+      throw std::runtime_error(path_ + ": " + order_.repeated() +
+                               ", and the rows are not in the order in which they were written: which one counts?");
+    remarks.push_back(order_.repeated() + ": the later one counts");
+  }
+  if (kind == TableOrder::Kind::newest_first) {
+    std::ranges::reverse(stretches_);
+    for (const Stretch& stretch : stretches_)
+      std::reverse(loads_.begin() + static_cast<std::ptrdiff_t>(stretch.first),
+                   loads_.begin() + static_cast<std::ptrdiff_t>(stretch.end));
+  }
+  if (order_.goes_back()) drop_attempts(restarts, remarks);
+  std::ranges::stable_sort(stretches_, {}, &Stretch::step);
+}
+
+// How many rows the layers of a trace's smallest batch have.
+std::int64_t TableLoads::smallest_batch() const {
+  std::size_t smallest = loads_.size();
+  for (const Stretch& stretch : stretches_) {
+    for (std::size_t i = stretch.first; i < stretch.end;) {
+      const std::size_t begin = i;
+      while (i < stretch.end && loads_[i].layer == loads_[begin].layer) ++i;
+      smallest = std::min(smallest, i - begin);
+    }
+  }
+  return static_cast<std::int64_t>(smallest);
+}
+
+RunInfo TableLoads::info(const ImportOptions& options) const {
+  RunInfo info;
+  info.run = options.run;
+  info.name = std::filesystem::path(path_).stem().string();
+  info.source = path_;
+  std::vector<bool> layers(kMaxImportedLayers);
+  for (const Load& load : loads_) layers[load.layer] = true;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    if (layers[layer]) info.moe_layers.push_back(static_cast<int>(layer));
+  info.n_layers = static_cast<int>(layer_.number) + 1;
+  info.n_experts = static_cast<int>(expert_.number) + 1;
+  if (form_.kind == TableKind::trace)
+    info.top_k = static_cast<int>(std::min<std::int64_t>(smallest_batch(), info.n_experts));
+  return info;
+}
+
+// A single wrong number must not make a small file take the memory of a large one.
+void TableLoads::check_size(const RunInfo& info) const {
+  const std::size_t loads = info.moe_layers.size() * static_cast<std::size_t>(info.n_experts);
+  const std::string all = path_ + ": " + std::to_string(info.moe_layers.size()) + " layers of " +
+                          std::to_string(info.n_experts) + " experts";
+  if (loads > kMaxImportedLoads) throw std::runtime_error(all + " are more than can be shown");
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
+  if (steps * loads > kLoadsOfATable && steps * loads / kLoadsOfARow > loads_.size())
+    throw std::runtime_error(all + " in " + std::to_string(steps) + " steps, but only " +
+                             std::to_string(loads_.size()) + " rows: is a number wrong? Line " +
+                             std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) +
+                             ", line " + std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
+}
+
+std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::vector<std::string>& remarks) {
+  std::vector<Restart> restarts;
+  sort(restarts, remarks);
+  const RunInfo info = this->info(options);
+  check_size(info);
+  std::vector<std::size_t> place(static_cast<std::size_t>(info.n_layers));
+  for (std::size_t i = 0; i < info.moe_layers.size(); ++i) place[static_cast<std::size_t>(info.moe_layers[i])] = i;
+  ImportedRun run(info, options);
+  for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
+    TelemetryFrame frame;
+    frame.step = stretch->step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    for (const int layer : info.moe_layers) {
+      RouterFrame& router = frame.routers.emplace_back();
+      router.layer = layer;
+      router.tokens_per_expert.resize(static_cast<std::size_t>(info.n_experts));
+    }
+    for (; stretch != stretches_.end() && stretch->step == frame.step; ++stretch) {
+      for (std::size_t i = stretch->first; i < stretch->end; ++i) {
+        const Load& load = loads_[i];
+        std::uint32_t& count = frame.routers[place[load.layer]].tokens_per_expert[load.expert];
+        const std::int64_t sum = std::int64_t{load.count} + (adds_up() ? count : 0);
+        if (sum > kMostCount)
+          throw std::runtime_error(path_ + ": step " + std::to_string(frame.step) + ", layer " +
+                                   std::to_string(load.layer) + ", expert " + std::to_string(load.expert) +
+                                   ": its parts are more than " + std::to_string(kMostCount) + " tokens together");
+        count = static_cast<std::uint32_t>(sum);
+      }
+    }
+    if (options.progress && run.steps() % 64 == 0 &&
+        !options.progress(0.5 + 0.5 * static_cast<double>(stretch - stretches_.begin()) /
+                                    static_cast<double>(stretches_.size())))
+      return nullptr;
+    run.add(std::move(frame));
+  }
+  for (std::size_t i = 0; i < restarts.size(); ++i)
+    run.add(Marker{0, restarts[i].step, "event", remarks[remarks.size() - restarts.size() + i]});
+  return run.history();
+}
+
+}  // namespace moescope

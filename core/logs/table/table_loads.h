@@ -1,0 +1,66 @@
+// The rows of a table of expert loads, kept until all are there: only then it is known how many layers and experts
+// there are, and in which order the rows belong.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/logs/import.h"
+#include "core/logs/restart_rule.h"
+#include "core/logs/table/table_form.h"
+#include "core/logs/table/table_order.h"
+
+namespace moescope {
+
+class TableLoads {
+ public:
+  TableLoads(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
+
+  // Throws Unreadable: the row cannot be read; std::runtime_error: the table takes more than kMostTableBytes.
+  void add(std::span<const std::string_view> cells, std::int64_t line);
+  bool empty() const { return loads_.empty(); }
+  // The run, step after step. Throws std::runtime_error: the order of the rows does not tell which of them count, or
+  // there is more than can be shown. `remarks`: what the order showed.
+  std::shared_ptr<History> build(const ImportOptions& options, std::vector<std::string>& remarks);
+
+ private:
+  struct Load {
+    std::uint16_t layer, expert;
+    std::uint32_t count;
+  };
+  static_assert(sizeof(Load) == 8);
+  // Loads of one step that follow each other in the file.
+  struct Stretch {
+    std::int64_t step;
+    std::size_t first, end;
+  };
+  // The largest number of a column, and where it is.
+  struct Largest {
+    std::int64_t number = -1, line = 0;
+    void take(std::int64_t n, std::int64_t at) {
+      if (n > number) number = n, line = at;
+    }
+  };
+  std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
+  std::uint64_t group_of(std::span<const std::string_view> cells, std::int64_t layer) const;
+  bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
+  void sort(std::vector<Restart>& restarts, std::vector<std::string>& remarks);
+  void drop_attempts(std::vector<Restart>& restarts, std::vector<std::string>& remarks);
+  RunInfo info(const ImportOptions& options) const;
+  void check_size(const RunInfo& info) const;
+  std::int64_t smallest_batch() const;
+
+  std::string path_;
+  TableForm form_;
+  TableOrder order_;
+  std::vector<Load> loads_;
+  std::vector<Stretch> stretches_;
+  Largest layer_, expert_;
+  std::int64_t last_layer_ = 0, trace_step_ = 0;  // of a trace
+};
+
+}  // namespace moescope

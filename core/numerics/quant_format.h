@@ -1,0 +1,43 @@
+// Number formats by the names used in QuantFrame::format, and reference figures for each.
+//
+//   bf16
+//   mxfp8_e4m3_RULE  mxfp8_e5m2_RULE  mxfp6_e2m3_RULE  mxfp6_e3m2_RULE  mxfp4_e2m1_RULE    RULE: floor rceil even ceil
+//   nvfp4  nvfp4_te  nvfp4_ao  nvfp4_ao1, with _16x16 for squares, _4over6_mae, _4over6_mse, _256: the arithmetics of
+//          number_format.h's Nvfp4Scaling
+//   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
+//
+// "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in old recordings and in logs of
+// other programs: its scales are not known.
+//
+// Figures of bell-shaped data are those of a standard normal tensor of 1024 x 1024
+// (tests/core/numerics/test_quant_format.cpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace moescope {
+
+enum class QuantScale : std::uint8_t { none, power_of_two, e4m3, fp32, unknown };
+
+struct QuantFormat {
+  QuantScale scale = QuantScale::unknown;
+  std::string element;  // "e4m3"; empty: not known
+  std::string rule;     // of MX; of NVFP4 "4over6" or nothing
+  int block = 0;        // values that share a scale in a full block; 0: none, a whole row or tensor, or not known
+  bool stochastic = false;
+};
+QuantFormat quant_format(std::string_view name);
+
+// SQNR of bell-shaped data, dB; for MX with RCEIL where the rule or the scale is not known. NaN: no such figure.
+double bell_sqnr_db(const QuantFormat& format);
+// The same with RCEIL, whatever the rule; for formats that are not MX as above.
+double bell_sqnr_db_by_rceil(const QuantFormat& format);
+// Share of non-zero values of bell-shaped data that become zero; in MX by RCEIL. NaN: no such figure.
+double bell_underflow(const QuantFormat& format);
+// The largest relative error that clipping can cause in a block's largest value: 0.125 in E4M3 with FLOOR; 0 where
+// nothing clips; NaN: not known.
+double largest_cut(const QuantFormat& format);
+
+}  // namespace moescope

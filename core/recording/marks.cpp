@@ -1,0 +1,88 @@
+#include "core/recording/marks.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/frame/change_marker.h"
+#include "core/io/trimmed.h"
+#include "core/recording/run_settings.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kNamedEntries = 3, kLongestTitle = 24;
+
+// "1:5, 2:*" by place; of a list of biases "2:2=1" is the bias of place 2:2.
+std::map<std::string, std::string> places_in(std::string_view list) {
+  std::map<std::string, std::string> entries;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    const std::string_view entry = trimmed(list.substr(0, comma));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    if (entry.empty()) continue;
+    const auto equals = entry.find('=');
+    const std::string_view value = equals == std::string_view::npos ? "" : trimmed(entry.substr(equals + 1));
+    entries.emplace(trimmed(entry.substr(0, equals)), value);
+  }
+  return entries;
+}
+
+std::string with_places(const char* action, const std::vector<std::string>& places) {
+  if (places.empty()) return {};
+  if (places.size() > kNamedEntries) return action + (" " + std::to_string(places.size())) + " experts";
+  std::string text = action;
+  for (std::size_t i = 0; i < places.size(); ++i) text += (i ? ", " : " ") + places[i];
+  return text;
+}
+
+// What a list of experts got and lost.
+std::string list_title(std::string_view before, std::string_view after, const char* got, const char* lost) {
+  const auto had = places_in(before), has = places_in(after);
+  std::vector<std::string> added, removed;
+  for (const auto& [place, value] : has) {
+    const auto old = had.find(place);
+    if (old == had.end() || old->second != value) added.push_back(value.empty() ? place : place + " = " + value);
+  }
+  for (const auto& [place, value] : had)
+    if (!has.contains(place)) removed.push_back(place);
+  const std::string first = with_places(got, added), second = with_places(lost, removed);
+  return first + (first.empty() || second.empty() ? "" : "; ") + second;
+}
+
+std::string change_title(const std::string& key, const std::string& before, const std::string& after) {
+  const bool on = after == "true";
+  std::string title;
+  if (key == "router.killed_experts") title = list_title(before, after, "kill", "revive");
+  if (key == "router.pinned_bias") title = list_title(before, after, "pin", "let go");
+  if (key == "router.frozen") title = on ? "freeze the router" : "let the router learn";
+  if (key == "router.force_balance") title = on ? "force balance" : "let the router choose";
+  if (!title.empty()) return title;
+  const std::string name = key.substr(key.find('.') + 1), value = after.empty() ? "none" : after;
+  return name + " = " + (value.size() > kLongestTitle ? "..." : value);
+}
+
+}  // namespace
+
+std::vector<Mark> marks_of(const History& history) {
+  std::vector<Marker> markers = history.markers();
+  std::erase_if(markers, [](const Marker& marker) { return marker.kind == kSettingsMarker; });
+  std::ranges::stable_sort(markers, {}, &Marker::step);
+  std::map<std::string, std::string> now;  // values of the settings that change
+  std::vector<Mark> marks;
+  for (const Marker& marker : markers) {
+    std::string title = marker.text;
+    if (marker.kind == kChangeKind && !marker.key.empty()) {
+      const auto known = now.find(marker.key);
+      const std::string before =
+          known == now.end() ? setting_at_start(history, marker.key).value_or("") : known->second;
+      title = change_title(marker.key, before, marker.value);
+      now[marker.key] = marker.value;
+    }
+    marks.push_back({marker.step, marker.kind, std::move(title), marker.text});
+  }
+  return marks;
+}
+
+}  // namespace moescope

@@ -1,0 +1,47 @@
+#include "core/recording/notes.h"
+
+#include "core/io/sqlite.h"
+#include "core/recording/recording_file.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kPatienceMs = 1000;  // wait for another program that is writing
+
+}  // namespace
+
+std::string note_at(const History& history, std::int64_t step) {
+  for (const Marker& marker : history.markers())
+    if (marker.kind == kNoteKind && marker.step == step) return marker.text;
+  return {};
+}
+
+void replace_note(Connection& connection, const Marker& note) {
+  Statement(connection, "DELETE FROM marker WHERE run = ? AND step = ? AND kind = ?")
+      .bind(std::int64_t{note.run})
+      .bind(note.step)
+      .bind(kNoteKind)
+      .run();
+  if (note.text.empty()) return;
+  Statement(connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)")
+      .bind(std::int64_t{note.run})
+      .bind(note.step)
+      .bind(kNoteKind)
+      .bind(std::string_view(note.text))
+      .run();
+}
+
+void write_note(const std::string& recording, const Marker& note) {
+  // Closing takes in the log of a program that was killed: nothing is missing then. One that still writes says so
+  // again.
+  const bool takes_in_log = RecordingFile(recording).has_log_of_unclosed();
+  Connection connection(recording, SQLITE_OPEN_READWRITE);
+  sqlite3_busy_timeout(connection.handle(), kPatienceMs);
+  connection.execute("BEGIN IMMEDIATE");
+  replace_note(connection, note);
+  if (takes_in_log) Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kLogTakenIn).run();
+  connection.execute("COMMIT");  // or, if it is never reached, undone with the connection
+}
+
+}  // namespace moescope

@@ -1,0 +1,225 @@
+#include "core/recording/recording_file.h"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "core/io/input_file.h"
+#include "core/recording/schema.h"
+
+namespace moescope {
+
+namespace {
+
+std::string hex(std::int64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%08llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+// file: URI of an immutable file: SQLite then creates no files beside it and takes no locks.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const unsigned char c : path) {
+    if (std::isalnum(c) || std::strchr("/._-~", c)) {
+      uri += static_cast<char>(c);
+    } else {
+      char escaped[4];
+      std::snprintf(escaped, sizeof escaped, "%%%02X", c);
+      uri += escaped;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+std::unique_ptr<Connection> open_immutable(const std::string& path) {
+  return std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path);
+}
+
+std::vector<const char*> tables_of(std::int64_t version) {
+  std::vector<const char*> tables = {"run", "frame", "router", "volume", "quant", "marker"};
+  if (version >= 2) tables.insert(tables.end(), {"flip", "gradient"});
+  if (version >= 4) tables.insert(tables.end(), {"specialisation", "text", "text_layer", "wire"});
+  return tables;
+}
+
+// Reading a view runs its query, which may never end; a virtual table runs code, and a computed column its expression.
+void require_table(Connection& connection, const char* name) {
+  const std::string where = connection.path() + ": damaged: ";
+  Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
+  entry.bind(std::string_view(name));
+  if (!entry.next()) throw std::runtime_error(where + "no such table: " + name);
+  const std::string type = entry.get_text("type", 64);
+  const bool is_virtual = type == "table" && entry.get_integer() == 0;
+  if (type != "table" || is_virtual)
+    throw std::runtime_error(where + name + " is of type " + (is_virtual ? "virtual table" : type) +
+                             ", expected table");
+  entry.reset();
+  Statement computed(connection, "SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0");
+  computed.bind(std::string_view(name)).next();
+  if (computed.get_integer() > 0)
+    throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
+}
+
+// "": not given, by an early version of the program.
+std::string state_of(Connection& connection) {
+  if (connection.integer("SELECT count(*) FROM sqlite_master WHERE name = 'meta' AND type = 'table'") == 0) return {};
+  require_table(connection, "meta");
+  Statement row(connection, "SELECT value FROM meta WHERE key = 'state'");
+  return row.next() ? row.get_text("meta.state", 64) : std::string();
+}
+
+// The log begins with a header, and its first frame repeats the header's salts, unless the log was cut off or damaged.
+bool is_complete_log_now(const std::string& path) {
+  InputFile file(path);
+  std::array<unsigned char, 56> bytes{};
+  if (file.read(reinterpret_cast<char*>(bytes.data()), bytes.size()) < bytes.size()) return file.size() == 0;
+  const bool magic = bytes[0] == 0x37 && bytes[1] == 0x7f && bytes[2] == 0x06 && (bytes[3] & 0xfe) == 0x82;
+  return magic && std::memcmp(bytes.data() + 16, bytes.data() + 32 + 8, 8) == 0;
+}
+
+// A writing program changes header and frame one after the other, so a mismatch is checked again.
+bool is_complete_log(const std::string& path) {
+  for (int look = 0; look < 3; ++look) {
+    if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (is_complete_log_now(path)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string log_of(const std::string& recording) {
+  return recording + "-wal";
+}
+
+void require_recording(Connection& connection) {
+  const std::int64_t id = connection.integer("PRAGMA application_id");
+  if (id != kApplicationId) {
+    const bool empty = connection.integer("SELECT count(*) FROM sqlite_master") == 0;
+    throw std::runtime_error(
+        connection.path() + ": not a MoEScope recording: " +
+        (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
+  }
+  const std::int64_t version = connection.integer("PRAGMA user_version");
+  if (version < kOldestFormatVersion || version > kFormatVersion) {
+    throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
+                             ", but this program reads formats " + std::to_string(kOldestFormatVersion) + " to " +
+                             std::to_string(kFormatVersion) +
+                             (version > kFormatVersion ? ": a newer MoEScope wrote it" : ""));
+  }
+}
+
+RecordingFile::RecordingFile(const std::string& path, const std::function<bool()>& go_on) : path_(path) {
+  require_regular_file(path);
+  opened_ = state();
+  // A log of either kind beside the file: a program is writing, or was killed while writing.
+  if (opened_.log_bytes >= 0 || std::filesystem::exists(path + "-journal"))
+    open_with_locks();
+  else
+    open_without_locks();
+  connection_->on_progress(go_on);
+  check();
+  connection_->on_progress({});
+}
+
+void RecordingFile::check() {
+  require_recording(*connection_);
+  version_ = connection_->integer("PRAGMA user_version");
+  for (const char* table : tables_of(version_)) require_table(*connection_, table);
+}
+
+void RecordingFile::open_without_locks() {
+  locks_ = false;
+  connection_ = open_immutable(path_);
+  const int code = sqlite3_exec(connection_->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr);
+  if ((code & 0xff) == SQLITE_NOTADB)
+    throw std::runtime_error(path_ + ": not a MoEScope recording: no SQLite database");
+}
+
+void RecordingFile::open_with_locks() {
+  locks_ = true;
+  connection_ = std::make_unique<Connection>(path_, SQLITE_OPEN_READONLY);
+  const auto code = [&] {
+    return sqlite3_exec(connection_->handle(), "PRAGMA schema_version", nullptr, nullptr, nullptr) & 0xff;
+  };
+  switch (code()) {
+    case SQLITE_OK:
+      return;
+    case SQLITE_NOTADB:
+      throw std::runtime_error(path_ + ": not a MoEScope recording: no SQLite database");
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      break;
+    default:
+      connection_->fail("");
+  }
+  // On a read-only medium the index of the log cannot be created beside the file: it is kept in memory instead.
+  connection_ = std::make_unique<Connection>(path_, SQLITE_OPEN_READONLY, "unix-none");
+  connection_->execute("PRAGMA locking_mode = EXCLUSIVE");
+  if (code() != SQLITE_OK) connection_->fail("its log " + log_of(path_) + " cannot be read");
+}
+
+std::unique_ptr<Connection> RecordingFile::another_connection() const {
+  if (locks_) return nullptr;
+  auto another = open_immutable(path_);
+  return state() == opened_ ? std::move(another) : nullptr;  // else it may be another file of that name
+}
+
+void RecordingFile::reopen() {
+  opened_ = state();
+  open_with_locks();
+  check();
+}
+
+RecordingFile::State RecordingFile::state() const {
+  State now;
+  struct stat file {};
+  if (::stat(path_.c_str(), &file) == 0) {
+    now.device = file.st_dev;
+    now.inode = file.st_ino;
+    now.bytes = file.st_size;
+    now.changed_ns = std::int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
+  }
+  if (::stat(log_of(path_).c_str(), &file) == 0) now.log_bytes = file.st_size;
+  return now;
+}
+
+bool RecordingFile::changed_unseen() const {
+  if (locks_) return false;
+  const State now = state();
+  // Another file of that name is another recording; this one has not changed.
+  return now.device == opened_.device && now.inode == opened_.inode && !(now == opened_);
+}
+
+bool RecordingFile::has_log_of_unclosed() const {
+  return opened_.log_bytes > 0 && state_of(*connection_) == kBeingWritten;
+}
+
+std::string RecordingFile::missing() const {
+  const std::string state = state_of(*connection_);
+  const std::string log = log_of(path_);
+  Statement newest(*connection_, "SELECT step FROM frame ORDER BY id DESC LIMIT 1");
+  const bool any = newest.next();
+  const std::string ends = (any ? "The recording ends with step " + std::to_string(newest.get_integer())
+                                : std::string("The recording has no step")) +
+                           "; later steps, if any, are in the log. Copy both files from where it was recorded";
+  if (state == kClosed || state == kLogTakenIn) return {};
+  if (opened_.log_bytes >= 0)
+    return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
+  if (!state.empty())
+    return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
+           ", is not here. " + ends;
+  if (any) return {};  // an early version's, closed or not
+  return path_ + ": if its program was killed, its steps are in a log, " + log + ", which is not here. " + ends;
+}
+
+}  // namespace moescope

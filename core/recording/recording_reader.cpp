@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "core/frame/change_marker.h"
+#include "core/io/json_text.h"
+#include "core/io/processors.h"
+#include "core/io/sqlite.h"
+#include "core/io/text_escape.h"
+#include "core/recording/frame_reader.h"
+#include "core/recording/limits.h"
+#include "core/recording/read_ahead.h"
+#include "core/recording/recording.h"
+#include "core/recording/recording_file.h"
+#include "core/recording/schema.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr std::size_t kMaxRuns = 256;
+constexpr std::int64_t kFewRows = 3000;  // layers of frames: read in some 10 ms
+constexpr std::size_t kMaxThreads = 4;
+constexpr std::chrono::milliseconds kAskAfter{20};
+constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
+
+nlohmann::json parse_array(const std::string& text) {
+  try {
+    auto array = parse_json(text);
+    return array.is_array() && static_cast<std::int64_t>(array.size()) <= kMaxLayers ? array : nlohmann::json();
+  } catch (const BadJson&) {
+    return {};
+  }
+}
+
+RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) {
+  RunInfo info;
+  info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
+  const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
+  info.name = printable(row.get_text((where + "name").c_str()));  // one line, wherever it is shown
+  info.source = row.get_text((where + "source").c_str());
+  info.config_toml = row.get_text((where + "config_toml").c_str(), kLongestOfRun);
+  info.n_layers = narrow(row.get_integer(), 0, kMaxLayers, where + "n_layers");
+  const auto layers = parse_array(row.get_text((where + "moe_layers").c_str(), kLongestOfRun));
+  if (!layers.is_array() ||
+      !std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return layer.is_number_integer(); })) {
+    throw std::runtime_error(where + "moe_layers is not a JSON array of layer indices");
+  }
+  for (const auto& layer : layers) {
+    info.moe_layers.push_back(narrow(layer.template get<std::int64_t>(), 0, kMaxLayers, where + "MoE layer"));
+  }
+  info.n_experts = narrow(row.get_integer(), 0, kMaxExperts, where + "n_experts");
+  narrow(static_cast<std::int64_t>(info.moe_layers.size()) * info.n_experts, 0, kMaxLoadColumns,
+         where + "number of experts of all layers");
+  info.top_k = narrow(row.get_integer(), 0, kMaxExperts, where + "top_k");
+  info.tokens_per_step = row.get_integer();
+  info.ranks = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks");
+  info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks_per_node");
+  info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
+  info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
+  if (version < 4) return info;
+  const auto domains = parse_array(row.get_text((where + "domains").c_str(), kLongestOfRun));
+  if (!domains.is_array() ||
+      !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
+    throw std::runtime_error(where + "domains is not a JSON array of names");
+  }
+  info.domains = domains.template get<std::vector<std::string>>();
+  if (version >= 5) info.kernels = row.get_text();
+  return info;
+}
+
+// With an id beyond `after`, which becomes that of the last one.
+std::vector<Marker> read_markers(Connection& connection, std::int64_t version, int run, std::int64_t& after) {
+  const bool has_keys = version >= 6;
+  std::vector<Marker> markers;
+  Statement rows(connection, std::string("SELECT id, step, kind, text") + (has_keys ? ", key, value" : "") +
+                                 " FROM marker WHERE run = ? AND id > ? ORDER BY id");
+  rows.bind(std::int64_t{run}).bind(after);
+  while (rows.next()) {
+    Marker& marker = markers.emplace_back();
+    after = rows.get_integer();
+    marker.run = run;
+    marker.step = rows.get_integer();
+    marker.kind = rows.get_text();
+    marker.text = rows.get_text("a marker's text", kLongestNote);
+    if (has_keys) {
+      marker.key = rows.get_text("a marker's key");
+      marker.value = rows.get_text("a marker's value", kLongestNote);
+    } else {
+      read_change_text(marker);
+    }
+  }
+  return markers;
+}
+
+// One state of the file, however far a writer gets meanwhile.
+class Snapshot {
+ public:
+  explicit Snapshot(Connection& connection) : connection_(connection) { connection.execute("BEGIN"); }
+  ~Snapshot() { sqlite3_exec(connection_.handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
+  Snapshot(const Snapshot&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
+// While it lives, the connection's statements ask whether to go on.
+class Asking {
+ public:
+  Asking(Connection& connection, std::function<bool()> go_on) : connection_(connection) {
+    connection_.on_progress(std::move(go_on));
+  }
+  ~Asking() { connection_.on_progress({}); }
+  Asking(const Asking&) = delete;
+
+ private:
+  Connection& connection_;
+};
+
+using ReaderProgress = std::function<bool(double)>;
+
+}  // namespace
+
+struct RecordingReader::Database {
+  struct Loaded {
+    RunInfo info;  // as in the file
+    std::shared_ptr<History> history;
+    std::int64_t last_frame = 0, last_marker = 0;  // ids
+  };
+  Database(const std::string& path, const std::function<bool()>& go_on) : path(path), file(path, go_on) {
+    connection().limit_length(kLongestOfRun);
+    connection().on_progress(go_on);
+    Statement rows(connection(), "SELECT * FROM run ORDER BY run");
+    while (rows.next()) {
+      if (runs.size() == kMaxRuns)
+        throw std::runtime_error(path + ": damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
+      runs.push_back(read_run(rows, file.version(), path));
+    }
+    connection().on_progress({});
+    connection().limit_length(kLongestValue);
+    missing = file.missing();
+  }
+  Connection& connection() const { return file.connection(); }
+  const RunInfo& run_of(int run) const {
+    const auto info = std::ranges::find(runs, run, &RunInfo::run);
+    if (info == runs.end()) throw std::runtime_error(path + ": has no run " + std::to_string(run));
+    return *info;
+  }
+  std::int64_t rows_of(int run) const;
+  // One state of the file, read once: nullptr where it was cancelled.
+  std::shared_ptr<History> load_once(const RunInfo& info, std::int64_t every, const ReaderProgress& progress,
+                                     std::size_t array_budget_bytes, int as_run);
+  // Appends what lies behind the last rows that were read, arrays of every `every`th frame; false: cancelled.
+  bool read_on(Loaded& loaded, std::int64_t every, const ReaderProgress& progress) const;
+  bool read_frames(Loaded& loaded, std::int64_t every, const std::function<bool()>& go_on) const;
+  bool read_frames_ahead(Loaded& loaded, ReadAhead& ahead, const std::function<bool()>& go_on) const;
+  std::unique_ptr<ReadAhead> read_ahead(const Loaded& loaded, FrameReader& reader) const;
+  std::string path;
+  RecordingFile file;
+  std::string missing;
+  std::vector<RunInfo> runs;
+  std::vector<Loaded> loaded;
+  std::int64_t version_seen = -1;  // of the data, as SQLite numbers what others write
+};
+
+// nullptr: one thread is enough, or only one can read the file.
+std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
+  const auto threads = std::min(static_cast<std::size_t>(usable_processors()), kMaxThreads);
+  if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
+  std::vector<std::unique_ptr<Connection>> connections(threads);
+  for (auto& connection : connections)
+    if (!(connection = file.another_connection())) return nullptr;
+  std::vector<std::int64_t> ids;
+  Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
+  rows.bind(std::int64_t{of.info.run});
+  while (rows.next()) ids.push_back(rows.get_integer());
+  const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
+  const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));
+  return std::make_unique<ReadAhead>(std::move(connections), of.info, std::move(ids),
+                                     static_cast<std::size_t>(bytes / frames));
+}
+
+bool RecordingReader::Database::read_frames(Loaded& of, std::int64_t every, const std::function<bool()>& go_on) const {
+  FrameReader reader(connection(), of.info, every);
+  if (const auto ahead = every == 1 ? read_ahead(of, reader) : nullptr) return read_frames_ahead(of, *ahead, go_on);
+  reader.seek(of.last_frame + 1);
+  for (int n = 0; auto frame = reader.next(of.last_frame); ++n) {
+    of.history->append(std::move(frame));
+    if (n % 64 == 0 && !go_on()) return false;
+  }
+  return true;
+}
+
+bool RecordingReader::Database::read_frames_ahead(Loaded& of, ReadAhead& ahead,
+                                                  const std::function<bool()>& go_on) const {
+  while (!ahead.done()) {
+    if (!go_on()) return false;
+    for (const auto& [id, frame] : ahead.wait(kAskAfter)) {
+      of.history->append(frame);
+      of.last_frame = id;
+    }
+  }
+  return true;
+}
+
+bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const ReaderProgress& progress) const {
+  const auto last_id =
+      static_cast<double>(std::max<std::int64_t>(1, connection().integer("SELECT max(id) FROM frame")));
+  const int run = of.info.run, as_run = of.history->info().run;
+  // Asked within a statement, too: one may pass over any number of rows before it finds the next of this run.
+  bool cancelled = false;
+  const auto go_on = [&] {
+    cancelled = cancelled || (progress && !progress(std::min(1.0, static_cast<double>(of.last_frame) / last_id)));
+    return !cancelled;
+  };
+  const Asking asking(connection(), go_on);
+  try {
+    if (!read_frames(of, every, go_on)) return false;
+    for (Marker& marker : read_markers(connection(), file.version(), run, of.last_marker)) {
+      marker.run = as_run;
+      of.history->append(std::move(marker));
+    }
+  } catch (const std::runtime_error& error) {
+    if (cancelled) return false;
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with(path) ? message : path + ": " + message);
+  }
+  return true;
+}
+
+// Layers of all frames of a run. Frames are counted without reading them: ids are dense but for a rewind.
+std::int64_t RecordingReader::Database::rows_of(int run) const {
+  const auto info = std::find_if(runs.begin(), runs.end(), [run](const RunInfo& r) { return r.run == run; });
+  if (info == runs.end()) return 0;
+  const std::int64_t frames = connection().integer("SELECT coalesce(max(id) - min(id) + 1, 0) FROM frame");
+  const auto layers = static_cast<std::int64_t>(std::max<std::size_t>(1, info->moe_layers.size()));
+  return std::max<std::int64_t>(0, frames) / static_cast<std::int64_t>(std::max<std::size_t>(1, runs.size())) * layers;
+}
+
+RecordingReader::RecordingReader(const std::string& path, const std::function<bool()>& go_on)
+    : db_(std::make_unique<Database>(path, go_on)) {}
+RecordingReader::~RecordingReader() = default;
+
+const std::string& RecordingReader::missing() const {
+  return db_->missing;
+}
+
+const std::vector<RunInfo>& RecordingReader::runs() const {
+  return db_->runs;
+}
+
+std::shared_ptr<History> RecordingReader::load(int run, const std::function<bool(double)>& progress,
+                                               std::size_t array_budget_bytes, int as_run) const {
+  return load_every(run, 1, progress, array_budget_bytes, as_run);
+}
+
+bool RecordingReader::is_large(int run) const {
+  return db_->rows_of(run) > 3 * kGlanceRows;
+}
+
+std::shared_ptr<History> RecordingReader::glance(int run, const std::function<bool(double)>& progress,
+                                                 std::size_t array_budget_bytes, int as_run) const {
+  const std::int64_t every = std::max<std::int64_t>(1, db_->rows_of(run) / kGlanceRows);
+  return load_every(run, every, progress, array_budget_bytes, as_run);
+}
+
+std::shared_ptr<History> RecordingReader::Database::load_once(const RunInfo& info, std::int64_t every,
+                                                              const ReaderProgress& progress,
+                                                              std::size_t array_budget_bytes, int as_run) {
+  RunInfo known = info;
+  if (as_run >= 0) known.run = as_run;
+  Loaded one{info, std::make_shared<History>(known, array_budget_bytes)};
+  if (loaded.empty()) version_seen = connection().integer("PRAGMA data_version");
+  const Snapshot snapshot(connection());
+  if (!read_on(one, every, progress)) return nullptr;
+  if (every == 1) loaded.push_back(one);
+  return one.history;
+}
+
+std::shared_ptr<History> RecordingReader::load_every(int run, std::int64_t every,
+                                                     const std::function<bool(double)>& progress,
+                                                     std::size_t array_budget_bytes, int as_run) const {
+  const RunInfo& info = db_->run_of(run);
+  const auto load = [&] { return db_->load_once(info, every, progress, array_budget_bytes, as_run); };
+  std::shared_ptr<History> history;
+  try {
+    history = load();
+  } catch (const std::runtime_error&) {
+    if (!db_->file.changed_unseen()) throw;
+  }
+  if (db_->file.changed_unseen()) {  // while it was read: what was read may be of two states
+    std::erase_if(db_->loaded, [&](const Database::Loaded& one) { return one.history == history; });
+    db_->file.reopen();
+    history = load();
+  }
+  if (history && progress) progress(1.0);
+  return history;
+}
+
+std::size_t RecordingReader::load_new() const {
+  if (db_->file.changed_unseen()) {
+    db_->file.reopen();
+    db_->version_seen = -1;
+  }
+  const std::int64_t version = db_->connection().integer("PRAGMA data_version");
+  if (version == db_->version_seen) return 0;
+  const Snapshot snapshot(db_->connection());
+  std::uint64_t news = 0;
+  for (Database::Loaded& loaded : db_->loaded) {
+    const std::uint64_t before = loaded.history->sequence();
+    db_->read_on(loaded, 1, {});
+    news += loaded.history->sequence() - before;
+  }
+  db_->version_seen = version;
+  return news;
+}
+
+void RecordingReader::read(
+    int run, const std::function<bool(const std::shared_ptr<const TelemetryFrame>&, double)>& take) const {
+  const RunInfo& info = db_->run_of(run);
+  if (db_->file.changed_unseen()) db_->file.reopen();
+  Connection& connection = db_->connection();
+  const Snapshot snapshot(connection);
+  const auto last_id = static_cast<double>(std::max<std::int64_t>(1, connection.integer("SELECT max(id) FROM frame")));
+  try {
+    FrameReader reader(connection, info, 1);
+    reader.seek(1);
+    std::int64_t id = 0;
+    while (const auto frame = reader.next(id))
+      if (!take(frame, static_cast<double>(id) / last_id)) return;
+  } catch (const std::runtime_error& error) {
+    const std::string message = error.what();
+    throw std::runtime_error(message.starts_with("damaged") ? db_->path + ": " + message : message);
+  }
+}
+
+std::vector<Marker> RecordingReader::markers(int run) const {
+  std::int64_t after = 0;
+  return read_markers(db_->connection(), db_->file.version(), run, after);
+}
+
+}  // namespace moescope

@@ -1,0 +1,526 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "core/frame/describe.h"
+#include "core/io/input_file.h"
+#include "core/io/sqlite.h"
+#include "core/io/whole_file.h"
+#include "core/recording/notes.h"
+#include "core/recording/recording.h"
+#include "core/recording/recording_file.h"
+#include "core/recording/schema.h"
+
+namespace moescope {
+
+static_assert(std::endian::native == std::endian::little, "blobs are written in the byte order of memory");
+
+namespace {
+
+// Into all columns of a table, whatever they are.
+std::string insert_sql(Connection& connection, const std::string& table) {
+  const std::int64_t columns = connection.integer(("SELECT count(*) FROM pragma_table_info('" + table + "')").c_str());
+  std::string sql = "INSERT INTO " + table + " VALUES (?";
+  for (std::int64_t i = 1; i < columns; ++i) sql += ",?";
+  return sql + ")";
+}
+
+template <class T>
+void bind_array(Statement& statement, const std::vector<T>& values) {
+  statement.bind_blob(values.data(), values.size() * sizeof(T));
+}
+
+// Binds the columns of a row, as a visitor of describe(). The row must live until the statement has run.
+class RowBinder {
+ public:
+  // Narrow counts are kept in `narrow`, which must live as long.
+  RowBinder(Statement& statement, std::vector<std::uint16_t>& narrow) : statement_(statement), narrow_(narrow) {}
+
+  void layer(int layer, LayerColumn) { statement_.bind(std::int64_t{layer}); }
+  // And the nan_mask after them.
+  template <class Frame, std::size_t N>
+  void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
+    std::int64_t nan_mask = 0;
+    for (std::size_t i = 0; i < N; ++i) {
+      const float value = frame.*table[i].member;
+      if (std::isnan(value) && !is_missing(value)) nan_mask |= std::int64_t{1} << i;
+      statement_.bind(static_cast<double>(value));
+    }
+    statement_.bind(nan_mask);
+  }
+  void by_expert(const std::vector<float>& values, Column) { bind_array(statement_, values); }
+  void by_expert(const std::vector<std::uint32_t>& counts, Column) {
+    std::uint32_t bits = 0;
+    for (const std::uint32_t n : counts) bits |= n;
+    if (bits > std::numeric_limits<std::uint16_t>::max()) return bind_array(statement_, counts);
+    narrow_.assign(counts.begin(), counts.end());
+    bind_array(statement_, narrow_);
+  }
+  template <class Bins>
+  void bins(const Bins& bins, Column) {
+    statement_.bind_blob(bins.data(), bins.size() * sizeof(std::uint32_t));
+  }
+  template <class Enum>
+  void name(Enum value, Column, Names<Enum> names) {
+    statement_.bind(names.name_of(value));
+  }
+  void text(const std::string& text, Column) { statement_.bind(std::string_view(text)); }
+  void gemm(Gemm gemm) { statement_.bind(gemm_name(gemm)); }
+  void gemm_class(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))); }
+  void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
+    const ByteRange range = occupied_bytes(e8m0_blocks);
+    statement_.bind(std::int64_t{range.first});
+    statement_.bind_blob(e8m0_blocks.data() + range.first,
+                         static_cast<std::size_t>(range.count) * sizeof(std::uint32_t));
+  }
+
+ private:
+  Statement& statement_;
+  std::vector<std::uint16_t>& narrow_;
+};
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+// An SQLite file says whose it is at byte 68.
+bool is_recording(const std::string& path) {
+  char header[72] = {};
+  const bool whole = InputFile(path).read(header, sizeof header) == sizeof header;
+  const char id[4] = {kApplicationId >> 24, kApplicationId >> 16 & 0xff, kApplicationId >> 8 & 0xff,
+                      kApplicationId & 0xff};
+  return whole && std::equal(id, id + 4, header + 68);
+}
+
+void remove_old_recording(const std::string& path) {
+  if (!is_recording(path)) {
+    throw std::runtime_error(path + ": exists and is not a MoEScope recording; it was left as it is");
+  }
+  {
+    Connection old(path, SQLITE_OPEN_READWRITE);
+    sqlite3_busy_timeout(old.handle(), 0);
+    // Leaving WAL mode takes the file for ourselves alone. A damaged file fails otherwise and may go.
+    sqlite3_exec(old.handle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
+    if ((old.last_code() & 0xff) == SQLITE_BUSY) {
+      throw std::runtime_error(path + ": another program has this recording open");
+    }
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+}
+
+// SQLite would follow a link, or open a file that was placed there after our check.
+void make_new_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+  ::close(fd);
+}
+
+void use_log(Connection& file) {
+  file.execute("PRAGMA synchronous = NORMAL");
+  file.execute("PRAGMA journal_mode = WAL");
+}
+
+// Pages go straight to their place; what they replace is kept in memory until the transaction ends. They are large:
+// nothing is written twice, as every page that changes is to a log.
+void use_no_log(Connection& file) {
+  file.execute("PRAGMA page_size = 16384");
+  file.execute("PRAGMA synchronous = OFF");
+  file.execute("PRAGMA journal_mode = MEMORY");
+}
+
+void remove_recording_files(const std::string& path) {
+  std::error_code gone;
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) std::filesystem::remove(path + suffix, gone);
+}
+
+std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable durable) {
+  auto file = std::make_unique<Connection>(path, SQLITE_OPEN_READWRITE);
+  durable == Durable::always ? use_log(*file) : use_no_log(*file);
+  file->execute("PRAGMA journal_size_limit = 4194304");
+  file->execute("BEGIN");
+  file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
+  file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
+  file->execute(schema().c_str());
+  Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
+  const std::string version = std::to_string(kFormatVersion);
+  const std::string now = utc_now();
+  meta.bind("format_version").bind(std::string_view(version)).run();
+  meta.bind("program").bind("MoEScope").run();
+  meta.bind("created").bind(std::string_view(now)).run();
+  meta.bind("state").bind(kBeingWritten).run();
+  file->execute("COMMIT");
+  // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
+  if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  return file;
+}
+
+std::unique_ptr<Connection> create_recording(const std::string& path, Durable durable) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
+    if (const std::string problem = output_problem(path + suffix); !problem.empty())
+      throw std::runtime_error(path + suffix + ": " + problem);
+  if (std::filesystem::exists(path)) {
+    if (std::filesystem::file_size(path) > 0)
+      remove_old_recording(path);
+    else
+      std::filesystem::remove(path);
+  }
+  make_new_file(path);
+  try {
+    return open_new_recording(path, durable);
+  } catch (...) {  // what is there of it is no recording, and would be in the way of the next one
+    remove_recording_files(path);
+    throw;
+  }
+}
+
+// Counts as the narrowest of uint8, uint16 and uint32 that holds `largest`.
+class NarrowCounts {
+ public:
+  explicit NarrowCounts(const VolumeFrame& volume) {
+    std::uint32_t largest = 0;
+    for (const auto* counts : {&volume.copies_RR, &volume.distinct_RR, &volume.nodes_RN}) {
+      for (const std::uint32_t n : *counts) largest = std::max(largest, n);
+    }
+    width_ = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 4;
+    bytes_.reserve((volume.copies_RR.size() * 2 + volume.nodes_RN.size()) * width_);
+  }
+  int width() const { return width_; }
+  // Binds a view of a copy that lives as long as this object.
+  void bind(Statement& statement, const std::vector<std::uint32_t>& counts) {
+    const std::size_t begin = bytes_.size();
+    for (const std::uint32_t n : counts) {
+      for (int b = 0; b < width_; ++b) bytes_.push_back(static_cast<std::uint8_t>(n >> 8 * b));
+    }
+    statement.bind_blob(bytes_.data() + begin, bytes_.size() - begin);
+  }
+
+ private:
+  int width_;
+  std::vector<std::uint8_t> bytes_;  // reserved in full: never moves
+};
+
+}  // namespace
+
+constexpr std::chrono::milliseconds kLogTakenInEvery{1000};
+
+struct RecordingWriter::Database {
+  Database(const std::string& path, Durable durable)
+      : file(create_recording(path, durable)), connection(*file), has_log(durable == Durable::always) {}
+
+  void insert(const TelemetryFrame& frame);
+  void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
+  void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
+  // The columns that all rows of a frame begin with, and those of describe().
+  template <class Row>
+  void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
+    statement.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step);
+    RowBinder binder(statement, narrow_counts);
+    describe(row, binder);
+  }
+  void insert(const TelemetryFrame& frame, const SpecialisationFrame& special, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id);
+  void insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id);
+  void insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id);
+  template <class Row>
+  void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
+    std::int64_t row_id = frame_id << 16;
+    for (const Row& row : rows) insert(frame, row, row_id++);
+  }
+  void forget_from(int run, std::int64_t step);
+  bool has_note(const Marker& note);
+  void checkpoint_log();
+  void finish();
+  bool has_moved() const;
+  void require_place() const;
+
+  std::unique_ptr<Connection> file;
+  Connection& connection;
+  bool has_log, finished = false, has_run = false;
+  Statement begin{connection, "BEGIN"}, commit{connection, "COMMIT"};
+  Statement insert_frame{connection, insert_sql(connection, "frame")};
+  Statement insert_router{connection, insert_sql(connection, "router")};
+  Statement insert_volume{connection, insert_sql(connection, "volume")};
+  Statement insert_quant{connection, insert_sql(connection, "quant")};
+  Statement insert_flip{connection, insert_sql(connection, "flip")};
+  Statement insert_gradient{connection, insert_sql(connection, "gradient")};
+  Statement insert_specialisation{connection, insert_sql(connection, "specialisation")};
+  Statement insert_text{connection, insert_sql(connection, "text")};
+  Statement insert_text_layer{connection, insert_sql(connection, "text_layer")};
+  Statement insert_wire{connection, insert_sql(connection, "wire")};
+  Statement say_being_written{connection, "UPDATE meta SET value = ?1 WHERE key = 'state' AND value <> ?1"};
+  Statement insert_marker{connection,
+                          "INSERT INTO marker (run, step, kind, text, key, value) VALUES (?, ?, ?, ?, ?, ?)"};
+  std::vector<std::uint16_t> narrow_counts;  // that a statement is about to insert
+  std::int64_t next_id = 1;
+  std::map<int, std::int64_t> newest_step;                               // by run
+  std::optional<std::set<std::pair<std::int64_t, std::int64_t>>> noted;  // runs and steps, once one was written
+  std::chrono::steady_clock::time_point log_taken_in{};
+};
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
+  const auto newest = newest_step.find(frame.run);
+  if (newest != newest_step.end() && frame.step <= newest->second) forget_from(frame.run, frame.step);
+  newest_step[frame.run] = frame.step;
+
+  const std::int64_t id = next_id++;
+  insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
+  RowBinder(insert_frame, narrow_counts).figures(frame, kFrameFigures);
+  for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
+  insert_frame.run();
+  insert_all(frame, frame.routers, id);
+  insert_all(frame, frame.quants, id);
+  insert_flips(frame, id);
+  insert_all(frame, frame.gradients, id);
+  insert_all(frame, frame.specialisation, id);
+  insert_all(frame, frame.texts, id);
+  insert_text_layers(frame, id);
+  if (frame.wire.ranks > 0) insert(frame, frame.wire, id << 16);
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id) {
+  bind_row(insert_router, frame, router, row_id);
+  insert_router.run();
+  const VolumeFrame& volume = router.volume;
+  if (volume.ranks == 0) return;
+  NarrowCounts counts(volume);
+  insert_volume.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
+  insert_volume.bind(std::int64_t{volume.ranks}).bind(std::int64_t{volume.ranks_per_node});
+  insert_volume.bind(std::int64_t{counts.width()});
+  counts.bind(insert_volume, volume.copies_RR);
+  counts.bind(insert_volume, volume.distinct_RR);
+  counts.bind(insert_volume, volume.nodes_RN);
+  insert_volume.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
+  bind_row(insert_quant, frame, quant, row_id);
+  insert_quant.run();
+}
+
+void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (const bool fp32 : {false, true}) {
+    for (const FlipFrame& flip : fp32 ? frame.rounding_flips : frame.flips) {
+      bind_row(insert_flip, frame, flip, row_id++);
+      insert_flip.bind(fp32 ? kFp32Reference : kRun0Reference);
+      insert_flip.run();
+    }
+  }
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,
+                                       std::int64_t row_id) {
+  bind_row(insert_gradient, frame, gradient, row_id);
+  insert_gradient.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
+                                       std::int64_t row_id) {
+  insert_specialisation.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{special.layer});
+  bind_array(insert_specialisation, special.domain_DE);
+  bind_array(insert_specialisation, special.together_EE);
+  bind_array(insert_specialisation, special.byte_256E);
+  bind_array(insert_specialisation, special.weight_norm_E);
+  bind_array(insert_specialisation, special.weight_sqnr_E);
+  bind_array(insert_specialisation, special.bias_for_share_EQ);
+  insert_specialisation.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id) {
+  insert_text.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(text_kind_name(text.kind));
+  insert_text.bind_blob(text.text.data(), text.text.size());
+  insert_text.bind(std::int64_t{text.prompt}).bind(std::string_view(text.domain));
+  bind_array(insert_text, text.loss_T);
+  insert_text.run();
+}
+
+void RecordingWriter::Database::insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id) {
+  insert_wire.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{wire.ranks});
+  insert_wire.bind(std::int64_t{wire.over_nodes});
+  bind_array(insert_wire, wire.sent_RR);
+  bind_array(insert_wire, wire.all_to_all_ms_R);
+  insert_wire.run();
+}
+
+void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
+  std::int64_t row_id = frame_id << 16;
+  for (std::size_t position = 0; position < frame.texts.size(); ++position) {
+    for (const TokenLayer& layer : frame.texts[position].layers) {
+      insert_text_layer.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step);
+      insert_text_layer.bind(static_cast<std::int64_t>(position)).bind(std::int64_t{layer.layer});
+      insert_text_layer.bind(std::int64_t{layer.top_k});
+      bind_array(insert_text_layer, layer.experts_TK);
+      bind_array(insert_text_layer, layer.scores_TK);
+      bind_array(insert_text_layer, layer.margin_T);
+      insert_text_layer.run();
+    }
+  }
+}
+
+// A rewind deletes the steps that are trained again. Their rows are at the end of each table.
+void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
+  Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
+  find.bind(std::int64_t{run}).bind(step);
+  find.next();
+  const std::int64_t id = find.get_integer();
+  find.run();
+  for (const char* table :
+       {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "wire", "frame"}) {
+    const bool is_frame = std::string_view(table) == "frame";
+    Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
+    remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();
+  }
+  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
+}
+
+// Moves the log into the file, as far as no reader needs the old state: little is then lost if the program is killed
+// and its log is not copied along.
+void RecordingWriter::Database::checkpoint_log() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!has_log || now - log_taken_in < kLogTakenInEvery) return;
+  log_taken_in = now;
+  sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
+// Moves the whole log into the file and marks it closed; SQLite itself does not while a reader is open. A file that had
+// no log so far is synced by that, too.
+void RecordingWriter::Database::finish() {
+  if (std::exchange(finished, true)) return;
+  if (!has_log) use_log(connection);
+  Statement(connection, "UPDATE meta SET value = ? WHERE key = 'state'").bind(kClosed).run();
+  const int code =
+      sqlite3_wal_checkpoint_v2(connection.handle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (!has_log && code != SQLITE_OK) connection.fail("");
+}
+
+RecordingWriter::RecordingWriter(const std::string& path, Durable durable)
+    : db_(std::make_unique<Database>(path, durable)) {}
+
+void RecordingWriter::finish() {
+  db_->finish();
+}
+
+// If the file was removed or moved, SQLite would delete the log by name, which may be another recording's by now.
+RecordingWriter::~RecordingWriter() {
+  sqlite3* file = db_->connection.handle();
+  if (db_->has_moved()) {
+    sqlite3_exec(file, "PRAGMA wal_checkpoint(PASSIVE)", nullptr, nullptr, nullptr);
+    sqlite3_db_config(file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+    return;
+  }
+  try {
+    db_->finish();
+  } catch (const std::exception&) {  // a full disk: what was written is there, as a recording that was not closed
+  }
+  if (db_->has_run) return;
+  const std::string path = db_->connection.path();  // a recording without a run cannot be opened
+  db_.reset();
+  remove_recording_files(path);
+}
+
+bool RecordingWriter::Database::has_moved() const {
+  int moved = 0;
+  return sqlite3_file_control(connection.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
+// SQLite keeps writing to files that were deleted.
+void RecordingWriter::Database::require_place() const {
+  const std::string& path = connection.path();
+  if (has_moved()) throw std::runtime_error(path + ": was removed or moved while it was written");
+  if (has_log && !std::filesystem::exists(path + "-wal"))
+    throw std::runtime_error(path + "-wal: was removed while it was written; the recording is whole up to here");
+}
+
+void RecordingWriter::add_run(const RunInfo& info) {
+  const std::string layers = nlohmann::json(info.moe_layers).dump();
+  const std::string domains =
+      nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
+  insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
+  insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
+  insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
+  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains));
+  insert.bind(std::string_view(info.kernels)).run();
+  db_->has_run = true;
+}
+
+template <typename Write>
+void RecordingWriter::in_transaction(Write write) {
+  errno = 0;
+  db_->begin.run();
+  try {
+    write();
+    db_->commit.run();
+  } catch (const std::exception& failure) {
+    // "disk I/O error" does not say why; sqlite3_system_errno() is not set by a commit.
+    const int why = (db_->connection.last_code() & 0xff) == SQLITE_IOERR ? errno : 0;
+    sqlite3_exec(db_->connection.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+    if (why == 0) throw;
+    throw std::runtime_error(std::string(failure.what()) + ": " + std::strerror(why));
+  }
+}
+
+void RecordingWriter::write(std::span<const std::shared_ptr<const TelemetryFrame>> frames) {
+  if (frames.empty()) return;
+  in_transaction([&] {
+    for (const auto& frame : frames) db_->insert(*frame);
+    db_->say_being_written.bind(kBeingWritten).run();  // after a note of another program: notes.cpp
+  });
+  db_->checkpoint_log();
+  db_->require_place();
+}
+
+void RecordingWriter::write(std::span<const Marker> markers) {
+  if (markers.empty()) return;
+  in_transaction([&] {
+    for (const Marker& marker : markers) write(marker);
+  });
+}
+
+// Whether a note was written for its step: looking for it in the table takes as long as there are markers.
+bool RecordingWriter::Database::has_note(const Marker& note) {
+  if (!noted) {
+    noted.emplace();
+    Statement rows(connection, "SELECT run, step FROM marker WHERE kind = ?");
+    rows.bind(std::string_view(kNoteKind));
+    while (rows.next()) {
+      const std::int64_t run = rows.get_integer();
+      noted->emplace(run, rows.get_integer());
+    }
+  }
+  return !noted->emplace(note.run, note.step).second;
+}
+
+void RecordingWriter::write(const Marker& marker) {
+  if (marker.kind == kNoteKind && (db_->has_note(marker) || marker.text.empty()))
+    return replace_note(db_->connection, marker);
+  db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
+  for (const std::string* text : {&marker.kind, &marker.text, &marker.key, &marker.value})
+    db_->insert_marker.bind(std::string_view(*text));
+  db_->insert_marker.run();
+}
+
+}  // namespace moescope

@@ -1,0 +1,189 @@
+#include "core/tensors/open_tensors.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/io/input_file.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+#include "core/tensors/code_scales.h"
+#include "core/tensors/npy.h"
+#include "core/tensors/safetensors.h"
+#include "core/tensors/torch_file.h"
+#include "core/tensors/zip_archive.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kFirstBytes = 16;
+constexpr std::uint64_t kLargestIndex = std::uint64_t{64} << 20, kLargestConfig = std::uint64_t{1} << 20;
+constexpr std::size_t kMostFilesLookedAt = 100'000;
+
+std::shared_ptr<MappedTensors> read_zip(const std::string& path, const TensorOptions& options) {
+  auto file = std::make_shared<MappedTensors>(path);
+  ZipArchive archive(*file);
+  if (is_torch_archive(archive)) {
+    read_torch(*file, archive);
+  } else {
+    const auto is_array = [](const ZipEntry& entry) { return entry.name.ends_with(".npy"); };
+    if (std::ranges::none_of(archive.entries(), is_array))
+      file->fail("is a zip archive without data.pkl and without .npy: neither torch.save nor numpy.savez wrote it");
+    read_npz(*file, archive, options.bytes_are);
+    file->index_names();
+  }
+  return file;
+}
+
+std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, const TensorOptions& options) {
+  std::string bytes(kFirstBytes, '\0');
+  bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
+  if (begins_like_npy(bytes)) {
+    auto file = read_npy(path, options.bytes_are);
+    file->index_names();
+    return file;
+  }
+  if (begins_like_zip(bytes)) return read_zip(path, options);
+  // A header of safetensors would begin so if it had 128 to 133 + 256 n bytes; then an opening brace follows its
+  // length.
+  if (begins_like_pickle(bytes) && (bytes.size() < 9 || bytes[8] != '{')) return read_legacy_torch(path);
+  return read_safetensors(path);
+}
+
+nlohmann::json read_json(const fs::path& path, std::uint64_t most, const char* what) {
+  const std::string text = read_file(path.string(), most, what);
+  try {
+    return parse_json(text);
+  } catch (const BadJson& problem) {
+    throw std::runtime_error(path.string() + ": " + problem.what());
+  }
+}
+
+// The files that an index names, each once.
+std::set<std::string> files_of_index(const std::string& path) {
+  const nlohmann::json index = read_json(path, kLargestIndex, "index of a checkpoint");
+  const auto map = index.find("weight_map");
+  if (!index.is_object() || map == index.end() || !map->is_object())
+    throw std::runtime_error(path + ": has no object 'weight_map', which says in which file each tensor is");
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : std::string();
+    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+      throw std::runtime_error(path + ": 'weight_map' of '" + printable(tensor) +
+                               "' is no name of a file in the index's folder");
+    files.insert(name);
+  }
+  return files;
+}
+
+struct FolderFiles {
+  std::vector<std::string> indices, tensors;  // names
+  bool others = false, config = false;        // files of other kinds; config.json
+};
+
+FolderFiles files_in(const fs::path& folder) {
+  FolderFiles found;
+  std::size_t looked_at = 0;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (++looked_at > kMostFilesLookedAt) break;
+    const std::string name = entry->path().filename().string();
+    if (is_checkpoint_index(name)) found.indices.push_back(name);
+    if (name.ends_with(".safetensors"))
+      found.tensors.push_back(name);
+    else
+      found.others = true;
+    found.config |= name == "config.json";
+  }
+  std::ranges::sort(found.tensors);
+  return found;
+}
+
+std::shared_ptr<MappedTensors> read_shards(const std::string& path, const fs::path& folder,
+                                           const std::vector<std::string>& names, const TensorOptions& options) {
+  auto all = std::make_shared<MappedTensors>();
+  all->path = path;
+  for (const std::string& name : names) {
+    if (!fs::exists(folder / name)) {
+      all->skip(name, "is a file of the checkpoint that is not there");
+      continue;
+    }
+    const auto shard = read_file_of_tensors((folder / name).string(), options);
+    for (TensorView& tensor : shard->tensors) all->add(std::move(tensor));
+    for (SkippedEntry& entry : shard->skipped) all->skip(std::move(entry.name), std::move(entry.why));
+    shard->tensors.clear();
+    shard->by_name.clear();
+    all->shards.push_back(shard);
+  }
+  if (all->shards.empty()) all->fail("none of the files of this checkpoint is there");
+  all->index_names();
+  return all;
+}
+
+std::shared_ptr<MappedTensors> read_index(const std::string& path, const TensorOptions& options) {
+  const std::set<std::string> files = files_of_index(path);
+  return read_shards(path, fs::path(path).parent_path(), {files.begin(), files.end()}, options);
+}
+
+std::shared_ptr<MappedTensors> read_folder(const std::string& path, const TensorOptions& options) {
+  const FolderFiles found = files_in(path);
+  if (found.indices.size() > 1)
+    throw std::runtime_error(path + ": holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
+                             printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
+                             "'; open the one that is meant");
+  if (!found.indices.empty()) return read_index((fs::path(path) / found.indices.front()).string(), options);
+  if (found.tensors.empty()) throw std::runtime_error(path + ": is a folder without .safetensors in it");
+  return read_shards(path, path, found.tensors, options);
+}
+
+// Of FP8 weights, from the config.json beside them; DeepSeek's where it says nothing.
+ScaleTile tile_beside(const fs::path& path) {
+  const fs::path config = (fs::is_directory(path) ? path : path.parent_path()) / "config.json";
+  std::error_code error;
+  if (!fs::is_regular_file(config, error)) return {};
+  try {
+    const nlohmann::json json = read_json(config, kLargestConfig, "config.json");
+    const auto& sizes = json.at("quantization_config").at("weight_block_size");
+    const ScaleTile tile{sizes.at(0).get<std::size_t>(), sizes.at(1).get<std::size_t>()};
+    if (sizes.size() == 2 && tile.rows > 0 && tile.cols > 0) return tile;
+  } catch (const std::exception&) {  // another config, which is no business of this file's
+  }
+  return {};
+}
+
+}  // namespace
+
+bool begins_like_npy(std::string_view bytes) {
+  return bytes.starts_with("\x93NUMPY");
+}
+
+bool begins_like_zip(std::string_view bytes) {
+  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // the second: without entries
+}
+
+bool is_checkpoint_index(const std::string& path) {
+  return path.ends_with(".safetensors.index.json") || path.ends_with(".bin.index.json");
+}
+
+bool is_checkpoint_folder(const std::string& path) {
+  const FolderFiles found = files_in(path);
+  return !found.indices.empty() || (!found.tensors.empty() && (found.config || !found.others));
+}
+
+TensorFile open_tensors(const std::string& path, const TensorOptions& options) {
+  std::error_code error;
+  const auto file = fs::is_directory(path, error) ? read_folder(path, options)
+                    : is_checkpoint_index(path)   ? read_index(path, options)
+                                                  : read_file_of_tensors(path, options);
+  join_scales(*file, tile_beside(path));
+  return TensorFile(file);
+}
+
+}  // namespace moescope

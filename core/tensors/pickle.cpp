@@ -1,0 +1,317 @@
+#include "core/tensors/pickle.h"
+
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+namespace moescope {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of memory; a few bytes of a pickle may make many values
+constexpr std::int64_t kSharedNumbers = 65536;
+// Of places in the memo and on the stack, with what their containers need.
+constexpr std::size_t kMemoBytes = 48, kPlaceBytes = 16;
+
+[[noreturn]] void fail(const std::string& why) {
+  throw std::runtime_error("pickle " + why);
+}
+
+class Machine {
+ public:
+  explicit Machine(std::string_view bytes) : bytes_(bytes) {}
+
+  Pickle run() {
+    for (;;) {
+      const auto opcode = static_cast<unsigned char>(take(1).front());
+      if (opcode == '.') {
+        pickle_.root = pop();
+        pickle_.bytes = at_;
+        return std::move(pickle_);
+      }
+      step(opcode);
+    }
+  }
+
+ private:
+  void step(unsigned char opcode);
+  bool step_on_values(unsigned char opcode);
+
+  std::string_view take(std::size_t count) {
+    if (count > bytes_.size() - at_) fail("ends too early");
+    at_ += count;
+    return bytes_.substr(at_ - count, count);
+  }
+  std::uint64_t number(int size) {
+    const std::string_view bytes = take(static_cast<std::size_t>(size));
+    std::uint64_t value = 0;
+    for (int i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)]);
+    return value;
+  }
+  std::string_view line() {
+    const std::size_t end = bytes_.find('\n', at_);
+    if (end == std::string_view::npos) fail("ends too early");
+    const std::string_view text = bytes_.substr(at_, end - at_);
+    at_ = end + 1;
+    return text;
+  }
+
+  using PicklePtr = PickleValue*;
+
+  void keep(std::size_t more) {
+    kept_ += more;
+    if (kept_ > kMostBytes) fail("takes more than " + std::to_string(kMostBytes >> 20) + " MiB of memory");
+  }
+  PicklePtr make(Kind kind) {
+    keep(sizeof(PickleValue));
+    pickle_.values.emplace_back().kind = kind;
+    return &pickle_.values.back();
+  }
+  // Lists of numbers may be long: small ones share a value, and so do all that is none.
+  PicklePtr make_number(std::int64_t number) {
+    const bool small = number >= 0 && number < kSharedNumbers;
+    if (small && shared_.empty()) shared_.resize(kSharedNumbers);
+    if (small && shared_[static_cast<std::size_t>(number)]) return shared_[static_cast<std::size_t>(number)];
+    PicklePtr value = make(Kind::number);
+    value->number = number;
+    if (small) shared_[static_cast<std::size_t>(number)] = value;
+    return value;
+  }
+  PicklePtr make_none() { return none_ ? none_ : none_ = make(Kind::none); }
+  PicklePtr make_text(Kind kind, std::string_view text, std::string_view name = {}) {
+    PicklePtr value = make(kind);
+    value->text = text;
+    value->name = name;
+    return value;
+  }
+
+  void push(PicklePtr value) {
+    if (stack_.size() == deepest_) keep(kPlaceBytes), ++deepest_;
+    stack_.push_back(value);
+  }
+  PicklePtr pop() {
+    if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back())) fail("takes a value that is not there");
+    PicklePtr value = stack_.back();
+    stack_.pop_back();
+    return value;
+  }
+  PickleValue& top() {
+    if (stack_.empty()) fail("changes a value that is not there");
+    return *stack_.back();
+  }
+  std::vector<PicklePtr> pop_to_mark() {
+    if (marks_.empty()) fail("has no mark where it needs one");
+    const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    marks_.pop_back();
+    std::vector<PicklePtr> items(first, stack_.end());
+    stack_.erase(first, stack_.end());
+    return items;
+  }
+  PicklePtr make_list(Kind kind, std::vector<PicklePtr> items) {
+    PicklePtr list = make(kind);
+    keep(items.size() * sizeof(PicklePtr));
+    list->items = std::move(items);
+    return list;
+  }
+  void push_tuple(int count) {
+    std::vector<PicklePtr> items(static_cast<std::size_t>(count));
+    for (int i = count; i-- > 0;) items[static_cast<std::size_t>(i)] = pop();
+    push(make_list(Kind::list, std::move(items)));
+  }
+  void remember(std::uint64_t place) {
+    if (stack_.empty()) fail("remembers a value that is not there");
+    if (memo_.insert_or_assign(place, stack_.back()).second) keep(kMemoBytes);
+  }
+  void recall(std::uint64_t place) {
+    const auto found = memo_.find(place);
+    if (found == memo_.end()) fail("recalls a value that it has not kept");
+    push(found->second);
+  }
+  void mark() {
+    keep(kPlaceBytes);
+    marks_.push_back(stack_.size());
+  }
+  // Into the container on top. What OrderedDict() and defaultdict() make is one, too.
+  void extend(const std::vector<PicklePtr>& items) {
+    keep(items.size() * kPlaceBytes);
+    std::vector<PicklePtr>& into = top().items;
+    into.insert(into.end(), items.begin(), items.end());
+  }
+  void call() {
+    PicklePtr arguments = pop(), function = pop();
+    if (function->is("collections", "OrderedDict") || function->is("collections", "defaultdict"))
+      return push(make(Kind::dict));
+    push(make_list(Kind::call, {function, arguments}));
+  }
+  // Of what is called with arguments; attributes of containers hold no tensors.
+  void build() {
+    PicklePtr state = pop();
+    if (top().kind == Kind::call) top().state = state;
+  }
+  void push_long(std::size_t count) {
+    const std::string_view bytes = take(count);
+    if (count > 8) return push(make_text(Kind::large, bytes));
+    std::uint64_t value = 0;
+    for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    if (count > 0 && count < 8 && (bytes[count - 1] & 0x80)) value |= ~std::uint64_t{0} << 8 * count;
+    push(make_number(static_cast<std::int64_t>(value)));
+  }
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  Pickle pickle_;
+  std::vector<PicklePtr> stack_;
+  std::vector<std::size_t> marks_;
+  std::unordered_map<std::uint64_t, PicklePtr> memo_;
+  std::vector<PicklePtr> shared_;
+  PicklePtr none_ = nullptr;
+  std::size_t kept_ = 0, deepest_ = 0;
+};
+
+// Numbers and texts; the rest in step_on_values().
+void Machine::step(unsigned char opcode) {
+  switch (opcode) {
+    case 0x80:  // PROTO
+      take(1);
+      return;
+    case 0x95:  // FRAME
+      take(8);
+      return;
+    case 'N':
+      return push(make_none());
+    case 0x88:  // NEWTRUE
+      return push(make_number(1));
+    case 0x89:  // NEWFALSE
+      return push(make_number(0));
+    case 'J':  // BININT
+      return push(make_number(static_cast<std::int32_t>(number(4))));
+    case 'K':  // BININT1
+      return push(make_number(static_cast<std::int64_t>(number(1))));
+    case 'M':  // BININT2
+      return push(make_number(static_cast<std::int64_t>(number(2))));
+    case 0x8a:  // LONG1
+      return push_long(number(1));
+    case 0x8b:  // LONG4
+      return push_long(number(4));
+    case 'G':  // BINFLOAT
+      take(8);
+      return push(make_none());  // no tensor depends on one
+    case 'X':                    // BINUNICODE
+    case 'B':                    // BINBYTES
+    case 'T':                    // BINSTRING
+      return push(make_text(Kind::text, take(number(4))));
+    case 0x8c:  // SHORT_BINUNICODE
+    case 'U':   // SHORT_BINSTRING
+    case 'C':   // SHORT_BINBYTES
+      return push(make_text(Kind::text, take(number(1))));
+    case 0x8d:  // BINUNICODE8
+    case 0x8e:  // BINBYTES8
+    case 0x96:  // BYTEARRAY8
+      return push(make_text(Kind::text, take(number(8))));
+    case 'c': {  // GLOBAL
+      const std::string_view module = line();
+      return push(make_text(Kind::global, module, line()));
+    }
+    default:
+      if (!step_on_values(opcode)) fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
+  }
+}
+
+bool Machine::step_on_values(unsigned char opcode) {
+  switch (opcode) {
+    case '}':  // EMPTY_DICT
+      push(make(Kind::dict));
+      return true;
+    case ']':   // EMPTY_LIST
+    case ')':   // EMPTY_TUPLE
+    case 0x8f:  // EMPTY_SET
+      push(make(Kind::list));
+      return true;
+    case '(':  // MARK
+      mark();
+      return true;
+    case 't':   // TUPLE
+    case 'l':   // LIST
+    case 0x91:  // FROZENSET
+      push(make_list(Kind::list, pop_to_mark()));
+      return true;
+    case 'd':  // DICT
+      push(make_list(Kind::dict, pop_to_mark()));
+      return true;
+    case 0x85:  // TUPLE1, 2, 3
+    case 0x86:
+    case 0x87:
+      push_tuple(opcode - 0x84);
+      return true;
+    case 'a': {  // APPEND
+      std::vector<PicklePtr> item = {pop()};
+      extend(item);
+      return true;
+    }
+    case 's': {  // SETITEM
+      PicklePtr value = pop();
+      std::vector<PicklePtr> pair = {pop(), value};
+      extend(pair);
+      return true;
+    }
+    case 'e':   // APPENDS
+    case 'u':   // SETITEMS
+    case 0x90:  // ADDITEMS
+      extend(pop_to_mark());
+      return true;
+    case 'q':  // BINPUT
+      remember(number(1));
+      return true;
+    case 'r':  // LONG_BINPUT
+      remember(number(4));
+      return true;
+    case 0x94:  // MEMOIZE
+      remember(memo_.size());
+      return true;
+    case 'h':  // BINGET
+      recall(number(1));
+      return true;
+    case 'j':  // LONG_BINGET
+      recall(number(4));
+      return true;
+    case '0':  // POP
+      pop();
+      return true;
+    case '1':  // POP_MARK
+      pop_to_mark();
+      return true;
+    case '2':  // DUP
+      push(&top());
+      return true;
+    case 0x93: {  // STACK_GLOBAL
+      const PicklePtr name = pop(), module = pop();
+      push(make_text(Kind::global, module->text, name->text));
+      return true;
+    }
+    case 'Q':  // BINPERSID
+      push(make_list(Kind::storage, {pop()}));
+      return true;
+    case 'R':   // REDUCE
+    case 0x81:  // NEWOBJ
+      call();
+      return true;
+    case 0x92:  // NEWOBJ_EX: with named arguments, which come last
+      pop();
+      call();
+      return true;
+    case 'b':  // BUILD
+      build();
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Pickle read_pickle(std::string_view bytes) {
+  return Machine(bytes).run();
+}
+
+}  // namespace moescope

@@ -1,0 +1,377 @@
+#include "core/tensors/safetensors.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+#include "core/io/nesting.h"
+#include "core/io/text_escape.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kPrefixBytes = 8;                 // the header's length
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr const char* kMetadataKey = "__metadata__";
+constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // of memory, of a member of the header
+constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // about, of a JSON value and of a key with its node
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw std::runtime_error(path + ": " + what);
+}
+
+[[noreturn]] void fail_tensor(const std::string& path, const std::string& tensor, const std::string& what) {
+  fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could forge lines of the message
+}
+
+// Values as they stand in the file, cut short for messages.
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+// nullopt: a type that is not read here.
+std::optional<DType> parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
+  if (!value.is_string()) fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: a name");
+  return dtype_named(value.get_ref<const std::string&>());
+}
+
+std::string types_that_are_read() {
+  std::string names;
+  for (int i = 0; i < kNumDTypes; ++i) names += (i ? ", " : "") + std::string(dtype_name(static_cast<DType>(i)));
+  return names;
+}
+
+std::vector<std::size_t> parse_shape(const std::string& path, const std::string& tensor, const Json& value) {
+  if (!value.is_array()) fail_tensor(path, tensor, "shape is " + shown(value) + "; allowed: a list of sizes >= 0");
+  if (value.size() > kMostDimensions)
+    fail_tensor(
+        path, tensor,
+        "has " + std::to_string(value.size()) + " dimensions; allowed: at most " + std::to_string(kMostDimensions));
+  std::vector<std::size_t> shape;
+  for (const Json& size : value) {
+    if (!size.is_number_unsigned())
+      fail_tensor(path, tensor, "shape holds " + shown(size) + "; allowed: whole numbers >= 0");
+    shape.push_back(size.get<std::size_t>());
+  }
+  return shape;
+}
+
+// Throws where the product does not fit: such a tensor cannot be in a file.
+std::size_t bytes_of(const std::string& path, const std::string& tensor, DType dtype,
+                     const std::vector<std::size_t>& shape) {
+  const auto bytes = tensor_bytes(dtype, shape);
+  if (!bytes) fail_tensor(path, tensor, "shape " + shape_text(shape) + " overflows; allowed: less than 2^64 bytes");
+  return *bytes;
+}
+
+struct ByteRange {
+  std::size_t begin, end;
+};
+
+ByteRange parse_offsets(const std::string& path, const std::string& tensor, const Json& value, std::size_t data_bytes) {
+  const bool pair =
+      value.is_array() && value.size() == 2 && value[0].is_number_unsigned() && value[1].is_number_unsigned();
+  if (!pair)
+    fail_tensor(path, tensor, "data_offsets is " + shown(value) + "; allowed: [begin, end], whole numbers >= 0");
+  const ByteRange range{value[0].get<std::size_t>(), value[1].get<std::size_t>()};
+  if (range.begin > range.end || range.end > data_bytes)
+    fail_tensor(path, tensor,
+                "data_offsets is " + shown(value) + "; allowed: 0 <= begin <= end <= " + std::to_string(data_bytes) +
+                    ", the bytes after the header (is the file truncated?)");
+  return range;
+}
+
+// An entry of the header: a tensor, or of a type that is not read the bytes that it takes.
+struct ParsedEntry {
+  TensorView tensor;
+  bool skipped = false;
+};
+
+ParsedEntry parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+                         std::span<const std::byte> data) {
+  if (!entry.is_object()) fail_tensor(path, name, "entry is " + shown(entry) + "; allowed: an object");
+  for (const char* key : {"dtype", "shape", "data_offsets"})
+    if (!entry.contains(key)) fail_tensor(path, name, std::string("has no '") + key + "'");
+  ParsedEntry parsed;
+  TensorView& tensor = parsed.tensor;
+  tensor.name = name;
+  const std::optional<DType> dtype = parse_dtype(path, name, entry["dtype"]);
+  tensor.shape = parse_shape(path, name, entry["shape"]);
+  const ByteRange range = parse_offsets(path, name, entry["data_offsets"], data.size());
+  const std::size_t found = range.end - range.begin;
+  tensor.bytes = data.subspan(range.begin, found);
+  if (!dtype) {
+    parsed.skipped = true;
+    tensor.note = "dtype is " + shown(entry["dtype"]) + ", which is not read here; read are " + types_that_are_read();
+    return parsed;
+  }
+  tensor.dtype = *dtype;
+  const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
+  if (found != expected)
+    fail_tensor(path, name,
+                "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(tensor.shape) +
+                    " of " + dtype_name(tensor.dtype) + " needs " + std::to_string(expected));
+  return parsed;
+}
+
+// Hands on the members of the header one by one, so that a header of a million tensors is never held as a whole.
+class HeaderReader : public nlohmann::json_sax<Json> {
+ public:
+  using Take = std::function<void(const std::string& name, const Json& entry)>;
+  HeaderReader(const std::string& path, std::string_view text, Take take)
+      : path_(path), text_(text), take_(std::move(take)) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in a text
+  bool start_object(std::size_t) override { return begin(Json::value_t::object); }
+  bool start_array(std::size_t) override { return begin(Json::value_t::array); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& key) override {
+    if (!open_.empty()) keep(kKeyBytes + key.size());
+    (open_.empty() ? name_ : keys_.back()) = std::move(key);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    fail(path_, std::string("header is not valid JSON: ") + error.what());
+  }
+
+ private:
+  // A member is held as a whole, so it must not be large.
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (kept_ > kMostMemberBytes)
+      fail(path_, "header's member '" + printable(name_.substr(0, 100)) + "' takes more than " +
+                      std::to_string(kMostMemberBytes >> 20) + " MiB of memory");
+  }
+  bool put(Json value) {
+    if (!in_header_) fail_no_object();
+    keep(kValueBytes + (value.is_string() ? value.get_ref<const std::string&>().size() : 0));
+    place(std::move(value));
+    return true;
+  }
+  bool begin(Json::value_t type) {
+    if (in_header_) {
+      keep(2 * kValueBytes);
+      open_.emplace_back(type);
+      keys_.emplace_back();
+      return true;
+    }
+    if (type != Json::value_t::object) fail_no_object();
+    in_header_ = true;
+    return true;
+  }
+  bool end() {
+    if (open_.empty()) return true;  // of the header
+    Json value = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
+    place(std::move(value));
+    return true;
+  }
+  // A whole value, into what it belongs to.
+  void place(Json value) {
+    if (open_.empty()) {
+      take_(name_, value);
+      kept_ = 0;
+    } else if (open_.back().is_array()) {
+      open_.back().push_back(std::move(value));
+    } else {
+      open_.back()[keys_.back()] = std::move(value);
+    }
+  }
+
+  [[noreturn]] void fail_no_object() const {
+    fail(path_, "header is " + shown(std::string(text_.substr(0, 60))) + "; allowed: a JSON object");
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  Take take_;
+  std::size_t kept_ = 0;
+  bool in_header_ = false;
+  std::string name_;               // of the member in work
+  std::vector<Json> open_;         // its objects and lists that are not at their ends
+  std::vector<std::string> keys_;  // of the values in work, in objects of `open_`
+};
+
+void read_header(const std::string& path, std::string_view text, HeaderReader::Take take) {
+  if (json_too_deep_at(text) != std::string_view::npos)
+    fail(path, "header is not valid JSON of tensors: " + too_deep_text());
+  HeaderReader reader(path, text, std::move(take));
+  Json::sax_parse(text.begin(), text.end(), &reader);
+}
+
+std::map<std::string, std::string> parse_metadata(const std::string& path, const Json& value) {
+  if (!value.is_object()) fail(path, "__metadata__ is " + shown(value) + "; allowed: an object of strings");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) fail(path, "__metadata__ '" + key + "' is " + shown(text) + "; allowed: a string");
+    metadata[key] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+[[noreturn]] void fail_named_twice(const std::string& path, const std::string& name) {
+  fail(path, "header names tensor '" + name + "' twice; allowed: once");
+}
+
+// A part of the data that a member of the header names.
+struct NamedBytes {
+  std::span<const std::byte> bytes;
+  std::string_view name;
+};
+
+// The format demands that tensors fill the data without overlap and without holes.
+void check_coverage(const MappedTensors& file, std::vector<NamedBytes> skipped, std::span<const std::byte> data) {
+  std::vector<NamedBytes>& parts = skipped;
+  for (const TensorView& tensor : file.tensors) parts.push_back({tensor.bytes, tensor.name});
+  std::ranges::sort(parts, {}, [](const NamedBytes& part) {
+    return std::tuple(part.bytes.data(), part.bytes.data() + part.bytes.size(), part.name);
+  });
+  std::size_t end = 0;
+  std::string_view previous;
+  for (const NamedBytes& part : parts) {
+    const auto begin = static_cast<std::size_t>(part.bytes.data() - data.data());
+    if (begin != end)
+      fail_tensor(file.path, std::string(part.name),
+                  "begins at byte " + std::to_string(begin) + ", but " +
+                      (previous.data() ? "tensor '" + printable(std::string(previous)) + "' ends" : "the data begin") +
+                      " at " + std::to_string(end) + "; allowed: no overlap and no hole");
+    end = begin + part.bytes.size();
+    previous = part.name;
+  }
+  if (end != data.size())
+    fail(file.path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
+                        std::to_string(data.size()) + "; allowed: the same");
+}
+
+std::uint64_t little_endian_u64(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (int i = 7; i >= 0; --i) value = value << 8 | static_cast<std::uint64_t>(bytes[i]);
+  return value;
+}
+
+void parse_safetensors(MappedTensors& file) {
+  const std::string& path = file.path;
+  const std::size_t bytes = file.bytes;
+  std::vector<TensorView>& tensors = file.tensors;
+  if (bytes < kPrefixBytes)
+    fail(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
+  const std::string prefix = file.copied(0, kPrefixBytes);
+  const std::uint64_t header_bytes = little_endian_u64(std::as_bytes(std::span(prefix)));
+  const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
+  if (header_bytes > allowed)
+    fail(path, "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
+                   (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
+  const std::string text = file.copied(kPrefixBytes, header_bytes);
+  const std::span<const std::byte> payload =
+      std::span<const std::byte>(file.data, bytes).subspan(kPrefixBytes + header_bytes);
+
+  bool has_metadata = false;
+  std::vector<std::span<const std::byte>> skipped;
+  read_header(path, text, [&](const std::string& name, const Json& entry) {
+    if (name != kMetadataKey) {
+      ParsedEntry parsed = parse_tensor(path, name, entry, payload);
+      if (!parsed.skipped) return file.add(std::move(parsed.tensor));
+      skipped.push_back(parsed.tensor.bytes);
+      return file.skip(name, std::move(parsed.tensor.note));
+    }
+    if (std::exchange(has_metadata, true)) fail_named_twice(path, name);
+    file.metadata = parse_metadata(path, entry);
+  });
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
+    const std::byte *a_end = a.bytes.data() + a.bytes.size(), *b_end = b.bytes.data() + b.bytes.size();
+    return std::tuple(a.bytes.data(), a_end, std::string_view(a.name)) <
+           std::tuple(b.bytes.data(), b_end, std::string_view(b.name));
+  });
+  file.index_names();
+  std::vector<NamedBytes> named;
+  for (std::size_t i = 0; i < skipped.size(); ++i) named.push_back({skipped[i], file.skipped[i].name});
+  check_coverage(file, std::move(named), payload);
+}
+
+}  // namespace
+
+std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
+  auto file = std::make_shared<MappedTensors>(path);
+  parse_safetensors(*file);
+  return file;
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(read_safetensors(path)) {}
+
+SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path), file_(path) {
+  std::string text = "{";
+  const auto put = [&text](const std::string& key, const nlohmann::ordered_json& value) {
+    text += (text.size() > 1 ? "," : "") + Json(key).dump() + ':' + value.dump();
+  };
+  if (!metadata.empty()) put(kMetadataKey, metadata);
+  std::unordered_set<std::string_view> names = {kMetadataKey};
+  for (const TensorSpec& t : tensors) {
+    if (!names.insert(t.name).second) fail_tensor(path, t.name, "named twice; allowed: once");
+    const std::size_t end = declared_ + bytes_of(path, t.name, t.dtype, t.shape);
+    put(t.name, {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}, {"data_offsets", {declared_, end}}});
+    declared_ = end;
+  }
+  text += '}';
+  text.append((8 - text.size() % 8) % 8, ' ');  // keeps the data aligned
+  const std::uint64_t length = text.size();
+  char prefix[kPrefixBytes];
+  for (std::size_t i = 0; i < kPrefixBytes; ++i) prefix[i] = static_cast<char>(length >> (8 * i));
+  file_.write({prefix, kPrefixBytes});
+  file_.write(text);
+}
+
+void SafetensorsStream::append(std::span<const std::byte> bytes) {
+  file_.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  written_ += bytes.size();
+}
+
+void SafetensorsStream::finish() {
+  if (written_ != declared_)
+    fail(path_,
+         std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
+  file_.finish();
+}
+
+void SafetensorsWriter::add(std::string name, DType dtype, std::vector<std::size_t> shape,
+                            std::span<const std::byte> bytes) {
+  entries_.push_back({{std::move(name), dtype, std::move(shape)}, {bytes.begin(), bytes.end()}});
+}
+
+void SafetensorsWriter::set_metadata(std::string key, std::string value) {
+  metadata_[std::move(key)] = std::move(value);
+}
+
+void SafetensorsWriter::write(const std::string& path) const {
+  std::vector<TensorSpec> specs;
+  for (const Entry& entry : entries_) {
+    const std::size_t expected = bytes_of(path, entry.spec.name, entry.spec.dtype, entry.spec.shape);
+    if (entry.bytes.size() != expected)
+      fail_tensor(path, entry.spec.name,
+                  std::to_string(entry.bytes.size()) + " bytes given, but shape " + shape_text(entry.spec.shape) +
+                      " of " + dtype_name(entry.spec.dtype) + " needs " + std::to_string(expected));
+    specs.push_back(entry.spec);
+  }
+  SafetensorsStream stream(path, specs, metadata_);
+  for (const Entry& entry : entries_) stream.append(entry.bytes);
+  stream.finish();
+}
+
+}  // namespace moescope

@@ -1,0 +1,355 @@
+#include "core/tensors/tensor_file.h"
+
+#include <sys/mman.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+
+#include "core/io/input_file.h"
+#include "core/io/text_escape.h"
+#include "core/numerics/float_formats.h"
+#include "core/tensors/code_scales.h"
+#include "core/tensors/mapped_read.h"
+
+namespace moescope {
+namespace {
+
+struct DTypeInfo {
+  const char* name;
+  std::size_t bits;
+};
+// In the order of DType.
+constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
+                                 {"F8_E8M0", 8}, {"F4", 4},   {"I64", 64}, {"I32", 32},  {"I16", 16},    {"I8", 8},
+                                 {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
+constexpr std::size_t kPart = 1024;        // elements converted at a time
+constexpr std::size_t kMostOfAName = 256;  // compared to find similar ones
+
+template <class T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+[[noreturn]] void fail_shortened(const std::string& tensor) {
+  throw std::runtime_error("tensor '" + tensor +
+                           "': its file was truncated while it was open (another program wrote it); open it again");
+}
+
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
+  const std::uint32_t magnitude = half & 0x7FFF;
+  if (magnitude >= 0x7C00) return std::bit_cast<float>(sign | 0x7F800000 | (magnitude & 0x3FF) << 13);
+  const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+}
+
+// `count` elements along the last axis, from the one at `first` on; of a tensor with strides.
+bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, std::size_t size, std::byte* out) {
+  std::size_t at = 0, rest = first;
+  for (std::size_t d = t.shape.size(); d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];
+  const std::size_t stride = t.strides.back();
+  const std::byte* from = t.bytes.data() + at * size;
+  return stride == 1 ? copy_mapped(from, out, count * size) : gather_mapped(from, stride * size, size, count, out);
+}
+
+// Elements [first, first + count) in the order of their indices, as this machine stores them.
+void copy_elements(const TensorView& t, std::size_t first, std::size_t count, std::byte* out) {
+  const std::size_t size = dtype_bits(t.dtype) / 8;
+  bool copied = true;
+  if (t.strides.empty()) {
+    copied = copy_mapped(t.bytes.data() + first * size, out, count * size);
+  } else {
+    for (std::size_t done = 0; copied && done < count;) {
+      const std::size_t cols = t.shape.back(), here = std::min(cols - (first + done) % cols, count - done);
+      copied = copy_along_row(t, first + done, here, size, out + done * size);
+      done += here;
+    }
+  }
+  if (!copied) fail_shortened(t.name);
+  if (!t.big_endian || size == 1) return;
+  for (std::size_t i = 0; i < count; ++i) std::reverse(out + i * size, out + (i + 1) * size);
+}
+
+// As each_element(), of pairs in a byte.
+template <class Sink>
+void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+  std::array<std::byte, kPart> part;
+  const std::size_t last = first + count;
+  for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
+    const std::size_t here = std::min(kPart, (last + 1) / 2 - begin);
+    if (!copy_mapped(t.bytes.data() + begin, part.data(), here)) fail_shortened(t.name);
+    for (std::size_t i = std::max(first, begin * 2); i < std::min(last, (begin + here) * 2); ++i) {
+      const auto pair = static_cast<std::uint8_t>(part[i / 2 - begin]);
+      sink(i - first, decode(ElementFormat::e2m1, static_cast<std::uint8_t>(i % 2 ? pair >> 4 : pair & 0xF)));
+    }
+  }
+}
+
+// Calls `sink(i, value)` with each element in its own C++ type; floats of 16 bits and fewer as float.
+template <class Sink>
+void each_element(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+  if (t.checksum) t.checksum->require();
+  const auto run = [&]<class Stored>(Stored, auto convert) {
+    std::array<std::byte, kPart * sizeof(Stored)> part;
+    for (std::size_t begin = 0; begin < count; begin += kPart) {
+      const std::size_t here = std::min(kPart, count - begin);
+      copy_elements(t, first + begin, here, part.data());
+      for (std::size_t i = 0; i < here; ++i) sink(begin + i, convert(load<Stored>(part.data() + i * sizeof(Stored))));
+    }
+  };
+  const auto same = [](auto value) { return value; };
+  switch (t.dtype) {
+    case DType::f64:
+      return run(double{}, same);
+    case DType::f32:
+      return run(float{}, same);
+    case DType::f16:
+      return run(std::uint16_t{}, half_to_float);
+    case DType::bf16:
+      return run(std::uint16_t{},
+                 [](std::uint16_t b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16); });
+    case DType::f8_e4m3:
+      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e4m3, c); });
+    case DType::f8_e5m2:
+      return run(std::uint8_t{}, [](std::uint8_t c) { return decode(ElementFormat::e5m2, c); });
+    case DType::f8_e8m0:
+      return run(std::uint8_t{}, decode_e8m0);
+    case DType::f4:
+      return each_of_pairs(t, first, count, sink);
+    case DType::i64:
+      return run(std::int64_t{}, same);
+    case DType::i32:
+      return run(std::int32_t{}, same);
+    case DType::i16:
+      return run(std::int16_t{}, same);
+    case DType::i8:
+      return run(std::int8_t{}, same);
+    case DType::u64:
+      return run(std::uint64_t{}, same);
+    case DType::u32:
+      return run(std::uint32_t{}, same);
+    case DType::u16:
+      return run(std::uint16_t{}, same);
+    case DType::u8:
+      return run(std::uint8_t{}, same);
+    case DType::boolean:
+      return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
+  }
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::size_t dtype_bits(DType dtype) {
+  return kDTypes[static_cast<int>(dtype)].bits;
+}
+const char* dtype_name(DType dtype) {
+  return kDTypes[static_cast<int>(dtype)].name;
+}
+bool is_floating(DType dtype) {
+  return dtype <= DType::f4;
+}
+std::optional<DType> dtype_named(std::string_view name) {
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (name == kDTypes[i].name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+void PartChecksum::require() const {
+  const std::lock_guard lock(comparing_);
+  if (state_ == State::unknown) {
+    std::vector<std::byte> part(std::min<std::size_t>(bytes_.size(), std::size_t{1} << 16));
+    uLong found = ::crc32(0, nullptr, 0);
+    for (std::size_t at = 0; at < bytes_.size(); at += part.size()) {
+      const std::size_t here = std::min(part.size(), bytes_.size() - at);
+      if (!copy_mapped(bytes_.data() + at, part.data(), here))
+        throw std::runtime_error(part_ + ": its file was truncated while it was open; open it again");
+      found = ::crc32(found, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(here));
+    }
+    state_ = found == crc32_ ? State::right : State::wrong;
+  }
+  if (state_ == State::wrong)
+    throw std::runtime_error(part_ + ": its checksum (CRC-32) is wrong, so the file is damaged; copy it again");
+}
+
+std::size_t TensorView::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies());
+}
+
+std::string TensorView::type_text() const {
+  return scales ? std::string(dtype_name(dtype)) + " x " + scales->type_text() : dtype_name(dtype);
+}
+
+std::vector<float> TensorView::floats(std::size_t first, std::size_t count) const {
+  if (first > elements() || count > elements() - first)
+    throw std::runtime_error("tensor '" + name + "': elements " + std::to_string(first) + " + " +
+                             std::to_string(count) + " asked for, but it has " + std::to_string(elements()));
+  std::vector<float> values(count);
+  each_element(*this, first, count, [&](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
+  if (scales) scales->multiply(first, values);
+  return values;
+}
+
+void TensorView::copy_bytes(std::byte* out) const {
+  if (checksum) checksum->require();
+  if (dtype != DType::f4) return copy_elements(*this, 0, elements(), out);
+  if (!copy_mapped(bytes.data(), out, bytes.size())) fail_shortened(name);
+}
+
+std::vector<double> TensorView::doubles() const {
+  if (scales) {
+    const std::vector<float> values = floats();
+    return {values.begin(), values.end()};
+  }
+  std::vector<double> values(elements());
+  each_element(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
+  return values;
+}
+
+std::vector<std::int64_t> TensorView::integers() const {
+  std::vector<std::int64_t> values(elements());
+  each_element(*this, 0, elements(), [&](std::size_t i, auto value) {
+    if constexpr (std::is_integral_v<decltype(value)>)
+      values[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): I8 has a sign
+    else
+      throw std::runtime_error("tensor '" + name + "': dtype is " + dtype_name(dtype) + "; allowed here: integers");
+  });
+  return values;
+}
+
+std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size_t>& shape) {
+  if (std::ranges::find(shape, 0u) != shape.end()) return 0;
+  std::size_t elements = 1, bytes = 0;
+  for (const std::size_t size : shape)
+    if (__builtin_mul_overflow(elements, size, &elements)) return std::nullopt;
+  if (dtype == DType::f4) return elements / 2 + elements % 2;
+  if (__builtin_mul_overflow(elements, dtype_bits(dtype) / 8, &bytes)) return std::nullopt;
+  return bytes;
+}
+
+MappedTensors::MappedTensors(const std::string& file) : path(file) {
+  const InputFile input(path);
+  bytes = static_cast<std::size_t>(input.size());
+  void* mapped = bytes ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, input.descriptor(), 0) : nullptr;
+  if (mapped == MAP_FAILED) fail(std::string("cannot be mapped: ") + std::strerror(errno));
+  data = static_cast<std::byte*>(mapped);
+}
+
+MappedTensors::~MappedTensors() {
+  if (data) ::munmap(data, bytes);
+}
+
+std::string MappedTensors::copied(std::size_t first, std::size_t count) const {
+  if (first > bytes || count > bytes - first)
+    fail("ends before byte " + std::to_string(first) + " + " + std::to_string(count));
+  std::string text(count, '\0');
+  if (count > 0 && !copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
+    fail("was truncated while it was opened");
+  return text;
+}
+
+void MappedTensors::keep(std::size_t more) {
+  kept_ += more;
+  if (kept_ > kMostKeptBytes)
+    fail("names and shapes of its tensors take more than " + std::to_string(kMostKeptBytes >> 20) +
+         " MiB of memory, which those of no checkpoint do");
+}
+
+void MappedTensors::add(TensorView tensor) {
+  // Twice: the names are indexed, and shown.
+  keep(sizeof tensor + 2 * tensor.name.size() + (tensor.shape.size() + tensor.strides.size()) * sizeof(std::size_t));
+  tensors.push_back(std::move(tensor));
+}
+
+void MappedTensors::skip(std::string name, std::string why) {
+  keep(sizeof(SkippedEntry) + name.size() + why.size());
+  skipped.push_back({std::move(name), std::move(why)});
+}
+
+void MappedTensors::index_names() {
+  by_name.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!by_name.emplace(tensors[i].name, i).second)
+      fail("names tensor '" + printable(tensors[i].name) + "' twice; allowed: once");
+  for (const auto& [name, place] : other_names) by_name.emplace(name, place);
+}
+
+void MappedTensors::fail(const std::string& what) const {
+  throw std::runtime_error(path + ": " + what);
+}
+
+const std::string& TensorFile::path() const {
+  return mapped_->path;
+}
+std::vector<std::string> TensorFile::files() const {
+  std::vector<std::string> files = {mapped_->path};
+  for (const auto& shard : mapped_->shards) files.push_back(shard->path);
+  return files;
+}
+const std::vector<TensorView>& TensorFile::tensors() const {
+  return mapped_->tensors;
+}
+const std::map<std::string, std::string>& TensorFile::metadata() const {
+  return mapped_->metadata;
+}
+
+const std::vector<SkippedEntry>& TensorFile::skipped() const {
+  return mapped_->skipped;
+}
+
+const TensorView* TensorFile::find(std::string_view name) const {
+  const auto found = mapped_->by_name.find(name);
+  return found == mapped_->by_name.end() ? nullptr : &mapped_->tensors[found->second];
+}
+
+const TensorView& TensorFile::at(std::string_view name) const {
+  if (const TensorView* tensor = find(name)) return *tensor;
+  for (const SkippedEntry& entry : skipped())
+    if (entry.name == name) mapped_->fail("tensor '" + printable(entry.name) + "' cannot be read: " + entry.why);
+  std::vector<std::pair<std::size_t, const std::string*>> near;
+  for (const TensorView& tensor : tensors())
+    if (tensor.name.size() <= name.size() + kMostOfAName)
+      near.emplace_back(edit_distance(name.substr(0, kMostOfAName), tensor.name), &tensor.name);
+  const std::size_t shown = std::min<std::size_t>(3, near.size());
+  std::ranges::partial_sort(near, near.begin() + static_cast<std::ptrdiff_t>(shown), [](const auto& a, const auto& b) {
+    return std::tie(a.first, *a.second) < std::tie(b.first, *b.second);
+  });
+  std::string message = "has no tensor '" + printable(std::string(name)) + "'";
+  for (std::size_t i = 0; i < shown; ++i)
+    message += (i == 0 ? "; nearest of its " + std::to_string(tensors().size()) + ": '" : ", '") +
+               printable(*near[i].second) + "'";
+  mapped_->fail(message);
+}
+
+}  // namespace moescope

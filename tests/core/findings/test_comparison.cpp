@@ -1,0 +1,172 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "core/comparison/comparison.h"
+
+namespace moescope {
+namespace {
+
+using Loss = std::function<double(std::int64_t)>;
+
+std::shared_ptr<History> history(const char* name, std::int64_t steps, const Loss& loss, std::int64_t first = 0) {
+  RunInfo info;
+  info.name = name;
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = first; step < first + steps; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(loss(step));
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+double falling(std::int64_t step) {
+  return 2 + 3 * std::exp(-static_cast<double>(step) / 100);
+}
+
+// Falling, with bell-shaped noise of its own at every step.
+Loss noisy(
+    unsigned seed, double sigma, const Loss& shift = [](std::int64_t) { return 0.0; }) {
+  auto rng = std::make_shared<std::mt19937>(seed);
+  auto normal = std::make_shared<std::normal_distribution<double>>(0, sigma);
+  return [rng, normal, shift](std::int64_t step) { return falling(step) + (*normal)(*rng) + shift(step); };
+}
+
+TEST(Gap, IsBMinusAOnStepsThatBothTook) {
+  const auto a = history("a", 10, [](std::int64_t step) { return 0.25 * static_cast<double>(step); });
+  const auto b = history("b", 6, [](std::int64_t step) { return 0.5 * static_cast<double>(step); });
+  const auto bins = gap_series(*a, *b, Metric::ce_loss, kWholeRun, {0, 7}, 4);
+  ASSERT_EQ(bins.size(), 4u);
+  EXPECT_EQ(bins[1].finite, 2u);
+  EXPECT_FLOAT_EQ(bins[1].min, 0.5f);
+  EXPECT_FLOAT_EQ(bins[1].max, 0.75f);
+  EXPECT_FLOAT_EQ(bins[1].mean(), 0.625f);
+  EXPECT_EQ(bins[3].finite + bins[3].missing + bins[3].non_finite, 0u);
+}
+
+TEST(Gap, StepsWithoutALossHaveNone) {
+  const auto a = history("a", 4, falling);
+  const auto b = history("b", 4, [](std::int64_t step) {
+    return step == 2 ? std::numeric_limits<double>::infinity() : falling(step) + 1;
+  });
+  const auto bins = gap_series(*a, *b, Metric::ce_loss, kWholeRun, {0, 3}, 1);
+  EXPECT_EQ(bins[0].finite, 3u);
+  EXPECT_NEAR(bins[0].mean(), 1, 1e-6);
+}
+
+TEST(Gap, SmoothedDoesNotDependOnTheViewedRange) {
+  const auto a = history("a", 300, noisy(1, 0.1)), b = history("b", 300, noisy(2, 0.1));
+  const auto whole = smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, {0, 299}, 300);
+  const auto part = smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, {200, 249}, 5);
+  EXPECT_EQ(part[0], whole[209]);
+  EXPECT_EQ(part[4], whole[249]);
+  double sum = 0, weight = 0;  // the definition, once more
+  for (std::int64_t step = 0; step <= 120; ++step) {
+    const double gap = static_cast<double>(b->value_at(Metric::ce_loss, kWholeRun, step)) -
+                       static_cast<double>(a->value_at(Metric::ce_loss, kWholeRun, step));
+    const double share = std::pow(kGapFactor, static_cast<double>(120 - step));
+    sum += share * gap;
+    weight += share;
+  }
+  EXPECT_NEAR(whole[120], sum / weight, 1e-6);
+}
+
+TEST(FirstDifference, IsTheFirstStepBeyondEpsilon) {
+  const auto a = history("a", 100, falling);
+  const auto b = history("b", 100, [](std::int64_t step) { return falling(step) + 1e-3 * static_cast<double>(step); });
+  EXPECT_EQ(first_difference(*a, *b, 0.0305), 31);
+  EXPECT_EQ(first_difference(*a, *b, 1), std::nullopt);
+  EXPECT_EQ(first_difference(*a, *a, 0), std::nullopt);
+  const auto lost = history("lost", 100, [](std::int64_t step) { return step < 40 ? falling(step) : std::nan(""); });
+  EXPECT_EQ(first_difference(*a, *lost, 0.5), 40);
+}
+
+TEST(OutSince, IsTheLastTimeThatTheGapLeavesTheBand) {
+  const auto a = history("a", 100, falling);
+  const auto out = history("out", 100, [](std::int64_t step) { return falling(step) + (step < 40 ? 0.0 : 1.0); });
+  GapTrack track(a, out);
+  track.update();
+  EXPECT_EQ(track.out_since(0.01), 40);  // 0.98 of the average comes from before, 0.02 from this step
+  EXPECT_EQ(track.out_since(1), std::nullopt);
+  const auto back = history("back", 400, [](std::int64_t step) { return falling(step) + (step < 40 ? 1.0 : 0.0); });
+  GapTrack returned(history("a", 400, falling), back);
+  returned.update();
+  EXPECT_EQ(returned.out_since(0.1), std::nullopt);
+}
+
+TEST(LoadDifference, IsInFairShares) {
+  RouterFrame a, b;
+  a.tokens_per_expert = {4, 4, 4, 4};
+  b.tokens_per_expert = {8, 4, 2, 2};
+  EXPECT_EQ(load_difference(a, b), (std::vector<float>{1, 0, -0.5f, -0.5f}));
+  b.tokens_per_expert.push_back(0);
+  EXPECT_TRUE(load_difference(a, b).empty());
+}
+
+TEST(Figures, AreMeansOverTheWindow) {
+  const auto a = history("a", 20, [](std::int64_t step) { return static_cast<double>(step); });
+  const auto b = history("b", 15, falling);
+  const HistoryPtr both[] = {a, b};
+  const StepRange window = last_common_steps(both, 4);
+  EXPECT_EQ(window, (StepRange{11, 14}));
+  const RunFigures row = run_figures(*a, window);
+  EXPECT_EQ(row.name, "a");
+  EXPECT_EQ(row.steps, 15);
+  EXPECT_FLOAT_EQ(row.final_loss, 14);
+  EXPECT_FLOAT_EQ(row.mean_loss, 12.5f);
+  EXPECT_EQ(last_common_steps(both, 100), (StepRange{0, 14}));
+  const HistoryPtr with_new[] = {a, std::make_shared<History>(RunInfo{})};
+  EXPECT_TRUE(last_common_steps(with_new, 4).empty());
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+// Fed step by step, with one run taken back in between, it must say what looking at everything anew says.
+TEST(RunGaps, KeptUpToDateAreThoseOfTheWholePast) {
+  auto a = history("A", 40, noisy(1, 0.1)), b = history("B", 30, noisy(2, 0.1)), n = history("N", 35, noisy(3, 0.1));
+  const auto go_on = [](History& run, std::int64_t from, std::int64_t to, unsigned seed) {
+    const Loss loss = noisy(seed, 0.1);
+    for (std::int64_t step = from; step < to; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = static_cast<float>(step == 77 ? std::nan("") : loss(step));
+      run.append(std::move(frame));
+    }
+  };
+  const std::vector<PairedRun> twins{{n, true}};
+  RunGaps gaps;
+  const auto check = [&](const char* when) {
+    gaps.set(a, {{b, true}, {n, true}}, twins);
+    const StepRange range{5, 150};
+    EXPECT_TRUE(same_bits(gaps.smoothed(1, range, 13), smoothed_gap(*a, *b, Metric::ce_loss, kWholeRun, range, 13)))
+        << when;
+    const auto fresh = gap_series(*a, *b, Metric::ce_loss, kWholeRun, range, 13), kept = gaps.series(1, range, 13);
+    for (std::size_t i = 0; i < fresh.size(); ++i) EXPECT_EQ(kept[i].sum, fresh[i].sum) << when;
+    GapTrack track(a, b);
+    track.update();
+    EXPECT_EQ(gaps.out_since(1, 0.002), track.out_since(0.002)) << when;
+    EXPECT_EQ(gaps.conclusion(1).text, conclude(a, {b, true}, twins).text) << when;
+  };
+  check("at first");
+  go_on(*b, 30, 120, 5);
+  go_on(*a, 40, 100, 6);
+  check("some on");
+  go_on(*n, 35, 130, 7);
+  check("the twin, too");
+  go_on(*b, 60, 130, 8);  // taken back to 60
+  go_on(*a, 100, 130, 9);
+  check("another past");
+}
+
+}  // namespace
+}  // namespace moescope

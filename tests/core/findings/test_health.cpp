@@ -1,0 +1,402 @@
+// The verdict on a run's routers: who, since when, and what would help.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/findings/health.h"
+#include "core/frame/change_marker.h"
+#include "core/history/last_array.h"
+#include "core/history/loss_trend.h"
+#include "core/history/router_window.h"
+#include "core/history/worst_layer.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/recording/run_settings.h"
+#include "tests/support/made_up_run.h"
+#include "tests/support/sample_log.h"
+#include "tests/support/says.h"
+
+namespace moescope {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Health judge(const HistoryPtr& history, std::int64_t upto = INT64_MAX) {
+  FindingsScan scan(history);
+  scan.advance(upto);
+  return judge_health(scan);
+}
+
+TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
+  const HistoryPtr history = sample_log("unbalanced_bf16");
+  const Health health = judge(history);
+  EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(health.layer, least_even_layer(*history, INT64_MAX).layer);
+  EXPECT_TRUE(says(health.sentence, "3 of 8 MoE layers have collapsed (1, 2 and 3)")) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Worst: layer " + std::to_string(health.layer) + ", since step "))
+      << health.sentence;
+  EXPECT_GT(health.since, 300);
+  EXPECT_LT(health.since, 600);
+  EXPECT_EQ(health.balance, (Texts{"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"}));
+  EXPECT_EQ(health.help, "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).");
+  // The experts that it names have the most tokens of the last 50 steps, and half of all together.
+  ASSERT_GE(health.experts.size(), 2u);
+  const StepRange all = history->steps();
+  const auto load = history->utilisation(health.layer, {all.last - 49, all.last}, 1, Summary::mean);
+  double share = 0;
+  for (const int expert : health.experts) share += static_cast<double>(load[static_cast<std::size_t>(expert)]) / 64;
+  EXPECT_GT(share, 0.5);
+  EXPECT_EQ(std::ranges::max_element(load) - load.begin(), health.experts.front());
+  for (const Finding& f : find_all(history)) EXPECT_TRUE(says(f.saw, "aux_coeff = 0")) << f.saw;
+}
+
+TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
+  const HistoryPtr history = sample_log("domain_shift");
+  const Health before = judge(history, 699);  // its first layer has just got to twice the share, again
+  EXPECT_EQ(before.verdict, HealthVerdict::too_young) << before.sentence;
+  EXPECT_TRUE(says(before.sentence, "Layer 1 has been uneven since step 480: expert ")) << before.sentence;
+  const Health health = judge(history);
+  EXPECT_EQ(health.verdict, HealthVerdict::attention);
+  EXPECT_EQ(health.layer, 1);
+  EXPECT_EQ(health.since, 700);
+  EXPECT_TRUE(says(health.balance.at(0), "bias update rate 0.001")) << advice_text(health);
+  EXPECT_EQ(health.help, "Try a higher bias_update_rate, or aux_coeff > 0.");
+}
+
+TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
+  MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\n");
+  EXPECT_EQ(judge(run.history()).verdict, HealthVerdict::unknown);
+  run.steps(100, MadeUp::even(), MadeUp::even());
+  const Health young = judge(run.history());
+  EXPECT_EQ(young.verdict, HealthVerdict::too_young);
+  EXPECT_TRUE(says(young.sentence, "100 of about 150 steps")) << young.sentence;
+  run.steps(60, MadeUp::even(), MadeUp::even());
+  const Health healthy = judge(run.history());
+  EXPECT_EQ(healthy.verdict, HealthVerdict::healthy);
+  EXPECT_EQ(healthy.since, -1);
+  EXPECT_EQ(healthy.experts.size(), 1u) << healthy.sentence;  // all of them would say nothing
+  EXPECT_GT(healthy.layer, 0);
+  EXPECT_EQ(healthy.balance, (Texts{"Balance: bias update rate 0.001, no auxiliary loss", "Balance: bias 0.001"}));
+  EXPECT_EQ(healthy.help, "");
+}
+
+// A window shows the longest that fits.
+TEST(Health, TheFormsOfASentenceGetShorterAndKeepTheVerdict) {
+  MadeUp::Shares dead = MadeUp::even(), full = MadeUp::even();
+  dead[5] = dead[11] = 0, full[3] = 6;
+  for (const MadeUp::Shares& shares : {MadeUp::even(), dead, full})
+    for (const int steps : {0, 12, 160, 900}) {
+      MadeUp run("[router]\nbias_update_rate = 0.0\naux_coeff = 0.0\n");
+      run.steps(steps, MadeUp::even(), shares);
+      const Health health = judge(run.history());
+      EXPECT_TRUE(std::isupper(health.sentence.front()) || std::isdigit(health.sentence.front())) << health.sentence;
+      std::size_t before = health.sentence.size();
+      for (const std::string& form : health.shorter) {
+        EXPECT_LT(form.size(), before) << form;
+        EXPECT_EQ(form.back(), '.') << form;
+        before = form.size();
+      }
+      if (steps > 0) {
+        EXPECT_LT(before, 60u) << health.sentence;
+      }
+    }
+}
+
+TEST(Health, TheMostUnevenLayerIsNamedWithItsFullestExpert) {
+  MadeUp run("[router]\nbias_update_rate = 0.001\naux_coeff = 0.01\n");
+  MadeUp::Shares shares = MadeUp::even();
+  shares[3] = 1.6;
+  run.steps(200, shares, MadeUp::even());
+  const Health health = judge(run.history());
+  EXPECT_TRUE(says(health.sentence,
+                   "No expert is dead, starved or far too full. Most uneven: layer 1, where expert 3 "
+                   "gets 1.5"))
+      << health.sentence;
+  EXPECT_EQ(health.balance,
+            (Texts{"Balance: bias update rate 0.001, auxiliary loss 0.01", "Balance: bias 0.001, auxiliary 0.01"}));
+}
+
+TEST(RouterWindow, IsTheMeanOfTheLast50Steps) {
+  MadeUp run;
+  MadeUp::Shares dead = MadeUp::even();
+  dead[5] = 0;
+  run.steps(60, dead, MadeUp::even());
+  const RouterWindow before = router_window(*run.history(), INT64_MAX);
+  ASSERT_EQ(before.layers.size(), 2u);
+  EXPECT_EQ(before.steps, (StepRange{10, 59}));
+  EXPECT_EQ(before.of(1)->silent, 1);
+  EXPECT_EQ(before.of(2)->silent, 0);
+  EXPECT_EQ(before.worst(&LayerWindow::cv)->layer, 1);
+  EXPECT_LT(before.of(1)->entropy, before.of(2)->entropy);
+  EXPECT_NEAR(static_cast<double>(before.of(1)->utilisation[2]), 16.0 / 15, 0.03);
+  EXPECT_GT(before.chance_max_vio, 0);
+  EXPECT_LT(before.chance_max_vio, 0.2);
+  run.steps(100, MadeUp::even(), MadeUp::even());
+  EXPECT_EQ(router_window(*run.history(), INT64_MAX).of(1)->silent, 0);
+  EXPECT_EQ(router_window(*run.history(), 59).of(1)->silent, 1);
+}
+
+TEST(RouterWindow, ATrackGrowsWithTheRunAndKeepsItsPlaces) {
+  MadeUp run;
+  MadeUp::Shares full = MadeUp::even();
+  full[3] = 4;
+  WindowTrack track;
+  for (int i = 0; i < 5; ++i) {
+    run.steps(130, i < 2 ? full : MadeUp::even(), MadeUp::even());
+    const auto& points = track.upto(*run.history(), 1, INT64_MAX);
+    EXPECT_LE(points.size(), WindowTrack::kPoints);
+    EXPECT_GT(points.size(), WindowTrack::kPoints / 2);
+    EXPECT_GT(points.front().max_vio, 2);
+    const std::int64_t last = run.history()->steps().last;
+    const auto stride = last / static_cast<std::int64_t>(points.size() - 1);
+    EXPECT_EQ(points[10].max_vio, layer_window(*run.history(), 1, 10 * stride).max_vio);
+  }
+  EXPECT_LT(track.upto(*run.history(), 1, INT64_MAX).back().max_vio, 0.5);
+  EXPECT_GT(track.upto(*run.history(), 1, 200).back().max_vio, 2);
+  EXPECT_LT(track.upto(*run.history(), 2, INT64_MAX).front().max_vio, 0.5);
+}
+
+TEST(RouterWindow, TheLastStepAboveALimitIsFoundToTheStep) {
+  History history(RunInfo{});
+  for (int step = 0; step < 2000; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = step == 1234 ? 5.0f : 1.0f;
+    history.append(std::move(frame));
+  }
+  EXPECT_EQ(last_step_at_least(history, Metric::ce_loss, kWholeRun, 3), 1234);
+  EXPECT_EQ(last_step_at_least(history, Metric::ce_loss, kWholeRun, 9), -1);
+}
+
+std::shared_ptr<History> history_of_losses(int steps, const std::function<float(int)>& loss) {
+  auto history = std::make_shared<History>(RunInfo{});
+  for (int step = 0; step < steps; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = loss(step);
+    history->append(std::move(frame));
+  }
+  return history;
+}
+
+TEST(LossTrend, AFallIsToldFromNoise) {
+  const auto noise = [](int step) { return 0.1f * static_cast<float>(step * 7 % 11 - 5); };
+  const auto trend = [&](int steps, float slope) {
+    return loss_trend(
+        *history_of_losses(steps, [&](int step) { return 3 + slope * static_cast<float>(step) + noise(step); }),
+        INT64_MAX);
+  };
+  EXPECT_EQ(trend(30, -0.01f).direction, LossTrend::too_early);
+  EXPECT_EQ(trend(30, -0.01f).steps, 30);
+  const LossTrend falling = trend(500, -0.002f);
+  EXPECT_EQ(falling.direction, LossTrend::falling);
+  EXPECT_EQ(falling.span, 200);
+  EXPECT_NEAR(falling.change, 0.4, 0.05);
+  EXPECT_EQ(trend(500, 0.002f).direction, LossTrend::rising);
+  const LossTrend flat = trend(500, 0);
+  EXPECT_EQ(flat.direction, LossTrend::flat);
+  EXPECT_NEAR(flat.change, 2 * std::hypot(0.32, 0.32) / std::sqrt(50), 0.03);  // two standard errors
+  EXPECT_EQ(trend(100, -0.01f).span, 50);
+  const auto lost = history_of_losses(100, [](int step) { return step < 99 ? 2.0f : std::nanf(""); });
+  EXPECT_EQ(loss_trend(*lost, INT64_MAX).direction, LossTrend::lost);
+  EXPECT_NE(loss_trend(*lost, 98).direction, LossTrend::lost);
+}
+
+double number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  return at == std::string::npos ? std::nan("") : std::stod(text.substr(at + words.size()));
+}
+
+// Figures beside the verdict are of the same steps, and agree with it.
+TEST(Health, FiguresAgreeWithEachOtherAndWithTheVerdict) {
+  for (const double share : {1.2, 1.7, 3.0, 6.0}) {
+    MadeUp run;
+    MadeUp::Shares shares = MadeUp::even();
+    shares[3] = share;
+    run.steps(300, MadeUp::even(), MadeUp::even());
+    run.steps(120, shares, MadeUp::even());
+    const Health health = judge(run.history());
+    EXPECT_EQ(health.verdict == HealthVerdict::healthy, share < 2) << health.sentence;
+    EXPECT_EQ(health.layer, 1);
+    const double told = number_after(health.sentence, "expert 3 gets ");
+    const RouterWindow window = router_window(*run.history(), INT64_MAX);
+    EXPECT_NEAR(told - 1, window.worst(&LayerWindow::max_vio)->max_vio, 0.006) << health.sentence;
+    EXPECT_EQ(told >= 2, share > 2) << health.sentence;
+  }
+}
+
+TEST(Health, AnUnevenLoadThatGetsEvenIsStillSettling) {
+  MadeUp run;
+  for (int step = 0; step < 420; ++step) {
+    MadeUp::Shares shares = MadeUp::even();
+    shares[3] = 1 + 6 * std::exp(-step / 300.0);
+    run.next().routers = {run.router(1, shares), run.router(2, MadeUp::even())};
+    run.push();
+  }
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Layer 1 has been settling since step 0")) << health.sentence;
+}
+
+TEST(Health, SaysThatCopiesAreDropped) {
+  MadeUp run(
+      "[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\ntoken_drop = \"probs\"\ncapacity_factor = 1.25\n");
+  run.steps(160, MadeUp::even(), MadeUp::even());
+  EXPECT_EQ(judge(run.history()).balance.front(),
+            "Balance: bias update rate 0.001, no auxiliary loss, dropping beyond capacity 1.25");
+}
+
+// A finding only once it has lasted; healthy it is not meanwhile.
+TEST(Health, AnExpertThatIsFarTooFullJustNowIsNotHealthy) {
+  MadeUp run;
+  MadeUp::Shares full = MadeUp::even();
+  full[5] = 8;
+  run.steps(200, full, MadeUp::even());
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::too_young) << health.sentence;
+  EXPECT_TRUE(says(health.sentence, "Layer 1 has had an expert that is far too full since step 0: expert 5 gets "))
+      << health.sentence;
+  EXPECT_EQ(health.experts, std::vector<int>{5});
+  EXPECT_EQ(health.since, 0);
+}
+
+TEST(Health, ExpertsWithoutATokenAreNamedBeforeTheyCountAsDead) {
+  MadeUp run;
+  MadeUp::Shares silent = MadeUp::even();
+  silent[3] = silent[7] = 0;
+  run.steps(200, MadeUp::even(), MadeUp::even());
+  run.steps(40, MadeUp::even(), silent);
+  EXPECT_EQ(judge(run.history()).verdict, HealthVerdict::healthy);
+  run.steps(60, MadeUp::even(), silent);
+  EXPECT_TRUE(find_all(run.history()).empty());
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::attention);
+  EXPECT_EQ(health.layer, 2);
+  EXPECT_EQ(health.since, 200);
+  EXPECT_EQ(health.experts, (std::vector<int>{3, 7}));
+  EXPECT_TRUE(says(
+      health.sentence,
+      "Layer 2 has had experts without a token since step 200: experts 3 and 7 get no token. It is a finding after "))
+      << health.sentence;
+}
+
+TEST(Health, QuantilesBalanceWithoutARate) {
+  MadeUp run("[router]\nbalance_rule = \"quantile_batch\"\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
+  MadeUp::Shares dead = MadeUp::even();
+  dead[5] = 0;
+  run.steps(300, dead, MadeUp::even());
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.balance.front(), "Balance: bias by quantiles, no auxiliary loss");
+  EXPECT_FALSE(says(health.help, "bias_update_rate")) << health.help;
+  for (const Finding& f : find_all(run.history()))
+    for (const std::string& knob : f.knobs) EXPECT_NE(knob, "router.bias_update_rate") << f.title;
+  const auto stated = main_settings(*run.history(), 0);
+  EXPECT_EQ(std::ranges::count(stated, std::string("bias_update_rate"), &StatedSetting::name), 0);
+  EXPECT_EQ(std::ranges::count(stated, std::string("balance_rule"), &StatedSetting::name), 1);
+}
+
+TEST(Health, DeadExpertsAreNamedByNumber) {
+  MadeUp run;
+  MadeUp::Shares dead = MadeUp::even();
+  dead[5] = dead[11] = 0;
+  run.steps(300, MadeUp::even(), dead);
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(health.layer, 2);
+  EXPECT_EQ(health.experts, (std::vector<int>{5, 11}));
+  EXPECT_EQ(health.since, 0);
+  EXPECT_TRUE(says(health.sentence, "experts 5 and 11 get no token")) << health.sentence;
+  EXPECT_TRUE(says(health.help, "not known")) << health.help;
+}
+
+TEST(Health, ALostLossGoesFirst) {
+  MadeUp run;
+  MadeUp::Shares dead = MadeUp::even();
+  dead[5] = 0;
+  run.steps(300, dead, MadeUp::even());
+  for (int i = 0; i < 20; ++i) run.next().ce_loss = std::nanf(""), run.push();
+  const Health health = judge(run.history());
+  EXPECT_EQ(health.verdict, HealthVerdict::unhealthy);
+  EXPECT_EQ(health.since, 300);
+  EXPECT_TRUE(says(health.help, "Settings that affect it: optimizer.lr, optimizer.clip, precision.experts."))
+      << health.help;
+}
+
+TEST(Health, WithoutLoadsThereIsNoVerdict) {
+  RunInfo info;
+  info.moe_layers = {1, 2};
+  info.n_experts = 8;
+  auto history = std::make_shared<History>(info);
+  for (int step = 0; step < 200; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = 2;
+    history->append(std::move(frame));
+  }
+  EXPECT_EQ(judge(history).verdict, HealthVerdict::unknown);
+}
+
+TEST(LogSettings, AreFoundUnderTheNamesThatProgramsGiveThem) {
+  RunInfo info;
+  info.moe_layers = {0};
+  info.n_experts = 4;
+  History history(info);
+  history.append(Marker{0, 0, kSettingsMarker, R"({"load_balance_coeff": 0.001, "precision": "bf16", "lr": 6e-4})"});
+  EXPECT_EQ(setting_at(history, "router.bias_update_rate", 0), "0.001");
+  EXPECT_EQ(number_at(history, "optimizer.lr", 0), 6e-4);
+  EXPECT_EQ(setting_at(history, "router.aux_coeff", 0), std::nullopt);
+  const auto stated = main_settings(history, 0);
+  ASSERT_EQ(stated.size(), 3u);
+  EXPECT_EQ(stated[0].name, "load_balance_coeff");
+  EXPECT_EQ(stated[1].value, "bf16");
+}
+
+TEST(LogSettings, ABalanceThatIsNamedIsNotNone) {
+  const auto balancing = [](const char* settings) {
+    MadeUp run;
+    MadeUp::Shares dead = MadeUp::even();
+    dead[5] = 0;
+    run.steps(300, dead, MadeUp::even());
+    run.history()->append(Marker{0, 0, kSettingsMarker, settings});
+    return advice_text(judge(run.history()));
+  };
+  EXPECT_TRUE(says(balancing(R"({"bias_update_rate": 0, "aux_coeff": 0})"), "Nothing balances"));
+  EXPECT_FALSE(says(balancing(R"({"bias_update_rate": 0})"), "Nothing balances"));  // aux_coeff is not known
+  const std::string quantile = balancing(R"({"bias_update_rate": 0, "aux_coeff": 0, "balance": "quantile"})");
+  EXPECT_FALSE(says(quantile, "Nothing balances")) << quantile;
+  EXPECT_TRUE(says(quantile, "balance = quantile")) << quantile;
+}
+
+TEST(LogSettings, ASettingsLineMayHaveAConfigOfItsOwn) {
+  LogReader reader("log");
+  reader.read_line(R"({"run": "a", "config": {"qb": "1"}, "precision": "bf16"})");
+  reader.read_line(R"({"step": 0, "loss": 2, "tokens_per_expert": [[1, 2], [2, 1]]})");
+  reader.finish_step();
+  EXPECT_EQ(reader.bad_lines(), 0);
+  ASSERT_TRUE(reader.history());
+  EXPECT_TRUE(reader.history()->info().config_toml.empty());
+  EXPECT_EQ(log_settings(*reader.history()).at("precision"), "bf16");
+}
+
+TEST(LastArray, IsThatOfTheLastStepThatHasIt) {
+  MadeUp run;
+  for (int step = 0; step < 450; ++step) {
+    TelemetryFrame& frame = run.next();
+    frame.routers = {run.router(1, MadeUp::even()), run.router(2, MadeUp::even())};
+    if (step % 10 == 0 && step <= 100) frame.routers[1].expert_bias.assign(16, static_cast<float>(step));
+    run.push();
+  }
+  LastArray bias(&RouterFrame::expert_bias), mass(&RouterFrame::gate_mass);
+  const History& history = *run.history();
+  for (const int step : {0, 9, 10, 57, 55, 3, 99, 100, 101, 250}) {
+    const LastArray::Found& found = bias.at(history, 2, step);
+    ASSERT_EQ(found.step, std::min(step / 10 * 10, 100)) << step;
+    EXPECT_EQ(found.values, std::vector<float>(16, static_cast<float>(found.step)));
+    EXPECT_EQ(bias.at(history, 1, step).step, -1) << step;
+    EXPECT_EQ(mass.at(history, 2, step).step, -1);
+  }
+  EXPECT_EQ(bias.at(history, 2, 449).step, -1);  // too far back
+  for (int step = 100; step < 290; ++step) EXPECT_EQ(bias.at(history, 2, step).step, 100) << step;
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,571 @@
+// Verdicts on losses of real GPU runs whose outcome is known (tests/data/gpu_losses), on runs of nano that are equal
+// (tests/data/equal_runs.csv), and on made-up ones whose noise is known.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "core/comparison/verdict.h"
+
+namespace moescope {
+namespace {
+
+std::shared_ptr<History> with_losses(const std::string& name, const std::vector<double>& losses) {
+  RunInfo info;
+  info.name = name;
+  auto made = std::make_shared<History>(info);
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = static_cast<std::int64_t>(step);
+    frame->ce_loss = static_cast<float>(losses[step]);
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+// By column. Rows become steps.
+std::map<std::string, HistoryPtr> gpu_losses(const std::string& file) {
+  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/gpu_losses/" + file);
+  std::string line, cell;
+  std::vector<std::string> names;
+  std::getline(in, line);
+  for (std::istringstream cells(line); std::getline(cells, cell, ',');) names.push_back(cell);
+  std::vector<std::vector<double>> columns(names.size());
+  while (std::getline(in, line)) {
+    std::istringstream cells(line);
+    for (std::size_t c = 0; std::getline(cells, cell, ','); ++c) columns[c].push_back(std::stod(cell));
+  }
+  std::map<std::string, HistoryPtr> runs;
+  for (std::size_t c = 1; c < names.size(); ++c) runs[names[c]] = with_losses(names[c], columns[c]);
+  return runs;
+}
+
+class Fp4 : public testing::Test {
+ protected:
+  Conclusion of(const char* name) const {
+    const PairedRun twins[] = {{runs_.at("bf16_again")}, {runs_.at("bf16_third")}};
+    return conclude(runs_.at("bf16"), {runs_.at(name)}, twins);
+  }
+  std::map<std::string, HistoryPtr> runs_ = gpu_losses("fp4.csv");
+};
+
+TEST_F(Fp4, InFpropWgradAndEverywhereIsWorse) {
+  const std::pair<const char*, double> known[] = {
+      {"fp4_fprop", 0.0025}, {"fp4_wgrad", 0.0055}, {"fp4_everywhere", 0.0106}};
+  for (const auto& [name, gap] : known) {
+    const Conclusion c = of(name);
+    EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
+    EXPECT_EQ(c.twins, 2);
+    EXPECT_NEAR(c.gap, gap, 0.0005) << c.text;
+    EXPECT_GT(c.gap, c.half) << c.text;
+  }
+  EXPECT_LT(of("fp4_fprop").half, 0.002f) << "what can be told from chance here";
+}
+
+TEST_F(Fp4, InDgradIsNotToldApart) {
+  const Conclusion c = of("fp4_dgrad");
+  EXPECT_TRUE(c.verdict == Verdict::equal || c.verdict == Verdict::unclear) << c.text;
+  EXPECT_LT(c.gap, c.half) << c.text;
+  EXPECT_GT(c.gap, 0) << c.text;
+}
+
+TEST(Mxfp8OnAGpu, IsNotToldApartAndGoodEnough) {
+  const auto runs = gpu_losses("mxfp8.csv");
+  const PairedRun twins[] = {{runs.at("bf16_again")}};
+  const Conclusion c = conclude(runs.at("bf16"), {runs.at("mxfp8")}, twins);
+  EXPECT_EQ(c.verdict, Verdict::equal) << c.text;
+  EXPECT_EQ(c.steps, (StepRange{350, 699}));
+  EXPECT_LT(std::fabs(c.gap), 0.0004f) << c.text;
+  EXPECT_NEAR(c.matters, 0.0025 * 0.93, 1e-4) << "0.25 % of BF16's mean loss";
+  EXPECT_NE(c.text.find("mxfp8 against bf16: good enough: loss gap +0.0002 +-0.0012 nats/token over steps 350 to 699, "
+                        "less than the 0.0024 that matter"),
+            std::string::npos)
+      << c.text;
+}
+
+// Of equal runs that only differ in a start that lasts, none is called worse for what its start did.
+TEST(Mxfp8OnAGpu, IsJudgedByTwinsOfItsOwnStart) {
+  const auto runs = gpu_losses("mxfp8.csv");
+  const PairedRun other_start[] = {{runs.at("bf16_again"), false}};
+  const PairedRun a_start_of_its_own{runs.at("mxfp8"), false};
+  EXPECT_EQ(
+      conclude(runs.at("bf16"), a_start_of_its_own, std::vector<PairedRun>{{runs.at("bf16_again"), true}}).verdict,
+      Verdict::no_twin);
+  const Conclusion by_seeds = conclude(runs.at("bf16"), {runs.at("mxfp8")}, other_start);
+  EXPECT_EQ(by_seeds.twins, 1) << "better than none";
+}
+
+bool says_different(const Conclusion& c) {
+  return c.verdict == Verdict::worse || c.verdict == Verdict::better;
+}
+
+// What two histories of 300 steps need so that their means over the batches of steps 150 to 299 are those given.
+struct BatchesOfLosses {
+  double drift = 0;
+  std::array<double, 4> training{}, validation{};
+};
+
+HistoryPtr with_batches(const char* name, const BatchesOfLosses& of, bool validates) {
+  RunInfo info;
+  info.name = name;
+  if (validates) info.config_toml = "[telemetry]\nvalidation_every = 20\n";
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = 0; step < 300; ++step) {
+    std::size_t batch = 0;
+    for (std::size_t b = 1; b < 4; ++b)
+      if (step >= slice_begin({150, 299}, 4, static_cast<int>(b))) batch = b;
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(2 + of.training[batch]);
+    if (step % 10 == 0) frame->val_loss = static_cast<float>(2 + of.validation[batch]);
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = static_cast<float>(of.drift)}};
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+struct EqualRuns {
+  HistoryPtr a, run, twin;
+};
+
+std::vector<EqualRuns> equal_runs(bool validate) {
+  std::ifstream in(std::string(MOESCOPE_TEST_DATA) + "/data/equal_runs.csv");
+  std::vector<EqualRuns> all;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('#') || line.starts_with("seed")) continue;
+    std::istringstream cells(line);
+    std::vector<double> values;
+    for (std::string cell; std::getline(cells, cell, ',');) values.push_back(std::stod(cell));
+    const auto batches = [&](std::size_t at) {
+      BatchesOfLosses of{values.at(at)};
+      for (std::size_t b = 0; b < 4; ++b)
+        of.training[b] = values.at(at + 1 + b), of.validation[b] = values.at(at + 5 + b);
+      return of;
+    };
+    all.push_back({with_batches("A", {}, validate), with_batches("B", batches(1), validate),
+                   with_batches("N", batches(10), validate)});
+  }
+  return all;
+}
+
+// Of 80 real pairs that differ by chance alone 1 in 20 may be called different, not 1 in 9 as by the narrower interval.
+TEST(EqualRunsOfNano, AreCalledDifferentOnceInTwenty) {
+  int different = 0, by_narrower = 0, judged = 0;
+  for (const EqualRuns& runs : equal_runs(true)) {
+    const PairedRun twins[] = {{runs.twin}};
+    const Conclusion decided = conclude(runs.a, {runs.run}, twins);
+    const Conclusion training = conclude(runs.a, {runs.run}, twins, {}, Metric::ce_loss);
+    const Conclusion validation = conclude(runs.a, {runs.run}, twins, {}, Metric::val_loss);
+    EXPECT_EQ(decided.text, validation.text);
+    ++judged;
+    different += says_different(decided);
+    by_narrower += says_different(validation.half < training.half ? validation : training);
+  }
+  EXPECT_EQ(judged, 80);
+  EXPECT_LE(different, 4);
+  EXPECT_GE(by_narrower, 9) << "what this data would show of the old rule";
+}
+
+TEST(DecidingLoss, FollowsFromTheSettingsWhateverTheLossesAre) {
+  const std::vector<EqualRuns> validating = equal_runs(true), silent = equal_runs(false);
+  EXPECT_EQ(deciding_loss(*validating[0].a, *validating[0].run), Metric::val_loss);
+  // Logs of other programs have no such setting: there it is decided by whether they hold a validation loss.
+  EXPECT_EQ(deciding_loss(*silent[0].a, *silent[0].run), Metric::val_loss);
+  EXPECT_EQ(deciding_loss(*with_losses("A", {1, 2}), *silent[0].run), Metric::ce_loss);
+  RunInfo never;
+  never.config_toml = "[telemetry]\nvalidation_every = 0\n";
+  EXPECT_EQ(deciding_loss(*validating[0].a, History(never)), Metric::ce_loss);
+  RunInfo replaying;
+  replaying.config_toml = "[telemetry]\nvalidation_every = 20\n[router]\nreplay = true\n";
+  EXPECT_EQ(deciding_loss(*validating[0].a, History(replaying)), Metric::ce_loss) << "it replays in training alone";
+  for (const EqualRuns& runs : validating) {
+    const PairedRun twins[] = {{runs.twin}};
+    const Conclusion c = conclude(runs.a, {runs.run}, twins);
+    EXPECT_EQ(c.loss, Metric::val_loss);
+    EXPECT_NE(c.text.find("validation loss gap"), std::string::npos) << c.text;
+  }
+}
+
+// Losses of a run: a fall that all share, and deviations of its own.
+using Deviation = std::function<double(std::size_t)>;
+HistoryPtr made_up(const char* name, std::size_t steps, const Deviation& deviation) {
+  std::vector<double> losses(steps);
+  for (std::size_t step = 0; step < steps; ++step)
+    losses[step] = 2 + 3 * std::exp(-static_cast<double>(step) / 100) + deviation(step);
+  return with_losses(name, losses);
+}
+
+// An autoregressive process with a memory of `memory` steps (0: none) around `offset`.
+Deviation noise(unsigned seed, double sigma, double memory = 0, double offset = 0) {
+  auto rng = std::make_shared<std::mt19937>(seed);
+  auto normal = std::make_shared<std::normal_distribution<double>>();
+  auto state = std::make_shared<double>((*normal)(*rng));
+  const double kept = memory > 0 ? std::exp(-1 / memory) : 0;
+  return [=](std::size_t) {
+    *state = kept * *state + std::sqrt(1 - kept * kept) * (*normal)(*rng);
+    return offset + sigma * *state;
+  };
+}
+
+// 200 comparisons of equal runs with each kind of noise: what 95 % intervals must hold, and by how much neighbours'
+// correlation would fool an interval that took steps as independent.
+TEST(Verdict, RarelyCallsEqualRunsDifferent) {
+  for (const double memory : {0.0, 5.0, 20.0, 60.0}) {
+    int different = 0;
+    constexpr int kTrials = 200;
+    for (unsigned trial = 0; trial < kTrials; ++trial) {
+      const auto run = [&](unsigned place) { return made_up("run", 400, noise(4 * trial + place, 0.05, memory)); };
+      const PairedRun twins[] = {{run(1)}};
+      const Conclusion c = conclude(run(0), {run(2)}, twins);
+      different += c.verdict == Verdict::worse || c.verdict == Verdict::better;
+    }
+    EXPECT_LE(different, 0.1 * kTrials) << "a memory of " << memory << " steps";
+  }
+}
+
+TEST(Verdict, FindsAGapThatStandsOutAndSaysWhichWay) {
+  const auto a = made_up("A", 600, noise(1, 0.02));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.02))}};
+  const Conclusion worse = conclude(a, {made_up("B", 600, noise(3, 0.02, 0, 0.03))}, twins);
+  EXPECT_EQ(worse.verdict, Verdict::worse) << worse.text;
+  EXPECT_NEAR(worse.gap, 0.03, 0.006);
+  EXPECT_NE(worse.text.find("B against A: worse: loss gap +0.0"), std::string::npos) << worse.text;
+  EXPECT_NE(worse.text.find("cannot be told from chance here"), std::string::npos) << worse.text;
+  const Conclusion better = conclude(a, {made_up("B", 600, noise(3, 0.02, 0, -0.03))}, twins);
+  EXPECT_EQ(better.verdict, Verdict::better) << better.text;
+}
+
+TEST(Verdict, SaysNoSignOfAGapThatRoundsToZero) {
+  const auto a = made_up("A", 600, noise(1, 0.01));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.01)), false}};
+  for (const double gap : {-1e-6, 1e-6}) {
+    const auto run = made_up("B", 600, [=, own = noise(1, 0.01)](std::size_t step) { return gap + own(step); });
+    const Conclusion c = conclude(a, {run, false}, twins);
+    EXPECT_NE(c.text.find("loss gap 0.000"), std::string::npos) << c.text;
+  }
+}
+
+TEST(Verdict, SaysWhetherAGapThatIsThereMatters) {
+  const auto a = made_up("A", 600, noise(1, 0.001));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.001))}};
+  const auto with_gap = [&](double gap) {
+    return conclude(a, {made_up("B", 600, noise(3, 0.001, 0, gap))}, twins).text;
+  };
+  EXPECT_NE(with_gap(0.002).find(", less than the 0.005"), std::string::npos) << with_gap(0.002);
+  EXPECT_NE(with_gap(0.02).find(", more than the 0.005"), std::string::npos) << with_gap(0.02);
+  EXPECT_NE(with_gap(0.0051).find("that matter not excluded"), std::string::npos) << with_gap(0.0051);
+}
+
+// What the start of a run was lucky in lasts: one twin tells little then, three tell more, and the promise of another
+// twin is kept.
+TEST(Verdict, NeedsSeveralTwinsWhereStartsLast) {
+  std::mt19937 rng(11);
+  std::normal_distribution<double> luck(0, 0.03);
+  double with_one = 0, with_three = 0, promised = 0;
+  for (unsigned trial = 0; trial < 40; ++trial) {
+    const auto run = [&](unsigned place) {
+      return made_up("run", 300, noise(10 * trial + place, 0.005, 0, luck(rng)));
+    };
+    const HistoryPtr a = run(0), b = run(1);
+    std::vector<PairedRun> twins;
+    for (unsigned twin = 2; twin < 5; ++twin) twins.push_back({run(twin), false});
+    const Conclusion one = conclude(a, {b}, std::span(twins).first(1));
+    EXPECT_NE(one.verdict, Verdict::equal) << one.text;
+    const Conclusion three = conclude(a, {b}, twins);
+    with_one += one.half;
+    promised += is_missing(one.half_with_another) ? one.half : one.half_with_another;
+    with_three += three.half;
+  }
+  EXPECT_GT(with_one, 2 * with_three);
+  EXPECT_LT(promised, 0.5 * with_one);
+}
+
+// A run that swings more than run A and its twin do is not called worse for where it swung last.
+TEST(Verdict, KnowsARunsOwnSwings) {
+  const auto a = made_up("A", 400, noise(1, 0.001));
+  const PairedRun twins[] = {{made_up("N", 400, noise(2, 0.001))}};
+  const auto swings =
+      made_up("B", 400, [](std::size_t step) { return 0.1 * std::sin(0.012 * static_cast<double>(step)); });
+  const Conclusion c = conclude(a, {swings}, twins);
+  EXPECT_EQ(c.verdict, Verdict::unclear) << c.text;
+  EXPECT_TRUE(is_missing(c.half_with_another)) << "another twin would not help";
+}
+
+// The losses of a run whose routing differs from run A's by a share of the tokens at every tenth step.
+using Share = std::function<float(std::int64_t)>;
+Share always(float share) {
+  return [=](std::int64_t) { return share; };
+}
+HistoryPtr drifted(const char* name, const Share& share, const Deviation& deviation) {
+  RunInfo info;
+  info.name = name;
+  auto made = std::make_shared<History>(info);
+  for (std::int64_t step = 0; step < 400; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = step;
+    frame->ce_loss = static_cast<float>(2 + deviation(static_cast<std::size_t>(step)));
+    if (step % 10 == 0) frame->flips = {{.layer = 1, .flip_rate = share(step)}};
+    made->append(std::move(frame));
+  }
+  return made;
+}
+
+// A gap that stands out beside twins which have drifted as far does not beside twins that are still near run A.
+TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
+  const auto a = drifted("A", always(0), noise(1, 0.002));
+  const auto judged = [&](float twins_share) {
+    const PairedRun twins[] = {{drifted("N", always(twins_share), noise(2, 0.002))},
+                               {drifted("M", always(twins_share), noise(4, 0.002))}};
+    return conclude(a, {drifted("B", always(0.9f), noise(3, 0.002, 0, -0.001))}, twins);
+  };
+  const Conclusion as_far = judged(0.9f), near = judged(0.4f);
+  EXPECT_EQ(as_far.verdict, Verdict::better) << as_far.text;
+  EXPECT_EQ(as_far.text.find("drifted"), std::string::npos) << as_far.text;
+  EXPECT_EQ(near.verdict, Verdict::equal) << near.text;
+  EXPECT_NEAR(near.half / judged(0.6f).half, 0.36 / 0.16, 1e-3) << "the square of the drifts' ratio";
+  EXPECT_NEAR(near.drift_of_twins, 0.4f, 1e-6);
+  EXPECT_NE(near.text.find("differs from run A's for 40 % of the tokens only, this run's for 90 %"), std::string::npos)
+      << near.text;
+}
+
+// How much further chance moves a run was measured where the twins' routing differs for a tenth of the tokens and more.
+TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
+  const auto a = drifted("A", always(0.0f), noise(1, 0.002));
+  const auto run = drifted("B", always(0.9f), noise(3, 0.002, 0, -0.01));
+  const auto judged = [&](const Share& of_twin) {
+    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+    return conclude(a, {run}, twins);
+  };
+  for (const float share : {0.0f, 0.01f, 0.09f}) {
+    const Conclusion c = judged(always(share));
+    EXPECT_EQ(c.verdict, Verdict::twins_near) << c.text;
+    EXPECT_TRUE(is_missing(c.half)) << c.text;
+    EXPECT_TRUE(is_missing(c.half_with_another));
+    EXPECT_FALSE(is_missing(c.gap));
+    EXPECT_NE(c.text.find("have not drifted apart yet"), std::string::npos) << c.text;
+    EXPECT_EQ(c.text.find("+-"), std::string::npos) << c.text;
+  }
+  EXPECT_EQ(judged(always(0.11f)).verdict, Verdict::unclear);
+  // Twins that have drifted as little as the run itself do tell.
+  const PairedRun beside[] = {{drifted("N", always(0.01f), noise(2, 0.002))}};
+  const Conclusion c = conclude(a, {drifted("B", always(0.0102f), noise(3, 0.002, 0, -0.01))}, beside);
+  EXPECT_EQ(c.verdict, Verdict::better) << c.text;
+}
+
+TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
+  const auto a = drifted("A", always(0.0f), noise(1, 0.002));
+  const auto run = drifted("B", always(0.9f), noise(3, 0.002));
+  const auto judged = [&](const Share& of_twin) {
+    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+    return conclude(a, {run}, twins);
+  };
+  // It doubles every 50 steps from 0.01 at step 300: 0.1 at step 466, which is three quarters of 621.
+  const Conclusion grows =
+      judged([](std::int64_t step) { return 0.01f * std::exp2(static_cast<float>(step - 300) / 50); });
+  EXPECT_NEAR(grows.lacking, 621 - 400, 40) << grows.text;
+  EXPECT_NE(grows.text.find("about " + std::to_string(grows.lacking) + " more steps, if it grows as it did"),
+            std::string::npos)
+      << grows.text;
+  const Conclusion none = judged(always(0.0f));
+  EXPECT_EQ(none.lacking, 400);
+  EXPECT_NE(none.text.find("400 more steps, as many again"), std::string::npos) << none.text;
+  const Conclusion still = judged(always(0.05f));
+  EXPECT_EQ(still.lacking, 0);
+  EXPECT_NE(still.text.find("does not grow any more, a twin of another seed would tell"), std::string::npos)
+      << still.text;
+}
+
+TEST(Verdict, SaysThatTheDriftIsNotKnown) {
+  const auto a = made_up("A", 400, noise(1, 0.002));
+  const PairedRun twins[] = {{made_up("N", 400, noise(2, 0.002))}};
+  const Conclusion c = conclude(a, {made_up("B", 400, noise(3, 0.002, 0, 0.1))}, twins);
+  EXPECT_EQ(c.verdict, Verdict::worse);
+  EXPECT_NE(c.text.find("is not known, no routing flips were counted"), std::string::npos) << c.text;
+  const PairedRun of_seeds[] = {{made_up("N", 400, noise(2, 0.002)), false}};
+  EXPECT_EQ(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds).text.find("flips"), std::string::npos);
+}
+
+// Each candidate is a chance to be called different: of comparisons of 15 equal runs with one, 1 in 20 names any.
+TEST(Verdict, AllowsForSeveralCandidates) {
+  constexpr int kTrials = 60, kCandidates = 15;
+  int named = 0, named_alone = 0;
+  for (unsigned trial = 0; trial < kTrials; ++trial) {
+    const auto run = [&](unsigned place) { return made_up("run", 200, noise(100 * trial + place, 0.05, 20)); };
+    const HistoryPtr a = run(0);
+    const std::vector<PairedRun> twins{{run(1)}, {run(2)}};
+    bool any = false, any_alone = false;
+    for (unsigned place = 3; place < 3 + kCandidates; ++place) {
+      const PairedRun candidate{run(place)};
+      any |= says_different(conclude(a, candidate, twins, {kMatters, kCandidates}));
+      any_alone |= says_different(conclude(a, candidate, twins));
+    }
+    named += any, named_alone += any_alone;
+  }
+  EXPECT_LE(named, kTrials / 10);
+  EXPECT_GE(named_alone, kTrials / 6) << "what a 95 % interval for each would do";
+  const auto a = made_up("A", 200, noise(1, 0.05));
+  const PairedRun twins[] = {{made_up("N", 200, noise(2, 0.05))}};
+  const Conclusion three = conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins, {kMatters, 3});
+  EXPECT_NE(three.text.find("the interval allows for the 3 candidates that are compared with one run"),
+            std::string::npos)
+      << three.text;
+  EXPECT_GT(three.half, conclude(a, {made_up("B", 200, noise(3, 0.05))}, twins).half);
+}
+
+// Known at some steps only.
+TEST(Verdict, JudgesValidationLossesToo) {
+  const auto run = [](const char* name, double gap) {
+    RunInfo info;
+    info.name = name;
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < 400; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = 2;
+      if (step % 20 == 0) frame->val_loss = static_cast<float>(2 + gap + 0.001 * std::sin(gap * 1e5 + 0.3 * step));
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const auto a = run("A", 0);
+  const PairedRun twins[] = {{run("N", 1e-4)}, {run("M", -2e-4)}};
+  const Conclusion c = conclude(a, {run("B", 0.05)}, twins);
+  EXPECT_EQ(c.verdict, Verdict::worse) << c.text;
+  EXPECT_NEAR(c.gap, 0.05, 0.002) << c.text;
+  EXPECT_NE(c.text.find("B against A: worse: validation loss gap +0.05"), std::string::npos) << c.text;
+  const auto never = made_up("A", 400, noise(1, 0.05));
+  EXPECT_TRUE(is_missing(conclude(never, {made_up("B", 400, noise(2, 0.05))}, {}, {}, Metric::val_loss).gap));
+}
+
+TEST(Verdict, TakesAValidationLossInEachQuarterOfTheJudgedSteps) {
+  const auto run = [](const char* name, std::int64_t steps, double gap) {
+    RunInfo info;
+    info.name = name;
+    info.config_toml = "[telemetry]\nvalidation_every = 50\n";
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = static_cast<float>(2 + gap);
+      if (step % 50 == 0) frame->val_loss = static_cast<float>(2 + gap * (1 + 0.001 * static_cast<double>(step)));
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const auto of = [&](std::int64_t steps) {
+    const PairedRun twins[] = {{run("N", steps, 1e-4)}};
+    return conclude(run("A", steps, 0), {run("B", steps, 0.05)}, twins);
+  };
+  const Conclusion few = of(160);
+  EXPECT_EQ(few.verdict, Verdict::too_short);
+  EXPECT_EQ(few.lacking, 240);
+  EXPECT_NE(
+      few.text.find("too few values of the validation loss were measured to judge, each quarter of the last half of "
+                    "the steps needs one; verdict in 240 steps"),
+      std::string::npos)
+      << few.text;
+  EXPECT_EQ(of(400).verdict, Verdict::worse) << of(400).text;
+  const auto a = run("A", 400, 0);
+  EXPECT_EQ(conclude(a, {a}, {}).verdict, Verdict::identical);
+}
+
+// Between two measurements of the validation loss the training loss tells.
+TEST(Verdict, FindsARunThatIsLostByItsTrainingLoss) {
+  const auto run = [](const char* name, bool lost) {
+    RunInfo info;
+    info.name = name;
+    info.config_toml = "[telemetry]\nvalidation_every = 50\n";
+    auto made = std::make_shared<History>(info);
+    for (std::int64_t step = 0; step < 430; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = lost && step >= 410 ? std::nanf("") : 2.0f;
+      if (step % 50 == 0) frame->val_loss = 2;
+      made->append(std::move(frame));
+    }
+    return made;
+  };
+  const Conclusion c = conclude(run("A", false), {run("B", true)}, {});
+  EXPECT_EQ(c.verdict, Verdict::lost) << c.text;
+  EXPECT_EQ(c.steps.first, 410);
+}
+
+TEST(Verdict, WhatCannotBeSaidIsNotSaid) {
+  const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
+  const PairedRun twins[] = {{made_up("N", 600, noise(2, 0.05))}};
+  EXPECT_EQ(conclude(a, {b}, {}).verdict, Verdict::no_twin);
+  EXPECT_FALSE(is_missing(conclude(a, {b}, {}).gap));
+  EXPECT_EQ(conclude(a, {b}, std::vector<PairedRun>{{b}}).verdict, Verdict::no_twin) << "not by itself";
+  EXPECT_EQ(conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
+  EXPECT_EQ(conclude(a, {b}, {}).lacking, 0) << "more steps alone do not help";
+  EXPECT_EQ(conclude(a, {std::make_shared<History>(RunInfo{})}, twins).verdict, Verdict::too_short);
+  EXPECT_EQ(conclude(a, {a}, twins).verdict, Verdict::identical);
+  const Conclusion lost =
+      conclude(a, {made_up("B", 600, [](std::size_t step) { return step < 599 ? 0 : std::nan(""); })}, twins);
+  EXPECT_EQ(lost.verdict, Verdict::lost);
+  EXPECT_EQ(lost.steps.first, 599);
+}
+
+TEST(Verdict, SaysHowManyStepsAreLacking) {
+  const auto a = made_up("A", 600, noise(1, 0.05)), b = made_up("B", 600, noise(3, 0.05));
+  const PairedRun twins[] = {{made_up("N", 12, noise(2, 0.05))}};
+  const Conclusion soon = conclude(a, {made_up("B", 20, noise(3, 0.05))}, twins);
+  EXPECT_EQ(soon.lacking, 30);
+  EXPECT_EQ(soon.text, "B against A: too early to tell: verdict in 30 steps");
+  EXPECT_EQ(conclude(a, {made_up("B", 49, noise(3, 0.05))}, twins).lacking, 1);
+  EXPECT_NE(conclude(a, {made_up("B", 50, noise(3, 0.05))}, twins).verdict, Verdict::too_short);
+  const Conclusion behind = conclude(a, {b}, twins);
+  EXPECT_EQ(behind.verdict, Verdict::no_twin);
+  EXPECT_EQ(behind.lacking, 38);
+  EXPECT_NE(behind.text.find("verdict in 38 steps, when its noise twin has taken 50"), std::string::npos)
+      << behind.text;
+  const PairedRun enough[] = {{made_up("N", 50, noise(2, 0.05))}};
+  EXPECT_EQ(conclude(a, {b}, enough).lacking, 0);
+  EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
+}
+
+TEST(Verdict, JudgesOnlyWhereATwinHasGot) {
+  const auto a = made_up("A", 1000, noise(1, 0.05));
+  const auto jump = noise(3, 0.05);
+  const auto b = made_up("B", 1000, [&](std::size_t step) { return jump(step) + (step < 400 ? 0 : 9); });
+  const PairedRun twins[] = {{made_up("N", 300, noise(2, 0.05))}};
+  const Conclusion c = conclude(a, {b}, twins);
+  EXPECT_EQ(c.steps, (StepRange{150, 299}));
+  EXPECT_EQ(c.verdict, Verdict::unclear) << c.text;
+  // One that has only begun to catch up is not waited for.
+  const PairedRun more[] = {{made_up("N", 900, noise(2, 0.05))}, {made_up("M", 30, noise(5, 0.05))}};
+  EXPECT_EQ(conclude(a, {b}, more).twins, 1);
+  EXPECT_EQ(conclude(a, {b}, more).steps.last, 899);
+}
+
+// Abramowitz and Stegun, Handbook of Mathematical Functions, table 26.10.
+TEST(Student, IsThatOfTheTables) {
+  EXPECT_NEAR(student_95(1), 12.706, 2e-3);
+  EXPECT_NEAR(student_95(2), 4.303, 1e-3);
+  EXPECT_NEAR(student_95(3), 3.182, 1e-3);
+  EXPECT_NEAR(student_95(4), 2.776, 1e-3);
+  EXPECT_NEAR(student_95(10), 2.228, 1e-3);
+  EXPECT_NEAR(student_95(60), 2.000, 1e-3);
+  EXPECT_NEAR(student_95(1e4), 1.960, 1e-2);
+}
+
+// By adaptive quadrature (SciPy); 2.958 is that of the printed tables, too (Stoline and Ury, Technometrics 21, 1979).
+TEST(Student, LargestOfSeveralThatShareADeviation) {
+  EXPECT_DOUBLE_EQ(largest_student_95(4, 1), student_95(4));
+  EXPECT_NEAR(largest_student_95(1, 2), 17.98, 0.05);
+  EXPECT_NEAR(largest_student_95(1, 15), 32.70, 0.1);
+  EXPECT_NEAR(largest_student_95(1.5, 3), 9.305, 0.02);
+  EXPECT_NEAR(largest_student_95(4, 3), 3.745, 0.005);
+  EXPECT_NEAR(largest_student_95(8, 3), 2.958, 0.005);
+  EXPECT_NEAR(largest_student_95(16, 15), 3.377, 0.005);
+  EXPECT_NEAR(largest_student_95(1e4, 3), 2.388, 0.01);
+  EXPECT_NEAR(student_quantile(2, 1 - 0.05 / 3), 7.649, 0.02);
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,102 @@
+// The words of a verdict, and what would settle it.
+#include <gtest/gtest.h>
+
+#include "core/comparison/verdict_words.h"
+
+namespace moescope {
+namespace {
+
+Conclusion judged(Verdict verdict, float gap, float half) {
+  Conclusion c;
+  c.verdict = verdict;
+  c.steps = {500, 999};
+  c.gap = gap;
+  c.half = half;
+  c.matters = 0.0019f;
+  c.twins = 1;
+  return c;
+}
+
+std::string reason(const Conclusion& c) {
+  return verdict_reasons(c).front();
+}
+
+TEST(VerdictWords, AVerdictIsOneOfFiveWords) {
+  EXPECT_STREQ(to_text(verdict_word(judged(Verdict::equal, 0.0004f, 0.0012f))), "Good enough");
+  EXPECT_STREQ(to_text(verdict_word(judged(Verdict::identical, 0, 0))), "Good enough");
+  EXPECT_STREQ(to_text(verdict_word(judged(Verdict::unclear, 0.0023f, 0.0031f))), "Not told apart");
+  EXPECT_STREQ(to_text(verdict_word(judged(Verdict::worse, 0.0172f, 0.0042f))), "Worse");
+  EXPECT_STREQ(to_text(verdict_word(judged(Verdict::better, -0.0172f, 0.0042f))), "Better");
+  Conclusion early;
+  early.lacking = 41;
+  EXPECT_STREQ(to_text(verdict_word(early)), "Too early to tell");
+  EXPECT_EQ(reason(early), "verdict in 41 steps");
+  Conclusion lost = judged(Verdict::lost, kNoValue, kNoValue);
+  EXPECT_STREQ(to_text(verdict_word(lost)), "Worse");
+  EXPECT_EQ(reason(lost), "NaN or infinite from step 500");
+  lost.lost_is_a = true;
+  EXPECT_STREQ(to_text(verdict_word(lost)), "Better");
+}
+
+TEST(VerdictWords, ATwinIsAskedForOnlyWhereThereIsNone) {
+  Conclusion alone = judged(Verdict::no_twin, 0.002f, 0.001f);
+  EXPECT_STREQ(to_text(verdict_word(alone)), "Not told apart");
+  EXPECT_EQ(reason(alone), "no noise twin to compare with");
+  alone.lacking = 12;
+  EXPECT_STREQ(to_text(verdict_word(alone)), "Too early to tell");
+  EXPECT_EQ(reason(alone), "the noise twin needs 12 steps more");
+}
+
+TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
+  const auto worse = [](float gap) { return reason(judged(Verdict::worse, gap, 0.0001f)); };
+  EXPECT_EQ(worse(0.0172f), "nine times what matters");
+  EXPECT_EQ(worse(0.0038f), "twice what matters");
+  EXPECT_EQ(worse(0.0027f), "1.4 times what matters");
+  EXPECT_EQ(worse(0.0019f), "as much as matters");
+  EXPECT_EQ(worse(0.0010f), "more than chance, less than what matters");
+  EXPECT_EQ(worse(0.0760f), "40 times what matters");
+  EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "three times what matters");
+  EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0012f)), "less than what matters");
+  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0023f, 0.0031f)), "chance hides gaps below 0.0031");
+}
+
+TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {
+  std::vector<Conclusion> runs = {judged(Verdict::equal, 0.0004f, 0.0012f), judged(Verdict::unclear, 0.0023f, 0.0031f),
+                                  judged(Verdict::worse, 0.0172f, 0.0042f)};
+  runs[1].half_with_another = 0.0016f;
+  const Settlement found = what_settles(runs, true);
+  EXPECT_EQ(found.how, Settlement::How::another_twin);
+  EXPECT_EQ(found.settled, std::vector<std::size_t>{1});
+  EXPECT_FLOAT_EQ(found.half, 0.0016f);
+  runs[1].half_with_another = 0.0025f;  // narrower, but 0 stays inside
+  EXPECT_EQ(what_settles(runs, true).how, Settlement::How::another_twin);
+  EXPECT_TRUE(what_settles(runs, true).settled.empty());
+  EXPECT_EQ(what_settles(std::span(runs).first(1), true).how, Settlement::How::nothing);
+}
+
+TEST(VerdictWords, WithoutRoomForATwinItTakesSteps) {
+  std::vector<Conclusion> runs = {judged(Verdict::unclear, 0.002f, 0.004f)};
+  runs[0].half_with_another = 0.001f;
+  const Settlement found = what_settles(runs, false);
+  EXPECT_EQ(found.how, Settlement::How::more_steps);
+  EXPECT_EQ(found.step, 4000);  // half as wide with four times the 1,000 steps
+  EXPECT_EQ(found.lacking, 0);
+  runs[0].gap = 0.0009f, runs[0].half = 0.4f;
+  EXPECT_EQ(what_settles(runs, false).how, Settlement::How::nothing);
+}
+
+TEST(VerdictWords, ThereIsAVerdictAfterTheStepsThatLack) {
+  std::vector<Conclusion> runs(2);
+  for (Conclusion& each : runs) each.steps = {0, 8};
+  runs[0].lacking = 30, runs[1].lacking = 41;
+  const Settlement found = what_settles(runs, true);
+  EXPECT_EQ(found.how, Settlement::How::more_steps);
+  EXPECT_EQ(found.lacking, 41);
+  EXPECT_EQ(found.step, 50);
+  EXPECT_EQ(what_settles({}, true).how, Settlement::How::nothing);
+  const std::vector<Conclusion> alone = {judged(Verdict::no_twin, 0.002f, 0.001f)};
+  EXPECT_EQ(what_settles(alone, true).how, Settlement::How::first_twin);
+}
+
+}  // namespace
+}  // namespace moescope

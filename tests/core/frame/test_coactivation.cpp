@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+
+#include "core/frame/coactivation.h"
+
+namespace moescope {
+namespace {
+
+// Tokens choose `top_k` experts of one team most of the time; team of expert e is e % teams.
+std::vector<std::uint32_t> teams_of(int experts, int teams, int top_k, int tokens, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::vector<std::uint32_t> together(static_cast<std::size_t>(experts) * experts);
+  for (int t = 0; t < tokens; ++t) {
+    const int team = static_cast<int>(rng() % teams);
+    std::vector<int> chosen;
+    while (static_cast<int>(chosen.size()) < top_k) {
+      int e = static_cast<int>(rng() % experts);
+      if (rng() % 8 != 0) e = e / teams * teams + team;
+      if (e < experts && std::ranges::find(chosen, e) == chosen.end()) chosen.push_back(e);
+    }
+    for (const int i : chosen)
+      for (const int j : chosen) ++together[static_cast<std::size_t>(i) * experts + j];
+  }
+  return together;
+}
+
+TEST(Coactivation, OrderBringsTeamsTogether) {
+  for (const auto& [experts, teams] : {std::pair{16, 4}, {64, 8}, {30, 3}}) {
+    const auto order = coactivation_order(teams_of(experts, teams, 4, 20000, 1), experts);
+    int changes = 0;
+    for (std::size_t i = 1; i < order.size(); ++i) changes += order[i] % teams != order[i - 1] % teams;
+    EXPECT_EQ(changes, teams - 1) << experts << " experts";
+  }
+}
+
+TEST(Coactivation, OrderIsAPermutationWithTheUnusedLast) {
+  auto together = teams_of(12, 3, 2, 3000, 2);
+  for (const int dead : {4, 9})
+    for (int j = 0; j < 12; ++j) together[dead * 12 + j] = together[j * 12 + dead] = 0;
+  auto order = coactivation_order(together, 12);
+  EXPECT_EQ(order[10], 4);
+  EXPECT_EQ(order[11], 9);
+  std::ranges::sort(order);
+  for (int e = 0; e < 12; ++e) EXPECT_EQ(order[static_cast<std::size_t>(e)], e);
+}
+
+TEST(Coactivation, DegenerateCountsHaveAnOrder) {
+  EXPECT_TRUE(coactivation_order({}, 0).empty());
+  EXPECT_EQ(coactivation_order(std::vector<std::uint32_t>{5}, 1), (std::vector<int>{0}));
+  EXPECT_EQ(coactivation_order(std::vector<std::uint32_t>(9, 0), 3), (std::vector<int>{0, 1, 2}));
+  const auto equal = coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64);  // every pair ties
+  EXPECT_EQ(equal, coactivation_order(std::vector<std::uint32_t>(64 * 64, 7), 64));
+  EXPECT_EQ(equal.size(), 64u);
+}
+
+// A frame of 60 layers must fit into the screen's frame.
+TEST(Coactivation, SixtyLayersOf256ExpertsAreQuick) {
+  const auto together = teams_of(256, 16, 8, 20000, 3);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int layer = 0; layer < 60; ++layer) ASSERT_EQ(coactivation_order(together, 256).size(), 256u);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  RecordProperty("ms", static_cast<int>(took.count()));
+  std::printf("60 layers of 256 experts: %.1f ms\n", took.count());
+  EXPECT_LT(took.count(), 2000) << "a hundred times the aim: only a fall back to O(E^3) fails this";
+}
+
+}  // namespace
+}  // namespace moescope

@@ -1,0 +1,630 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "core/history/history.h"
+#include "core/history/load_rows.h"
+#include "core/history/scalar_columns.h"
+#include "tests/support/sample_frames.h"
+
+namespace moescope {
+namespace {
+
+using FramePtr = std::shared_ptr<const TelemetryFrame>;
+
+FramePtr frame_at_step(std::int64_t step, std::mt19937& rng, SampleShape shape = {}) {
+  auto frame = std::make_shared<TelemetryFrame>(sample_frame(step, shape, rng));
+  return frame;
+}
+
+TEST(History, EmptyHasNothing) {
+  const History history(sample_info({}));
+  EXPECT_TRUE(history.steps().empty());
+  EXPECT_EQ(history.sequence(), 0u);
+  EXPECT_EQ(history.frame_at(5), nullptr);
+  EXPECT_EQ(history.quant_frame_at(5), nullptr);
+  EXPECT_TRUE(is_missing(history.value_at(Metric::ce_loss, kWholeRun, 3)));
+  EXPECT_EQ(history.series(Metric::ce_loss, kWholeRun, {0, 9}, 3)[1].finite, 0u);
+  EXPECT_TRUE(std::isnan(history.smoothed(Metric::cv, 1, {0, 9}, 3, 0.9)[2]));
+  EXPECT_EQ(history.utilisation(1, {0, 9}, 4).size(), 4u * 8);
+  EXPECT_TRUE(std::isnan(history.utilisation(1, {0, 9}, 4)[31]));
+  EXPECT_EQ(history.kept_every(), 1);
+}
+
+// A layer takes the room of the frames that speak of it: a file of 1 MB can name 4,096 layers in 15,000 steps.
+TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
+  constexpr int kLayers = 1000;
+  RunInfo info;
+  for (int layer = 0; layer < kLayers; ++layer) info.moe_layers.push_back(layer);
+  ScalarColumns columns(info, std::size_t{1} << 30);
+  for (int step = 0; step < 3 * kLayers; ++step) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.routers.resize(1);
+    frame.routers[0].layer = step % kLayers;
+    frame.routers[0].cv = static_cast<float>(step);
+    columns.append(frame);
+  }
+  EXPECT_LT(columns.bytes(), std::size_t{2} << 20);
+  const auto last = [&](std::int64_t step) { return columns.value_at(Metric::cv, 7, step); };
+  EXPECT_TRUE(is_missing(last(6)));
+  EXPECT_EQ(last(7), 7.0f);
+  EXPECT_EQ(last(1006), 7.0f);
+  EXPECT_EQ(last(INT64_MAX), 2007.0f);
+  EXPECT_TRUE(columns.has_rows(7, {900, 1007}));
+  EXPECT_FALSE(columns.has_rows(7, {900, 1006}));
+  std::vector<float> values(3, kNoValue);
+  columns.values(Metric::cv, 7, {1006, 1008}, values);
+  EXPECT_EQ(values[1], 1007.0f);
+  EXPECT_TRUE(is_missing(values[0]) && is_missing(values[2]));
+  const std::int64_t steps[] = {6, 7, 1007};
+  columns.values_at(Metric::cv, 7, steps, values);
+  EXPECT_EQ(values[2], 1007.0f);
+  EXPECT_EQ(columns.rows(Metric::cv, 7, 1006, 1008)[1], 1007.0f);
+  const std::int64_t edges[] = {0, 2000, 3000};
+  std::vector<PyramidBin> bins(2);
+  columns.series(Metric::cv, 7, edges, bins);
+  EXPECT_EQ(bins[0].finite, 2u);
+  EXPECT_EQ(bins[0].missing, 1998u);
+  EXPECT_EQ(bins[1].missing, 999u);
+  columns.truncate(2007);
+  EXPECT_EQ(last(INT64_MAX), 1007.0f);
+}
+
+// Averages are kept between calls: more steps, a past that was taken back and many factors must not show.
+TEST(History, SmoothedIsThatOfTheWholePastHoweverItCameAbout) {
+  History history(sample_info({}));
+  std::mt19937 rng(3);
+  std::vector<float> losses;
+  const auto go_on = [&](std::int64_t from, std::int64_t to) {
+    losses.resize(static_cast<std::size_t>(from));
+    for (std::int64_t step = from; step < to; ++step) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      frame->ce_loss = step % 13 == 5 ? kNoValue : std::uniform_real_distribution<float>(0, 1)(rng);
+      losses.push_back(frame->ce_loss);
+      history.append(std::move(frame));
+    }
+  };
+  const auto check = [&](double factor, StepRange range) {
+    const auto got = history.smoothed(Metric::ce_loss, kWholeRun, range, static_cast<int>(range.size()), factor);
+    double sum = 0, weight = 0;
+    for (std::int64_t step = 0; step < static_cast<std::int64_t>(losses.size()); ++step) {
+      const float loss = losses[static_cast<std::size_t>(step)];
+      if (!is_missing(loss)) sum = factor * sum + (1 - factor) * loss, weight = factor * weight + (1 - factor);
+      if (step < range.first || step > range.last) continue;
+      const float average = got[static_cast<std::size_t>(step - range.first)];
+      if (is_missing(loss))
+        ASSERT_TRUE(is_missing(average)) << step;
+      else
+        ASSERT_NEAR(average, sum / weight, 1e-6) << step;
+    }
+  };
+  go_on(0, 200);
+  for (int i = 1; i < 40; ++i) check(0.025 * i, {100, 150});
+  go_on(200, 300);
+  check(0.9, {150, 299});
+  check(0.025, {0, 299});
+  go_on(120, 250);
+  check(0.9, {100, 249});
+  check(0.5, {0, 249});
+}
+
+TEST(History, GivesFramesBackBitForBit) {
+  std::mt19937 rng(1);
+  History history(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < 300; ++step) {
+    frames.push_back(frame_at_step(step, rng));
+    history.append(frames.back());
+    ASSERT_EQ(history.sequence(), step + 1u);
+  }
+  EXPECT_EQ(history.steps(), (StepRange{0, 299}));
+  for (const int step : {299, 0, 17, 150, 17}) {
+    expect_equal(*history.frame_at(step), *frames[step]);
+    expect_equal(*history.quant_frame_at(step), *frames[step]);
+  }
+  expect_equal(*history.frame_at(100000), *frames[299]);
+  EXPECT_EQ(history.frame_at(-1), nullptr);
+  EXPECT_LT(history.array_bytes(), 300 * (sizeof(QuantFrame) * 12 + sizeof(FlipFrame) * 4) / 4)
+      << "packed to less than a quarter";
+}
+
+TEST(History, CadencesAreIndependent) {
+  std::mt19937 rng(2);
+  History history(sample_info({}));
+  for (int step = 0; step < 100; ++step) {
+    TelemetryFrame frame = sample_frame(step, {}, rng);
+    if (step % 4) frame.routers.clear();
+    if (step % 10 != 1) frame.quants.clear();
+    history.append(std::make_shared<TelemetryFrame>(frame));
+  }
+  EXPECT_EQ(history.frame_at(99)->step, 96);
+  EXPECT_EQ(history.frame_at(3)->step, 0);
+  EXPECT_EQ(history.quant_frame_at(99)->step, 91);
+  EXPECT_EQ(history.quant_frame_at(0), nullptr);
+  EXPECT_EQ(history.value_at(Metric::cv, 1, 99), history.value_at(Metric::cv, 1, 96));
+  const PyramidBin all = history.series(Metric::max_vio, 2, {0, 99}, 1)[0];
+  EXPECT_EQ(all.finite, 25u);
+  EXPECT_EQ(all.missing, 75u);
+}
+
+// Every bin of every metric against a plain loop, with gaps between the steps and ranges reaching past both ends.
+TEST(History, SeriesAgreeWithBruteForce) {
+  std::mt19937 rng(3);
+  History history(sample_info({}));
+  std::vector<std::pair<std::int64_t, float>> losses;
+  std::int64_t step = 40;
+  for (int i = 0; i < 3000; ++i) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.ce_loss = i % 50 == 7 ? std::sqrt(-1.0f) : std::uniform_real_distribution<float>(0, 5)(rng);
+    losses.emplace_back(step, frame.ce_loss);
+    history.append(std::make_shared<TelemetryFrame>(frame));
+    step += i < 1500 ? 1 : 1 + rng() % 5;
+  }
+  for (int query = 0; query < 40; ++query) {
+    StepRange range{static_cast<std::int64_t>(rng() % 6000) - 500, 0};
+    range.last = range.first + rng() % 6000;
+    const int bins = 1 + rng() % 400;
+    const auto series = history.series(Metric::ce_loss, kWholeRun, range, bins);
+    std::vector<PyramidBin> wanted(bins);
+    for (const auto& [s, v] : losses) {
+      if (s < range.first || s > range.last) continue;
+      int bin = static_cast<int>((s - range.first) * bins / range.size());
+      while (bin + 1 < bins && range.first + (bin + 1) * range.size() / bins <= s) ++bin;
+      while (range.first + bin * range.size() / bins > s) --bin;
+      wanted[bin].add(v);
+    }
+    for (int b = 0; b < bins; ++b) {
+      ASSERT_EQ(series[b].finite, wanted[b].finite) << b << " of " << bins;
+      ASSERT_EQ(series[b].non_finite, wanted[b].non_finite);
+      if (wanted[b].finite) {
+        ASSERT_EQ(series[b].min, wanted[b].min);
+        ASSERT_EQ(series[b].max, wanted[b].max);
+        ASSERT_NEAR(series[b].mean(), wanted[b].mean(), 1e-5);
+      }
+    }
+  }
+}
+
+TEST(History, SmoothingIsComputedOnEveryStep) {
+  std::mt19937 rng(4);
+  for (const double factor : {0.5, 0.9, 0.99, 0.999}) {
+    History history(sample_info({}));
+    std::vector<float> wanted;
+    double sum = 0, weight = 0;
+    for (int step = 0; step < 4000; ++step) {
+      TelemetryFrame frame;
+      frame.step = step;
+      frame.ce_loss = step % 31 == 5 ? std::sqrt(-1.0f) : std::normal_distribution<float>(3, 1)(rng);
+      if (std::isfinite(frame.ce_loss)) {
+        sum = factor * sum + (1 - factor) * frame.ce_loss;
+        weight = 1 - (1 - weight) * factor;
+      }
+      wanted.push_back(static_cast<float>(sum / weight));
+      history.append(std::make_shared<TelemetryFrame>(frame));
+    }
+    for (const StepRange range : {StepRange{0, 3999}, StepRange{3500, 3899}, StepRange{3990, 3993}}) {
+      const int bins = 4;
+      const auto smooth = history.smoothed(Metric::ce_loss, kWholeRun, range, bins, factor);
+      for (int b = 0; b < bins; ++b) {
+        ASSERT_NEAR(smooth[b], wanted[range.first + (b + 1) * range.size() / bins - 1], 1e-5) << factor << " " << b;
+      }
+    }
+  }
+}
+
+TEST(History, RewindReplacesWhatFollows) {
+  std::mt19937 rng(5);
+  History history(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < 200; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
+  history.append(Marker{0, 50, "note", "kept"});
+  history.append(Marker{0, 150, "note", "of the other past"});
+  history.append(Marker{0, 70, "event", "rewound to 70"});
+  frames.resize(70);
+  for (int step = 70; step < 90; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
+  EXPECT_EQ(history.steps(), (StepRange{0, 89}));
+  ASSERT_EQ(history.markers().size(), 2u);
+  EXPECT_EQ(history.markers()[1].text, "rewound to 70");
+  for (const int step : {0, 69, 70, 75, 89}) {
+    expect_equal(*history.frame_at(step), *frames[step]);
+    EXPECT_EQ(history.value_at(Metric::ce_loss, kWholeRun, step), frames[step]->ce_loss);
+    EXPECT_EQ(history.value_at(Metric::margin, 2, step), frames[step]->routers[1].margin);
+    const auto image = history.utilisation(2, {step, step}, 1);
+    const auto& counts = frames[step]->routers[1].tokens_per_expert;
+    double slots = 0;
+    for (const auto n : counts) slots += n;
+    for (int e = 0; e < 8; ++e) ASSERT_NEAR(image[e], counts[e] * 8 / slots, 2e-4 * 8);
+  }
+}
+
+TEST(History, WholeRunIsTheMeanOverLayers) {
+  std::mt19937 rng(6);
+  History history(sample_info({}));
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  frame.routers[0].cv = 1;
+  frame.routers[1].cv = 2;
+  frame.routers[0].margin = kNoValue;
+  frame.routers[1].margin = 0.25f;
+  frame.routers[0].dropped_fraction = frame.routers[1].dropped_fraction = kNoValue;
+  frame.phase_ms = {};
+  frame.phase_ms[2] = 1.5f;
+  frame.phase_ms[5] = 2;
+  history.append(std::make_shared<TelemetryFrame>(frame));
+  EXPECT_EQ(history.value_at(Metric::cv, kWholeRun, 0), 1.5f);
+  EXPECT_EQ(history.value_at(Metric::margin, kWholeRun, 0), 0.25f);
+  EXPECT_TRUE(is_missing(history.value_at(Metric::dropped_fraction, kWholeRun, 0)));
+  EXPECT_EQ(history.value_at(Metric::step_ms, kWholeRun, 0), 3.5f);
+}
+
+TEST(History, UtilisationKeepsTheFarthestFromFair) {
+  RunInfo info = sample_info({});
+  info.n_experts = 4;
+  info.moe_layers = {3};
+  History history(info);
+  const auto add = [&](std::int64_t step, std::vector<std::uint32_t> counts) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.routers.resize(1);
+    frame.routers[0].layer = 3;
+    frame.routers[0].tokens_per_expert = std::move(counts);
+    history.append(std::make_shared<TelemetryFrame>(frame));
+  };
+  add(0, {100, 100, 100, 100});
+  add(1, {400, 0, 0, 0});
+  add(2, {150, 50, 100, 100});
+  add(3, {50, 250, 0, 100});
+  const auto one = history.utilisation(3, {0, 0}, 1);
+  EXPECT_EQ(one, (std::vector<float>{1, 1, 1, 1}));
+  const auto late = history.utilisation(3, {2, 3}, 1);
+  EXPECT_NEAR(late[0], 0.5f, 1e-6);  // 1.5 is 0.58 octaves off, 0.5 a whole one
+  EXPECT_NEAR(late[1], 2.5f, 1e-3);
+  EXPECT_NEAR(late[3], 1.0f, 1e-6);
+  const auto all = history.utilisation(3, {0, 3}, 1);
+  EXPECT_EQ(all[1], 0.0f) << "dead is farthest";
+  EXPECT_EQ(all[0], 4.0f);
+  const auto wide = history.utilisation(3, {0, 7}, 8);
+  EXPECT_TRUE(std::isnan(wide[4 * 4]));
+  EXPECT_EQ(wide[1 * 4], 4.0f);
+}
+
+// Means survive thinning: against a plain mean over every step, at a hundredth of the budget that all would take.
+TEST(History, MeanUtilisationIsTheMeanOfAllSteps) {
+  for (const std::size_t budget : {std::size_t{100} << 20, std::size_t{60'000}}) {
+    RunInfo info = sample_info({});
+    info.n_experts = 4;
+    info.moe_layers = {3};
+    History history(info, budget);
+    std::mt19937 rng(12);
+    std::vector<std::array<double, 4>> wanted;
+    for (int step = 0; step < 4096; ++step) {
+      TelemetryFrame frame;
+      frame.step = step;
+      frame.routers.resize(1);
+      frame.routers[0].layer = 3;
+      auto& counts = frame.routers[0].tokens_per_expert;
+      counts = {100 + static_cast<std::uint32_t>(rng() % 200), 50, static_cast<std::uint32_t>(rng() % 400), 300};
+      const double slots = std::accumulate(counts.begin(), counts.end(), 0.0);
+      auto& u = wanted.emplace_back();
+      for (int e = 0; e < 4; ++e) u[e] = counts[e] * 4 / slots;
+      history.append(std::make_shared<TelemetryFrame>(frame));
+    }
+    const auto means = history.utilisation(3, {0, 4095}, 4, Summary::mean);
+    const auto farthest = history.utilisation(3, {0, 4095}, 4);
+    for (int bin = 0; bin < 4; ++bin) {
+      for (int e = 0; e < 4; ++e) {
+        double mean = 0, low = 1e9, high = 0;
+        for (int step = 1024 * bin; step < 1024 * (bin + 1); ++step) {
+          mean += wanted[step][e] / 1024;
+          low = std::min(low, wanted[step][e]);
+          high = std::max(high, wanted[step][e]);
+        }
+        ASSERT_NEAR(means[bin * 4 + e] / mean, 1, 2e-3) << budget << " " << bin << " " << e;
+        const auto one = history.expert_utilisation(3, e, {0, 4095}, 4)[bin];
+        ASSERT_NEAR(one.mean() / mean, 1, 2e-3);
+        const double wild = low > 0 && high * low < 1 ? low : high;
+        ASSERT_NEAR(farthest[bin * 4 + e], low == 0 ? 0 : wild, 2e-3);
+        EXPECT_EQ(one.finite, 1024u);
+        if (budget > 1'000'000) {
+          EXPECT_NEAR(one.min, low, 2e-3);
+          EXPECT_NEAR(one.max, high, 2e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST(History, ExpertBiasTakesTheNewestOfEachBin) {
+  std::mt19937 rng(13);
+  History history(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < 64; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
+  const auto image = history.expert_bias(2, {0, 79}, 10);
+  ASSERT_EQ(image.size(), 80u);
+  for (int b = 0; b < 8; ++b) {
+    const auto& wanted = frames[b * 8 + 7]->routers[1].expert_bias;
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), image.begin() + b * 8)) << b;
+  }
+  EXPECT_TRUE(std::all_of(image.begin() + 64, image.end(), [](float b) { return std::isnan(b); }));
+  const auto none = history.expert_bias(77, {0, 63}, 2);
+  EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](float b) { return std::isnan(b); }));
+}
+
+TEST(History, PercentilesOverLayers) {
+  std::mt19937 rng(14);
+  const SampleShape shape{.moe_layers = 11};
+  History history(sample_info(shape));
+  TelemetryFrame frame = sample_frame(0, shape, rng);
+  for (int i = 0; i < 11; ++i) {
+    frame.routers[i].max_vio = static_cast<float>((i * 7) % 11);  // 0 to 10, shuffled
+    frame.routers[i].max_vio_window = kNoValue;
+  }
+  frame.routers[3].max_vio_window = 2;
+  history.append(std::make_shared<TelemetryFrame>(frame));
+  EXPECT_EQ(history.value_at(Metric::max_vio_p50, kWholeRun, 0), 5);
+  EXPECT_EQ(history.value_at(Metric::max_vio_p90, kWholeRun, 0), 9);
+  EXPECT_EQ(history.value_at(Metric::max_vio_max, kWholeRun, 0), 10);
+  EXPECT_EQ(history.value_at(Metric::max_vio_window_p50, kWholeRun, 0), 2);
+  EXPECT_EQ(history.value_at(Metric::max_vio_window_max, kWholeRun, 0), 2);
+}
+
+TEST(History, LoadCodesAreExactToAHundredthOfAPercent) {
+  for (double u = 1e-4; u < 1e4; u *= 1.0137) ASSERT_NEAR(LoadRows::decode(LoadRows::encode(u)) / u, 1, 1.8e-4);
+  EXPECT_EQ(LoadRows::decode(LoadRows::encode(0)), 0.0f);
+  EXPECT_EQ(LoadRows::decode(LoadRows::encode(1)), 1.0f);
+  EXPECT_TRUE(std::isnan(LoadRows::decode(LoadRows::kAbsent)));
+}
+
+TEST(History, LoadCodesAreRoundedLogarithms) {
+  const auto expect_code = [](double u) {
+    const double code = std::clamp(std::round(2048 * std::log2(u)), -32766.0, 32766.0);
+    EXPECT_EQ(LoadRows::encode(u), static_cast<std::int16_t>(code)) << u;
+  };
+  for (int n = 1; n < 3000; ++n)
+    for (const double sum : {4096.0, 131072.0, 99991.0}) expect_code(n * 256.0 / sum);
+  for (int code = -40000; code < 40000; code += 7) {
+    const double between = std::exp2((code + 0.5) / 2048);  // two codes
+    for (const double u : {std::nextafter(between, 0.0), between, std::nextafter(between, 1e9)}) expect_code(u);
+  }
+  for (const double u : {5e-324, 1e-300, 1e300, std::numeric_limits<double>::infinity()}) expect_code(u);
+}
+
+// Codes are remembered by sum and number of experts: neither may be mistaken for another's.
+TEST(History, LoadCodesOfRowsAreThoseOfTheirCounts) {
+  std::mt19937 rng(21);
+  for (int frame = 0; frame < 20; ++frame) {
+    std::vector<RouterFrame> routers(9);
+    for (int row = 0; row < 9; ++row) {
+      auto& counts = routers[row].tokens_per_expert;
+      counts = sample_counts(row % 3 == 2 ? 8 : 4, frame % 5 == 4 ? 1u << 30 : 400, rng);
+      if (row == 4) counts.assign(4, 0);
+      if (row == 7) counts.clear();
+      if (row < 4 || row == 8) {  // rows of one sum
+        counts.back() = 0;
+        counts.back() = (frame % 5 == 4 ? ~0u : 5000u) - std::accumulate(counts.begin(), counts.end(), 0u);
+      }
+    }
+    const auto codes = LoadRows::encode(routers);
+    std::size_t i = 0;
+    for (const RouterFrame& router : routers) {
+      const auto& counts = router.tokens_per_expert;
+      const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
+      for (const std::uint32_t n : counts)
+        ASSERT_EQ(codes[i++], LoadRows::encode(n * static_cast<double>(counts.size()) / sum)) << n << " of " << sum;
+    }
+    ASSERT_EQ(i, codes.size());
+  }
+}
+
+// More than is thinned at once, on one thread.
+TEST(History, ThinnedLoadsAreTheFarthestAndTheMeanOfTheirSteps) {
+  constexpr int kLayers = 32, kExperts = 512, kSteps = 1700;
+  std::vector<int> layers(kLayers);
+  std::iota(layers.begin(), layers.end(), 0);
+  std::mt19937 rng(22);
+  LoadRows whole(layers, kExperts);
+  std::vector<std::vector<std::int16_t>> codes;  // [steps][layers, experts]
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<RouterFrame> routers(kLayers);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      routers[layer].layer = layer;
+      auto& counts = routers[layer].tokens_per_expert = sample_counts(kExperts, 1u << (layer % 20), rng);
+      if (rng() % 4 == 0)
+        for (std::uint32_t& n : counts) n = rng() % 8 == 0 ? 0 : n;
+      if (rng() % 16 == 0) std::ranges::fill(counts, 0u);
+    }
+    whole.append(step, routers, codes.emplace_back(LoadRows::encode(routers)));
+  }
+  auto rest = whole.thinning();
+  ASSERT_TRUE(rest);
+  std::unique_ptr<LoadRows> thin;
+  int parts = 0;
+  for (; rest->next < rest->end; ++parts) thin = (thin ? *thin : whole).thinned(*rest);
+  EXPECT_GT(parts, 1);
+  constexpr int kThinned = kSteps / 2 / 64 * 64;
+  EXPECT_EQ(thin->size(), std::size_t{kSteps - kThinned / 2});
+
+  const auto mean_of = [](std::int16_t a, std::int16_t b) {
+    if (a == LoadRows::kAbsent || b == LoadRows::kAbsent) return std::max(a, b);
+    return LoadRows::encode((static_cast<double>(LoadRows::decode(a)) + LoadRows::decode(b)) / 2);
+  };
+  const auto distance = [](std::int16_t code) { return code == LoadRows::kAbsent ? -1 : std::abs(code); };
+  std::vector<std::int64_t> edges;
+  for (std::int64_t step = 0; step <= kSteps; step += step < kThinned ? 2 : 1) edges.push_back(step);
+  for (int layer = 0; layer < kLayers; layer += 5) {
+    const LoadRows::View view = thin->view(layer, edges);
+    const auto means = view.draw_mean(), farthest = view.draw_farthest();
+    const auto expect = [](float drawn, std::int16_t code) {
+      const float wanted = LoadRows::decode(code);
+      return drawn == wanted || (std::isnan(drawn) && std::isnan(wanted));
+    };
+    for (std::size_t bin = 0; bin + 1 < edges.size(); ++bin) {
+      for (std::size_t e = 0; e < kExperts; ++e) {
+        const std::size_t at = static_cast<std::size_t>(layer) * kExperts + e;
+        const std::int16_t a = codes[edges[bin]][at], b = codes[edges[bin + 1] - 1][at];
+        ASSERT_TRUE(expect(means[bin * kExperts + e], mean_of(a, b))) << layer << ' ' << bin << ": " << a << ", " << b;
+        ASSERT_TRUE(expect(farthest[bin * kExperts + e], distance(b) > distance(a) ? b : a)) << a << ", " << b;
+      }
+    }
+  }
+}
+
+TEST(History, WaterfallTakesTheNewestOfEachBin) {
+  std::mt19937 rng(8);
+  History history(sample_info({}));
+  std::vector<FramePtr> frames;
+  for (int step = 0; step < 64; ++step) history.append(frames.emplace_back(frame_at_step(step, rng)));
+  const QuantFrame& probe = frames[0]->quants[3];
+  const auto rows = history.scale_waterfall(probe, {0, 79}, 10);
+  ASSERT_EQ(rows.size(), 2560u);
+  for (int b = 0; b < 8; ++b) {
+    const auto& wanted = frames[b * 8 + 7]->quants[3].e8m0_blocks;
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), rows.begin() + b * 256)) << b;
+  }
+  EXPECT_TRUE(std::all_of(rows.begin() + 8 * 256, rows.end(), [](std::uint32_t n) { return n == 0; }));
+  OperandPlace nowhere = probe;
+  nowhere.layer = 77;
+  const auto none = history.scale_waterfall(nowhere, {0, 63}, 4);
+  EXPECT_TRUE(std::all_of(none.begin(), none.end(), [](std::uint32_t n) { return n == 0; }));
+}
+
+// Past the budget: the budget holds, scalars lose nothing, the past stays evenly covered, the newest half is whole.
+TEST(History, ThinsArraysToTheBudget) {
+  std::mt19937 rng(9);
+  const std::size_t budget = 400'000;
+  History history(sample_info({}), budget);
+  float largest = 0;
+  std::int64_t largest_step = 0;
+  for (int step = 0; step < 4000; ++step) {
+    TelemetryFrame frame = sample_frame(step, {}, rng);
+    if (step == 1234) frame.routers[0].tokens_per_expert = {1000, 0, 1, 1, 1, 1, 1, 1};
+    if (frame.routers[0].max_vio > largest) largest = frame.routers[0].max_vio, largest_step = step;
+    history.append(std::make_shared<TelemetryFrame>(frame));
+    ASSERT_LE(history.array_bytes(), budget) << step;
+  }
+  EXPECT_GE(history.array_bytes(), budget / 2);
+  EXPECT_GT(history.kept_every(), 1);
+  EXPECT_EQ(history.series(Metric::ce_loss, kWholeRun, {0, 3999}, 1)[0].finite, 4000u);
+  EXPECT_EQ(history.value_at(Metric::max_vio, 1, largest_step), largest);
+  std::int64_t widest = 0;
+  for (int step = 0; step < 4000; ++step) {
+    widest = std::max(widest, step - history.frame_at(step)->step);
+    widest = std::max(widest, step - history.quant_frame_at(step)->step);
+  }
+  EXPECT_LT(widest, 4 * history.kept_every());
+  EXPECT_EQ(history.frame_at(3990)->step, 3990);
+  // Merged, not dropped: the one step at which an expert got nothing still shows.
+  EXPECT_EQ(history.utilisation(1, {0, 3999}, 10)[3 * 8 + 1], 0.0f);
+}
+
+// Ten times the scalars that the budget holds: what is old is kept in slices,
+// what is new step by step.
+TEST(History, ScalarsKeepToTheirBudget) {
+  const std::size_t budget = 10'000'000;
+  History history(sample_info({}), 1000, budget);
+  for (int step = 0; step < 200'000; ++step) {
+    auto frame = std::make_shared<TelemetryFrame>();
+    frame->step = 5 + 3 * step;
+    frame->ce_loss = static_cast<float>(step);
+    frame->routers.resize(2);
+    for (int i = 0; i < 2; ++i) {
+      frame->routers[i].layer = i + 1;
+      frame->routers[i].max_vio = static_cast<float>(i + step % 100);
+    }
+    history.append(std::move(frame));
+    if (step % 5000 == 4999) {
+      ASSERT_LE(history.scalar_bytes(), budget * 5 / 4) << step;
+    }
+  }
+  EXPECT_EQ(history.steps(), (StepRange{5, 5 + 3 * 199'999}));
+  const auto all = history.series(Metric::max_vio, 2, history.steps(), 1)[0];
+  EXPECT_EQ(all.finite, 200'000u);
+  EXPECT_EQ(all.max, 100);
+  EXPECT_EQ(history.value_at(Metric::ce_loss, kWholeRun, 5 + 3 * 199'990), 199'990);
+  EXPECT_NEAR(history.value_at(Metric::ce_loss, kWholeRun, 5 + 3 * 1000), 1000, 256);
+  const auto old = history.series(Metric::ce_loss, kWholeRun, {5, 5 + 3 * 99'999}, 10);
+  for (int b = 0; b < 10; ++b) EXPECT_NEAR(old[b].mean(), 5000 + 10'000 * b, 300) << b;
+}
+
+TEST(History, BudgetOfNothingStillShowsNow) {
+  std::mt19937 rng(10);
+  History history(sample_info({}), 1);
+  FramePtr last;
+  for (int step = 0; step < 50; ++step) history.append(last = frame_at_step(step, rng));
+  expect_equal(*history.frame_at(49), *last);
+}
+
+// One writer that also rewinds, several readers: run under ThreadSanitizer this finds every unlocked access.
+TEST(History, OneWriterManyReaders) {
+  History history(sample_info({}), 300'000);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&, r] {
+      std::mt19937 rng(r);
+      while (!done) {
+        const StepRange range = history.steps();
+        history.sequence();
+        const StepRange some{static_cast<std::int64_t>(rng() % 400), 400 + static_cast<std::int64_t>(rng() % 400)};
+        history.series(Metric::max_vio, 1, range.empty() ? some : range, 50);
+        history.smoothed(Metric::ce_loss, kWholeRun, some, 20, 0.9);
+        for (const float u : history.utilisation(1 + rng() % 2, some, 30)) ASSERT_FALSE(u < 0);
+        for (const float u : history.utilisation(1 + rng() % 2, some, 30, Summary::mean)) ASSERT_FALSE(u < 0);
+        history.expert_utilisation(1, 3, some, 30);
+        for (const float b : history.expert_bias(1, some, 30)) ASSERT_FALSE(b < 0);
+        history.scale_waterfall({1, Gemm::expert_w1, Operand::x, Direction::forward}, some, 30);
+        const auto frame = history.frame_at(some.first);
+        if (frame) {
+          ASSERT_LE(frame->step, some.first);
+          ASSERT_EQ(frame->routers.size(), 2u);
+        }
+        history.quant_frame_at(some.last);
+        history.value_at(Metric::cv, 2, some.first);
+        history.markers();
+        history.array_bytes();
+      }
+    });
+  }
+  std::mt19937 rng(99);
+  for (int round = 0; round < 3; ++round) {
+    for (int step = round * 100; step < 800; ++step) {
+      history.append(frame_at_step(step, rng));
+      if (step % 100 == 0) history.append(Marker{0, step, "note", "n"});
+    }
+  }
+  done = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(history.steps(), (StepRange{0, 799}));
+}
+
+TEST(History, UnpacksOneLayerOfSpecialisationAsAllOfThem) {
+  std::mt19937 rng(3);
+  TelemetryFrame frame = sample_frame(0, {}, rng);
+  add_specialisation_and_texts(frame, {}, rng);
+  History history(sample_info({}));
+  history.append(std::make_shared<const TelemetryFrame>(frame));
+  ASSERT_GT(frame.specialisation.size(), 1u);
+  for (const SpecialisationFrame& layer : frame.specialisation) {
+    const auto alone = history.specialisation_of(layer.layer, 0);
+    ASSERT_TRUE(alone);
+    expect_equal(*alone, layer);
+  }
+  EXPECT_FALSE(history.specialisation_of(99, 0));
+  const auto layer = history.specialisation_layer_at(frame.specialisation.back().layer, 5);
+  ASSERT_TRUE(layer);
+  EXPECT_EQ(layer->step, 0);
+  ASSERT_EQ(layer->specialisation.size(), 1u);
+  EXPECT_EQ(layer->specialisation[0].domain_DE, frame.specialisation.back().domain_DE);
+  EXPECT_EQ(history.specialisation_layer_at(99, 0)->specialisation.size(), frame.specialisation.size());
+}
+
+}  // namespace
+}  // namespace moescope
