@@ -53,8 +53,8 @@ ScaleRule scale_rule_of(const QuantizeOptions& options) {
   throw std::runtime_error("--scale is '" + options.scale + "'; allowed: floor, rceil, even, ceil");
 }
 
-Operand operand_of(const QuantizeOptions& options) {
-  for (const Operand operand : {Operand::x, Operand::w, Operand::dy})
+OperandRole operand_of(const QuantizeOptions& options) {
+  for (const OperandRole operand : {OperandRole::x, OperandRole::w, OperandRole::dy})
     if (options.operand == operand_name(operand)) return operand;
   throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
 }
@@ -68,12 +68,12 @@ std::optional<DType> untyped_of(const QuantizeOptions& options) {
 }
 
 // The first GEMM that reads it.
-Direction direction_of(Operand operand) {
-  return operand == Operand::dy ? Direction::dgrad : Direction::forward;
+Direction direction_of(OperandRole operand) {
+  return operand == OperandRole::dy ? Direction::dgrad : Direction::forward;
 }
 
 // Of a tensor that is `operand` in a recipe.
-OperandFormat recipe_format_of(Recipe recipe, Operand operand) {
+OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
   return recipe_format(recipe, direction_of(operand), operand);
 }
 
@@ -299,7 +299,7 @@ void print_heading(int width, const char* what) {
 }
 
 // SQNR dB / underflow % / clipped % of every choice, a line per axis, element format and rule.
-void print_what_if(const TensorReport& report, Operand operand) {
+void print_what_if(const TensorReport& report, OperandRole operand) {
   std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
   print_heading(26, "recipe");
   for (const RecipeFigures& each : report.recipes)

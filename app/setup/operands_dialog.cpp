@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::array kOperands = {Operand::x, Operand::w, Operand::dy};
+constexpr std::array kOperands = {OperandRole::x, OperandRole::w, OperandRole::dy};
 constexpr const char* kOperandTexts[] = {"Activations (x)", "Weights (W)", "Gradients (dY)"};
 
 QComboBox* recipeChoice() {
@@ -115,14 +115,14 @@ void OperandsDialog::checkSingle() {
   buttons_->button(QDialogButtonBox::Ok)->setEnabled(problem.isEmpty());
 }
 
-QComboBox* OperandsDialog::choice(GemmClass gemm_class, Operand operand) const {
+QComboBox* OperandsDialog::choice(GemmClass gemm_class, OperandRole operand) const {
   return choices_[static_cast<std::size_t>(gemm_class)][static_cast<std::size_t>(operand)];
 }
 
 QString OperandsDialog::text() const {
   std::vector<OperandRecipe> chosen;
   for (std::size_t c = 0; c < choices_.size(); ++c)
-    for (const Operand operand : kOperands)
+    for (const OperandRole operand : kOperands)
       if (const int index = choice(static_cast<GemmClass>(c), operand)->currentIndex(); index > 0)
         chosen.push_back({static_cast<GemmClass>(c), operand, static_cast<Recipe>(index - 1)});
   std::ranges::copy(readable(single_->text()), std::back_inserter(chosen));

@@ -19,7 +19,7 @@ class OperandsDialog : public QDialog {
 
  public:
   explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
-  QComboBox* choice(GemmClass gemm_class, Operand operand) const;
+  QComboBox* choice(GemmClass gemm_class, OperandRole operand) const;
   QLineEdit* single() const { return single_; }  // entries of single layers and GEMMs
   QString text() const;
 

@@ -323,7 +323,7 @@ void check_schedule(const RunConfig& c, Rules& found) {
 
 // Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
 int feed_forward_block(Recipe recipe) {
-  const OperandFormat format = recipe_format(recipe, Direction::forward, Operand::x);
+  const OperandFormat format = recipe_format(recipe, Direction::forward, OperandRole::x);
   if (format.scheme == QuantScheme::nvfp4) return 16;
   return format.scheme == QuantScheme::mx ? format.block : 0;
 }

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr Operand kOperands[] = {Operand::x, Operand::w, Operand::dy};
+constexpr OperandRole kOperands[] = {OperandRole::x, OperandRole::w, OperandRole::dy};
 constexpr Direction kDirections[] = {Direction::forward, Direction::dgrad, Direction::wgrad};
 
 std::optional<GemmClass> gemm_class_named(std::string_view name) {
@@ -19,8 +19,9 @@ std::optional<GemmClass> gemm_class_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Operand> operand_named(std::string_view name) {
-  const auto found = std::ranges::find_if(kOperands, [&](Operand operand) { return name == operand_name(operand); });
+std::optional<OperandRole> operand_named(std::string_view name) {
+  const auto found =
+      std::ranges::find_if(kOperands, [&](OperandRole operand) { return name == operand_name(operand); });
   return found == std::end(kOperands) ? std::nullopt : std::optional(*found);
 }
 
@@ -42,8 +43,10 @@ std::string recipe_names() {
 }
 
 // Whether this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
-bool reads(Direction gemm, Operand operand) {
-  return operand != (gemm == Direction::forward ? Operand::dy : gemm == Direction::dgrad ? Operand::x : Operand::w);
+bool reads(Direction gemm, OperandRole operand) {
+  return operand != (gemm == Direction::forward ? OperandRole::dy
+                     : gemm == Direction::dgrad ? OperandRole::x
+                                                : OperandRole::w);
 }
 
 std::optional<Direction> direction_named(std::string_view name) {

@@ -26,7 +26,7 @@ struct LayerRange {
 
 struct OperandRecipe {
   GemmClass gemm_class;
-  Operand operand;
+  OperandRole operand;
   Recipe recipe;
   std::optional<Direction> gemm = {};  // nullopt: both that read the operand
   LayerRange layers = {};              // of the head, which is of no layer: all

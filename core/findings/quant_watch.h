@@ -32,7 +32,7 @@ class QuantWatch {
 
  private:
   // Operands that are judged together: those of all weights in one format.
-  using Group = std::tuple<FindingKind, Operand, std::string>;
+  using Group = std::tuple<FindingKind, OperandRole, std::string>;
   struct Case {
     int frames = 0;  // in a row
     std::int64_t since = -1;

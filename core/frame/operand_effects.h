@@ -12,7 +12,7 @@ namespace moescope {
 struct OperandEffect {
   int layer = 0;  // -1: the head
   GemmClass gemm_class = GemmClass::experts;
-  Operand operand = Operand::x;
+  OperandRole operand = OperandRole::x;
   Direction gemm = Direction::forward;
   std::string recipe;         // by which it was rounded
   double gradient_error = 0;  // |g - g0| / |g0|: of all weights' gradients, g0 in FP32

@@ -10,7 +10,7 @@ namespace moescope {
 struct OperandPlace {
   int layer = 0;  // -1: not of a layer (head)
   Gemm gemm = Gemm::expert_w1;
-  Operand operand = Operand::x;
+  OperandRole operand = OperandRole::x;
   Direction direction = Direction::forward;
   GemmClass gemm_class() const { return gemm_class_of(gemm); }
   bool operator==(const OperandPlace&) const = default;

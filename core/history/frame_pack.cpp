@@ -429,7 +429,7 @@ bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::ui
     OperandPlace here;
     here.layer = unpacker.get<int>();
     here.gemm = unpacker.get<Gemm>();
-    here.operand = unpacker.get<Operand>();
+    here.operand = unpacker.get<OperandRole>();
     here.direction = unpacker.get<Direction>();
     unpacker.take(unpacker.get<std::uint32_t>());  // format
     unpacker.take(kQuantFigures.size() * sizeof(float));

@@ -27,7 +27,7 @@ const GemmInfo& info_of(Gemm gemm) {
 
 }  // namespace
 
-const char* operand_name(Operand operand) {
+const char* operand_name(OperandRole operand) {
   static constexpr const char* kNames[] = {"x", "W", "dY"};
   return kNames[static_cast<int>(operand)];
 }

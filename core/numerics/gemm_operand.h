@@ -7,7 +7,7 @@
 
 namespace moescope {
 
-enum class Operand : std::uint8_t { x, w, dy };
+enum class OperandRole : std::uint8_t { x, w, dy };
 enum class Direction : std::uint8_t { forward, dgrad, wgrad };
 // Kinds of weights that take a number format of their own.
 enum class GemmClass : std::uint8_t {
@@ -47,7 +47,7 @@ enum class Gemm : std::uint8_t {
 };
 inline constexpr int kNumGemms = 19;
 
-const char* operand_name(Operand operand);          // "x", "W", "dY"
+const char* operand_name(OperandRole operand);      // "x", "W", "dY"
 const char* direction_name(Direction direction);    // "forward", "dgrad", "wgrad"
 const char* gemm_class_name(GemmClass gemm_class);  // as the key in [precision]
 GemmClass gemm_class_of(Gemm gemm);

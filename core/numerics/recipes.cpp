@@ -51,8 +51,8 @@ constexpr RecipeInfo kRecipes[] = {
 };
 static_assert(std::size(kRecipes) == kNumRecipes);
 
-OperandFormat base_format(Recipe recipe, Direction direction, Operand operand) {
-  const ElementFormat gradients_e5m2 = operand == Operand::dy ? ElementFormat::e5m2 : ElementFormat::e4m3;
+OperandFormat base_format(Recipe recipe, Direction direction, OperandRole operand) {
+  const ElementFormat gradients_e5m2 = operand == OperandRole::dy ? ElementFormat::e5m2 : ElementFormat::e4m3;
   switch (recipe) {
     case Recipe::fp32:
       return {};
@@ -63,7 +63,7 @@ OperandFormat base_format(Recipe recipe, Direction direction, Operand operand) {
     case Recipe::fp8_rowwise:
       return fp8_format(ScaleGranularity::row, ElementFormat::e4m3, true);
     case Recipe::fp8_deepseek_128:
-      return fp8_format(operand == Operand::w ? ScaleGranularity::block_128x128 : ScaleGranularity::block_1x128);
+      return fp8_format(operand == OperandRole::w ? ScaleGranularity::block_128x128 : ScaleGranularity::block_1x128);
     case Recipe::mxfp8_floor:
       return mx_format(ElementFormat::e4m3, ScaleRule::floor);
     case Recipe::mxfp8_rceil:
@@ -88,14 +88,14 @@ OperandFormat base_format(Recipe recipe, Direction direction, Operand operand) {
   return {};
 }
 
-[[maybe_unused]] bool multiplies(Direction direction, Operand operand) {
+[[maybe_unused]] bool multiplies(Direction direction, OperandRole operand) {
   switch (direction) {
     case Direction::forward:
-      return operand != Operand::dy;
+      return operand != OperandRole::dy;
     case Direction::dgrad:
-      return operand != Operand::x;
+      return operand != OperandRole::x;
     case Direction::wgrad:
-      return operand != Operand::w;
+      return operand != OperandRole::w;
   }
   return false;
 }
@@ -116,7 +116,7 @@ std::optional<Recipe> recipe_named(std::string_view name) {
   return std::nullopt;
 }
 
-OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand, RecipeOptions options) {
+OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand, RecipeOptions options) {
   assert(multiplies(direction, operand));
   OperandFormat format = base_format(recipe, direction, operand);
   if (!is_scaled(format)) return format;
@@ -125,9 +125,10 @@ OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand,
   return format;
 }
 
-BlockAxis contracting_axis(Direction direction, Operand operand) {
+BlockAxis contracting_axis(Direction direction, OperandRole operand) {
   assert(multiplies(direction, operand));
-  const bool along_row = direction == Direction::forward || (direction == Direction::dgrad && operand == Operand::dy);
+  const bool along_row =
+      direction == Direction::forward || (direction == Direction::dgrad && operand == OperandRole::dy);
   return along_row ? BlockAxis::row : BlockAxis::column;
 }
 

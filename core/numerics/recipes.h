@@ -54,9 +54,9 @@ struct RecipeOptions {
 
 // Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programmer error. Both operands of a
 // GEMM are rotated or none is, so a rotation always cancels in the product.
-OperandFormat recipe_format(Recipe recipe, Direction direction, Operand operand, RecipeOptions options = {});
+OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand, RecipeOptions options = {});
 
 // How the contracting dimension lies in x [T, K], W [N, K] and dY [T, N] stored row-major.
-BlockAxis contracting_axis(Direction direction, Operand operand);
+BlockAxis contracting_axis(Direction direction, OperandRole operand);
 
 }  // namespace moescope

@@ -98,7 +98,7 @@ int slices_that_fit(StepRange range, int points, std::size_t bytes, std::size_t 
 }
 
 // In the order of a table: by layer, product, GEMM and factor.
-using PlaceKey = std::tuple<int, Gemm, Direction, Operand>;
+using PlaceKey = std::tuple<int, Gemm, Direction, OperandRole>;
 PlaceKey key_of(const OperandPlace& place) {
   return {place.layer, place.gemm, place.direction, place.operand};
 }

@@ -9,35 +9,35 @@
 namespace moescope {
 namespace {
 
-struct Matrix {
+struct ExpertMatrix {
   const float* data;
   int rows, cols;
   std::size_t size() const { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols); }
 };
 
-std::array<Matrix, 3> weights_of(const Learner<float>& learner, int layer, int expert) {
+std::array<ExpertMatrix, 3> weights_of(const Learner<float>& learner, int layer, int expert) {
   const ModelConfig& m = learner.config.model;
   const FeedForwardView<float>& all = learner.parameters.weight_view.layers[static_cast<std::size_t>(layer)].experts;
   const int row = m.row_dim();
-  const Matrix w1{nullptr, m.moe_inter, row};
+  const ExpertMatrix w1{nullptr, m.moe_inter, row};
   const std::size_t at = static_cast<std::size_t>(expert) * w1.size();
   return {{{all.w13 + 2 * at, m.moe_inter, row},
            {all.w13 + 2 * at + w1.size(), m.moe_inter, row},
            {all.w2 + at, row, m.moe_inter}}};
 }
 
-double norm_of(const std::array<Matrix, 3>& weights) {
+double norm_of(const std::array<ExpertMatrix, 3>& weights) {
   double sum = 0;
-  for (const Matrix& w : weights)
+  for (const ExpertMatrix& w : weights)
     for (std::size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w.data[i]) * static_cast<double>(w.data[i]);
   return std::sqrt(sum);
 }
 
-float sqnr_of(const std::array<Matrix, 3>& weights, const OperandFormat& format) {
+float sqnr_of(const std::array<ExpertMatrix, 3>& weights, const OperandFormat& format) {
   if (is_plain(format)) return kNoValue;
   QuantSums sums;
   std::vector<float> decoded(weights[0].size());
-  for (const Matrix& w : weights) {
+  for (const ExpertMatrix& w : weights) {
     QuantSums own;
     quantize_alone(format, w.data, w.rows, w.cols, static_cast<std::size_t>(w.cols), BlockAxis::row, {}, decoded.data(),
                    &own);
@@ -52,11 +52,11 @@ void add_expert_weights(const Learner<float>& learner, std::vector<Specialisatio
   const int experts = learner.config.model.n_experts;
   for (SpecialisationFrame& layer : layers) {
     const StepPrecision precision = step_precision(learner.config, learner.steps_taken, layer.layer);
-    const OperandFormat& format = precision.of(GemmClass::experts).format(Direction::forward, Operand::w);
+    const OperandFormat& format = precision.of(GemmClass::experts).format(Direction::forward, OperandRole::w);
     layer.weight_norm_E.resize(static_cast<std::size_t>(experts));
     layer.weight_sqnr_E.resize(static_cast<std::size_t>(experts));
     parallel_for(experts, [&](int e) {
-      const std::array<Matrix, 3> weights = weights_of(learner, layer.layer, e);
+      const std::array<ExpertMatrix, 3> weights = weights_of(learner, layer.layer, e);
       layer.weight_norm_E[static_cast<std::size_t>(e)] = static_cast<float>(norm_of(weights));
       layer.weight_sqnr_E[static_cast<std::size_t>(e)] = sqnr_of(weights, format);
     });

@@ -113,7 +113,7 @@ std::vector<QuantFrame> quant_frames(const RunConfig& config, const Transformer<
     const bool head = layer + 1 == sums.size();
     for (const auto& [gemm, at] : operands) {
       const OperandFormat format = format_of(config, model.precision()[layer], {gemm, at});
-      const Gemm source = at.operand == Operand::x ? source_of_x(gemm) : gemm;
+      const Gemm source = at.operand == OperandRole::x ? source_of_x(gemm) : gemm;
       const QuantSums& counted = sums[layer][static_cast<std::size_t>(source)][operand_index(at.direction, at.operand)];
       if (format.scheme == QuantScheme::fp32 || counted.elements == 0) continue;
       frames.push_back(

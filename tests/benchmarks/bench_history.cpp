@@ -99,7 +99,7 @@ void waterfall_of_mini_v3_5000_into_800(benchmark::State& state) {
   }
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        history.scale_waterfall({5, Gemm::expert_w3, Operand::w, Direction::forward}, {0, 4999}, 800));
+        history.scale_waterfall({5, Gemm::expert_w3, OperandRole::w, Direction::forward}, {0, 4999}, 800));
   }
   state.counters["KiB_a_step"] = static_cast<double>(history.array_bytes()) / 5000 / 1024;
   state.counters["frame_KiB"] = static_cast<double>(sizeof(QuantFrame) * frames[0]->quants.size()) / 1024;

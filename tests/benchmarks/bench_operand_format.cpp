@@ -139,21 +139,21 @@ void add(const std::string& name, OperandFormat format) {
 
 int main(int argc, char** argv) {
   for (const RecipeInfo& info : recipes())
-    if (info.recipe != Recipe::fp32) add(info.name, recipe_format(info.recipe, Direction::forward, Operand::x));
-  add("fp8_deepseek_128/w", recipe_format(Recipe::fp8_deepseek_128, Direction::forward, Operand::w));
-  add("mxfp8_e5m2_grad/dy", recipe_format(Recipe::mxfp8_e5m2_grad, Direction::dgrad, Operand::dy));
+    if (info.recipe != Recipe::fp32) add(info.name, recipe_format(info.recipe, Direction::forward, OperandRole::x));
+  add("fp8_deepseek_128/w", recipe_format(Recipe::fp8_deepseek_128, Direction::forward, OperandRole::w));
+  add("mxfp8_e5m2_grad/dy", recipe_format(Recipe::mxfp8_e5m2_grad, Direction::dgrad, OperandRole::dy));
   for (const Recipe recipe : {Recipe::fp8_tensorwise, Recipe::fp8_rowwise, Recipe::fp8_deepseek_128,
                               Recipe::mxfp8_rceil, Recipe::mxfp4, Recipe::nvfp4}) {
     const std::string name = recipe_info(recipe).name;
     const auto format = [&](Rounding rounding, int hadamard) {
-      return recipe_format(recipe, Direction::forward, Operand::x, {rounding, hadamard});
+      return recipe_format(recipe, Direction::forward, OperandRole::x, {rounding, hadamard});
     };
     add(name + "/stochastic", format(Rounding::stochastic, 0));
     add(name + "/hadamard", format(Rounding::nearest, 16));
     add(name + "/stochastic_hadamard", format(Rounding::stochastic, 16));
   }
   for (const int block : {8, 24, 48}) {  // no multiples of the vector
-    OperandFormat format = recipe_format(Recipe::mxfp8_rceil, Direction::forward, Operand::x);
+    OperandFormat format = recipe_format(Recipe::mxfp8_rceil, Direction::forward, OperandRole::x);
     format.block = block;
     add("mxfp8_rceil/block:" + std::to_string(block), format);
   }

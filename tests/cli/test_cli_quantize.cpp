@@ -93,7 +93,7 @@ TEST_F(CliQuantize, EveryRecipeOnBothAxesAsTheQuantizerHasIt) {
     const Json report = json("--tensor experts --axis both --format " + name);
     const Json& figures = report["tensors"][0]["figures"];
     ASSERT_EQ(figures.size(), 2u) << name;
-    const OperandFormat format = recipe_format(recipe.recipe, Direction::forward, Operand::w);
+    const OperandFormat format = recipe_format(recipe.recipe, Direction::forward, OperandRole::w);
     EXPECT_EQ(figures[0]["axis"], "row");
     EXPECT_EQ(figures[1]["axis"], "column");
     expect_figures(figures[0], expected(format, BlockAxis::row), name + " row");

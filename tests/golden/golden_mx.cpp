@@ -29,7 +29,7 @@ void decibel(Tally& tally, std::size_t index, double got, float want) {
   if (std::isfinite(want)) tally.within(index, got, static_cast<double>(want), kSqnrToleranceDb);
 }
 
-void compare(const SafetensorsFile& file, const std::string& name, const Matrix& got) {
+void compare(const SafetensorsFile& file, const std::string& name, const TestMatrix& got) {
   const std::vector<float> want = file.at(name).floats();
   require_size(file, name, want.size(), got.data.size());
   Tally tally(name);
@@ -74,23 +74,23 @@ void check_elements(const SafetensorsFile& file) {
 
 struct Quantized {
   std::vector<std::uint8_t> codes, scales;
-  Matrix dequant;
+  TestMatrix dequant;
 };
 
 std::size_t blocks_in(const OperandFormat& format, std::size_t n) {
   return (n + format.block - 1) / format.block;
 }
 
-Quantized quantized(const OperandFormat& format, const Matrix& m) {
+Quantized quantized(const OperandFormat& format, const TestMatrix& m) {
   Quantized q{std::vector<std::uint8_t>(m.data.size()), std::vector<std::uint8_t>(m.rows * blocks_in(format, m.cols)),
-              Matrix(m.rows, m.cols)};
+              TestMatrix(m.rows, m.cols)};
   quantize_rows(format, m.view(), q.codes.data(), q.scales.data());
   dequantize_rows(format, q.codes.data(), q.scales.data(), m.rows, m.cols, q.dequant.data.data());
   return q;
 }
 
-Matrix dequantized(const OperandFormat& format, const Matrix& m, BlockAxis axis) {
-  Matrix out(m.rows, m.cols);
+TestMatrix dequantized(const OperandFormat& format, const TestMatrix& m, BlockAxis axis) {
+  TestMatrix out(m.rows, m.cols);
   quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
   return out;
 }
@@ -130,7 +130,7 @@ double sqnr_db_in_double(const std::vector<float>& x, const std::vector<float>& 
 }
 
 // Over the rows of each distribution, from the statistics of the quantizer itself.
-void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const Matrix& input) {
+void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const TestMatrix& input) {
   const TensorView* expected = file.find("sqnr_db");
   if (!expected || !file.find("row_dist")) return;
   const std::vector<float> want = expected->floats();
@@ -151,15 +151,15 @@ void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const 
 }
 
 void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
-  const Matrix input(file.at("input"));
+  const TestMatrix input(file.at("input"));
   const Quantized got = quantized(format, input);
   compare_codes(file, format, got, "codes", "scales");
   check_packed(file, got, format.block);
   const bool stored = file.find("dequant");
   if (stored) compare(file, "dequant", got.dequant);
   const std::vector<float> want = stored ? file.at("dequant").floats() : got.dequant.data;
-  const Matrix along_rows = dequantized(format, input, BlockAxis::row);
-  const Matrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
+  const TestMatrix along_rows = dequantized(format, input, BlockAxis::row);
+  const TestMatrix down_columns = transposed(dequantized(format, transposed(input), BlockAxis::column));
   Tally row_tally("dequant, one pass, rows"), column_tally("dequant, one pass, columns");
   for (std::size_t i = 0; i < want.size(); ++i) {
     row_tally.value(i, along_rows.data[i], want[i]);
@@ -171,24 +171,24 @@ void check_blocks(const SafetensorsFile& file, const OperandFormat& format) {
 // Products ---------------------------------------------------------------------------------------------------------
 
 void check_backward(const SafetensorsFile& file, const OperandFormat& format, const std::string& group,
-                    const std::string& mode, const Matrix& a, const Matrix& b) {
-  const Matrix dy(file.at(group + ".dY"));
-  const Matrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
+                    const std::string& mode, const TestMatrix& a, const TestMatrix& b) {
+  const TestMatrix dy(file.at(group + ".dY"));
+  const TestMatrix dy_n = dequantized(format, dy, BlockAxis::row), b_n = dequantized(format, b, BlockAxis::column);
   compare(file, mode + ".dA", product(dy_n, transposed(b_n)));
-  const Matrix dy_m = dequantized(format, dy, BlockAxis::column), a_m = dequantized(format, a, BlockAxis::column);
+  const TestMatrix dy_m = dequantized(format, dy, BlockAxis::column), a_m = dequantized(format, a, BlockAxis::column);
   compare(file, mode + ".dB", product(transposed(dy_m), transposed(a_m)));
 }
 
 void check_product(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string mode = group + "." + scale_rule_name(format.rule);
   if (!file.find(mode + ".C")) return;
-  const Matrix a(file.at(group + ".A")), b(file.at(group + ".B"));
+  const TestMatrix a(file.at(group + ".A")), b(file.at(group + ".B"));
   const Quantized qa = quantized(format, a), qb = quantized(format, b);
   compare_codes(file, format, qa, mode + ".A_codes", mode + ".A_scales");
   compare_codes(file, format, qb, mode + ".B_codes", mode + ".B_scales");
-  const Matrix c = product(qa.dequant, qb.dequant);
+  const TestMatrix c = product(qa.dequant, qb.dequant);
   compare(file, mode + ".C", c);
-  const Matrix exact = product(a, b);
+  const TestMatrix exact = product(a, b);
   if (format.rule == ScaleRule::floor) compare(file, group + ".C_unquantized", exact);
   const std::vector<float> want = file.at(mode + ".sqnr_db").floats();
   require_size(file, mode + ".sqnr_db", want.size(), 3);
@@ -205,23 +205,23 @@ void check_product(const SafetensorsFile& file, const OperandFormat& format, con
 void check_grouped(const SafetensorsFile& file, const OperandFormat& format, const std::string& group) {
   const std::string name = group + "." + scale_rule_name(format.rule) + ".out";
   if (!file.find(name)) return;
-  const Matrix a = dequantized(format, Matrix(file.at(group + ".A")), BlockAxis::row);
+  const TestMatrix a = dequantized(format, TestMatrix(file.at(group + ".A")), BlockAxis::row);
   const TensorView& w = file.at(group + ".W");
   if (w.shape.size() != 3) throw std::runtime_error(file.path() + ": tensor '" + w.name + "': expected three axes");
   const std::size_t n = w.shape[1], k = w.shape[2];
   const std::vector<std::int64_t> group_end = file.at(group + ".group_end").integers();
   require_size(file, group + ".group_end", group_end.size(), w.shape[0]);
   require_size(file, group + ".W", k, a.cols);
-  Matrix out(a.rows, n);
+  TestMatrix out(a.rows, n);
   std::size_t row = 0;
   for (std::size_t e = 0; e < w.shape[0]; ++e) {
-    Matrix weight(n, k);
+    TestMatrix weight(n, k);
     weight.data = w.floats(e * n * k, n * k);
     weight = dequantized(format, weight, BlockAxis::row);
     const std::size_t end = std::min<std::size_t>(static_cast<std::size_t>(group_end[e]), a.rows);
-    Matrix rows(end > row ? end - row : 0, k);
+    TestMatrix rows(end > row ? end - row : 0, k);
     std::copy_n(a.data.begin() + static_cast<std::ptrdiff_t>(row * k), rows.data.size(), rows.data.begin());
-    const Matrix part = product(rows, weight);
+    const TestMatrix part = product(rows, weight);
     std::copy(part.data.begin(), part.data.end(), out.data.begin() + static_cast<std::ptrdiff_t>(row * n));
     row = std::max(row, end);
   }

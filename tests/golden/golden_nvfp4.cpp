@@ -30,7 +30,7 @@ OperandFormat torchao_format(Nvfp4Rule rule) {
   return format;
 }
 
-float amax_of(const Matrix& m) {
+float amax_of(const TestMatrix& m) {
   return operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
 }
 
@@ -39,7 +39,7 @@ struct Stored {
   std::size_t per_row;
 };
 
-Stored stored(const OperandFormat& format, const Matrix& m) {
+Stored stored(const OperandFormat& format, const TestMatrix& m) {
   Stored q{std::vector<std::uint8_t>(m.data.size()), {}, (m.cols + 15) / 16};
   q.scales.resize(m.rows * q.per_row);
   quantize_rows(format, m.view(), q.codes.data(), q.scales.data(), amax_of(m));
@@ -47,8 +47,8 @@ Stored stored(const OperandFormat& format, const Matrix& m) {
 }
 
 // As training quantizes it.
-Matrix trained(const OperandFormat& format, const Matrix& m, BlockAxis axis = BlockAxis::row) {
-  Matrix out(m.rows, m.cols);
+TestMatrix trained(const OperandFormat& format, const TestMatrix& m, BlockAxis axis = BlockAxis::row) {
+  TestMatrix out(m.rows, m.cols);
   quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
   return out;
 }
@@ -57,7 +57,7 @@ std::uint8_t without_zero_sign(std::uint8_t code) {
   return code == 8 ? 0 : code;
 }
 
-void compare_stored(const SafetensorsFile& file, const std::string& name, const Matrix& input, const Stored& got) {
+void compare_stored(const SafetensorsFile& file, const std::string& name, const TestMatrix& input, const Stored& got) {
   const std::vector<std::uint8_t> packed = bytes_of(file.at(name + ".codes")),
                                   scales = bytes_of(file.at(name + ".scales"));
   require_size(file, name + ".codes", packed.size() * 2, got.codes.size());
@@ -76,13 +76,13 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
 }
 
 // What training multiplies is what is stored, along rows and down columns.
-void compare_with_trained(const OperandFormat& format, const std::string& name, const Matrix& input,
+void compare_with_trained(const OperandFormat& format, const std::string& name, const TestMatrix& input,
                           const Stored& got) {
-  Matrix decoded(input.rows, input.cols);
+  TestMatrix decoded(input.rows, input.cols);
   dequantize_rows(format, got.codes.data(), got.scales.data(), input.rows, input.cols, decoded.data.data(),
                   amax_of(input));
-  const Matrix rows = trained(format, input),
-               columns = transposed(trained(format, transposed(input), BlockAxis::column));
+  const TestMatrix rows = trained(format, input),
+                   columns = transposed(trained(format, transposed(input), BlockAxis::column));
   Tally tally(name + ", as trained");
   for (std::size_t i = 0; i < decoded.data.size(); ++i) {
     tally.value(i, rows.data[i] + 0.0f, decoded.data[i] + 0.0f);
@@ -101,11 +101,11 @@ double unit_of(float value) {
 // from one at most. A subnormal scale has less precision than the element times it: half a unit of it, up to six times,
 // and half a unit.
 void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
-                     const Matrix& input) {
+                     const TestMatrix& input) {
   const TensorView* expected = file.find(name + ".dequant");
   if (!expected) return;
   const std::vector<float> want = expected->floats();
-  const Matrix got = trained(format, input);
+  const TestMatrix got = trained(format, input);
   require_size(file, name + ".dequant", want.size(), got.data.size());
   const double amax = static_cast<double>(amax_of(input));
   const bool subnormal = amax / 6 < static_cast<double>(std::numeric_limits<float>::min());
@@ -116,7 +116,7 @@ void compare_decoded(const SafetensorsFile& file, const OperandFormat& format, c
 }
 
 void check_quantized(const SafetensorsFile& file, const OperandFormat& format, const std::string& name,
-                     const Matrix& input) {
+                     const TestMatrix& input) {
   if (!file.find(name + ".codes")) return;
   const Stored got = stored(format, input);
   compare_stored(file, name, input, got);
@@ -138,20 +138,20 @@ void compare_amax(const SafetensorsFile& file, const std::string& name, float go
 
 // Rotation ----------------------------------------------------------------------------------------------------------
 
-Matrix rotated(const Matrix& m, RotationForm form, BlockAxis axis) {
-  Matrix out(m.rows, m.cols);
+TestMatrix rotated(const TestMatrix& m, RotationForm form, BlockAxis axis) {
+  TestMatrix out(m.rows, m.cols);
   hadamard_rotate(m.view(), axis, {16, form}, 0, out.data.data(), out.cols);
   return out;
 }
 
 // One quantization of rotated columns, and the same by quantize_operand, which rotates itself.
-void check_rotated(const SafetensorsFile& file, const std::string& name, const std::string& values, const Matrix& input,
-                   RotationForm form) {
-  const Matrix turned = transposed(rotated(input, form, BlockAxis::column));
+void check_rotated(const SafetensorsFile& file, const std::string& name, const std::string& values,
+                   const TestMatrix& input, RotationForm form) {
+  const TestMatrix turned = transposed(rotated(input, form, BlockAxis::column));
   {
     const std::vector<float> want = file.at(values).floats();
     require_size(file, values, want.size(), turned.data.size());
-    const Matrix along_rows = rotated(transposed(input), form, BlockAxis::row);
+    const TestMatrix along_rows = rotated(transposed(input), form, BlockAxis::row);
     Tally tally(values);
     for (std::size_t i = 0; i < want.size(); ++i) {
       tally.value(i, turned.data[i], want[i]);
@@ -162,19 +162,19 @@ void check_rotated(const SafetensorsFile& file, const std::string& name, const s
   OperandFormat format = te_format(false);
   format.hadamard = 16, format.rotation = form;
   compare_amax(file, name, operand_amax(format, input.view(), BlockAxis::column, {}));
-  const Matrix at_once = transposed(trained(format, input, BlockAxis::column)),
-               apart = trained(te_format(false), turned);
+  const TestMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
+                   apart = trained(te_format(false), turned);
   Tally tally(name + ", rotated as trained");
   for (std::size_t i = 0; i < apart.data.size(); ++i) tally.value(i, at_once.data[i], apart.data[i]);
 }
 
-void check_rotation(const SafetensorsFile& file, const std::string& name, const Matrix& input) {
+void check_rotation(const SafetensorsFile& file, const std::string& name, const TestMatrix& input) {
   const TensorView* signs = file.find(name + ".sign");
   if (!signs) return;
   {
-    Matrix ones(16, 16);
+    TestMatrix ones(16, 16);
     for (std::size_t i = 0; i < 16; ++i) ones.data[i * 17] = 1;
-    const Matrix first = rotated(ones, RotationForm::fixed, BlockAxis::row);  // column 0 of H is all ones
+    const TestMatrix first = rotated(ones, RotationForm::fixed, BlockAxis::row);  // column 0 of H is all ones
     const std::vector<float> want = signs->floats();
     Tally tally(name + ".sign");
     for (std::size_t i = 0; i < 16; ++i) tally.value(i, first.at(i, 0) * 4, want.at(i));
@@ -188,7 +188,7 @@ void check_rotation(const SafetensorsFile& file, const std::string& name, const 
 
 void check_arithmetics(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".input")) {
-    const Matrix input(file.at(name + ".input"));
+    const TestMatrix input(file.at(name + ".input"));
     compare_amax(file, name, amax_of(input));
     check_quantized(file, te_format(false), name + ".1x16", input);
     check_quantized(file, te_format(true), name + ".16x16", input);
@@ -200,7 +200,7 @@ void check_arithmetics(const SafetensorsFile& file) {
 
 void check_four_over_six(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".input")) {
-    const Matrix input(file.at(name + ".input"));
+    const TestMatrix input(file.at(name + ".input"));
     for (const bool square : {false, true})
       for (const int bound : {256, 448})
         for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
@@ -211,7 +211,7 @@ void check_four_over_six(const SafetensorsFile& file) {
   }
 }
 
-void compare_product(const SafetensorsFile& file, const std::string& name, const Matrix& got) {
+void compare_product(const SafetensorsFile& file, const std::string& name, const TestMatrix& got) {
   const std::vector<float> want = file.at(name).floats();
   require_size(file, name, want.size(), got.data.size());
   double most = 0;
@@ -223,7 +223,7 @@ void compare_product(const SafetensorsFile& file, const std::string& name, const
 
 void check_products(const SafetensorsFile& file) {
   for (const std::string& name : names_ending(file, ".x")) {
-    const Matrix x(file.at(name + ".x")), w(file.at(name + ".w"));
+    const TestMatrix x(file.at(name + ".x")), w(file.at(name + ".w"));
     for (const bool square : {false, true}) {
       const std::string product_name = name + (square ? ".w16x16.y" : ".w1x16.y");
       if (file.find(product_name))

@@ -19,12 +19,12 @@ inline std::vector<std::uint8_t> bytes_of(const TensorView& tensor) {
   return bytes;
 }
 
-struct Matrix {
+struct TestMatrix {
   std::size_t rows = 0, cols = 0;
   std::vector<float> data;
 
-  Matrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
-  explicit Matrix(const TensorView& tensor) : data(tensor.floats()) {
+  TestMatrix(std::size_t r, std::size_t c) : rows(r), cols(c), data(r * c) {}
+  explicit TestMatrix(const TensorView& tensor) : data(tensor.floats()) {
     if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
     rows = tensor.shape[0], cols = tensor.shape[1];
   }
@@ -32,8 +32,8 @@ struct Matrix {
   float at(std::size_t r, std::size_t c) const { return data[r * cols + c]; }
 };
 
-inline Matrix transposed(const Matrix& m) {
-  Matrix t(m.cols, m.rows);
+inline TestMatrix transposed(const TestMatrix& m) {
+  TestMatrix t(m.cols, m.rows);
   for (std::size_t r = 0; r < m.rows; ++r)
     for (std::size_t c = 0; c < m.cols; ++c) t.data[c * m.rows + r] = m.at(r, c);
   return t;
@@ -47,8 +47,8 @@ inline void require_size(const SafetensorsFile& file, const std::string& tensor,
 }
 
 // a [M,K] times b [N,K] transposed, summed in double, rounded once.
-inline Matrix product(const Matrix& a, const Matrix& b) {
-  Matrix c(a.rows, b.rows);
+inline TestMatrix product(const TestMatrix& a, const TestMatrix& b) {
+  TestMatrix c(a.rows, b.rows);
   for (std::size_t i = 0; i < a.rows; ++i) {
     for (std::size_t j = 0; j < b.rows; ++j) {
       double sum = 0;

@@ -112,7 +112,7 @@ class CaptureTest : public QObject {
   void aClickOnACellEndsInTheBlock() {
     OpenWindow w;
     w.trainTo(3);
-    const OperandPlace place{1, Gemm::expert_w1, Operand::dy, Direction::dgrad};
+    const OperandPlace place{1, Gemm::expert_w1, OperandRole::dy, Direction::dgrad};
     w.click(place);
     QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
     w.waitForCapture();
@@ -139,7 +139,7 @@ class CaptureTest : public QObject {
     OpenWindow w;
     w.trainTo(2);
     w.lab()->run();
-    w.click({1, Gemm::expert_w2, Operand::x, Direction::forward});
+    w.click({1, Gemm::expert_w2, OperandRole::x, Direction::forward});
     w.waitForCapture();
     const auto first = w.tensors()->captured();
     QVERIFY(!first->ahead);
@@ -153,7 +153,7 @@ class CaptureTest : public QObject {
   void noBlockCrossesFromOneExpertIntoTheNext() {
     OpenWindow w;
     w.trainTo(2);
-    w.click({1, Gemm::expert_w1, Operand::x, Direction::wgrad});
+    w.click({1, Gemm::expert_w1, OperandRole::x, Direction::wgrad});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     QCOMPARE(w.tensors()->findChild<BlockScaleMapPanel*>()->axis(), BlockAxis::column);
@@ -179,7 +179,7 @@ class CaptureTest : public QObject {
   void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
     OpenWindow w;
     w.trainTo(2);
-    w.click({1, Gemm::expert_w1, Operand::x, Direction::forward});
+    w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
     w.waitForCapture();
     const auto captured = w.tensors()->captured();
     ByExpertPanel* stats = w.tensors()->findChild<ByExpertPanel*>();
@@ -208,7 +208,7 @@ class CaptureTest : public QObject {
     config.precision.experts = Recipe::nvfp4;
     OpenWindow w(config);
     w.trainTo(2);
-    w.click({1, Gemm::expert_w1, Operand::x, Direction::wgrad});
+    w.click({1, Gemm::expert_w1, OperandRole::x, Direction::wgrad});
     w.waitForCapture();
     QVERIFY2(w.bar().contains(QStringLiteral("NVFP4")), qPrintable(w.bar()));
     const auto captured = w.tensors()->captured();
@@ -252,7 +252,7 @@ class CaptureTest : public QObject {
     config.precision.experts = Recipe::fp8_deepseek_128;
     OpenWindow w(config);
     w.trainTo(2);
-    for (const Operand operand : {Operand::w, Operand::x}) {
+    for (const OperandRole operand : {OperandRole::w, OperandRole::x}) {
       w.click({1, Gemm::expert_w1, operand, Direction::forward});
       w.waitForCapture();
       const CapturedOperand& all = *w.tensors()->captured();
@@ -268,7 +268,7 @@ class CaptureTest : public QObject {
         for (std::size_t i = 0; i < seen.elements.size(); ++i)
           QCOMPARE(seen.elements[i].dequantized, decoded[row * all.cols + i]);
       }
-      w.picture(operand == Operand::w ? QStringLiteral("capture_fp8_w") : QStringLiteral("capture_fp8_x"));
+      w.picture(operand == OperandRole::w ? QStringLiteral("capture_fp8_w") : QStringLiteral("capture_fp8_x"));
     }
   }
 
@@ -279,7 +279,7 @@ class CaptureTest : public QObject {
     config.precision.hadamard = true;
     OpenWindow w(config);
     w.trainTo(2);
-    w.click({1, Gemm::expert_w1, Operand::w, Direction::forward});
+    w.click({1, Gemm::expert_w1, OperandRole::w, Direction::forward});
     w.waitForCapture();
     const CapturedOperand& captured = *w.tensors()->captured();
     const CapturedOperand turned = rotated(captured);
@@ -305,7 +305,7 @@ class CaptureTest : public QObject {
     config.precision.payload = TokenPayload::mxfp8;
     OpenWindow w(config);
     w.trainTo(2);
-    OperandPlace place{1, Gemm::dispatch, Operand::x, Direction::forward};
+    OperandPlace place{1, Gemm::dispatch, OperandRole::x, Direction::forward};
     w.window.selection()->setTensor(place);
     w.matrix()->findChild<MatrixPlot*>()->grab();
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4);
@@ -344,7 +344,7 @@ class CaptureTest : public QObject {
     choose(GemmClass::head);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), 1);
     QCOMPARE(w.window.selection()->tensor().layer, -1);
-    w.click({-1, Gemm::output, Operand::w, Direction::dgrad});
+    w.click({-1, Gemm::output, OperandRole::w, Direction::dgrad});
     w.waitForCapture();
     QCOMPARE(w.tensors()->captured()->rows, std::size_t(config.model.vocab));
     QVERIFY(w.tensors()->captured()->expert_rows.empty());

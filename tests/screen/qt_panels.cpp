@@ -430,7 +430,7 @@ class PanelsTest : public QObject {
     QTest::mouseClick(panel.findChild<MatrixPlot*>(), Qt::LeftButton, {},
                       panel.findChild<MatrixPlot*>()->cellRect(2, 6 + 5).center().toPoint());
     QCOMPARE(selection_->layer(), 3);
-    QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, Operand::dy, Direction::wgrad}));
+    QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, OperandRole::dy, Direction::wgrad}));
   }
 
   // The answer names the lowest cell, which alone has a frame until a tensor is chosen.

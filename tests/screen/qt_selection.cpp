@@ -145,7 +145,7 @@ class SelectionTest : public QObject {
     QCOMPARE(spies.focus.count() + spies.linked.count(), 0);
     selection.setLayer(3);
     selection.setExpert(4);
-    selection.setTensor({3, Gemm::expert_w2, Operand::dy, Direction::wgrad});
+    selection.setTensor({3, Gemm::expert_w2, OperandRole::dy, Direction::wgrad});
     selection.setHoverStep(4);
     QCOMPARE(spies.focus.count(), 3);
     QCOMPARE(spies.linked.count(), 1);

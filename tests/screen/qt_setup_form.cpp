@@ -106,8 +106,8 @@ class SetupFormTest : public QObject {
     f.form.editor("precision.operands")->findChild<QToolButton*>()->click();
     auto* table = f.form.window()->findChild<OperandsDialog*>("operands_dialog");
     QVERIFY(table);
-    QCOMPARE(table->choice(GemmClass::experts, Operand::w)->currentText(), QString("mxfp4"));
-    table->choice(GemmClass::attention, Operand::dy)->setCurrentText("mxfp8_e5m2_grad");
+    QCOMPARE(table->choice(GemmClass::experts, OperandRole::w)->currentText(), QString("mxfp4"));
+    table->choice(GemmClass::attention, OperandRole::dy)->setCurrentText("mxfp8_e5m2_grad");
     table->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok)->click();
     QCOMPARE(f.form.draft().precision.operands, std::string("experts.W=mxfp4, attention.dY=mxfp8_e5m2_grad"));
     QCOMPARE(f.problemOf("precision.operands"), QString());
@@ -315,7 +315,9 @@ class SetupFormTest : public QObject {
     FormWithKeys f;
     RunSpeeds speeds(false);
     f.form.setCosts(
-        [&](const RunConfig& config) { return PresetList::Cost{speeds.shortText(config), speeds.costText({config})}; },
+        [&](const RunConfig& config) {
+          return PresetList::Cost{speeds.shortText(config), speeds.costText({config})};
+        },
         {});
     const auto* cost = f.form.findChild<QLabel*>("setup_cost");
     RunConfig nano = load_preset("nano").config;

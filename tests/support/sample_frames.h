@@ -82,7 +82,7 @@ inline TelemetryFrame sample_frame(std::int64_t step, SampleShape shape, std::mt
       quant.layer = layer;
       constexpr Gemm kExperts[] = {Gemm::expert_w1, Gemm::expert_w2, Gemm::expert_w3};
       quant.gemm = i == 4 ? Gemm::wkv_b : kExperts[i % 3];
-      quant.operand = static_cast<Operand>(i / 3 % 3);
+      quant.operand = static_cast<OperandRole>(i / 3 % 3);
       quant.direction = static_cast<Direction>(i / 9 % 3 + i % 2);
       quant.format = "e4m3";
       for (const auto& field : kQuantFigures) quant.*field.member = value(rng);

@@ -14,24 +14,24 @@
 
 namespace moescope {
 
-struct Matrix {
+struct TestMatrix {
   std::size_t rows, cols;
   std::vector<float> v;
-  Matrix(std::size_t r, std::size_t c, float value = 0) : rows(r), cols(c), v(r * c, value) {}
+  TestMatrix(std::size_t r, std::size_t c, float value = 0) : rows(r), cols(c), v(r * c, value) {}
   float& at(std::size_t r, std::size_t c) { return v[r * cols + c]; }
   float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
   MatrixView view() const { return {v.data(), rows, cols, cols}; }
 };
 
-inline Matrix transposed(const Matrix& m) {
-  Matrix t(m.cols, m.rows);
+inline TestMatrix transposed(const TestMatrix& m) {
+  TestMatrix t(m.cols, m.rows);
   for (std::size_t r = 0; r < m.rows; ++r)
     for (std::size_t c = 0; c < m.cols; ++c) t.at(c, r) = m.at(r, c);
   return t;
 }
 
-inline Matrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1, float sigma = 1) {
-  Matrix m(rows, cols);
+inline TestMatrix normal_matrix(std::size_t rows, std::size_t cols, int seed = 1, float sigma = 1) {
+  TestMatrix m(rows, cols);
   std::mt19937 generator(static_cast<unsigned>(seed));
   std::normal_distribution<float> normal(0, sigma);
   for (float& x : m.v) x = normal(generator);
@@ -55,14 +55,14 @@ inline std::string describe(const OperandFormat& f, BlockAxis axis) {
          (axis == BlockAxis::row ? " rows" : " columns");
 }
 
-inline Matrix quantized(const OperandFormat& f, const Matrix& in, BlockAxis axis, const RoundingKey& key = {},
-                        QuantSums* sums = nullptr) {
-  Matrix out(in.rows, in.cols);
+inline TestMatrix quantized(const OperandFormat& f, const TestMatrix& in, BlockAxis axis, const RoundingKey& key = {},
+                            QuantSums* sums = nullptr) {
+  TestMatrix out(in.rows, in.cols);
   quantize_operand(f, in.view(), axis, key, out.v.data(), out.cols, sums);
   return out;
 }
 
-inline void expect_same_values(const Matrix& got, const Matrix& want, const std::string& what) {
+inline void expect_same_values(const TestMatrix& got, const TestMatrix& want, const std::string& what) {
   int shown = 0;
   for (std::size_t i = 0; i < got.v.size() && shown < 3; ++i) {
     const bool same = std::isnan(want.v[i])
@@ -76,8 +76,8 @@ inline void expect_near_relative(double got, double want, const std::string& wha
   EXPECT_NEAR(got, want, 2e-5 * std::fabs(want) + 1e-300) << what;
 }
 
-inline Matrix rotated(const Matrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
-  Matrix out(m.rows, m.cols);
+inline TestMatrix rotated(const TestMatrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
+  TestMatrix out(m.rows, m.cols);
   hadamard_rotate(m.view(), axis, {block, RotationForm::drawn, seed}, 0, out.v.data(), out.cols);
   return out;
 }

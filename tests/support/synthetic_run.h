@@ -131,25 +131,27 @@ class SyntheticRun {
     return volume;
   }
 
-  QuantFrame quant(int layer, std::int64_t step, Gemm gemm, Operand operand, Direction direction) {
+  QuantFrame quant(int layer, std::int64_t step, Gemm gemm, OperandRole operand, Direction direction) {
     QuantFrame quant;
     quant.layer = layer;
     quant.gemm = gemm;
     quant.operand = operand;
     quant.direction = direction;
     quant.format = "mxfp8_e4m3_rceil";
-    const double drift = operand == Operand::dy ? -14 - 2 * std::log10(1 + step) : operand == Operand::w ? -11 : -7;
-    const double centre = 127 + drift + 0.2 * layer, width = operand == Operand::w ? 0.8 : 1.9;
+    const double drift = operand == OperandRole::dy  ? -14 - 2 * std::log10(1 + step)
+                         : operand == OperandRole::w ? -11
+                                                     : -7;
+    const double centre = 127 + drift + 0.2 * layer, width = operand == OperandRole::w ? 0.8 : 1.9;
     for (int byte = 0; byte < 255; ++byte) {
       const double z = (byte - centre) / width;
       quant.e8m0_blocks[byte] = static_cast<std::uint32_t>(4096 * std::exp(-z * z / 2) * (1 + 0.2 * noise()));
     }
     quant.amax = static_cast<float>(std::exp2(drift + 8));
-    quant.sqnr_db = static_cast<float>(31.5 - (operand == Operand::dy ? 3.5 : 0) - 0.3 * layer + 0.4 * noise());
+    quant.sqnr_db = static_cast<float>(31.5 - (operand == OperandRole::dy ? 3.5 : 0) - 0.3 * layer + 0.4 * noise());
     quant.relative_l2 = std::pow(10.0f, -quant.sqnr_db / 20);
     quant.cosine = 1 - quant.relative_l2 * quant.relative_l2 / 2;
-    quant.underflow = operand == Operand::dy ? 0.02f * layer : operand == Operand::x ? 0.0007f : 0.0f;
-    quant.clipped = operand == Operand::w ? 0.0f : 0.00008f * layer;
+    quant.underflow = operand == OperandRole::dy ? 0.02f * layer : operand == OperandRole::x ? 0.0007f : 0.0f;
+    quant.clipped = operand == OperandRole::w ? 0.0f : 0.00008f * layer;
     quant.clipped_blocks = quant.clipped * 20;
     quant.crest = 2.6f;
     return quant;
@@ -219,12 +221,12 @@ class SyntheticRun {
     if (shape_.quant_every > 0 && step % shape_.quant_every == 0)
       for (int layer = 1; layer < shape_.layers; ++layer)
         for (const Gemm weight : {Gemm::expert_w1, Gemm::expert_w2, Gemm::expert_w3}) {
-          frame.quants.push_back(quant(layer, step, weight, Operand::x, Direction::forward));
-          frame.quants.push_back(quant(layer, step, weight, Operand::w, Direction::forward));
-          frame.quants.push_back(quant(layer, step, weight, Operand::dy, Direction::dgrad));
-          frame.quants.push_back(quant(layer, step, weight, Operand::w, Direction::dgrad));
-          frame.quants.push_back(quant(layer, step, weight, Operand::x, Direction::wgrad));
-          frame.quants.push_back(quant(layer, step, weight, Operand::dy, Direction::wgrad));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::x, Direction::forward));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::w, Direction::forward));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::dy, Direction::dgrad));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::w, Direction::dgrad));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::x, Direction::wgrad));
+          frame.quants.push_back(quant(layer, step, weight, OperandRole::dy, Direction::wgrad));
         }
     return frame;
   }

@@ -80,7 +80,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
 
 // "model.layers.3.mlp.experts.linear_fc1" -> layer 3, w1 of the routed experts.
 std::optional<OperandPlace> place_of(std::string_view layer) {
-  OperandPlace place{-1, Gemm::expert_w1, Operand::x, Direction::forward};
+  OperandPlace place{-1, Gemm::expert_w1, OperandRole::x, Direction::forward};
   if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
     const auto [end, error] = std::from_chars(layer.data() + digit, layer.data() + layer.size(), place.layer);
     if (error != std::errc() || place.layer >= static_cast<int>(kMaxImportedLayers)) return std::nullopt;
@@ -106,11 +106,11 @@ std::optional<OperandPlace> place_of(std::string_view layer) {
 
 void set_operand(OperandPlace& place, std::string_view tensor, bool columnwise) {
   if (tensor == "activation") {
-    place.operand = Operand::x, place.direction = columnwise ? Direction::wgrad : Direction::forward;
+    place.operand = OperandRole::x, place.direction = columnwise ? Direction::wgrad : Direction::forward;
   } else if (tensor == "weight") {
-    place.operand = Operand::w, place.direction = columnwise ? Direction::dgrad : Direction::forward;
+    place.operand = OperandRole::w, place.direction = columnwise ? Direction::dgrad : Direction::forward;
   } else {
-    place.operand = Operand::dy, place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
+    place.operand = OperandRole::dy, place.direction = columnwise ? Direction::wgrad : Direction::dgrad;
   }
 }
 
@@ -245,7 +245,7 @@ void Statistics::add_to(Imported& imported, const RunInfo& given, const ImportOp
           return value.first.second == format.prefix && is_of_quantization(value.first.first);
         });
         OperandPlace tensor = place;
-        tensor.direction = place.operand == Operand::dy ? Direction::dgrad : Direction::forward;
+        tensor.direction = place.operand == OperandRole::dy ? Direction::dgrad : Direction::forward;
         const auto found = places.find(tensor);
         if (quantized)
           frame.quants.push_back(quant_of(place, values, found == places.end() ? Values{} : found->second, format));

@@ -34,17 +34,17 @@ struct Shape {
 
 // Weights lie stacked row by row, their gradients dy side by side; x is common to them.
 template <class T>
-OperandSource<T> source_of(const LinearPrecision& precision, Direction direction, Operand operand, const T* in,
+OperandSource<T> source_of(const LinearPrecision& precision, Direction direction, OperandRole operand, const T* in,
                            Shape shape) {
-  const int parts = operand == Operand::x ? 1 : precision.stacked;
+  const int parts = operand == OperandRole::x ? 1 : precision.stacked;
   OperandSource<T> source;
   source.format = precision.formats ? &precision.formats->format(direction, operand) : nullptr;
   source.axis = contracting_axis(direction, operand);
   source.stride = shape.cols;
   source.parts = parts;
-  (operand == Operand::w ? shape.rows : shape.cols) /= parts;
+  (operand == OperandRole::w ? shape.rows : shape.cols) /= parts;
   source.rows = shape.rows, source.cols = shape.cols;
-  const std::size_t step = operand == Operand::w ? shape.size() : static_cast<std::size_t>(shape.cols);
+  const std::size_t step = operand == OperandRole::w ? shape.size() : static_cast<std::size_t>(shape.cols);
   for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i) {
     source.part[i].in = in + i * step;
     if (!source.format) continue;
@@ -55,17 +55,17 @@ OperandSource<T> source_of(const LinearPrecision& precision, Direction direction
 }
 
 template <class T>
-void capture_operand(const LinearPrecision& precision, Direction direction, Operand operand,
+void capture_operand(const LinearPrecision& precision, Direction direction, OperandRole operand,
                      const OperandSource<T>& source) {
   if (!precision.tap || !precision.tap->is(direction, operand)) return;
-  const OperandPart<T>& part = source.part[operand == Operand::x ? 0 : static_cast<std::size_t>(precision.tapped)];
+  const OperandPart<T>& part = source.part[operand == OperandRole::x ? 0 : static_cast<std::size_t>(precision.tapped)];
   precision.tap->take(*source.format, source.axis, -1, part.in, source.rows, source.cols,
                       static_cast<std::size_t>(source.stride), part.key);
 }
 
 // What `precision` says of an operand; it is captured if someone asked for it.
 template <class T>
-OperandSource<T> take_operand(const LinearPrecision& precision, Direction direction, Operand operand, const T* in,
+OperandSource<T> take_operand(const LinearPrecision& precision, Direction direction, OperandRole operand, const T* in,
                               Shape shape) {
   const OperandSource<T> source = source_of(precision, direction, operand, in, shape);
   capture_operand(precision, direction, operand, source);
@@ -74,7 +74,7 @@ OperandSource<T> take_operand(const LinearPrecision& precision, Direction direct
 
 // An operand that the forward pass took, too. If it is the same numbers again, they were counted there.
 template <class T>
-OperandSource<T> take_again(const LinearPrecision& precision, Direction direction, Operand operand, const T* in,
+OperandSource<T> take_again(const LinearPrecision& precision, Direction direction, OperandRole operand, const T* in,
                             Shape shape) {
   OperandSource<T> source = take_operand(precision, direction, operand, in, shape);
   if (!precision.formats || !precision.sums) return source;
@@ -176,8 +176,8 @@ void backward_input(GemmInputs<T> inputs, int rows, int out, int in, int most, b
 template <class T>
 void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate,
                     const LinearPrecision& precision) {
-  const auto x_source = take_operand(precision, Direction::forward, Operand::x, x, {rows, in});
-  const auto w_source = take_operand(precision, Direction::forward, Operand::w, w, {out, in});
+  const auto x_source = take_operand(precision, Direction::forward, OperandRole::x, x, {rows, in});
+  const auto w_source = take_operand(precision, Direction::forward, OperandRole::w, w, {out, in});
   GemmInputs<T> inputs = quantized(x_source, w_source, true, thread_scratch<T>(scratch_for(x_source, w_source)));
   lay_out_second(Trans::yes, out, in, inputs.b);
   const int most = tile_rows(precision);
@@ -191,10 +191,10 @@ void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, boo
 template <class T>
 void linear_backward(const T* dy, int rows, int out, const T* x, const T* w, int in, T* dw, T* dx, bool accumulate,
                      const LinearPrecision& precision) {
-  GradientInputs<T> gradient(take_operand(precision, Direction::wgrad, Operand::dy, dy, {rows, out}),
-                             take_again(precision, Direction::wgrad, Operand::x, x, {rows, in}),
-                             take_operand(precision, Direction::dgrad, Operand::dy, dy, {rows, out}),
-                             take_again(precision, Direction::dgrad, Operand::w, w, {out, in}), true);
+  GradientInputs<T> gradient(take_operand(precision, Direction::wgrad, OperandRole::dy, dy, {rows, out}),
+                             take_again(precision, Direction::wgrad, OperandRole::x, x, {rows, in}),
+                             take_operand(precision, Direction::dgrad, OperandRole::dy, dy, {rows, out}),
+                             take_again(precision, Direction::dgrad, OperandRole::w, w, {out, in}), true);
   backward_weight(gradient.wgrad(), rows, out, in, precision.shard_rows, dw);
   backward_input(gradient.dgrad(), rows, out, in, tile_rows(precision), accumulate, dx);
 }

@@ -13,7 +13,7 @@ std::pair<int, std::uint32_t> order_of(const QuantizerCall& call) {
 }  // namespace
 
 OperandTap::OperandTap(const OperandPlace& place)
-    : place_(place), source_(place.operand == Operand::x ? source_of_x(place.gemm) : place.gemm) {}
+    : place_(place), source_(place.operand == OperandRole::x ? source_of_x(place.gemm) : place.gemm) {}
 
 bool OperandTap::is_of(int layer, GemmClass gemm_class) const {
   return gemm_class == place_.gemm_class() && (layer == place_.layer || source_ == Gemm::output);

@@ -16,7 +16,7 @@ class OperandTap {
 
   const OperandPlace& place() const { return place_; }
   bool is_of(int layer, GemmClass gemm_class) const;
-  bool is(Direction direction, Operand operand) const {
+  bool is(Direction direction, OperandRole operand) const {
     return direction == place_.direction && operand == place_.operand;
   }
   // The GEMM around which it is quantized: that of the place, but for x of w3, which is w1's.

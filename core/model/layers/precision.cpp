@@ -27,16 +27,16 @@ OwnRecipes own_recipes(const std::vector<OperandRecipe>& all, GemmClass gemm_cla
 // By the class's recipe, or by the override for every class.
 OperandFormat class_format(const PrecisionConfig& config, Recipe recipe, GemmOperand at) {
   if (recipe == Recipe::fp32) return {};
-  const std::optional<OperandFormat>& chosen = at.operand == Operand::x   ? config.override_x
-                                               : at.operand == Operand::w ? config.override_w
-                                                                          : config.override_dy;
+  const std::optional<OperandFormat>& chosen = at.operand == OperandRole::x   ? config.override_x
+                                               : at.operand == OperandRole::w ? config.override_w
+                                                                              : config.override_dy;
   return chosen ? *chosen : recipe_format(recipe, at.direction, at.operand);
 }
 
-Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, Operand operand) {
+Nvfp4Scaling nvfp4_scaling(const PrecisionConfig& config, OperandRole operand) {
   using enum FourOverSixChoice;
   const FourOverSixChoice choice = config.nvfp4_four_over_six;
-  Nvfp4Scaling scaling{.rule = config.nvfp4_rule, .square = config.nvfp4_square_weights && operand == Operand::w};
+  Nvfp4Scaling scaling{.rule = config.nvfp4_rule, .square = config.nvfp4_square_weights && operand == OperandRole::w};
   if (choice == mae_256 || choice == mae_448) scaling.four_over_six = FourOverSix::mae;
   if (choice == mse_256 || choice == mse_448) scaling.four_over_six = FourOverSix::mse;
   if (choice == mae_256 || choice == mse_256) scaling.scale_bound = 256;
@@ -47,7 +47,7 @@ OperandFormat operand_format(const PrecisionConfig& config, Recipe recipe, const
   const auto& mine = own[operand_index(at.direction, at.operand)];
   OperandFormat format =
       mine ? recipe_format(mine->recipe, at.direction, at.operand) : class_format(config, recipe, at);
-  const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == Operand::dy;
+  const bool drawn = config.stochastic_operands == StochasticOperands::all || at.operand == OperandRole::dy;
   if (is_scaled(format) && mine && mine->rounding)
     format.rounding = *mine->rounding;
   else if (is_scaled(format) && drawn)
@@ -150,12 +150,12 @@ Gemm source_of_x(Gemm gemm) {
   }
 }
 
-RoundingKey LinearPrecision::key(Direction direction, Operand operand, int part) const {
+RoundingKey LinearPrecision::key(Direction direction, OperandRole operand, int part) const {
   RoundingKey key;
   key.seed = formats->seed;
   key.stream = hash_of({stream, operand_index(direction, operand), static_cast<std::uint64_t>(part)});
   key.rotation_seed = hash_of({formats->seed, stream, static_cast<std::uint64_t>(direction)});
-  if (operand != Operand::w) key.first_row = static_cast<std::uint32_t>(first_row);
+  if (operand != OperandRole::w) key.first_row = static_cast<std::uint32_t>(first_row);
   return key;
 }
 

@@ -18,16 +18,16 @@ namespace moescope {
 
 struct GemmOperand {
   Direction direction;
-  Operand operand;
+  OperandRole operand;
 };
-inline constexpr std::array<GemmOperand, 6> kGemmOperands = {{{Direction::forward, Operand::x},
-                                                              {Direction::forward, Operand::w},
-                                                              {Direction::dgrad, Operand::dy},
-                                                              {Direction::dgrad, Operand::w},
-                                                              {Direction::wgrad, Operand::dy},
-                                                              {Direction::wgrad, Operand::x}}};
-constexpr std::size_t operand_index(Direction direction, Operand operand) {
-  const bool second = direction == Direction::forward ? operand == Operand::w : operand != Operand::dy;
+inline constexpr std::array<GemmOperand, 6> kGemmOperands = {{{Direction::forward, OperandRole::x},
+                                                              {Direction::forward, OperandRole::w},
+                                                              {Direction::dgrad, OperandRole::dy},
+                                                              {Direction::dgrad, OperandRole::w},
+                                                              {Direction::wgrad, OperandRole::dy},
+                                                              {Direction::wgrad, OperandRole::x}}};
+constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
+  const bool second = direction == Direction::forward ? operand == OperandRole::w : operand != OperandRole::dy;
   return 2 * static_cast<std::size_t>(direction) + (second ? 1 : 0);
 }
 
@@ -51,7 +51,7 @@ struct ClassPrecision {
   bool plain = true;       // all operands are
   std::uint64_t seed = 0;  // of the run and the step
 
-  const OperandFormat& format(Direction direction, Operand operand) const {
+  const OperandFormat& format(Direction direction, OperandRole operand) const {
     return formats[operand_index(direction, operand)];
   }
 };
@@ -82,10 +82,10 @@ struct ModelOperand {
 };
 // What ranks send each other for the routed experts of a layer: inputs and outputs, and in the backward pass the
 // gradients of both.
-inline constexpr ModelOperand kDispatch{Gemm::dispatch, {Direction::forward, Operand::x}};
-inline constexpr ModelOperand kCombine{Gemm::combine, {Direction::forward, Operand::x}};
-inline constexpr ModelOperand kCombineGradient{Gemm::combine, {Direction::dgrad, Operand::dy}};
-inline constexpr ModelOperand kDispatchGradient{Gemm::dispatch, {Direction::dgrad, Operand::dy}};
+inline constexpr ModelOperand kDispatch{Gemm::dispatch, {Direction::forward, OperandRole::x}};
+inline constexpr ModelOperand kCombine{Gemm::combine, {Direction::forward, OperandRole::x}};
+inline constexpr ModelOperand kCombineGradient{Gemm::combine, {Direction::dgrad, OperandRole::dy}};
+inline constexpr ModelOperand kDispatchGradient{Gemm::dispatch, {Direction::dgrad, OperandRole::dy}};
 OperandFormat transfer_format(TokenPayload payload, ModelOperand transfer);
 
 class OperandTap;
@@ -102,7 +102,7 @@ struct LinearPrecision {
   int shard_rows = 0;         // rows of a shard (batch_part.h); 0: all rows are one
   std::size_t first_row = 0;  // of the first row here in the whole batch
 
-  RoundingKey key(Direction direction, Operand operand, int part) const;
+  RoundingKey key(Direction direction, OperandRole operand, int part) const;
 };
 
 // The weights of one layer.

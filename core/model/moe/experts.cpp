@@ -24,22 +24,22 @@ static_assert(kExpertsStream == 14);
 
 // By QuantSite.
 constexpr std::array<ModelOperand, kQuantSites> kSiteOperands = {{
-    {Gemm::expert_w1, {Direction::forward, Operand::x}},
-    {Gemm::expert_w1, {Direction::forward, Operand::w}},
-    {Gemm::expert_w3, {Direction::forward, Operand::w}},
-    {Gemm::expert_w2, {Direction::forward, Operand::x}},
-    {Gemm::expert_w2, {Direction::forward, Operand::w}},
-    {Gemm::expert_w2, {Direction::dgrad, Operand::dy}},
-    {Gemm::expert_w2, {Direction::dgrad, Operand::w}},
-    {Gemm::expert_w1, {Direction::dgrad, Operand::dy}},
-    {Gemm::expert_w3, {Direction::dgrad, Operand::dy}},
-    {Gemm::expert_w1, {Direction::dgrad, Operand::w}},
-    {Gemm::expert_w3, {Direction::dgrad, Operand::w}},
-    {Gemm::expert_w2, {Direction::wgrad, Operand::dy}},
-    {Gemm::expert_w2, {Direction::wgrad, Operand::x}},
-    {Gemm::expert_w1, {Direction::wgrad, Operand::dy}},
-    {Gemm::expert_w3, {Direction::wgrad, Operand::dy}},
-    {Gemm::expert_w1, {Direction::wgrad, Operand::x}},
+    {Gemm::expert_w1, {Direction::forward, OperandRole::x}},
+    {Gemm::expert_w1, {Direction::forward, OperandRole::w}},
+    {Gemm::expert_w3, {Direction::forward, OperandRole::w}},
+    {Gemm::expert_w2, {Direction::forward, OperandRole::x}},
+    {Gemm::expert_w2, {Direction::forward, OperandRole::w}},
+    {Gemm::expert_w2, {Direction::dgrad, OperandRole::dy}},
+    {Gemm::expert_w2, {Direction::dgrad, OperandRole::w}},
+    {Gemm::expert_w1, {Direction::dgrad, OperandRole::dy}},
+    {Gemm::expert_w3, {Direction::dgrad, OperandRole::dy}},
+    {Gemm::expert_w1, {Direction::dgrad, OperandRole::w}},
+    {Gemm::expert_w3, {Direction::dgrad, OperandRole::w}},
+    {Gemm::expert_w2, {Direction::wgrad, OperandRole::dy}},
+    {Gemm::expert_w2, {Direction::wgrad, OperandRole::x}},
+    {Gemm::expert_w1, {Direction::wgrad, OperandRole::dy}},
+    {Gemm::expert_w3, {Direction::wgrad, OperandRole::dy}},
+    {Gemm::expert_w1, {Direction::wgrad, OperandRole::x}},
 }};
 
 const ModelOperand& operand_of(QuantSite site) {
@@ -83,7 +83,7 @@ const OperandFormat& GroupedExperts<T>::Pass::format(QuantSite site) const {
 template <class T>
 bool GroupedExperts<T>::Pass::counted_before(QuantSite site) const {
   const GemmOperand at = operand_of(site).at;
-  return at.direction != Direction::forward && at.operand != Operand::dy &&
+  return at.direction != Direction::forward && at.operand != OperandRole::dy &&
          quantize_alike(format(site), precision.format(Direction::forward, at.operand));
 }
 

@@ -285,13 +285,13 @@ TEST_F(Acts, OutlierChannelIsLoudAndChangesNothingElse) {
   Trainer loud(config_);
   const TelemetryFrame a = step(plain), b = step(loud);
   EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-4f * a.ce_loss) << "a power of two leaves BF16 as it was";
-  const auto amax = [](const TelemetryFrame& frame, Operand operand) {
+  const auto amax = [](const TelemetryFrame& frame, OperandRole operand) {
     for (const QuantFrame& q : frame.quants)
       if (q.gemm_class() == GemmClass::experts && q.direction == Direction::forward && q.operand == operand)
         return q.amax;
     return kNoValue;
   };
-  EXPECT_GT(amax(b, Operand::x), 30 * amax(a, Operand::x));
+  EXPECT_GT(amax(b, OperandRole::x), 30 * amax(a, OperandRole::x));
 }
 
 TEST_F(Acts, ResumedWithEverythingInForceIsBitIdentical) {

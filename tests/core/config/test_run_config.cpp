@@ -281,7 +281,7 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   const std::string text = "experts.dY=mxfp8_e5m2_grad, attention.W=bf16";
   const auto recipes = parse_operand_recipes(text);
   ASSERT_EQ(recipes.size(), 2u);
-  EXPECT_EQ(recipes[1], (OperandRecipe{GemmClass::attention, Operand::w, Recipe::bf16}));
+  EXPECT_EQ(recipes[1], (OperandRecipe{GemmClass::attention, OperandRole::w, Recipe::bf16}));
   EXPECT_EQ(operand_recipes_text(recipes), text);
   EXPECT_TRUE(parse_operand_recipes(" ").empty());
   EXPECT_EQ(parse_operand_recipes("experts.dY=mxfp8_e5m2_grad; attention.W=bf16"), recipes);
@@ -299,7 +299,7 @@ TEST(OperandRecipes, AreReadWrittenAndRefusedWithWhatIsAllowed) {
   const std::string single = "experts.dY.wgrad=bf16, 2-3:experts.W.forward=mxfp4, 1:attention.x=fp32";
   const auto narrow = parse_operand_recipes(single);
   EXPECT_EQ(operand_recipes_text(narrow), single);
-  EXPECT_EQ(narrow[1], (OperandRecipe{GemmClass::experts, Operand::w, Recipe::mxfp4, Direction::forward, {2, 3}}));
+  EXPECT_EQ(narrow[1], (OperandRecipe{GemmClass::experts, OperandRole::w, Recipe::mxfp4, Direction::forward, {2, 3}}));
   EXPECT_EQ(parse_operand_recipes("head.x.fprop=bf16")[0].gemm, Direction::forward);
   EXPECT_NE(refused("experts.x.dgrad=bf16").find("dgrad does not read x"), std::string::npos);
   EXPECT_NE(refused("experts.x.sideways=bf16").find("forward (or fprop), dgrad, wgrad"), std::string::npos);

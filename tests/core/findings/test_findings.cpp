@@ -312,7 +312,7 @@ TEST(Findings, NumberFormats) {
       quant.format = "e4m3";
       quant.sqnr_db = 31.4f, quant.underflow = 0.001f, quant.clipped = 0, quant.clipped_blocks = 0, quant.crest = 2.3f;
       frame.quants.push_back(quant);  // healthy
-      quant.operand = Operand::dy;
+      quant.operand = OperandRole::dy;
       quant.direction = Direction::wgrad;
       quant.gemm = Gemm::expert_w2;
       quant.sqnr_db = layer == 1 ? 31.0f : 22.0f;
@@ -326,7 +326,7 @@ TEST(Findings, NumberFormats) {
   EXPECT_EQ(findings[0].kind, FindingKind::underflow);
   EXPECT_EQ(findings[0].layers, (std::vector<int>{2, 1}));
   ASSERT_TRUE(findings[0].tensor);
-  EXPECT_EQ(findings[0].tensor->operand, Operand::dy);
+  EXPECT_EQ(findings[0].tensor->operand, OperandRole::dy);
   EXPECT_EQ(findings[0].tensor->gemm, Gemm::expert_w2);
   EXPECT_EQ(findings[1].kind, FindingKind::low_sqnr);
   EXPECT_EQ(findings[1].layers, std::vector<int>{2});

@@ -40,15 +40,15 @@ float sqnr_of(std::int64_t step, int layer) {
   return 20.12f + 0.37f * static_cast<float>(step) - static_cast<float>(layer);
 }
 
-QuantFrame quant_of(std::int64_t step, int layer, Operand operand) {
+QuantFrame quant_of(std::int64_t step, int layer, OperandRole operand) {
   QuantFrame quant;
   quant.layer = layer;
   quant.gemm = Gemm::expert_w1;
   quant.operand = operand;
-  quant.format = operand == Operand::x ? "mxfp8_e4m3_rceil" : "bf16";
-  quant.sqnr_db = operand == Operand::x ? sqnr_of(step, layer) : std::numeric_limits<float>::infinity();
+  quant.format = operand == OperandRole::x ? "mxfp8_e4m3_rceil" : "bf16";
+  quant.sqnr_db = operand == OperandRole::x ? sqnr_of(step, layer) : std::numeric_limits<float>::infinity();
   quant.underflow = 0.0123f;
-  if (operand == Operand::x) {
+  if (operand == OperandRole::x) {
     quant.e8m0_blocks[120] = 100;
     quant.e8m0_blocks[122] = static_cast<std::uint32_t>(300 + step);
     quant.e8m0_blocks[255] = 1;
@@ -88,7 +88,8 @@ struct MadeUpPage {
       if (arrays) router.volume = volume(step, layer);
       frame->routers.push_back(router);
       if (arrays && step % kQuantEvery == 0)
-        for (const Operand operand : {Operand::x, Operand::w}) frame->quants.push_back(quant_of(step, layer, operand));
+        for (const OperandRole operand : {OperandRole::x, OperandRole::w})
+          frame->quants.push_back(quant_of(step, layer, operand));
     }
     return frame;
   }

@@ -5,7 +5,7 @@
 namespace moescope {
 namespace {
 
-QuantFrame operand(Operand which, Direction direction, float relative_l2) {
+QuantFrame operand(OperandRole which, Direction direction, float relative_l2) {
   QuantFrame frame;
   frame.layer = 2;
   frame.operand = which;
@@ -16,8 +16,9 @@ QuantFrame operand(Operand which, Direction direction, float relative_l2) {
 
 TEST(OperandCosts, AreSharesOfTheErrorsPowerCostliestFirst) {
   TelemetryFrame frame;
-  frame.quants = {operand(Operand::x, Direction::forward, 0.1f), operand(Operand::w, Direction::forward, 0),
-                  operand(Operand::dy, Direction::wgrad, 0.3f), operand(Operand::x, Direction::wgrad, kNoValue)};
+  frame.quants = {operand(OperandRole::x, Direction::forward, 0.1f), operand(OperandRole::w, Direction::forward, 0),
+                  operand(OperandRole::dy, Direction::wgrad, 0.3f),
+                  operand(OperandRole::x, Direction::wgrad, kNoValue)};
   const auto costs = operand_costs(frame);
   ASSERT_EQ(costs.size(), 4u);
   EXPECT_EQ(costs[0].operand, &frame.quants[2]);
@@ -32,7 +33,7 @@ TEST(OperandCosts, AreSharesOfTheErrorsPowerCostliestFirst) {
 TEST(OperandCosts, OfAnExactStepAreNothing) {
   TelemetryFrame frame;
   EXPECT_TRUE(operand_costs(frame).empty());
-  frame.quants = {operand(Operand::x, Direction::forward, 0)};
+  frame.quants = {operand(OperandRole::x, Direction::forward, 0)};
   EXPECT_EQ(operand_costs(frame)[0].share, 0);
 }
 

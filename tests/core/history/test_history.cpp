@@ -580,7 +580,7 @@ TEST(History, OneWriterManyReaders) {
         for (const float u : history.utilisation(1 + rng() % 2, some, 30, Summary::mean)) ASSERT_FALSE(u < 0);
         history.expert_utilisation(1, 3, some, 30);
         for (const float b : history.expert_bias(1, some, 30)) ASSERT_FALSE(b < 0);
-        history.scale_waterfall({1, Gemm::expert_w1, Operand::x, Direction::forward}, some, 30);
+        history.scale_waterfall({1, Gemm::expert_w1, OperandRole::x, Direction::forward}, some, 30);
         const auto frame = history.frame_at(some.first);
         if (frame) {
           ASSERT_LE(frame->step, some.first);

@@ -15,7 +15,7 @@ namespace {
 
 struct Head {
   HeadShape shape;
-  Matrix q, k_nope, k_rope, v, d_o;
+  TestMatrix q, k_nope, k_rope, v, d_o;
 
   explicit Head(const HeadShape& s)
       : shape(s),
@@ -24,16 +24,16 @@ struct Head {
         k_rope(sample(s.rope, 3)),
         v(sample(s.value, 4)),
         d_o(sample(s.value, 5)) {}
-  Matrix sample(int cols, int seed) const {
+  TestMatrix sample(int cols, int seed) const {
     return normal_matrix(static_cast<std::size_t>(shape.length), static_cast<std::size_t>(cols), seed, 0.7f);
   }
   HeadInputs<float> inputs() const { return {rows(q), rows(k_nope), rows(k_rope), rows(v)}; }
-  static HeadRows<const float> rows(const Matrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
-  static HeadRows<float> rows(Matrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
+  static HeadRows<const float> rows(const TestMatrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
+  static HeadRows<float> rows(TestMatrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
 };
 
 struct Results {
-  Matrix o, lse, dq, dk_nope, dk_rope, dv;
+  TestMatrix o, lse, dq, dk_nope, dk_rope, dv;
   float largest = 0;
 
   Results(const Head& head, bool on_units)
@@ -54,7 +54,7 @@ struct Results {
 };
 
 // Length of the difference, relative to that of the matrix.
-double difference(const Matrix& a, const Matrix& b) {
+double difference(const TestMatrix& a, const TestMatrix& b) {
   double apart = 0, length = 0;
   for (std::size_t i = 0; i < a.v.size(); ++i) {
     apart += std::pow(static_cast<double>(a.v[i]) - static_cast<double>(b.v[i]), 2);

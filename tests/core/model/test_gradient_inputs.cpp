@@ -26,8 +26,8 @@ struct BothProducts {
   std::array<QuantSums, 6> sums{};  // of dy for wgrad, dy for dgrad, two each; x; w
 };
 
-OperandSource<float> gradient_source(const OperandFormat& format, const Matrix& m, BlockAxis axis, bool parts_beside,
-                                     QuantSums* sums) {
+OperandSource<float> gradient_source(const OperandFormat& format, const TestMatrix& m, BlockAxis axis,
+                                     bool parts_beside, QuantSums* sums) {
   OperandSource<float> s;
   s.format = &format, s.axis = axis;
   s.rows = static_cast<int>(m.rows), s.cols = s.stride = static_cast<int>(m.cols);
@@ -39,7 +39,8 @@ OperandSource<float> gradient_source(const OperandFormat& format, const Matrix& 
 }
 
 BothProducts both_products(const OperandFormat& of_dy, const OperandFormat& of_x, const OperandFormat& of_w,
-                           const Matrix& dy, const Matrix& x, const Matrix& w, bool together, bool counted) {
+                           const TestMatrix& dy, const TestMatrix& x, const TestMatrix& w, bool together,
+                           bool counted) {
   BothProducts r;
   const auto wgrad_dy = gradient_source(of_dy, dy, BlockAxis::column, true, r.sums.data());
   const auto dgrad_dy = gradient_source(of_dy, dy, BlockAxis::row, true, r.sums.data() + 2);
@@ -55,8 +56,8 @@ BothProducts both_products(const OperandFormat& of_dy, const OperandFormat& of_x
 }
 
 void expect_same_products(const OperandFormat& of_dy, const OperandFormat& of_x, const OperandFormat& of_w,
-                          const Matrix& x, const Matrix& w, const std::string& what) {
-  const Matrix dy = normal_matrix(kTokens, kOutputs, 1);
+                          const TestMatrix& x, const TestMatrix& w, const std::string& what) {
+  const TestMatrix dy = normal_matrix(kTokens, kOutputs, 1);
   const BothProducts alone = both_products(of_dy, of_x, of_w, dy, x, w, false, true);
   const BothProducts together = both_products(of_dy, of_x, of_w, dy, x, w, true, true);
   const BothProducts uncounted = both_products(of_dy, of_x, of_w, dy, x, w, true, false);
@@ -75,7 +76,7 @@ void expect_same_products(const OperandFormat& of_dy, const OperandFormat& of_x,
 }  // namespace
 
 TEST(GradientInputs, AreThoseOfEachProductAlone) {
-  const Matrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
+  const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
   const OperandFormat fp32, mx = mx_format(ElementFormat::e4m3), fp8 = fp8_format(ScaleGranularity::tensor);
   OperandFormat drawn = kBf16Format, rotated = kBf16Format;
   drawn.rounding = Rounding::stochastic;
@@ -89,8 +90,8 @@ TEST(GradientInputs, AreThoseOfEachProductAlone) {
 
 // Numbers below 2^-126, which matrix units take for zeros, put a product on sgemm: of x, of w, of both.
 TEST(GradientInputs, OfNumbersThatUnitsLackToo) {
-  const Matrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
-  Matrix small_x = x, small_w = w;
+  const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
+  TestMatrix small_x = x, small_w = w;
   small_x.at(70, 5) = 1e-39f, small_w.at(9, 9) = 1e-39f;
   expect_same_products(kBf16Format, kBf16Format, kBf16Format, small_x, w, "x");
   expect_same_products(kBf16Format, kBf16Format, kBf16Format, x, small_w, "w");
@@ -99,8 +100,8 @@ TEST(GradientInputs, OfNumbersThatUnitsLackToo) {
 
 // In BF16 wgrad's x is forward's, so it has its figures; in another format it has its own.
 TEST(LinearBackward, CountsWhatTheForwardPassDidNot) {
-  const Matrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
-  const Matrix dy = normal_matrix(kTokens, kOutputs, 1);
+  const TestMatrix x = normal_matrix(kTokens, kInputs, 2), w = normal_matrix(kOutputs, kInputs, 3);
+  const TestMatrix dy = normal_matrix(kTokens, kOutputs, 1);
   std::vector<float> y(size(kTokens) * size(kOutputs)), dw(size(kOutputs) * size(kInputs)),
       dx(size(kTokens) * size(kInputs));
   for (const OperandFormat& forward : {kBf16Format, mx_format(ElementFormat::e4m3)}) {
@@ -116,11 +117,11 @@ TEST(LinearBackward, CountsWhatTheForwardPassDidNot) {
       linear_backward(dy.v.data(), kTokens, kOutputs, x.v.data(), w.v.data(), kInputs, dw.data(), dx.data(), false,
                       precision);
     }
-    for (const Operand operand : {Operand::x, Operand::w}) {
-      const Direction direction = operand == Operand::x ? Direction::wgrad : Direction::dgrad;
+    for (const OperandRole operand : {OperandRole::x, OperandRole::w}) {
+      const Direction direction = operand == OperandRole::x ? Direction::wgrad : Direction::dgrad;
       const QuantSums &before = sums[operand_index(Direction::forward, operand)],
                       &again = sums[operand_index(direction, operand)];
-      EXPECT_EQ(again.elements, 2 * (operand == Operand::x ? x : w).v.size());
+      EXPECT_EQ(again.elements, 2 * (operand == OperandRole::x ? x : w).v.size());
       EXPECT_EQ(again.err2 == before.err2, forward == kBf16Format);
       EXPECT_NEAR(again.sqnr_db(), 56, 1);
     }

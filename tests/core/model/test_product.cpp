@@ -19,7 +19,7 @@ namespace {
 
 // One operand: values as they lie in memory, and decoded.
 struct TestOperand {
-  Matrix values, decoded;
+  TestMatrix values, decoded;
   OperandSource<float> source;
 
   TestOperand(const OperandFormat& format, std::size_t rows, std::size_t cols, BlockAxis axis, int parts,
@@ -58,8 +58,8 @@ void expect_sum_of_decoded(const OperandFormat& of_a, const OperandFormat& of_b,
                       turned_b ? BlockAxis::row : BlockAxis::column, s.b_parts, s.b_beside, 2);
   std::vector<float> scratch(scratch_for(a.source, b.source) + 16);
   const GemmInputs<float> inputs = quantized(a.source, b.source, in_bands, scratch.data());
-  const Matrix before = normal_matrix(size(s.m), size(s.n), 3);
-  Matrix c = before;
+  const TestMatrix before = normal_matrix(size(s.m), size(s.n), 3);
+  TestMatrix c = before;
   // In tiles of rows, as linear layers compute theirs.
   constexpr int kTile = 100;
   for (int first = 0; first < s.m; first += kTile)

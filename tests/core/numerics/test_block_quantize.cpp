@@ -62,8 +62,8 @@ void quantize_by_definition(const OperandFormat& format, const std::vector<float
   if (amax > 0) sums.crest += amax / std::sqrt(x2 / static_cast<double>(x.size()));
 }
 
-Matrix by_definition(const OperandFormat& format, const Matrix& m, QuantSums& sums) {
-  Matrix out = m;
+TestMatrix by_definition(const OperandFormat& format, const TestMatrix& m, QuantSums& sums) {
+  TestMatrix out = m;
   const std::size_t block = static_cast<std::size_t>(format.block);
   std::vector<float> q;
   for (std::size_t r = 0; r < m.rows; ++r) {
@@ -115,11 +115,11 @@ void expect_same_sums(const QuantSums& got, const QuantSums& want, const std::st
 }
 
 // Both axes, with and without statistics, against the definition.
-void expect_definition(const OperandFormat& format, const Matrix& m, const std::string& what) {
+void expect_definition(const OperandFormat& format, const TestMatrix& m, const std::string& what) {
   QuantSums want_sums;
-  const Matrix want = by_definition(format, m, want_sums);
-  const Matrix t = transposed(m);
-  Matrix out = m, columns = t;
+  const TestMatrix want = by_definition(format, m, want_sums);
+  const TestMatrix t = transposed(m);
+  TestMatrix out = m, columns = t;
   QuantSums sums, column_sums;
   quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), out.cols, nullptr);
   expect_same_bits(out.v, want.v, what + " rows");
@@ -135,7 +135,7 @@ void expect_definition(const OperandFormat& format, const Matrix& m, const std::
   expect_same_sums(column_sums, want_sums, what + " columns");
 }
 
-QuantSums sums_of(const OperandFormat& format, const Matrix& m) {
+QuantSums sums_of(const OperandFormat& format, const TestMatrix& m) {
   QuantSums sums;
   std::vector<float> out(m.v.size());
   quantize_operand(format, m.view(), BlockAxis::row, {}, out.data(), m.cols, &sums);
@@ -265,10 +265,10 @@ TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
   std::mt19937 random(11);
   for (const ElementFormat element : kEveryFormat) {
     for (const ScaleRule rule : kEveryRule) {
-      Matrix any(24, 256);
+      TestMatrix any(24, 256);
       for (float& v : any.v) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
       expect_definition(mx_format(element, rule, 32), any, named(mx_format(element, rule, 32)) + " any bits");
-      Matrix m(64, 256);
+      TestMatrix m(64, 256);
       for (std::size_t i = 0; i < m.v.size(); ++i) {
         const std::uint32_t exponent = static_cast<std::uint32_t>(i / 32 % 255), low = random() & 0x807FFFFF;
         const std::uint32_t spread = std::min<std::uint32_t>(exponent, random() % 20);
@@ -282,20 +282,20 @@ TEST(BlockQuantize, MatchesTheDefinitionOnRandomBits) {
 
 // Where float32 sums would lose all of the error there is: an exact value beside vanishing ones.
 TEST(BlockQuantize, StatisticsHoldBeyondTheRangeOfFloatSquares) {
-  Matrix m(32, 64, 1e-30f);
+  TestMatrix m(32, 64, 1e-30f);
   for (std::size_t i = 0; i < m.v.size(); i += 32) m.v[i] = 256.0f;
   expect_definition(mx_format(ElementFormat::e4m3), m, "vanishing in the block");
-  Matrix apart(32, 64);
+  TestMatrix apart(32, 64);
   for (std::size_t i = 0; i < apart.v.size(); ++i) apart.v[i] = i / 32 % 2 ? 1.0f : 1.03e-25f;
   expect_definition(mx_format(ElementFormat::e4m3), apart, "vanishing beside a block");
-  Matrix large = normal_matrix(32, 64, 1, 1e30f), small = normal_matrix(32, 64, 1, 1e-30f);
+  TestMatrix large = normal_matrix(32, 64, 1, 1e30f), small = normal_matrix(32, 64, 1, 1e-30f);
   expect_definition(mx_format(ElementFormat::e4m3), large, "large");
   expect_definition(mx_format(ElementFormat::e4m3), small, "small");
 }
 
 TEST(BlockQuantize, NanAndInfinitySpoilTheirBlockOnly) {
   for (const float bad : {kNan, kInf, -kInf}) {
-    Matrix m = normal_matrix(8, 128);
+    TestMatrix m = normal_matrix(8, 128);
     m.v[3 * 128 + 40] = bad;
     expect_definition(mx_format(ElementFormat::e4m3), m, "not finite");
     const QuantSums sums = sums_of(mx_format(ElementFormat::e4m3), m);
@@ -328,8 +328,8 @@ TEST(BlockQuantize, EmptyMatrices) {
 }
 
 TEST(BlockQuantize, RowsOfAWiderMatrixLeaveTheRestAlone) {
-  const Matrix m = normal_matrix(33, 100);
-  Matrix out(33, 100, 5.0f);
+  const TestMatrix m = normal_matrix(33, 100);
+  TestMatrix out(33, 100, 5.0f);
   const MatrixView inner{m.v.data() + 10, 33, 64, 100};
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
     quantize_operand(mx_format(ElementFormat::e4m3), inner, axis, {}, out.v.data() + 10, 100, nullptr);
@@ -341,7 +341,7 @@ TEST(BlockQuantize, RowsOfAWiderMatrixLeaveTheRestAlone) {
 TEST(BlockQuantize, StoredFormDecodesToTheSame) {
   for (const ElementFormat element : kEveryFormat) {
     const OperandFormat format = mx_format(element, ScaleRule::rceil, 32);
-    Matrix m = normal_matrix(9, 75), out = m, stored = m;
+    TestMatrix m = normal_matrix(9, 75), out = m, stored = m;
     m.v[80] = kNan;
     std::vector<std::uint8_t> codes(9 * 75), scales(9 * 3);
     quantize_rows(format, m.view(), codes.data(), scales.data());
@@ -352,10 +352,10 @@ TEST(BlockQuantize, StoredFormDecodesToTheSame) {
 }
 
 TEST(BlockQuantize, SumsOfPartsAddUp) {
-  const Matrix m = normal_matrix(64, 128);
+  const TestMatrix m = normal_matrix(64, 128);
   QuantSums whole = sums_of(mx_format(ElementFormat::e4m3), m), parts;
   for (std::size_t r = 0; r < 64; r += 16) {
-    Matrix part(16, 128);
+    TestMatrix part(16, 128);
     std::copy_n(m.v.begin() + static_cast<std::ptrdiff_t>(r * 128), part.v.size(), part.v.begin());
     parts.add(sums_of(mx_format(ElementFormat::e4m3), part));
   }
@@ -364,7 +364,7 @@ TEST(BlockQuantize, SumsOfPartsAddUp) {
 
 // Distortion of Gaussian data in blocks of 32 under RCEIL.
 TEST(BlockQuantize, GaussianReferenceLevels) {
-  const Matrix m = normal_matrix(1024, 1024);
+  const TestMatrix m = normal_matrix(1024, 1024);
   const auto sqnr = [&](ElementFormat element, ScaleRule rule) {
     return sums_of(mx_format(element, rule, 32), m).sqnr_db();
   };

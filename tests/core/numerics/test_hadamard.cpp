@@ -10,16 +10,16 @@ using namespace moescope;
 
 namespace {
 
-double product(const Matrix& a, std::size_t i, const Matrix& b, std::size_t j) {
+double product(const TestMatrix& a, std::size_t i, const TestMatrix& b, std::size_t j) {
   double sum = 0;
   for (std::size_t k = 0; k < a.cols; ++k) sum += static_cast<double>(a.at(i, k)) * b.at(j, k);
   return sum;
 }
 
 TEST(Hadamard, LeavesProductsAndBothAxesAgree) {
-  const Matrix a = normal_matrix(20, 200, 4), b = normal_matrix(18, 200, 5);  // 200 = 128 + 64 + 8
+  const TestMatrix a = normal_matrix(20, 200, 4), b = normal_matrix(18, 200, 5);  // 200 = 128 + 64 + 8
   for (const int block : {16, 32, 64, 128}) {
-    const Matrix ra = rotated(a, BlockAxis::row, block), rb = rotated(b, BlockAxis::row, block);
+    const TestMatrix ra = rotated(a, BlockAxis::row, block), rb = rotated(b, BlockAxis::row, block);
     for (std::size_t i = 0; i < a.rows; ++i)
       for (std::size_t j = 0; j < b.rows; ++j) EXPECT_NEAR(product(ra, i, rb, j), product(a, i, b, j), 2e-4);
     expect_same_values(transposed(rotated(transposed(a), BlockAxis::column, block)), ra, "column axis");
@@ -33,8 +33,8 @@ TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
     for (const auto& [rows, cols] :
          {std::pair<std::size_t, std::size_t>{37, 207}, {300, 33}, {1, 1}, {128, 256}, {9, 1100}})
       for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-        Matrix in = normal_matrix(rows, cols);
-        const Matrix turned = rotated(in, axis, f.hadamard);
+        TestMatrix in = normal_matrix(rows, cols);
+        const TestMatrix turned = rotated(in, axis, f.hadamard);
         float want = 0;
         for (const float v : turned.v) want = std::max(want, std::fabs(v));
         EXPECT_EQ(operand_amax(f, in.view(), axis, {.rotation_seed = 9}), want) << rows << " x " << cols;
@@ -52,15 +52,15 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
   f.hadamard = 16;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
     const bool rows = axis == BlockAxis::row;
-    Matrix in = normal_matrix(rows ? 16 : 1024, rows ? 1024 : 64);
+    TestMatrix in = normal_matrix(rows ? 16 : 1024, rows ? 1024 : 64);
     const float before = operand_amax(f, in.view(), axis, {.rotation_seed = 9});
     for (std::size_t r = rows ? 15 : 0; r < 16; ++r)
       for (std::size_t c = 0; c < in.cols; ++c) in.at(r, c) = 0;
     for (std::size_t k = 0; k < 16; ++k) {
-      Matrix unit(1, 16);
+      TestMatrix unit(1, 16);
       unit.at(0, k) = 1;
       const std::size_t sign_at = rows ? 1008 : 0;  // signs go by the place along the contracting dimension
-      Matrix turned(1, 16);
+      TestMatrix turned(1, 16);
       hadamard_rotate(unit.view(), BlockAxis::row, {16, RotationForm::drawn, 9}, sign_at, turned.v.data(), 16);
       in.at(rows ? 15 : k, rows ? 1008 + k : 63) = std::copysign(before * 1.001f / 4, turned.at(0, 0));
     }
@@ -73,16 +73,16 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
 }
 
 TEST(Hadamard, MatchesTheMatrixAndSpreadsAnOutlier) {
-  Matrix unit(1, 64);
+  TestMatrix unit(1, 64);
   unit.at(0, 21) = 1;
-  const Matrix r = rotated(unit, BlockAxis::row, 64);
+  const TestMatrix r = rotated(unit, BlockAxis::row, 64);
   const float sign = r.v[0] > 0 ? 1.0f : -1.0f;
   for (std::size_t k = 0; k < 64; ++k)
     EXPECT_EQ(r.v[k], sign * 0.125f * (std::popcount(k & 21) % 2 ? -1 : 1)) << k;  // Sylvester: (-1)^popcount(i & j)
 }
 
 TEST(Hadamard, RescuesFp4FromOutlierChannels) {
-  Matrix in = normal_matrix(64, 256);
+  TestMatrix in = normal_matrix(64, 256);
   for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 10) *= 300, in.at(r, 100) *= 300;
   OperandFormat plain = mx(ElementFormat::e2m1), turned = plain;
   turned.hadamard = 32;

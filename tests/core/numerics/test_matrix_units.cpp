@@ -36,7 +36,8 @@ struct Quantized {
   QuantSums bf16_sums, fp32_sums;
 };
 
-Quantized quantize_both(const OperandFormat& format, const Matrix& in, BlockAxis axis, const RoundingKey& key = {}) {
+Quantized quantize_both(const OperandFormat& format, const TestMatrix& in, BlockAxis axis,
+                        const RoundingKey& key = {}) {
   Quantized q;
   q.bf16.resize(in.v.size()), q.fp32.resize(in.v.size());
   quantize_operand(format, in.view(), axis, key, q.fp32.data(), in.cols, &q.fp32_sums);
@@ -58,8 +59,8 @@ Quantized quantize_both(const OperandFormat& format, const Matrix& in, BlockAxis
 }
 
 // Every code of the format under one scale: the decoded numbers, of which the largest sets the scale.
-Matrix every_code(ElementFormat element, int scale_code) {
-  Matrix m(1, static_cast<std::size_t>(1 << traits(element).bits));
+TestMatrix every_code(ElementFormat element, int scale_code) {
+  TestMatrix m(1, static_cast<std::size_t>(1 << traits(element).bits));
   for (std::size_t code = 0; code < m.cols; ++code) {
     const float value = decode(element, static_cast<std::uint8_t>(code));
     const float held = std::isfinite(value) ? std::fabs(value) > traits(element).max ? 0 : value : 0;
@@ -75,7 +76,7 @@ TEST(Bf16Operands, EveryCodeOfEveryFormatUnderEveryScaleIsKeptOrRefused) {
     const auto element = *element_named(format.name);
     const OperandFormat whole_row = mx_format(element, ScaleRule::rceil, 1 << format.bits);
     for (int scale = 0; scale <= 254; ++scale) {
-      const Matrix in = every_code(element, scale);
+      const TestMatrix in = every_code(element, scale);
       const Quantized q = quantize_both(whole_row, in, BlockAxis::row);
       bool subnormal = false, finite = true;
       for (std::size_t i = 0; i < in.v.size(); ++i) {
@@ -124,7 +125,7 @@ TEST(Bf16Operands, AreWhatTheQuantizerDecodes) {
 
 // Squares that float32 has not got are added in double, from the values decoded once more.
 TEST(Bf16Operands, CountHugeValuesAsTheQuantizerDoes) {
-  Matrix in = normal_matrix(64, 64);
+  TestMatrix in = normal_matrix(64, 64);
   for (float& x : in.v) x *= 0x1p100f;
   in.v[5] = std::numeric_limits<float>::infinity(), in.v[900] = 0x1.8p127f;
   for (const OperandFormat& format : {mx_format(ElementFormat::e4m3), kNvfp4Format, kBf16Format})
@@ -137,7 +138,7 @@ TEST(Bf16Operands, CountHugeValuesAsTheQuantizerDoes) {
 }
 
 TEST(Bf16Operands, RefuseNumbersThatUnitsWouldTakeForZero) {
-  Matrix in = normal_matrix(8, 64);
+  TestMatrix in = normal_matrix(8, 64);
   in.v[70] = 0x1.8p-127f;
   EXPECT_FALSE(quantize_both(kBf16Format, in, BlockAxis::row).fits);
   in.v[70] = 0;
@@ -158,7 +159,7 @@ class MatrixUnits : public testing::Test {
 
 namespace {
 
-std::vector<Bf16> halves(const Matrix& m) {
+std::vector<Bf16> halves(const TestMatrix& m) {
   std::vector<Bf16> out(m.v.size());
   float scale = 1;
   quantize_operand_bf16(kBf16Format, m.view(), BlockAxis::row, {}, out.data(), m.cols, scale, {}, nullptr);
@@ -179,8 +180,8 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
   const auto [ar, ac] = extent(s.m, s.k, of_a);
   const auto [br, bc] = extent(s.k, s.n, of_b);
   const auto a = halves(normal_matrix(ar, ac, 1)), b = halves(normal_matrix(br, bc, 2));
-  const Matrix before = normal_matrix(static_cast<std::size_t>(s.m), static_cast<std::size_t>(s.n), 3);
-  Matrix c = before;
+  const TestMatrix before = normal_matrix(static_cast<std::size_t>(s.m), static_cast<std::size_t>(s.n), 3);
+  TestMatrix c = before;
   gemm(s.ta, s.tb, s.m, s.n, s.k, alpha, a.data(), static_cast<int>(ac), b.data(), static_cast<int>(bc),
        adds ? 1.0f : 0.0f, c.v.data(), s.n);
   // All elements of small products, some of large ones.
@@ -227,7 +228,7 @@ TEST_F(MatrixUnits, AnExpertWithoutRowsChangesNothingOrGivesZeros) {
 }
 
 TEST_F(MatrixUnits, StridesAreKept) {
-  const Matrix a = normal_matrix(40, 96, 1), b = normal_matrix(50, 96, 2);
+  const TestMatrix a = normal_matrix(40, 96, 1), b = normal_matrix(50, 96, 2);
   const auto ah = halves(a), bh = halves(b);
   std::vector<float> wide(40 * 80, 7);
   gemm(Trans::no, Trans::yes, 40, 50, 64, 1, ah.data() + 32, 96, bh.data() + 32, 96, 0, wide.data(), 80);

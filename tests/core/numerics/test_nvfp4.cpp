@@ -29,8 +29,8 @@ std::vector<OperandFormat> all_scalings() {
 }
 
 // Neither rows nor columns are whole blocks; one block is far below the others, so that its scale may become 0.
-Matrix uneven() {
-  Matrix m = normal_matrix(150, 200, 3);
+TestMatrix uneven() {
+  TestMatrix m = normal_matrix(150, 200, 3);
   for (std::size_t c = 0; c < 200; c += 7) m.at(40, c) *= 300;
   for (std::size_t r = 16; r < 32; ++r)
     for (std::size_t c = 32; c < 48; ++c) m.at(r, c) *= 1e-7f;
@@ -39,11 +39,11 @@ Matrix uneven() {
 }
 
 TEST(Nvfp4Arithmetics, TrainWithWhatIsStored) {
-  const Matrix m = uneven();
+  const TestMatrix m = uneven();
   const float amax = operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
   for (const OperandFormat& format : all_scalings()) {
     std::vector<std::uint8_t> codes(m.v.size()), scales(150 * 13);
-    Matrix stored(m.rows, m.cols);
+    TestMatrix stored(m.rows, m.cols);
     quantize_rows(format, m.view(), codes.data(), scales.data(), amax);
     dequantize_rows(format, codes.data(), scales.data(), m.rows, m.cols, stored.v.data(), amax);
     expect_same_values(quantized(format, m, BlockAxis::row), stored, format_name(format));
@@ -53,12 +53,12 @@ TEST(Nvfp4Arithmetics, TrainWithWhatIsStored) {
 }
 
 TEST(Nvfp4Arithmetics, FiguresAreThoseOfTheDecodedValues) {
-  const Matrix m = uneven();
+  const TestMatrix m = uneven();
   for (const OperandFormat& format : all_scalings())
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
       SCOPED_TRACE(describe(format, axis) + ' ' + format_name(format));
       QuantSums sums, want;
-      const Matrix q = quantized(format, m, axis, {}, &sums);
+      const TestMatrix q = quantized(format, m, axis, {}, &sums);
       for (std::size_t i = 0; i < m.v.size(); ++i) {
         const double x = m.v[i], y = q.v[i];
         want.x2 += x * x, want.q2 += y * y, want.err2 += (x - y) * (x - y);
@@ -78,12 +78,12 @@ TEST(Nvfp4Arithmetics, FiguresAreThoseOfTheDecodedValues) {
 }
 
 TEST(Nvfp4Arithmetics, TilesChangeNothing) {
-  const Matrix m = normal_matrix(256, 384, 4);
+  const TestMatrix m = normal_matrix(256, 384, 4);
   for (OperandFormat format : all_scalings())
     for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic})
       for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
         format.rounding = rounding;
-        Matrix out(m.rows, m.cols);
+        TestMatrix out(m.rows, m.cols);
         for (std::uint32_t r = 0; r < m.rows; r += 128)
           for (std::uint32_t c = 0; c < m.cols; c += 128)
             quantize_operand_tile(format, {&m.v[r * m.cols + c], 128, 128, m.cols}, axis, {3, 4, r, c},
@@ -93,9 +93,9 @@ TEST(Nvfp4Arithmetics, TilesChangeNothing) {
 }
 
 TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
-  const Matrix m = uneven();
+  const TestMatrix m = uneven();
   for (const OperandFormat& format : all_scalings()) {
-    const Matrix q = quantized(format, m, BlockAxis::row);
+    const TestMatrix q = quantized(format, m, BlockAxis::row);
     std::vector<Bf16> numbers(m.v.size());
     float scale = 0;
     ASSERT_TRUE(
@@ -106,7 +106,7 @@ TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
     }
   }
   // A scale that float32 has few bits for is no factor of a product.
-  const Matrix tiny = normal_matrix(16, 16, 5, 1e-37f);
+  const TestMatrix tiny = normal_matrix(16, 16, 5, 1e-37f);
   std::vector<Bf16> numbers(tiny.v.size());
   float scale = 0;
   EXPECT_FALSE(quantize_operand_bf16(nvfp4_of(Nvfp4Rule::transformer_engine), tiny.view(), BlockAxis::row, {},
@@ -115,9 +115,9 @@ TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
 
 // A weight is the same in both of the products that contract its two dimensions.
 TEST(Nvfp4Arithmetics, SquaresAreTheSameAlongBothAxes) {
-  const Matrix m = uneven();
+  const TestMatrix m = uneven();
   for (const OperandFormat& format : all_scalings()) {
-    const Matrix rows = quantized(format, m, BlockAxis::row), columns = quantized(format, m, BlockAxis::column);
+    const TestMatrix rows = quantized(format, m, BlockAxis::row), columns = quantized(format, m, BlockAxis::column);
     EXPECT_EQ(rows.v == columns.v, format.nvfp4.square) << format_name(format);
   }
 }
@@ -127,7 +127,7 @@ TEST(Nvfp4Arithmetics, FourOverSixTakesTheScaleThatFitsTheOthers) {
   const OperandFormat six = nvfp4_of(Nvfp4Rule::transformer_engine);
   for (const FourOverSix choice : {FourOverSix::mae, FourOverSix::mse})
     for (const auto& [other, gains] : {std::pair(0.75f, true), std::pair(2.0f / 3, false)}) {
-      Matrix m(1, 16, other);
+      TestMatrix m(1, 16, other);
       m.at(0, 5) = 1;
       QuantSums plain, chosen;
       quantized(six, m, BlockAxis::row, {}, &plain);
@@ -140,9 +140,9 @@ TEST(Nvfp4Arithmetics, FourOverSixTakesTheScaleThatFitsTheOthers) {
 TEST(Nvfp4Arithmetics, NanAndInfinitySpoilWhatSharesTheirScale) {
   for (const OperandFormat& format : all_scalings())
     for (const float bad : {NAN, INFINITY}) {
-      Matrix m = normal_matrix(32, 32, 6);
+      TestMatrix m = normal_matrix(32, 32, 6);
       m.at(17, 3) = bad;
-      const Matrix q = quantized(format, m, BlockAxis::row);
+      const TestMatrix q = quantized(format, m, BlockAxis::row);
       for (std::size_t r = 0; r < 32; ++r)
         for (std::size_t c = 0; c < 32; ++c) {
           const bool shares = has_tensor_scale(format) || (c < 16 && (format.nvfp4.square ? r >= 16 : r == 17));
@@ -152,24 +152,24 @@ TEST(Nvfp4Arithmetics, NanAndInfinitySpoilWhatSharesTheirScale) {
 }
 
 TEST(FixedRotation, RepeatsItsSignsAndKeepsProducts) {
-  const Matrix a = normal_matrix(8, 64, 7), b = normal_matrix(8, 64, 8);
-  const auto turned = [](const Matrix& m, RotationForm form) {
-    Matrix out(m.rows, m.cols);
+  const TestMatrix a = normal_matrix(8, 64, 7), b = normal_matrix(8, 64, 8);
+  const auto turned = [](const TestMatrix& m, RotationForm form) {
+    TestMatrix out(m.rows, m.cols);
     hadamard_rotate(m.view(), BlockAxis::row, {16, form, 5}, 0, out.v.data(), out.cols);
     return out;
   };
-  const Matrix ra = turned(a, RotationForm::fixed), rb = turned(b, RotationForm::fixed);
+  const TestMatrix ra = turned(a, RotationForm::fixed), rb = turned(b, RotationForm::fixed);
   double before = 0, after = 0;
   for (std::size_t i = 0; i < a.v.size(); ++i) {
     before += static_cast<double>(a.v[i]) * b.v[i];
     after += static_cast<double>(ra.v[i]) * rb.v[i];
   }
   EXPECT_NEAR(before, after, 1e-4);
-  Matrix periodic(1, 64);
+  TestMatrix periodic(1, 64);
   for (std::size_t i = 0; i < 64; ++i) periodic.v[i] = a.v[i % 16];
-  const Matrix r = turned(periodic, RotationForm::fixed);
+  const TestMatrix r = turned(periodic, RotationForm::fixed);
   for (std::size_t i = 16; i < 64; ++i) EXPECT_EQ(r.v[i], r.v[i - 16]);
-  Matrix rounded = ra;
+  TestMatrix rounded = ra;
   round_bf16(ra.v.data(), ra.v.size(), rounded.v.data());
   EXPECT_EQ(turned(a, RotationForm::fixed_bf16).v, rounded.v);
 }

@@ -70,7 +70,7 @@ std::uint32_t draw_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
 }
 
 // Block extent (rows, cols) with the contracting dimension along rows.
-std::pair<std::size_t, std::size_t> extent(const OperandFormat& f, const Matrix& m) {
+std::pair<std::size_t, std::size_t> extent(const OperandFormat& f, const TestMatrix& m) {
   if (f.scheme == QuantScheme::mx) return {1, static_cast<std::size_t>(f.block)};
   if (f.scheme == QuantScheme::nvfp4) return {1, 16};
   switch (f.granularity) {
@@ -86,7 +86,7 @@ std::pair<std::size_t, std::size_t> extent(const OperandFormat& f, const Matrix&
   return {};
 }
 
-float largest(const Matrix& m) {
+float largest(const TestMatrix& m) {
   float amax = 0;
   for (const float x : m.v) amax = std::isfinite(x) ? std::max(amax, std::fabs(x)) : NAN;
   return amax;
@@ -101,8 +101,8 @@ struct Figures {
 constexpr std::uint64_t kSeed = 77, kStream = 12;  // of stochastic rounding
 
 // One block by the definitions in operand_format.h, in double wherever float32 is not asked for.
-void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, std::size_t r0, std::size_t r1,
-                  std::size_t c0, std::size_t c1, Matrix& out, Figures& s) {
+void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& in, std::size_t r0, std::size_t r1,
+                  std::size_t c0, std::size_t c1, TestMatrix& out, Figures& s) {
   float amax = 0;
   bool finite = f.scheme != QuantScheme::nvfp4 || std::isfinite(tensor_amax);
   for (std::size_t r = r0; r < r1; ++r)
@@ -151,8 +151,8 @@ void encode_block(const OperandFormat& f, float tensor_amax, const Matrix& in, s
   if (x2 > 0) s.crest += amax / std::sqrt(x2 / static_cast<double>((r1 - r0) * (c1 - c0)));
 }
 
-Matrix encode_by_definition(const OperandFormat& f, const Matrix& in, Figures& s) {
-  Matrix out(in.rows, in.cols);
+TestMatrix encode_by_definition(const OperandFormat& f, const TestMatrix& in, Figures& s) {
+  TestMatrix out(in.rows, in.cols);
   const auto [h, w] = extent(f, in);
   for (std::size_t r = 0; r < in.rows; r += h)
     for (std::size_t c = 0; c < in.cols; c += w)
@@ -163,8 +163,8 @@ Matrix encode_by_definition(const OperandFormat& f, const Matrix& in, Figures& s
 // Data ---------------------------------------------------------------------------------------------------------------
 
 // Blocks of very different size, zeros, subnormals: what training tensors hold at their worst.
-Matrix awkward_matrix(std::size_t rows, std::size_t cols) {
-  Matrix m = normal_matrix(rows, cols, 2);
+TestMatrix awkward_matrix(std::size_t rows, std::size_t cols) {
+  TestMatrix m = normal_matrix(rows, cols, 2);
   std::mt19937 generator(3);
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t c = 0; c < cols; ++c) {
@@ -188,15 +188,15 @@ std::vector<OperandFormat> all_scaled() {
   return formats;
 }
 
-void check_against_definition(const OperandFormat& f, const Matrix& in, bool figures) {
+void check_against_definition(const OperandFormat& f, const TestMatrix& in, bool figures) {
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
     const std::string what = describe(f, axis);
     Figures want;
     QuantSums got;
-    const Matrix expected = encode_by_definition(f, in, want);
+    const TestMatrix expected = encode_by_definition(f, in, want);
     const bool along = axis == BlockAxis::row;
-    const Matrix stored = along ? in : transposed(in);
-    const Matrix out = quantized(f, stored, axis, {}, &got);
+    const TestMatrix stored = along ? in : transposed(in);
+    const TestMatrix out = quantized(f, stored, axis, {}, &got);
     expect_same_values(along ? out : transposed(out), expected, what);
     expect_same_values(quantized(f, stored, axis), out, what + " without statistics");
     EXPECT_EQ(got.blocks, want.blocks) << what;
@@ -227,7 +227,7 @@ TEST(OperandFormat, EveryQuantizerMatchesItsDefinition) {
 TEST(OperandFormat, ColumnsTooLongForTheCachesToo) {
   for (const bool power_of_two : {false, true}) {
     const OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::row, power_of_two);
-    Matrix in = normal_matrix(300, 700);  // down columns: two batches of them, six tiles of rows
+    TestMatrix in = normal_matrix(300, 700);  // down columns: two batches of them, six tiles of rows
     check_against_definition(f, in, true);
     in.at(270, 650) = NAN;
     check_against_definition(f, in, false);
@@ -241,11 +241,11 @@ TEST(OperandFormat, RotatedColumnsTooLongForTheCachesToo) {
     for (const float first : {1.0f, 0.0f, NAN}) {
       OperandFormat f = fp8(ElementFormat::e4m3, ScaleGranularity::row), plain = f;
       f.hadamard = n;
-      Matrix in = normal_matrix(kRows, kCols), rotated(kRows, kCols);
+      TestMatrix in = normal_matrix(kRows, kCols), rotated(kRows, kCols);
       in.at(650, 270) = first;
       hadamard_rotate(in.view(), BlockAxis::column, {n}, 0, rotated.v.data(), kCols);
       QuantSums got, want;
-      const Matrix out = quantized(f, in, BlockAxis::column, {}, &got);
+      const TestMatrix out = quantized(f, in, BlockAxis::column, {}, &got);
       const std::string what = describe(f, BlockAxis::column) + " " + std::to_string(first);
       expect_same_values(out, quantized(plain, rotated, BlockAxis::column, {}, &want), what);
       expect_same_values(quantized(f, in, BlockAxis::column), out, what + " without statistics");
@@ -263,11 +263,11 @@ TEST(OperandFormat, MxSpecialRulesGoThroughToo) {
 
 TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
   for (const int exponent : {-75, -45, 45, 60}) {
-    Matrix in = normal_matrix(3, 1100);
+    TestMatrix in = normal_matrix(3, 1100);
     for (float& x : in.v) x = std::ldexp(x, exponent);
     check_against_definition(kNvfp4, in, true);
   }
-  Matrix in = normal_matrix(9, 512);
+  TestMatrix in = normal_matrix(9, 512);
   for (std::size_t c = 0; c < 256; ++c) in.at(4, c) = std::ldexp(in.at(4, c), -70);  // nothing is left of this group
   check_against_definition(kNvfp4, in, true);
 }
@@ -275,10 +275,10 @@ TEST(OperandFormat, Nvfp4FarFromOneGoesThroughToo) {
 // Whole, with results that bypass the caches where they lie well, and in pieces that no cache minds.
 TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   constexpr std::size_t kRows = 1024, kCols = 2048, kStripe = 128;
-  Matrix in = normal_matrix(kRows, kCols);
+  TestMatrix in = normal_matrix(kRows, kCols);
   for (std::uint32_t c = 0; c < kCols; c += 5) in.at(300, c) = c % 2 ? -0.0f : 0.0f;
   const auto zeros = static_cast<std::uint64_t>(std::count(in.v.begin(), in.v.end(), 0.0f));
-  Matrix spoilt = in;
+  TestMatrix spoilt = in;
   spoilt.at(300, 1100) = NAN;
   OperandFormat rotated = fp8(ElementFormat::e4m3, ScaleGranularity::tensor), drawn = kNvfp4;
   rotated.hadamard = 32, drawn.rounding = Rounding::stochastic;
@@ -288,14 +288,14 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
        {kNvfp4, drawn, mx(ElementFormat::e4m3), rotated, fp8(ElementFormat::e4m3, ScaleGranularity::block_128x128)})
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
       const float amax = operand_amax(f, in.view(), axis, {});
-      const auto by_stripe = [&](const Matrix& from, Matrix& to) {
+      const auto by_stripe = [&](const TestMatrix& from, TestMatrix& to) {
         QuantSums sums;
         for (std::uint32_t r = 0; r < kRows; r += kStripe)
           quantize_operand_tile(f, {&from.v[r * kCols], kStripe, kCols, kCols}, axis, {3, 4, r, 0}, amax, &to.at(r, 0),
                                 kCols, &sums);
         return sums;
       };
-      Matrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
+      TestMatrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
       QuantSums wanted = by_stripe(in, want);
       const auto bytes = [](const float* of) { return std::as_bytes(std::span(of, kRows * kCols)); };
       for (const std::size_t offset : {0, 4, 8, 1}) {  // a line of the cache, pieces of it, and none
@@ -323,11 +323,11 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
 // that are too narrow for that.
 TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
   constexpr std::size_t kRows = 16, kCols = 768, kPiece = 48;
-  const Matrix in = normal_matrix(kRows, kCols);
+  const TestMatrix in = normal_matrix(kRows, kCols);
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
       const float amax = share * operand_amax(kNvfp4, in.view(), axis, {});
-      Matrix out(kRows, kCols), want(kRows, kCols);
+      TestMatrix out(kRows, kCols), want(kRows, kCols);
       QuantSums sums, wanted;
       quantize_operand_tile(kNvfp4, in.view(), axis, {}, amax, out.v.data(), kCols, &sums);
       for (std::uint32_t c = 0; c < kCols; c += kPiece)
@@ -345,7 +345,7 @@ TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
 TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {
   for (const OperandFormat& f : all_scaled()) {
     for (const float bad : {NAN, INFINITY}) {
-      Matrix in = normal_matrix(20, 160);
+      TestMatrix in = normal_matrix(20, 160);
       in.at(7, 70) = bad;
       check_against_definition(f, in, false);
     }
@@ -353,7 +353,7 @@ TEST(OperandFormat, NanAndInfinityMakeTheirScaleNan) {
 }
 
 TEST(OperandFormat, ZeroTensorStaysZero) {
-  Matrix zeros(32, 64);
+  TestMatrix zeros(32, 64);
   zeros.at(1, 1) = -0.0f;
   for (const OperandFormat& f : all_scaled()) {
     QuantSums sums;
@@ -365,7 +365,7 @@ TEST(OperandFormat, ZeroTensorStaysZero) {
 
 // A block of zeros is scaled by 1, which is far above the scales of what is nearly zero.
 TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
-  Matrix in = normal_matrix(32, 96);
+  TestMatrix in = normal_matrix(32, 96);
   for (float& x : in.v) x *= 1e-35f;
   for (std::size_t c = 32; c < 64; ++c) in.at(5, c) = 0;
   for (std::size_t r = 0; r < in.rows; ++r) in.at(r, 40) = 0;
@@ -380,10 +380,10 @@ TEST(OperandFormat, ZerosBesideTinyValuesAddNothing) {
 }
 
 TEST(OperandFormat, Bf16RoundsAndCounts) {
-  Matrix in = normal_matrix(9, 50);
+  TestMatrix in = normal_matrix(9, 50);
   in.at(3, 3) = NAN, in.at(4, 4) = -INFINITY, in.at(5, 5) = 3.4e38f, in.at(6, 6) = 0;
   QuantSums sums;
-  const Matrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
+  const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
   for (std::size_t i = 0; i < in.v.size(); ++i) {
     const float want = round_bf16(in.v[i]);
     EXPECT_TRUE(want == out.v[i] || std::isnan(want));
@@ -394,7 +394,7 @@ TEST(OperandFormat, Bf16RoundsAndCounts) {
   EXPECT_EQ(sums.nonzero, in.v.size() - 1);
   EXPECT_EQ(sums.blocks, 0u);
   QuantSums clean;
-  const Matrix normal = normal_matrix(64, 100);
+  const TestMatrix normal = normal_matrix(64, 100);
   quantized(kBf16, normal, BlockAxis::row, {}, &clean);
   EXPECT_NEAR(clean.sqnr_db(), 55.6, 0.3);  // 8 bits of significand: 6.02 * 8 + 7.4 dB
 }
@@ -402,7 +402,7 @@ TEST(OperandFormat, Bf16RoundsAndCounts) {
 // Of values near 1 squares are added as they are, of others in a unit of their own.
 TEST(OperandFormat, Bf16CountsAtEverySize) {
   for (const int exponent : {-115, -70, -61, -58, -49, -46, -20, 0, 40, 48, 52, 90, 125}) {
-    Matrix in = normal_matrix(20, 80);
+    TestMatrix in = normal_matrix(20, 80);
     double x2 = 0, q2 = 0, err2 = 0;
     for (float& x : in.v) {
       x = std::ldexp(std::copysign(0.5f + std::fabs(x) / 8, x), exponent);
@@ -410,7 +410,7 @@ TEST(OperandFormat, Bf16CountsAtEverySize) {
       x2 += static_cast<double>(x) * x, q2 += q * q, err2 += (x - q) * (x - q);
     }
     QuantSums sums;
-    const Matrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
+    const TestMatrix out = quantized(kBf16, in, BlockAxis::row, {}, &sums);
     const std::string what = "at 2^" + std::to_string(exponent);
     for (std::size_t i = 0; i < in.v.size(); ++i) EXPECT_EQ(out.v[i], round_bf16(in.v[i])) << what;
     EXPECT_EQ(sums.nonzero, in.v.size()) << what;
@@ -422,7 +422,7 @@ TEST(OperandFormat, Bf16CountsAtEverySize) {
 }
 
 TEST(OperandFormat, Fp32IsExact) {
-  const Matrix in = normal_matrix(7, 19);
+  const TestMatrix in = normal_matrix(7, 19);
   QuantSums sums;
   expect_same_values(quantized({}, in, BlockAxis::column, {}, &sums), in, "fp32");
   EXPECT_EQ(sums.err2, 0);
@@ -430,7 +430,7 @@ TEST(OperandFormat, Fp32IsExact) {
 }
 
 TEST(OperandFormat, LevelsOnGaussianData) {
-  const Matrix in = normal_matrix(512, 1024);
+  const TestMatrix in = normal_matrix(512, 1024);
   const auto level = [&](const OperandFormat& f) {
     QuantSums sums;
     quantized(f, in, BlockAxis::row, {}, &sums);
@@ -457,13 +457,13 @@ std::vector<OperandFormat> all_stochastic() {
 }
 
 TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
-  const Matrix in = normal_matrix(16, 128);
+  const TestMatrix in = normal_matrix(16, 128);
   constexpr int kDraws = 400;
   for (OperandFormat f : all_stochastic()) {
     if (f.scheme == QuantScheme::nvfp4) continue;  // clips by design: below
     std::vector<double> mean(in.v.size()), spread(in.v.size());
     for (int draw = 0; draw < kDraws; ++draw) {
-      const Matrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 5});
+      const TestMatrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 5});
       for (std::size_t i = 0; i < in.v.size(); ++i) {
         const double error = static_cast<double>(q.v[i]) - in.v[i];
         mean[i] += error / kDraws, spread[i] += error * error / kDraws;
@@ -483,11 +483,11 @@ TEST(StochasticRounding, IsUnbiasedAndGivesANeighbour) {
 }
 
 TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
-  for (const Matrix& in : {normal_matrix(40, 160, 9), awkward_matrix(40, 160)})
+  for (const TestMatrix& in : {normal_matrix(40, 160, 9), awkward_matrix(40, 160)})
     for (const OperandFormat& f : all_stochastic()) {
-      const Matrix got = quantized(f, in, BlockAxis::row, {kSeed, kStream});
+      const TestMatrix got = quantized(f, in, BlockAxis::row, {kSeed, kStream});
       Figures figures;
-      Matrix want(in.rows, in.cols);
+      TestMatrix want(in.rows, in.cols);
       if (f.scheme != QuantScheme::bf16) {
         want = encode_by_definition(f, in, figures);
       } else {
@@ -502,12 +502,12 @@ TEST(StochasticRounding, EveryDrawIsThatOfTheDefinition) {
 }
 
 TEST(StochasticRounding, NextToNearestByAtMostOneStep) {
-  const Matrix in = normal_matrix(16, 128);
+  const TestMatrix in = normal_matrix(16, 128);
   OperandFormat nearest = kNvfp4, stochastic = kNvfp4;
   stochastic.rounding = Rounding::stochastic;
   QuantSums near, random;
   quantized(nearest, in, BlockAxis::row, {}, &near);
-  const Matrix q = quantized(stochastic, in, BlockAxis::row, {1, 2}, &random);
+  const TestMatrix q = quantized(stochastic, in, BlockAxis::row, {1, 2}, &random);
   EXPECT_EQ(near.e8m0_blocks, random.e8m0_blocks);
   EXPECT_EQ(near.clipped, random.clipped);
   EXPECT_GT(random.err2, 1.5 * near.err2);  // twice, were the values evenly spread between neighbours
@@ -516,9 +516,9 @@ TEST(StochasticRounding, NextToNearestByAtMostOneStep) {
 }
 
 TEST(StochasticRounding, SameKeySameBitsOtherKeyOtherBits) {
-  const Matrix in = normal_matrix(64, 96);
+  const TestMatrix in = normal_matrix(64, 96);
   for (const OperandFormat& f : all_stochastic()) {
-    const Matrix a = quantized(f, in, BlockAxis::column, {7, 1});
+    const TestMatrix a = quantized(f, in, BlockAxis::column, {7, 1});
     EXPECT_TRUE(a.v == quantized(f, in, BlockAxis::column, {7, 1}).v);
     EXPECT_FALSE(a.v == quantized(f, in, BlockAxis::column, {8, 1}).v);
     EXPECT_FALSE(a.v == quantized(f, in, BlockAxis::column, {7, 2}).v);
@@ -526,13 +526,13 @@ TEST(StochasticRounding, SameKeySameBitsOtherKeyOtherBits) {
 }
 
 TEST(StochasticRounding, TilesChangeNothing) {
-  const Matrix in = normal_matrix(256, 384);
+  const TestMatrix in = normal_matrix(256, 384);
   for (const OperandFormat& f : all_stochastic()) {
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
       const bool whole_rows = f.scheme == QuantScheme::fp8 && f.granularity == ScaleGranularity::row;
       const std::size_t h = whole_rows && axis == BlockAxis::column ? 256 : 128;
       const std::size_t w = whole_rows && axis == BlockAxis::row ? 384 : 128;
-      Matrix out(in.rows, in.cols);
+      TestMatrix out(in.rows, in.cols);
       for (std::uint32_t r = 0; r < in.rows; r += static_cast<std::uint32_t>(h))
         for (std::uint32_t c = 0; c < in.cols; c += static_cast<std::uint32_t>(w))
           quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c},
@@ -545,27 +545,27 @@ TEST(StochasticRounding, TilesChangeNothing) {
 // What each of the 15 recipes does to each of the six operands, with and without rotation: the definition applied to
 // the rotated matrix, which is not turned back.
 TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
-  const Matrix in = awkward_matrix(40, 160), gaussian = normal_matrix(33, 256, 8);
-  const std::pair<Direction, Operand> operands[] = {{Direction::forward, Operand::x}, {Direction::forward, Operand::w},
-                                                    {Direction::dgrad, Operand::dy},  {Direction::dgrad, Operand::w},
-                                                    {Direction::wgrad, Operand::dy},  {Direction::wgrad, Operand::x}};
+  const TestMatrix in = awkward_matrix(40, 160), gaussian = normal_matrix(33, 256, 8);
+  const std::pair<Direction, OperandRole> operands[] = {
+      {Direction::forward, OperandRole::x}, {Direction::forward, OperandRole::w}, {Direction::dgrad, OperandRole::dy},
+      {Direction::dgrad, OperandRole::w},   {Direction::wgrad, OperandRole::dy},  {Direction::wgrad, OperandRole::x}};
   for (const RecipeInfo& info : recipes())
     for (const auto& [direction, operand] : operands)
       for (const int hadamard : {0, 32}) {
         const OperandFormat f = recipe_format(info.recipe, direction, operand, {Rounding::nearest, hadamard});
         if (f.scheme == QuantScheme::fp32 || f.scheme == QuantScheme::bf16) continue;  // tests of their own
-        for (const Matrix& m : {in, gaussian}) {
+        for (const TestMatrix& m : {in, gaussian}) {
           const std::string what = std::string(info.name) + ", operand " + std::to_string(static_cast<int>(operand)) +
                                    " of " + direction_name(direction) + ", rotation " + std::to_string(f.hadamard);
           const RoundingKey key{.rotation_seed = 9};
-          const Matrix turned = f.hadamard ? rotated(m, BlockAxis::row, f.hadamard) : m;
+          const TestMatrix turned = f.hadamard ? rotated(m, BlockAxis::row, f.hadamard) : m;
           Figures want;
           QuantSums got;
           expect_same_values(quantized(f, m, BlockAxis::row, key, &got), encode_by_definition(f, turned, want), what);
           EXPECT_EQ(got.underflow, want.underflow) << what;
           EXPECT_EQ(got.clipped, want.clipped) << what;
           EXPECT_EQ(got.e8m0_blocks, want.histogram) << what;
-          const Matrix columns = quantized(f, transposed(m), BlockAxis::column, key);
+          const TestMatrix columns = quantized(f, transposed(m), BlockAxis::column, key);
           expect_same_values(transposed(columns), encode_by_definition(f, turned, want), what + ", down columns");
         }
       }
@@ -573,14 +573,14 @@ TEST(EveryRecipe, OfEachOperandIsItsDefinition) {
 
 // What is not the nearest value is the one on the other side.
 TEST(EveryRecipe, StochasticRoundingGivesANeighbourOfTheDefinition) {
-  const Matrix in = normal_matrix(24, 256, 11);
+  const TestMatrix in = normal_matrix(24, 256, 11);
   for (OperandFormat f : all_stochastic()) {
     if (f.scheme == QuantScheme::bf16) continue;
     OperandFormat nearest = f;
     nearest.rounding = Rounding::nearest;
-    const Matrix near = quantized(nearest, in, BlockAxis::row);
+    const TestMatrix near = quantized(nearest, in, BlockAxis::row);
     for (int draw = 0; draw < 20; ++draw) {
-      const Matrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 3});
+      const TestMatrix q = quantized(f, in, BlockAxis::row, {static_cast<std::uint64_t>(draw), 3});
       for (std::size_t i = 0; i < q.v.size(); ++i) {
         if (q.v[i] == near.v[i]) continue;
         const double x = in.v[i], error = std::fabs(q.v[i] - x), least = std::fabs(near.v[i] - x);

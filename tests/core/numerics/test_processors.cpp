@@ -82,10 +82,10 @@ std::vector<OperandFormat> formats() {
 }
 
 TEST(Processors, QuantizeAlike) {
-  Matrix in = normal_matrix(70, 150);
+  TestMatrix in = normal_matrix(70, 150);
   for (std::size_t c = 0; c < 40; ++c) in.at(5, c) *= 1e-39f, in.at(6, c) = 0, in.at(7, c) *= 3e37f;
   in.at(50, 100) = NAN, in.at(69, 149) = -INFINITY;
-  for (const Matrix& m : {in, normal_matrix(150, 70)})
+  for (const TestMatrix& m : {in, normal_matrix(150, 70)})
     for (OperandFormat f : formats())
       for (f.hadamard = 0; f.hadamard <= 32; f.hadamard += 16)
         for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
@@ -101,12 +101,12 @@ TEST(Processors, QuantizeAlike) {
 }
 
 TEST(Processors, RotateAlike) {
-  const Matrix in = normal_matrix(207, 231);
+  const TestMatrix in = normal_matrix(207, 231);
   for (const int block : {16, 32, 64, 128})
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
       expect_same_bits_everywhere([&] {
         Bits bits;
-        const Matrix out = rotated(in, axis, block);
+        const TestMatrix out = rotated(in, axis, block);
         float amax = 0;
         for (const float v : out.v) amax = std::max(amax, std::fabs(v));
         EXPECT_EQ(rotated_amax(in.view(), axis, {block, RotationForm::drawn, 9}, 0), amax);
@@ -134,7 +134,7 @@ TEST(Processors, DivideByCorrectedReciprocals) {
 }
 
 TEST(Processors, JoinRowsTogetherAsAlone) {
-  const Matrix rows = normal_matrix(16, 16);
+  const TestMatrix rows = normal_matrix(16, 16);
   for_each_processor([&] {
     std::vector<float> together(16), alone(16);
     HWY_DYNAMIC_DISPATCH(sums_of_rows)(rows.v.data(), together.data(), alone.data());
@@ -143,7 +143,7 @@ TEST(Processors, JoinRowsTogetherAsAlone) {
 }
 
 TEST(Processors, AnswerWhatIfAlike) {
-  const Matrix in = normal_matrix(40, 530);
+  const TestMatrix in = normal_matrix(40, 530);
   expect_same_bits_everywhere([&] {
     Bits bits;
     for (const WhatIfRow& row : what_if(in.view())) append_sums(bits, row.sums);

@@ -22,12 +22,12 @@ constexpr ElementFormat kElements[] = {ElementFormat::e4m3, ElementFormat::e5m2,
                                        ElementFormat::e3m2, ElementFormat::e2m1};
 constexpr ScaleRule kRules[] = {ScaleRule::floor, ScaleRule::rceil, ScaleRule::even, ScaleRule::ceil};
 
-const Matrix& bell() {
-  static const Matrix matrix = normal_matrix(1024, 1024);
+const TestMatrix& bell() {
+  static const TestMatrix matrix = normal_matrix(1024, 1024);
   return matrix;
 }
 
-QuantSums sums_of(const OperandFormat& format, const Matrix& matrix = bell()) {
+QuantSums sums_of(const OperandFormat& format, const TestMatrix& matrix = bell()) {
   QuantSums sums;
   quantized(format, matrix, BlockAxis::row, {}, &sums);
   return sums;
@@ -58,8 +58,8 @@ TEST(NamedFormats, AreFoundByNameAndCoverEveryElement) {
 }
 
 TEST(QuantFormat, NamesOfEveryRecipeReadBackAsWhatTheyAre) {
-  constexpr std::pair<Direction, Operand> kOperands[] = {
-      {Direction::forward, Operand::x}, {Direction::forward, Operand::w}, {Direction::dgrad, Operand::dy}};
+  constexpr std::pair<Direction, OperandRole> kOperands[] = {
+      {Direction::forward, OperandRole::x}, {Direction::forward, OperandRole::w}, {Direction::dgrad, OperandRole::dy}};
   for (const RecipeInfo& info : recipes()) {
     for (const auto& [direction, operand] : kOperands) {
       for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
@@ -159,15 +159,15 @@ TEST(QuantFormat, BellShapedDataHaveTheFiguresThatAreSaid) {
 TEST(QuantFormat, NoBlockLosesMoreOfItsLargestValueThanIsSaid) {
   constexpr std::size_t kSteps = 4096;
   const auto cut_of = [](const OperandFormat& format, std::size_t block) {
-    Matrix m(kSteps, block);
+    TestMatrix m(kSteps, block);
     for (std::size_t r = 0; r < kSteps; ++r) m.at(r, 0) = 1 + static_cast<float>(r) / kSteps;
     m.at(0, 0) = 4000;  // the amax of NVFP4's tensor
-    const Matrix q = quantized(format, m, BlockAxis::row);
+    const TestMatrix q = quantized(format, m, BlockAxis::row);
     double cut = 0;
     // Where it clips, what comes out is the largest number; elsewhere it is rounded.
     for (std::size_t r = 1; r < kSteps; ++r) {
       QuantSums sums;
-      Matrix one(1, block);
+      TestMatrix one(1, block);
       one.at(0, 0) = m.at(r, 0);
       if (format.scheme == QuantScheme::mx) quantized(format, one, BlockAxis::row, {}, &sums);
       if (sums.clipped > 0 || format.scheme == QuantScheme::nvfp4)
@@ -245,8 +245,8 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
 
 // Mean of q / x - 1 over the largest values of all blocks.
 double error_of_maxima(const OperandFormat& format, std::size_t block) {
-  const Matrix& m = bell();
-  const Matrix q = quantized(format, m, BlockAxis::row);
+  const TestMatrix& m = bell();
+  const TestMatrix q = quantized(format, m, BlockAxis::row);
   double sum = 0;
   for (std::size_t first = 0; first < m.v.size(); first += block) {
     const auto begin = m.v.begin() + static_cast<std::ptrdiff_t>(first);

@@ -14,9 +14,9 @@ using namespace moescope;
 
 namespace {
 
-constexpr std::pair<Direction, Operand> kOperands[] = {
-    {Direction::forward, Operand::x}, {Direction::forward, Operand::w}, {Direction::dgrad, Operand::dy},
-    {Direction::dgrad, Operand::w},   {Direction::wgrad, Operand::dy},  {Direction::wgrad, Operand::x}};
+constexpr std::pair<Direction, OperandRole> kOperands[] = {
+    {Direction::forward, OperandRole::x}, {Direction::forward, OperandRole::w}, {Direction::dgrad, OperandRole::dy},
+    {Direction::dgrad, OperandRole::w},   {Direction::wgrad, OperandRole::dy},  {Direction::wgrad, OperandRole::x}};
 
 TEST(Recipes, TableNamesEachOnceInOrder) {
   std::set<std::string> names;
@@ -34,21 +34,22 @@ TEST(Recipes, TableNamesEachOnceInOrder) {
 }
 
 TEST(Recipes, FormatsOfEachOperand) {
-  const OperandFormat dy = recipe_format(Recipe::fp8_tensorwise, Direction::dgrad, Operand::dy);
+  const OperandFormat dy = recipe_format(Recipe::fp8_tensorwise, Direction::dgrad, OperandRole::dy);
   EXPECT_EQ(dy.element, ElementFormat::e5m2);
-  EXPECT_EQ(recipe_format(Recipe::fp8_tensorwise, Direction::wgrad, Operand::x).element, ElementFormat::e4m3);
-  EXPECT_TRUE(recipe_format(Recipe::fp8_rowwise, Direction::forward, Operand::w).power_of_two_scale);
-  EXPECT_EQ(recipe_format(Recipe::fp8_deepseek_128, Direction::dgrad, Operand::w).granularity,
+  EXPECT_EQ(recipe_format(Recipe::fp8_tensorwise, Direction::wgrad, OperandRole::x).element, ElementFormat::e4m3);
+  EXPECT_TRUE(recipe_format(Recipe::fp8_rowwise, Direction::forward, OperandRole::w).power_of_two_scale);
+  EXPECT_EQ(recipe_format(Recipe::fp8_deepseek_128, Direction::dgrad, OperandRole::w).granularity,
             ScaleGranularity::block_128x128);
-  EXPECT_EQ(recipe_format(Recipe::fp8_deepseek_128, Direction::wgrad, Operand::x).granularity,
+  EXPECT_EQ(recipe_format(Recipe::fp8_deepseek_128, Direction::wgrad, OperandRole::x).granularity,
             ScaleGranularity::block_1x128);
-  EXPECT_EQ(recipe_format(Recipe::mxfp8_e5m2_grad, Direction::wgrad, Operand::dy).element, ElementFormat::e5m2);
-  EXPECT_EQ(recipe_format(Recipe::mxfp8_e5m2_grad, Direction::wgrad, Operand::x).element, ElementFormat::e4m3);
-  EXPECT_EQ(recipe_format(Recipe::mxfp8_rceil_wgrad_with_hp, Direction::wgrad, Operand::x).scheme, QuantScheme::bf16);
-  EXPECT_EQ(recipe_format(Recipe::mxfp8_rceil_wgrad_with_hp, Direction::dgrad, Operand::w),
-            recipe_format(Recipe::mxfp8_rceil, Direction::dgrad, Operand::w));
-  EXPECT_EQ(recipe_format(Recipe::mxfp8_floor, Direction::forward, Operand::x).rule, ScaleRule::floor);
-  EXPECT_EQ(recipe_format(Recipe::mxfp4, Direction::dgrad, Operand::dy).element, ElementFormat::e2m1);
+  EXPECT_EQ(recipe_format(Recipe::mxfp8_e5m2_grad, Direction::wgrad, OperandRole::dy).element, ElementFormat::e5m2);
+  EXPECT_EQ(recipe_format(Recipe::mxfp8_e5m2_grad, Direction::wgrad, OperandRole::x).element, ElementFormat::e4m3);
+  EXPECT_EQ(recipe_format(Recipe::mxfp8_rceil_wgrad_with_hp, Direction::wgrad, OperandRole::x).scheme,
+            QuantScheme::bf16);
+  EXPECT_EQ(recipe_format(Recipe::mxfp8_rceil_wgrad_with_hp, Direction::dgrad, OperandRole::w),
+            recipe_format(Recipe::mxfp8_rceil, Direction::dgrad, OperandRole::w));
+  EXPECT_EQ(recipe_format(Recipe::mxfp8_floor, Direction::forward, OperandRole::x).rule, ScaleRule::floor);
+  EXPECT_EQ(recipe_format(Recipe::mxfp4, Direction::dgrad, OperandRole::dy).element, ElementFormat::e2m1);
 }
 
 TEST(Recipes, OptionsReachBothOperandsOfAGemmOrNone) {
@@ -60,12 +61,14 @@ TEST(Recipes, OptionsReachBothOperandsOfAGemmOrNone) {
       EXPECT_EQ(a.hadamard, b.hadamard) << info.name;
       EXPECT_EQ(a.rounding, b.rounding) << info.name;
     }
-  EXPECT_EQ(recipe_format(Recipe::nvfp4, Direction::wgrad, Operand::x, options).hadamard, 64);
-  EXPECT_EQ(recipe_format(Recipe::bf16, Direction::wgrad, Operand::x, options).hadamard, 0);
+  EXPECT_EQ(recipe_format(Recipe::nvfp4, Direction::wgrad, OperandRole::x, options).hadamard, 64);
+  EXPECT_EQ(recipe_format(Recipe::bf16, Direction::wgrad, OperandRole::x, options).hadamard, 0);
 }
 
 TEST(Recipes, BitsPerValue) {
-  const auto bits = [](Recipe recipe) { return bits_per_value(recipe_format(recipe, Direction::forward, Operand::x)); };
+  const auto bits = [](Recipe recipe) {
+    return bits_per_value(recipe_format(recipe, Direction::forward, OperandRole::x));
+  };
   EXPECT_EQ(bits(Recipe::fp32), 32);
   EXPECT_EQ(bits(Recipe::bf16), 16);
   EXPECT_EQ(bits(Recipe::fp8_tensorwise), 8);
@@ -80,8 +83,10 @@ TEST(Recipes, BitsPerValue) {
 // ---------------
 
 // sum over k of a(i, k) b(j, k); `transposed` matrices are read down their columns.
-std::vector<double> product(const Matrix& a, bool a_transposed, const Matrix& b, bool b_transposed) {
-  const auto get = [](const Matrix& m, bool t, std::size_t i, std::size_t k) { return t ? m.at(k, i) : m.at(i, k); };
+std::vector<double> product(const TestMatrix& a, bool a_transposed, const TestMatrix& b, bool b_transposed) {
+  const auto get = [](const TestMatrix& m, bool t, std::size_t i, std::size_t k) {
+    return t ? m.at(k, i) : m.at(i, k);
+  };
   const std::size_t m = a_transposed ? a.cols : a.rows, depth = a_transposed ? a.rows : a.cols;
   const std::size_t n = b_transposed ? b.cols : b.rows;
   std::vector<double> c(m * n);
@@ -111,22 +116,22 @@ LayerSqnr grouped_linear_sqnr(Recipe recipe, RecipeOptions options = {}) {
   Power out, dx, dw;
   int seed = 1;
   for (const std::size_t tokens : {96u, 32u, 160u, 0u, 64u}) {
-    const Matrix x = normal_matrix(tokens, kIn, ++seed, 1.0f), w = normal_matrix(kOut, kIn, ++seed, 0.02f);
-    const Matrix dy = normal_matrix(tokens, kOut, ++seed, 1e-4f);
+    const TestMatrix x = normal_matrix(tokens, kIn, ++seed, 1.0f), w = normal_matrix(kOut, kIn, ++seed, 0.02f);
+    const TestMatrix dy = normal_matrix(tokens, kOut, ++seed, 1e-4f);
     std::uint64_t stream = 0;
-    const auto decoded = [&](const Matrix& m, Direction direction, Operand operand) {
-      Matrix q(m.rows, m.cols);
+    const auto decoded = [&](const TestMatrix& m, Direction direction, OperandRole operand) {
+      TestMatrix q(m.rows, m.cols);
       quantize_operand(recipe_format(recipe, direction, operand, options), {m.v.data(), m.rows, m.cols, m.cols},
                        contracting_axis(direction, operand), {static_cast<std::uint64_t>(seed), ++stream}, q.v.data(),
                        q.cols, nullptr);
       return q;
     };
-    out.add(product(x, false, w, false), product(decoded(x, Direction::forward, Operand::x), false,
-                                                 decoded(w, Direction::forward, Operand::w), false));
-    dx.add(product(dy, false, w, true),
-           product(decoded(dy, Direction::dgrad, Operand::dy), false, decoded(w, Direction::dgrad, Operand::w), true));
-    dw.add(product(dy, true, x, true),
-           product(decoded(dy, Direction::wgrad, Operand::dy), true, decoded(x, Direction::wgrad, Operand::x), true));
+    out.add(product(x, false, w, false), product(decoded(x, Direction::forward, OperandRole::x), false,
+                                                 decoded(w, Direction::forward, OperandRole::w), false));
+    dx.add(product(dy, false, w, true), product(decoded(dy, Direction::dgrad, OperandRole::dy), false,
+                                                decoded(w, Direction::dgrad, OperandRole::w), true));
+    dw.add(product(dy, true, x, true), product(decoded(dy, Direction::wgrad, OperandRole::dy), true,
+                                               decoded(x, Direction::wgrad, OperandRole::x), true));
   }
   return {out.sqnr_db(), dx.sqnr_db(), dw.sqnr_db()};
 }

@@ -21,7 +21,7 @@ double wide(Bf16 half) {
 }
 
 // Of a matrix padded with zeros to `rows` x `cols`.
-std::vector<Bf16> rows_of(const Matrix& m, std::size_t rows, std::size_t cols) {
+std::vector<Bf16> rows_of(const TestMatrix& m, std::size_t rows, std::size_t cols) {
   std::vector<Bf16> out(rows * cols);
   for (std::size_t r = 0; r < m.rows; ++r) narrow_natively(m.v.data() + r * m.cols, m.cols, out.data() + r * cols);
   return out;
@@ -52,9 +52,9 @@ TEST_F(TileProductsTest, ErrorsAreWithinTheBoundOfAnFp32Sum) {
           const auto depth = static_cast<std::size_t>(to_tiles(k, kUnitDepth));
           const auto a = rows_of(normal_matrix(rows, static_cast<std::size_t>(k), 1), rows, depth);
           const auto b = rows_of(normal_matrix(static_cast<std::size_t>(k), cols, 2), depth, cols);
-          const Matrix before = normal_matrix(rows, cols, 3);
+          const TestMatrix before = normal_matrix(rows, cols, 3);
           const float scale = adds ? 1 : 0.3f;
-          Matrix c = before;
+          TestMatrix c = before;
           tiles.multiply(m, n, k, a.data(), static_cast<int>(depth), paired(pairs_of(b, depth, cols).data(), n), adds,
                          c.v.data(), n, scale);
           for (std::size_t r = 0; r < rows; ++r)
@@ -72,7 +72,7 @@ TEST_F(TileProductsTest, ErrorsAreWithinTheBoundOfAnFp32Sum) {
 
 TEST_F(TileProductsTest, PairsAreTwoRowsSideBySide) {
   for (const std::size_t n : {1u, 15u, 16u, 48u, 61u}) {
-    const Matrix in = normal_matrix(2, n);
+    const TestMatrix in = normal_matrix(2, n);
     const auto rows = rows_of(in, 2, n);
     std::vector<Bf16> pairs(2 * n + 1, 7);
     narrow_pair_natively(in.v.data(), in.v.data() + n, n, pairs.data());

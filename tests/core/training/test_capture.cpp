@@ -137,13 +137,13 @@ TEST(Capture, TheSameTensorIsTheSameWhereverItIsQuantized) {
   Course course(quantized("mxfp8_rceil"));
   for (int i = 0; i < 3; ++i) course.step();
   const auto values = [&](OperandPlace place) { return course.ahead(place).values; };
-  const OperandPlace x{2, Gemm::expert_w1, Operand::x, Direction::forward};
+  const OperandPlace x{2, Gemm::expert_w1, OperandRole::x, Direction::forward};
   OperandPlace other = x;
   other.gemm = Gemm::expert_w3;
   EXPECT_EQ(values(x), values(other));
   other.direction = Direction::wgrad;
   EXPECT_EQ(values(x), values(other));
-  const OperandPlace w{2, Gemm::expert_w2, Operand::w, Direction::forward};
+  const OperandPlace w{2, Gemm::expert_w2, OperandRole::w, Direction::forward};
   other = w;
   other.direction = Direction::dgrad;
   EXPECT_EQ(values(w), values(other));
@@ -157,20 +157,20 @@ TEST(Capture, TheSameTensorIsTheSameWhereverItIsQuantized) {
 TEST(Capture, FullPrecisionCanBeLookedAt) {
   Course course(tiny());
   course.trainer.apply({0, "precision.experts", ConfigValue(std::string("fp32"))});
-  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, Operand::x, Direction::forward});
+  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
   EXPECT_EQ(x.format.scheme, QuantScheme::fp32);
   EXPECT_EQ(x.rows, 2u * 40 * course.trainer.config().router.top_k);
-  const CapturedOperand w = course.ahead({-1, Gemm::output, Operand::w, Direction::forward});
+  const CapturedOperand w = course.ahead({-1, Gemm::output, OperandRole::w, Direction::forward});
   EXPECT_EQ(w.rows, 256u);
   EXPECT_EQ(w.cols, 64u);
 }
 
 TEST(Capture, TrainingDoesNotNotice) {
   Course plain(quantized("mxfp8_rceil")), watched(quantized("mxfp8_rceil"));
-  const std::vector<OperandPlace> places = {{1, Gemm::expert_w1, Operand::x, Direction::forward},
-                                            {2, Gemm::expert_w3, Operand::dy, Direction::wgrad},
-                                            {0, Gemm::wkv_b, Operand::w, Direction::dgrad},
-                                            {-1, Gemm::output, Operand::dy, Direction::dgrad}};
+  const std::vector<OperandPlace> places = {{1, Gemm::expert_w1, OperandRole::x, Direction::forward},
+                                            {2, Gemm::expert_w3, OperandRole::dy, Direction::wgrad},
+                                            {0, Gemm::wkv_b, OperandRole::w, Direction::dgrad},
+                                            {-1, Gemm::output, OperandRole::dy, Direction::dgrad}};
   for (int i = 0; i < 8; ++i) {
     const OperandPlace place = places[static_cast<std::size_t>(i) % places.size()];
     const CapturedOperand ahead = watched.ahead(place);
@@ -186,7 +186,7 @@ TEST(Capture, TrainingDoesNotNotice) {
 
 TEST(Capture, SavedTensorsReadBack) {
   Course course(quantized("mxfp8_rceil"));
-  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, Operand::x, Direction::forward});
+  const CapturedOperand x = course.ahead({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
   const std::string path = testing::TempDir() + "/capture_" + std::to_string(::getpid()) + ".safetensors";
   save_captured(x, path);
   const SafetensorsFile file(path);
@@ -199,7 +199,7 @@ TEST(Capture, SavedTensorsReadBack) {
   EXPECT_THROW(save_captured(x, "/nowhere/x.safetensors"), std::runtime_error);
 }
 
-const OperandPlace kX{1, Gemm::expert_w1, Operand::x, Direction::forward};
+const OperandPlace kX{1, Gemm::expert_w1, OperandRole::x, Direction::forward};
 
 Capture::State outcome(const std::shared_ptr<const Capture>& capture) {
   eventually([&] { return capture->state() != Capture::State::waiting; });
@@ -264,9 +264,9 @@ TEST(LabCapture, SeveralAtOnceAndOfSeveralRuns) {
 TEST(LabCapture, WhatCannotBeCapturedSaysWhy) {
   auto lab = std::make_unique<Lab>(std::vector<RunConfig>{tiny("a"), tiny("b")}, "");
   EXPECT_THROW(lab->capture(7, kX), std::invalid_argument);
-  for (const OperandPlace& nowhere : {OperandPlace{99, Gemm::expert_w1, Operand::x, Direction::forward},
-                                      OperandPlace{1, Gemm::wq_b, Operand::w, Direction::forward},
-                                      OperandPlace{1, Gemm::expert_w1, Operand::dy, Direction::forward}}) {
+  for (const OperandPlace& nowhere : {OperandPlace{99, Gemm::expert_w1, OperandRole::x, Direction::forward},
+                                      OperandPlace{1, Gemm::wq_b, OperandRole::w, Direction::forward},
+                                      OperandPlace{1, Gemm::expert_w1, OperandRole::dy, Direction::forward}}) {
     const auto capture = lab->capture(0, nowhere);
     ASSERT_EQ(outcome(capture), Capture::State::failed);
     EXPECT_NE(capture->error().find("has no"), std::string::npos) << capture->error();

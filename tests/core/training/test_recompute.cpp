@@ -49,8 +49,8 @@ void expect_same(const CapturedOperand& a, const CapturedOperand& b) {
   EXPECT_EQ(a.sums.err2, b.sums.err2);
 }
 
-const OperandPlace kExperts{1, Gemm::expert_w1, Operand::x, Direction::wgrad};
-const OperandPlace kAttention{2, Gemm::wq, Operand::dy, Direction::dgrad};
+const OperandPlace kExperts{1, Gemm::expert_w1, OperandRole::x, Direction::wgrad};
+const OperandPlace kAttention{2, Gemm::wq, OperandRole::dy, Direction::dgrad};
 
 // Runs in lock-step, of which the second differs in its settings; changes of both, of the text, too.
 TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {

@@ -34,7 +34,7 @@ TEST_F(TrainerTest, QuantFramesCoverEveryOperandOfEveryProduct) {
     EXPECT_GT(q.amax, 0) << what;
     std::uint64_t blocks = 0;
     for (const std::uint32_t n : q.e8m0_blocks) blocks += n;
-    if (q.operand == Operand::w) {
+    if (q.operand == OperandRole::w) {
       EXPECT_EQ(blocks, 8u * 32u * 32u / 32u) << what;
     } else if (q.direction != Direction::wgrad) {
       EXPECT_EQ(blocks, 160u * 32u / 32u) << what;  // 160 rows of one block
@@ -117,7 +117,7 @@ TEST(StepPrecision, TurnsToBf16InTheFirstAndLastLayersAndLate) {
   run.precision.head = Recipe::mxfp4;
   run.precision.layers_at_start_in_bf16 = 1, run.precision.layers_at_end_in_bf16 = 2;
   const auto scheme = [&](GemmClass of, int layer, std::int64_t step, Direction direction) {
-    return step_precision(run, step, layer).of(of).format(direction, Operand::w).scheme;
+    return step_precision(run, step, layer).of(of).format(direction, OperandRole::w).scheme;
   };
   using enum Direction;
   for (const int layer : {0, 2, 3}) EXPECT_EQ(scheme(GemmClass::experts, layer, 0, dgrad), QuantScheme::bf16);
@@ -151,8 +151,8 @@ TEST(StepPrecision, HasNvidiasRecipeOfNvfp4) {
   for (const GemmOperand& at : kGemmOperands) {
     const OperandFormat& format = precision.of(GemmClass::experts).format(at.direction, at.operand);
     EXPECT_EQ(format.nvfp4,
-              (Nvfp4Scaling{Nvfp4Rule::transformer_engine, at.operand == Operand::w, FourOverSix::mse, 256}));
-    EXPECT_EQ(format.rounding, at.operand == Operand::dy ? Rounding::stochastic : Rounding::nearest);
+              (Nvfp4Scaling{Nvfp4Rule::transformer_engine, at.operand == OperandRole::w, FourOverSix::mse, 256}));
+    EXPECT_EQ(format.rounding, at.operand == OperandRole::dy ? Rounding::stochastic : Rounding::nearest);
     EXPECT_EQ(format.hadamard, at.direction == Direction::wgrad ? 16 : 0);
     EXPECT_EQ(format.rotation, at.direction == Direction::wgrad ? RotationForm::fixed_bf16 : RotationForm::drawn);
     EXPECT_EQ(precision.of(GemmClass::attention).format(at.direction, at.operand).nvfp4, Nvfp4Scaling{});
@@ -242,7 +242,7 @@ TEST_F(TrainerTest, StackedWeightsCountApart) {
         std::string(gemm_name(q.gemm)) + " " + operand_name(q.operand) + " " + direction_name(q.direction);
     const unsigned tokens = q.direction == Direction::wgrad ? 3 : 80;  // 80 tokens are blocks of 32, 32 and 16
     const unsigned across = q.direction == Direction::wgrad ? 32 : 1;
-    EXPECT_EQ(blocks, q.operand == Operand::w ? 32u : tokens * across) << what;
+    EXPECT_EQ(blocks, q.operand == OperandRole::w ? 32u : tokens * across) << what;
   }
 }
 
@@ -255,8 +255,8 @@ TEST_F(TrainerTest, OverridesReachOneOperandOfEveryQuantizedClass) {
   const TelemetryFrame f = step(trainer);
   EXPECT_EQ(f.quants.size(), 2u * 12 + 4);
   for (const QuantFrame& q : f.quants) {
-    EXPECT_NE(q.operand, Operand::w);
-    EXPECT_EQ(q.format, q.operand == Operand::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
+    EXPECT_NE(q.operand, OperandRole::w);
+    EXPECT_EQ(q.format, q.operand == OperandRole::dy ? "mxfp8_e5m2_rceil" : "mxfp8_e4m3_rceil");
   }
 }
 
@@ -271,12 +271,12 @@ TEST_F(TrainerTest, RecipesOfSingleOperandsReachThatOperandAlone) {
   EXPECT_EQ(f.quants.size(), 2u * 18 + 2 * 2) << "the gate has x in forward and wgrad";
   for (const QuantFrame& q : f.quants) {
     const char* expected = q.gemm_class() == GemmClass::router_gate ? "mxfp4_e2m1_rceil"
-                           : q.operand == Operand::dy               ? "mxfp8_e5m2_rceil"
-                           : q.operand == Operand::w                ? "mxfp6_e2m3_rceil"
+                           : q.operand == OperandRole::dy           ? "mxfp8_e5m2_rceil"
+                           : q.operand == OperandRole::w            ? "mxfp6_e2m3_rceil"
                                                                     : "mxfp8_e4m3_rceil";
     EXPECT_EQ(q.format, expected) << gemm_name(q.gemm) << operand_name(q.operand);
     EXPECT_TRUE(q.gemm_class() == GemmClass::experts ||
-                (q.gemm_class() == GemmClass::router_gate && q.operand == Operand::x));
+                (q.gemm_class() == GemmClass::router_gate && q.operand == OperandRole::x));
   }
 }
 
@@ -319,8 +319,8 @@ TEST_F(TrainerTest, RecipesOfSingleGemmsAndLayersReachThatGemmAlone) {
   config_.precision.operands = "1:attention.x.forward=mxfp8_rceil, head.dY=bf16";
   Trainer trainer(config_);
   for (const QuantFrame& q : step(trainer).quants)
-    EXPECT_TRUE(q.layer == 1 ? q.direction == Direction::forward && q.operand == Operand::x
-                             : q.layer == -1 && q.operand == Operand::dy)
+    EXPECT_TRUE(q.layer == 1 ? q.direction == Direction::forward && q.operand == OperandRole::x
+                             : q.layer == -1 && q.operand == OperandRole::dy)
         << place_text(q);
 }
 
@@ -330,22 +330,22 @@ TEST(Precision, EntriesHaveRoundingAndRotationOfTheirOwn) {
   run.precision.experts = Recipe::bf16;
   run.precision.operands =
       "experts.dY.wgrad=mxfp4+stochastic+rotated, experts.x.wgrad=mxfp4, experts.x.forward=nvfp4+rotated";
-  const auto of = [&](Direction direction, Operand operand) {
+  const auto of = [&](Direction direction, OperandRole operand) {
     return step_precision(run, 1, 1).of(GemmClass::experts).format(direction, operand);
   };
-  EXPECT_EQ(of(Direction::wgrad, Operand::dy).rounding, Rounding::stochastic);
-  EXPECT_EQ(of(Direction::wgrad, Operand::x).rounding, Rounding::nearest);
-  EXPECT_EQ(of(Direction::wgrad, Operand::dy).hadamard, 32);
-  EXPECT_EQ(of(Direction::wgrad, Operand::x).hadamard, 32);
-  EXPECT_EQ(of(Direction::forward, Operand::x).hadamard, 16) << "a block of NVFP4";
-  EXPECT_EQ(of(Direction::forward, Operand::w).hadamard, 16);
-  EXPECT_EQ(of(Direction::dgrad, Operand::dy).hadamard, 0);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).rounding, Rounding::stochastic);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).rounding, Rounding::nearest);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).hadamard, 32);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).hadamard, 32);
+  EXPECT_EQ(of(Direction::forward, OperandRole::x).hadamard, 16) << "a block of NVFP4";
+  EXPECT_EQ(of(Direction::forward, OperandRole::w).hadamard, 16);
+  EXPECT_EQ(of(Direction::dgrad, OperandRole::dy).hadamard, 0);
   run.precision.rounding = Rounding::stochastic;
   run.precision.hadamard = true;
   run.precision.operands = "experts.dY.wgrad=mxfp4+nearest+unrotated, experts.x.wgrad=mxfp4";
-  EXPECT_EQ(of(Direction::wgrad, Operand::dy).rounding, Rounding::nearest);
-  EXPECT_EQ(of(Direction::wgrad, Operand::x).rounding, Rounding::stochastic);
-  EXPECT_EQ(of(Direction::wgrad, Operand::x).hadamard, 0);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::dy).rounding, Rounding::nearest);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).rounding, Rounding::stochastic);
+  EXPECT_EQ(of(Direction::wgrad, OperandRole::x).hadamard, 0);
 }
 
 TEST_F(TrainerTest, RotationsCancelInTheProducts) {
