@@ -1,17 +1,28 @@
 #include "core/io/json_values.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace moescope {
 
 namespace {
 
-// NaN, which no number in JSON is: not a number.
-double number_of(JsonValue value) {
+// Of a text the number that all of it is, as "2.5", "NaN" and "-Infinity" are.
+std::optional<double> number_of(JsonValue value) {
   double number = 0;
-  return value.get(number) == simdjson::SUCCESS ? number : std::numeric_limits<double>::quiet_NaN();
+  if (value.get(number) == simdjson::SUCCESS) return number;
+  std::string_view text;
+  if (value.get(text) != simdjson::SUCCESS) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
+}
+
+bool is_whole(std::optional<double> number, double lowest, double highest) {
+  return number && *number >= lowest && *number <= highest && *number == std::floor(*number);
 }
 
 // As a reason names it.
@@ -69,31 +80,25 @@ const JsonValue* member(const JsonFields& fields, std::initializer_list<const ch
 }
 
 float to_float(JsonValue value, const char* key) {
-  if (value.is_number()) return static_cast<float>(number_of(value));
   if (value.is_null()) return kNoValue;
-  if (value.is_string()) {
-    const std::string_view text = value.get_string().value_unsafe();
-    if (text == "NaN") return std::numeric_limits<float>::quiet_NaN();
-    if (text == "Infinity") return std::numeric_limits<float>::infinity();
-    if (text == "-Infinity") return -std::numeric_limits<float>::infinity();
-  }
+  if (const auto number = number_of(value)) return static_cast<float>(*number);
   throw Unreadable(std::string(key) + ": not a number");
 }
 
 std::int64_t to_count(JsonValue value, const char* key, double limit) {
-  const double number = number_of(value);
-  if (!(number >= 0 && number <= limit && number == std::floor(number)))
+  const auto number = number_of(value);
+  if (!is_whole(number, 0, limit))
     throw Unreadable(std::string(key) + ": " + shown(value) + " is not a whole number from 0 on");
-  return static_cast<std::int64_t>(number);
+  return static_cast<std::int64_t>(*number);
 }
 
 int to_index(JsonValue value, const char* key, int lowest, int highest) {
-  const double number = number_of(value);
-  if (!(number >= lowest && number <= highest && number == std::floor(number))) {
+  const auto number = number_of(value);
+  if (!is_whole(number, lowest, highest)) {
     throw Unreadable(std::string(key) + ": not a whole number from " + std::to_string(lowest) + " to " +
                      std::to_string(highest));
   }
-  return static_cast<int>(number);
+  return static_cast<int>(*number);
 }
 
 std::string to_text(JsonValue value, const char* key) {

@@ -41,7 +41,8 @@ JsonFields fields_of(JsonValue value, const char* key, const char* why = "not an
 // The value of the first of these keys that is present and not null; nullptr: none is.
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
 
-float to_float(JsonValue value, const char* key);  // null: kNoValue; "NaN", "Infinity", "-Infinity"
+// Numbers may be quoted: "2.5", "NaN", "-Infinity".
+float to_float(JsonValue value, const char* key);                       // null: kNoValue
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);

@@ -47,6 +47,10 @@ struct TagMatch {
   const TagRule* rule = nullptr;
   int layer = -1, expert = -1;  // -1: the pattern has none
 };
+// Whether it is of all experts, so that one number is no value of it.
+inline bool is_list(const TagMatch& match) {
+  return match.rule->means <= TagMeaning::expert_bias && match.expert < 0;
+}
 
 class TagMap {
  public:

@@ -207,6 +207,7 @@ namespace {
 void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, std::size_t values) {
   if (is_figure(match) && values != 1) throw Unreadable("a figure, but has " + std::to_string(values) + " values");
   if (is_figure(match)) return;
+  if (is_list(match) && values == 1) throw Unreadable("of all experts, but has one value");
   if (match.expert >= 0 && values != 1)
     throw Unreadable("of one expert, but has " + std::to_string(values) + " values");
   if (shape.size() > 2 || (match.layer >= 0 && shape.size() > 1))

@@ -582,6 +582,7 @@ void LogReader::State::parse_line() {
   Run& run = runs[number];
   if (std::ranges::find(order, number) == order.end()) order.push_back(number);
   if (!names.has_step(json)) return describe(run, json);
+  form = form == Form::unknown ? Form::json : form;
   // As many as can be shown are read: that there are more is known at the end, with all their names.
   if (!run.is_read)
     run.is_read =
@@ -606,16 +607,11 @@ void LogReader::State::read_json(std::string_view json) {
   }
 }
 
-// Until a step was read: lines of JSON, or what a program printed among its other output.
+// Until a line of JSON has a step: such lines, or what a program printed among its other output.
 void LogReader::State::read_unknown(std::string_view read) {
   const std::int64_t bad_before = bad.count();
   read_json(read);
-  if (bad.count() == bad_before) {
-    const bool has_step = std::ranges::any_of(
-        runs, [](const auto& run) { return run.second.imported || run.second.part || !run.second.held.empty(); });
-    if (has_step) form = Form::json;
-    return;
-  }
+  if (form == Form::json || bad.count() == bad_before) return;
   text.read(read, [&](std::string_view json) {
     if (form != Form::text) bad = {};  // of lines that are no steps and need not be
     form = Form::text;

@@ -67,7 +67,8 @@ bool LineNames::is_shown_name(const TagRule& rule) {
 bool LineNames::has_step(const JsonFields& line) {
   return std::ranges::any_of(line, [&](const JsonFields::Field& field) {
     const auto found = find(field.key);
-    return found && found->rule->means == TagMeaning::step_number && !field.value.is_null();
+    return found && found->rule->means == TagMeaning::step_number &&
+           (field.value.is_number() || field.value.is_string());
   });
 }
 
@@ -82,6 +83,8 @@ NamedLine LineNames::read(const JsonFields& line) {
       if (unknown_.size() < kMostUnknown && !is_own_name(field.key)) note_unknown(field.key);
     } else if (field.value.is_null() || found->rule->means == TagMeaning::ignored)
       continue;
+    else if (is_list(*found) && field.value.is_number())  // another quantity of that name, as the load of a machine
+      note_unknown(field.key);
     else if (found->layer >= 0 || found->expert >= 0)
       of_layers.push_back({*found, field.value});
     else if (is_shown_name(*found->rule))

@@ -1,8 +1,9 @@
 // Tables as CSV, in three forms (table_form.h); the delimiter may be a comma, a semicolon, a tab or "|".
 //   step,layer,expert,count    one row an expert: `count` tokens of the batch went to it. Columns may stand in any
 //                              order and others between them; a header names them, without one these four are meant.
-//                              Experts that are not named got nothing. Without `count` a row is a token. Rows with a
-//                              column rank, device, microbatch, ... are parts, which are added up.
+//                              An expert without a row got nothing, and a layer without any has no loads at that
+//                              step, which a remark says. Without `count` (or another name of tag_map.h) a row is a
+//                              token. Rows with a column rank, device, microbatch, ... are parts, which are added up.
 //   layer,expert               llama.cpp's moe-trace: one row for every expert that a token was sent to, layer after
 //                              layer for each evaluated batch. A batch is a step: it ends where the layer's number
 //                              falls. Its first is the prompt, each later one a token. top_k is the number of rows of a

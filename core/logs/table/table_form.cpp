@@ -17,8 +17,9 @@ constexpr std::array<std::string_view, 6> kStepNames = {"step",       "global_st
                                                         "train_step", "training_step", "iter"};
 constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
 constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
-constexpr std::array<std::string_view, 8> kCountNames = {"count",  "tokens_per_expert", "num_tokens", "n_tokens",
-                                                         "tokens", "token_count",       "counts",     "load_count"};
+// Beside what all logs call the tokens of an expert: in a row of one expert these are no others.
+constexpr std::array<std::string_view, 7> kCountNames = {"count",       "num_tokens", "n_tokens",  "tokens",
+                                                         "token_count", "counts",     "load_count"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
                                                         "node", "micro",  "shard", "replica"};
 
@@ -32,12 +33,14 @@ int column_of(const std::vector<std::string>& spelled, const Names& names) {
   return -1;
 }
 
-int step_column(const std::vector<std::string>& spelled) {
-  const int known = column_of(spelled, kStepNames);
+// The same, or the first that the table of names says means it.
+template <class Names>
+int column_of(const std::vector<std::string>& spelled, const Names& names, TagMeaning means) {
+  const int known = column_of(spelled, names);
   if (known >= 0) return known;
-  const auto found = std::ranges::find_if(spelled, [](const std::string& name) {
+  const auto found = std::ranges::find_if(spelled, [means](const std::string& name) {
     const auto match = TagMap::built_in().find(name);
-    return match && match->rule->means == TagMeaning::step_number;
+    return match && match->rule->means == means;
   });
   return found == spelled.end() ? -1 : static_cast<int>(found - spelled.begin());
 }
@@ -51,10 +54,10 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
   form.has_header = true;
-  form.step = step_column(spelled);
+  form.step = column_of(spelled, kStepNames, TagMeaning::step_number);
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
-  form.count = column_of(spelled, kCountNames);
+  form.count = column_of(spelled, kCountNames, TagMeaning::tokens_per_expert);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
   if ((form.layer >= 0 && form.expert >= 0) || of_one_layer) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;

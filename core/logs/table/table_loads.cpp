@@ -33,7 +33,88 @@ std::int64_t expert_at(std::string_view cell) {
   return whole_number(cell, std::int64_t{kMaxImportedExperts} - 1, "expert");
 }
 
+std::string place_of(std::int64_t step, int layer) {
+  return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
+}
+
+// What a table of counts does not have, though it has it elsewhere: the first of each kind and how many there are.
+class MissingRows {
+ public:
+  void expert(std::int64_t step, int layer, std::size_t expert) {
+    if (experts_++ == 0) expert_ = place_of(step, layer) + ": no row of expert " + std::to_string(expert);
+  }
+  void layer(std::int64_t step, int layer) {
+    if (layers_++ == 0) layer_ = place_of(step, layer) + ": no row";
+  }
+  void tell(std::vector<std::string>& remarks) const {
+    const auto more = [](std::int64_t count) {
+      return count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
+    };
+    if (experts_ > 0) remarks.push_back(expert_ + ", which is read as 0 tokens" + more(experts_));
+    if (layers_ > 0) remarks.push_back(layer_ + ", so that the layer has no loads there" + more(layers_));
+  }
+
+ private:
+  std::int64_t experts_ = 0, layers_ = 0;
+  std::string expert_, layer_;
+};
+
 }  // namespace
+
+// The frame of the stretches of one step, [first, end).
+class TableLoads::StepLoads {
+ public:
+  StepLoads(const TableLoads& table, const RunInfo& info)
+      : table_(table), info_(info), experts_(static_cast<std::size_t>(info.n_experts)) {
+    places_.resize(static_cast<std::size_t>(info.n_layers));
+    for (std::size_t i = 0; i < info.moe_layers.size(); ++i) places_[static_cast<std::size_t>(info.moe_layers[i])] = i;
+  }
+
+  void add(std::int64_t step, const Load& load) {
+    if (counts_.empty()) counts_.resize(info_.moe_layers.size()), named_.resize(counts_.size());
+    const std::size_t place = places_[load.layer];
+    if (counts_[place].empty()) counts_[place].resize(experts_), named_[place].assign(experts_, false);
+    std::uint32_t& count = counts_[place][load.expert];
+    const std::int64_t sum = std::int64_t{load.count} + (table_.adds_up() ? count : 0);
+    if (sum > kMostCount)
+      throw std::runtime_error(table_.path_ + ": " + place_of(step, load.layer) + ", expert " +
+                               std::to_string(load.expert) + ": its parts are more than " + std::to_string(kMostCount) +
+                               " tokens together");
+    count = static_cast<std::uint32_t>(sum);
+    named_[place][load.expert] = true;
+  }
+
+  TelemetryFrame take(std::int64_t step) {
+    TelemetryFrame frame;
+    frame.step = step;
+    frame.aux_loss = frame.z_loss = kNoValue;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      const int layer = info_.moe_layers[i];
+      if (counts_[i].empty()) {
+        missing_.layer(step, layer);
+        continue;
+      }
+      if (table_.form_.count >= 0)
+        for (std::size_t e = 0; e < experts_; ++e)
+          if (!named_[i][e]) missing_.expert(step, layer, e);
+      RouterFrame& router = frame.routers.emplace_back();
+      router.layer = layer;
+      router.tokens_per_expert = std::move(counts_[i]);
+    }
+    counts_.clear(), named_.clear();
+    return frame;
+  }
+  const MissingRows& missing() const { return missing_; }
+
+ private:
+  const TableLoads& table_;
+  const RunInfo& info_;
+  std::size_t experts_;
+  std::vector<std::size_t> places_;                 // of layers among the MoE layers
+  std::vector<std::vector<std::uint32_t>> counts_;  // of the step in work, by place; empty: the layer has no row
+  std::vector<std::vector<bool>> named_;            // which experts have a row
+  MissingRows missing_;
+};
 
 // A batch of a trace ends where the layer's number falls.
 std::int64_t TableLoads::step_of(std::span<const std::string_view> cells, std::int64_t layer) {
@@ -185,38 +266,23 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::ve
   sort(restarts, remarks);
   const RunInfo info = this->info(options);
   check_size(info);
-  std::vector<std::size_t> place(static_cast<std::size_t>(info.n_layers));
-  for (std::size_t i = 0; i < info.moe_layers.size(); ++i) place[static_cast<std::size_t>(info.moe_layers[i])] = i;
+  StepLoads loads(*this, info);
   ImportedRun run(info, options);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
-    TelemetryFrame frame;
-    frame.step = stretch->step;
-    frame.aux_loss = frame.z_loss = kNoValue;
-    for (const int layer : info.moe_layers) {
-      RouterFrame& router = frame.routers.emplace_back();
-      router.layer = layer;
-      router.tokens_per_expert.resize(static_cast<std::size_t>(info.n_experts));
-    }
-    for (; stretch != stretches_.end() && stretch->step == frame.step; ++stretch) {
-      for (std::size_t i = stretch->first; i < stretch->end; ++i) {
-        const Load& load = loads_[i];
-        std::uint32_t& count = frame.routers[place[load.layer]].tokens_per_expert[load.expert];
-        const std::int64_t sum = std::int64_t{load.count} + (adds_up() ? count : 0);
-        if (sum > kMostCount)
-          throw std::runtime_error(path_ + ": step " + std::to_string(frame.step) + ", layer " +
-                                   std::to_string(load.layer) + ", expert " + std::to_string(load.expert) +
-                                   ": its parts are more than " + std::to_string(kMostCount) + " tokens together");
-        count = static_cast<std::uint32_t>(sum);
-      }
-    }
+    const std::int64_t step = stretch->step;
+    for (; stretch != stretches_.end() && stretch->step == step; ++stretch)
+      for (std::size_t i = stretch->first; i < stretch->end; ++i) loads.add(step, loads_[i]);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * static_cast<double>(stretch - stretches_.begin()) /
                                     static_cast<double>(stretches_.size())))
       return nullptr;
-    run.add(std::move(frame));
+    run.add(loads.take(step));
   }
   for (std::size_t i = 0; i < restarts.size(); ++i)
     run.add(Marker{0, restarts[i].step, "event", remarks[remarks.size() - restarts.size() + i]});
+  loads.missing().tell(remarks);
+  if (form_.kind == TableKind::loads && form_.count < 0)
+    remarks.push_back("has no column of counts: each row is read as one token");
   return run.history();
 }
 

@@ -45,6 +45,7 @@ class TableLoads {
       if (n > number) number = n, line = at;
     }
   };
+  class StepLoads;
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
   std::uint64_t group_of(std::span<const std::string_view> cells, std::int64_t layer) const;
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }

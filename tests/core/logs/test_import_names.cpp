@@ -1,10 +1,17 @@
 // JSON lines of other programs: their names, lines that belong together, and those that belong to no step.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
+#include "core/logs/events/import_events.h"
+#include "core/logs/events/import_wandb.h"
 #include "core/logs/lines/import_jsonl.h"
+#include "core/logs/table/import_table.h"
+#include "tests/support/event_bytes.h"
+#include "tests/support/wandb_bytes.h"
 
 namespace moescope {
 namespace {
@@ -37,6 +44,74 @@ TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
     const LogReader reader = log_of({std::string(R"({"step":0,")") + name + R"(":[[4.0,0,2,2e0],[1,1,3,3]]})"});
     EXPECT_EQ(value(reader, Metric::max_vio, 0, 0), 1.0f) << name << reader.bad().text();
   }
+}
+
+// One run in every format, its loads under `name`: [1, 3, 4] in step 2.
+std::map<std::string, Imported> logs_with(const std::string& name) {
+  const std::filesystem::path root = std::filesystem::temp_directory_path() / "moescope_names";
+  std::filesystem::remove_all(root);
+  const auto put = [&](const char* file, const std::string& bytes) {
+    write_bytes(root / file, bytes);
+    return (root / file).string();
+  };
+  std::map<std::string, Imported> logs;
+  logs["JSON"] = import_jsonl(put("run.jsonl", R"({"step":2,"loss":5,")" + name + "\":[1,3,4]}\n"));
+  logs["cells of CSV"] = import_table(put("wide.csv", "step,loss," + name + "\n2,5,\"[1,3,4]\"\n"));
+  logs["rows of CSV"] = import_table(put("long.csv", "step,layer,expert," + name + "\n2,0,0,1\n2,0,1,3\n2,0,2,4\n"));
+  logs["TensorBoard"] = import_events(put("events.out.tfevents.1", tb_summary(2, 1, tb_tensor(name, {3}, {1, 3, 4}))));
+  logs["W&B"] = import_wandb(put("run-a.wandb", wandb_file({wandb_run("a", "x"), wandb_row(2, {{name, "[1,3,4]"}})})));
+  return logs;
+}
+
+TEST(ImportNames, EveryFormatKnowsTheNamesOfLoads) {
+  for (const char* name :
+       {"load", "expert_load", "expert_counts", "tokens_per_expert", "moe/load", "num_tokens_per_expert"})
+    for (const auto& [format, log] : logs_with(name)) {
+      ASSERT_EQ(log.runs.size(), 1u) << format << ", " << name;
+      const auto frame = log.runs[0]->frame_at(2);
+      ASSERT_EQ(frame->routers.size(), 1u) << format << ", " << name;
+      EXPECT_EQ(frame->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{1, 3, 4})) << format << ", " << name;
+      EXPECT_TRUE(log.remarks.empty()) << format << ", " << name << ": " << log.remarks[0];
+    }
+}
+
+TEST(ImportNames, NamesOfLoadsWithTheirLayer) {
+  for (const char* name : {"load/layer_3", "moe/load/layer_3", "layer_3/load", "expert_load/layer_3",
+                           "layers.3.moe.expert_load", "expert_counts/layer_3", "layer_3/moe/expert_counts"}) {
+    const LogReader lines = log_of({std::string(R"({"step":2,")") + name + R"(":[1,3]})"});
+    ASSERT_TRUE(lines.history()) << name;
+    EXPECT_EQ(lines.history()->info().moe_layers, std::vector<int>{3}) << name;
+    EXPECT_EQ(value(lines, Metric::max_vio, 2, 3), 0.5f) << name;
+  }
+}
+
+// A machine's load, say: no list of experts.
+TEST(ImportNames, OneNumberIsNoLoadOfAllExperts) {
+  const LogReader lines = log_of({R"({"step":2,"loss":5,"load":0.7})", R"({"step":3,"loss":4,"load":3})"});
+  EXPECT_EQ(value(lines, Metric::ce_loss, 3), 4.0f) << lines.bad().text();
+  EXPECT_TRUE(lines.history()->info().moe_layers.empty());
+  EXPECT_EQ(lines.remarks(), std::vector<std::string>{"not shown: load"});
+  const std::string bytes = tb_summary(2, 1, tb_scalar("loss", 5) + tb_scalar("load", 3));
+  const auto path = std::filesystem::temp_directory_path() / "moescope_names" / "events.out.tfevents.2";
+  write_bytes(path, bytes);
+  const Imported events = import_events(path.string());
+  EXPECT_TRUE(events.runs.at(0)->info().moe_layers.empty());
+  ASSERT_EQ(events.bad.count(), 1);
+  EXPECT_NE(events.bad.first()[0].why.find("of all experts, but has one value"), std::string::npos);
+}
+
+TEST(ImportNames, AQuotedNumberIsOne) {
+  const LogReader quoted = log_of({R"({"global_step":"7","loss":"2.5"})", R"({"global_step":"7.5","loss":2})",
+                                   R"({"global_step":"","loss":2})", R"({"global_step":"8","loss":"NaN"})"});
+  EXPECT_EQ(value(quoted, Metric::ce_loss, 7), 2.5f);
+  EXPECT_TRUE(std::isnan(value(quoted, Metric::ce_loss, 8)));
+  EXPECT_TRUE(quoted.remarks().empty()) << quoted.remarks()[0];
+  ASSERT_EQ(quoted.bad_lines(), 2);
+  EXPECT_EQ(quoted.first_bad_lines()[0].why, "step: \"7.5\" is not a whole number from 0 on");
+  const LogReader refused = log_of({R"({"global_step":"7th","loss":2.5})", R"({"global_step":"8th","loss":2.5})"});
+  EXPECT_FALSE(refused.history());
+  ASSERT_EQ(refused.bad_lines(), 2) << "and it is not announced as another kind of log";
+  EXPECT_TRUE(refused.remarks().empty()) << refused.remarks()[0];
 }
 
 TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {

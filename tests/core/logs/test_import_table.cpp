@@ -215,6 +215,20 @@ TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   EXPECT_EQ(table.lines, 13);
 }
 
+TEST(ImportTable, RowsThatAreMissingAreToldWithTheirPlace) {
+  const Imported table = read(
+      "step,layer,expert,count\n0,1,0,4\n0,1,1,4\n0,1,2,4\n0,2,0,4\n0,2,1,4\n0,2,2,4\n7,1,0,4\n7,1,2,8\n7,2,0,4\n7,2,"
+      "1,4\n7,2,2,4\n8,1,0,4\n8,1,1,4\n8,1,2,4\n9,2,0,12\n9,1,0,1\n9,1,1,1\n9,1,2,1\n");
+  EXPECT_EQ(table.remarks,
+            (std::vector<std::string>{
+                "step 7, layer 1: no row of expert 1, which is read as 0 tokens (and 2 more such places)",
+                "step 8, layer 2: no row, so that the layer has no loads there"}));
+  EXPECT_EQ(loads(table, 7), (std::vector<std::uint32_t>{4, 0, 8}));
+  EXPECT_EQ(table.runs[0]->frame_at(8)->routers.size(), 1u);
+  EXPECT_EQ(read("step,layer,expert\n0,0,1\n0,0,1\n0,0,2\n").remarks,
+            std::vector<std::string>{"has no column of counts: each row is read as one token"});
+}
+
 TEST(ImportTable, AQuoteThatDoesNotEndIsRefused) {
   std::string text = "step,layer,expert,count\n4,1,0,5\n4,1,1,\"7\n";
   for (int i = 0; i < 200000; ++i) text += "5,1,0,5\n";
