@@ -17,6 +17,7 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
+#include "core/tensors/npy.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/safetensors.h"
 
@@ -62,7 +63,7 @@ OperandRole operand_of(const QuantizeOptions& options) {
 // The type of arrays that do not name theirs.
 std::optional<DType> untyped_of(const QuantizeOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
-  for (const DType dtype : {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16, DType::f16})
+  for (const DType dtype : kUntypedAre)
     if (options.dtype == dtype_name(dtype)) return dtype;
   throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }

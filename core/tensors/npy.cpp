@@ -126,14 +126,14 @@ class NpyDict {
   }
 
   void take_untyped(std::string_view descr, std::size_t bits) {
-    if (bytes_are_ && dtype_bits(*bytes_are_) != bits)
-      refuse_npy("descr is '" + std::string(descr) + "', values of " + std::to_string(bits) +
-                 " bits, and not of the given type " + dtype_name(*bytes_are_));
-    if (!bytes_are_ && descr != "<V2")
-      refuse_npy("descr is '" + std::string(descr) + "', bytes without a type (ml_dtypes writes its " +
-                 (bits == 8 ? "float8 types so); moescope-cli quantize --dtype F8_E4M3, F8_E5M2 or F8_E8M0 says which"
-                            : "bfloat16 as <V2); moescope-cli quantize --dtype BF16 or F16 says which"));
-    header_.dtype = bytes_are_.value_or(DType::bf16);
+    const bool is_said = bytes_are_ && dtype_bits(*bytes_are_) == bits;
+    if (!is_said && descr != "<V2")
+      throw UntypedArray(
+          "descr is '" + std::string(descr) + "', bytes without a type (ml_dtypes writes its " +
+              (bits == 8 ? "float8 types so); moescope-cli quantize --dtype F8_E4M3, F8_E5M2 or F8_E8M0 says which"
+                         : "bfloat16 as <V2); moescope-cli quantize --dtype BF16 or F16 says which"),
+          bits);
+    header_.dtype = is_said ? *bytes_are_ : DType::bf16;
   }
 
   void read_shape() {
@@ -212,6 +212,8 @@ std::shared_ptr<MappedTensors> read_npy(const std::string& path, std::optional<D
   auto file = std::make_shared<MappedTensors>(path);
   try {
     file->add(read_array({{file->data, file->bytes}, nullptr}, std::filesystem::path(path).stem().string(), bytes_are));
+  } catch (const UntypedArray& array) {
+    throw UntypedArray(path + ": " + array.what(), array.bits);
   } catch (const std::runtime_error& problem) {
     file->fail(problem.what());
   }
@@ -233,6 +235,9 @@ void read_npz(MappedTensors& file, ZipArchive& archive, std::optional<DType> byt
     }
     try {
       file.add(read_array(*stored, name, bytes_are));
+    } catch (const UntypedArray& array) {
+      file.skip(name, array.what());
+      file.skipped.back().untyped_bits = array.bits;
     } catch (const std::runtime_error& problem) {
       file.skip(name, problem.what());
     }

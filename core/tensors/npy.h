@@ -2,8 +2,10 @@
 // archive of them.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,14 +22,22 @@ struct NpyHeader {
   std::size_t data_at = 0;  // where the values begin
   bool big_endian = false, columns_first = false;
 };
-// Of the first bytes of a file. ml_dtypes writes its types as bytes of no type: '<V2' is its bfloat16, '|V1' one of
-// several types, which `bytes_are` says. Throws std::runtime_error with what is wrong and what is allowed.
+// What the values of an array without a type may be. ml_dtypes writes its types so: '<V2' is its bfloat16, '|V1' one of
+// several, which somebody has to say.
+inline constexpr std::array kUntypedAre = {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16, DType::f16};
+struct UntypedArray : std::runtime_error {
+  UntypedArray(const std::string& what, std::size_t bits) : std::runtime_error(what), bits(bits) {}
+  std::size_t bits;  // of a value
+};
+// Of the first bytes of a file. `bytes_are`: the type of values without one, if they have as many bits. Throws
+// std::runtime_error with what is wrong and what is allowed, UntypedArray where nothing says the type.
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are = std::nullopt);
 
 // The array whose values are `data`. Throws std::runtime_error: they are more or fewer than its shape needs.
 TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const std::byte> data);
 
-// One tensor, named like the file without its suffix. Throws std::runtime_error "PATH: ..." with what is allowed.
+// One tensor, named like the file without its suffix. Throws std::runtime_error or UntypedArray "PATH: ..." with what
+// is allowed.
 std::shared_ptr<MappedTensors> read_npy(const std::string& path, std::optional<DType> bytes_are);
 
 // Every array of an .npz, under its name there. Those that are no tensors are skipped.

@@ -27,6 +27,7 @@
 #include "app/session/open_dialog.h"
 #include "app/session/settings.h"
 #include "app/setup/setup_form.h"
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/setup_link.h"
@@ -34,6 +35,8 @@
 #include "tests/support/event_bytes.h"
 #include "tests/support/open_window.h"
 #include "tests/support/sample_frames.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 
 using namespace moescope;
 
@@ -221,6 +224,34 @@ class OpeningTest : public QObject {
     QCOMPARE(info.moe_layers, (std::vector<int>{0, 1}));
     QCOMPARE(info.n_experts, 8);
     QTRY_VERIFY(!dialog);
+  }
+
+  // ml_dtypes' E4M3 and E5M2 are the same bytes to NumPy.
+  void valuesWithoutATypeAreAskedAbout() {
+    OpenWindow w;
+    const QString kept = QStringLiteral(MOESCOPE_TEST_DATA "/data/tensors/ml_float8_e4m3fn.npy");
+    TensorLab* lab = w.window.workspaces()->microscaling()->tensorLab();
+    const auto answer = [&](const char* type) {
+      QPointer<QInputDialog> dialog;
+      QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QInputDialog*>("type_of_values"), kWaitMs);
+      QCOMPARE(dialog->comboBoxItems(), (QStringList{"F8_E4M3", "F8_E5M2", "F8_E8M0"}));
+      dialog->setTextValue(type);
+      QTest::keyClick(dialog, Qt::Key_Return);
+      QTRY_VERIFY(!dialog);
+      QCOMPARE(lab->browser()->model().entries().size(), std::size_t{1});
+      QCOMPARE(lab->browser()->model().entries()[0].source.dtype(), QString(type));
+      QVERIFY(lab->browser()->error().isEmpty());
+    };
+    drop(&w.window, {kept});
+    answer("F8_E4M3");
+    w.window.files()->askOpen();  // Ctrl+O
+    QPointer<OpenDialog> open = w.window.findChild<OpenDialog*>();
+    emit open->filesSelected({kept});
+    open->close();
+    answer("F8_E5M2");
+    drop(lab, {kept});
+    answer("F8_E8M0");
+    QVERIFY(!w.complaint());
   }
 
   void aFileThatIsNoRecordingIsTold() {

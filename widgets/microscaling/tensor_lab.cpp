@@ -2,6 +2,8 @@
 
 #include <QDragEnterEvent>
 #include <QFileDialog>
+#include <QFileInfo>
+#include <QInputDialog>
 #include <QMimeData>
 #include <QSplitter>
 #include <QTabBar>
@@ -9,6 +11,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "core/tensors/npy.h"
 #include "widgets/look/panel_frame.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
@@ -78,6 +81,7 @@ std::vector<Panel*> TensorLab::panels() const {
 void TensorLab::connectPanels() {
   for (Panel* panel : panels()) connect(panel, &Panel::readoutChanged, this, &TensorLab::readoutChanged);
   connect(browser_, &TensorsPanel::openRequested, this, &TensorLab::askForFile);
+  connect(browser_, &TensorsPanel::typeWanted, this, &TensorLab::askForType);
   connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
   connect(browser_, &TensorsPanel::figuresChanged, this, &TensorLab::judge);
   connect(verdict_, &VerdictLine::linkActivated, this, [this] {
@@ -265,6 +269,25 @@ void TensorLab::askForFile() {
   const QString path = QFileDialog::getOpenFileName(
       this, tr("Open tensors"), {}, tr("Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)"));
   if (!path.isEmpty()) openFile(path);
+}
+
+// Of NumPy arrays that are bytes without a type.
+void TensorLab::askForType(const QString& path, std::size_t bits) {
+  QStringList types;
+  for (const DType dtype : kUntypedAre)
+    if (dtype_bits(dtype) == bits) types << QLatin1String(dtype_name(dtype));
+  auto* dialog = new QInputDialog(this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setObjectName(QStringLiteral("type_of_values"));
+  dialog->setWindowTitle(tr("Type of the values"));
+  dialog->setLabelText(tr("%1 has values of %2 bits without a type, as NumPy stores those of ml_dtypes.\nType:")
+                           .arg(QFileInfo(path).fileName())
+                           .arg(bits));
+  dialog->setComboBoxItems(types);
+  dialog->setOkButtonText(tr("&Open"));
+  connect(dialog, &QInputDialog::textValueSelected, this,
+          [this, path](const QString& type) { browser_->openFile(path, {dtype_named(type.toStdString())}); });
+  dialog->open();
 }
 
 void TensorLab::dragEnterEvent(QDragEnterEvent* event) {

@@ -78,6 +78,7 @@ class TensorLab : public QWidget {
   void openWhole(const TensorSource& source);
   void turnAxis(BlockAxis axis);
   void askForFile();
+  void askForType(const QString& path, std::size_t bits);
 
   std::shared_ptr<const CapturedOperand> captured_;
   TensorSource whole_, source_;  // source_: the part that is shown

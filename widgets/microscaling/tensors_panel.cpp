@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/tensors/open_tensors.h"
+#include "core/tensors/npy.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
@@ -191,14 +191,20 @@ void TensorsPanel::showError(const QString& error) {
   filter_->setVisible(view_->isVisibleTo(this));
 }
 
-bool TensorsPanel::openFile(const QString& path) {
+bool TensorsPanel::openFile(const QString& path, const TensorOptions& options) {
   cancel();
   ++generation_;
   std::vector<TensorEntry> entries;
   QString error;
+  std::size_t untyped_bits = 0;
   try {
-    entries = entriesOf(std::make_shared<const TensorFile>(open_tensors(path.toStdString())));
+    const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString(), options));
+    for (const SkippedEntry& skipped : file->skipped()) untyped_bits = std::max(untyped_bits, skipped.untyped_bits);
+    entries = entriesOf(file);
     if (entries.empty()) error = tr("%1 holds no tensors").arg(path);
+  } catch (const UntypedArray& array) {
+    error = QString::fromStdString(array.what());
+    untyped_bits = array.bits;
   } catch (const std::exception& problem) {
     error = QString::fromStdString(problem.what());
   }
@@ -210,6 +216,7 @@ bool TensorsPanel::openFile(const QString& path) {
   update();
   emit figuresChanged();
   QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
+  if (untyped_bits > 0) emit typeWanted(path, untyped_bits);
   if (!error.isEmpty()) {
     emit tensorChosen({});
     return false;

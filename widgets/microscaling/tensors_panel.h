@@ -8,6 +8,7 @@
 #include <QTableView>
 
 #include "core/numerics/block_anatomy.h"
+#include "core/tensors/open_tensors.h"
 #include "widgets/microscaling/tensor_list_model.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
@@ -21,7 +22,7 @@ class TensorsPanel : public Panel {
   explicit TensorsPanel(Selection* selection, QWidget* parent = nullptr);
 
   // Maps the file and lists its tensors; false if it cannot be read, with the reason in place of the list.
-  bool openFile(const QString& path);
+  bool openFile(const QString& path, const TensorOptions& options = {});
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
   void removeTensor(const QString& name);  // none of that name: nothing happens
@@ -38,6 +39,7 @@ class TensorsPanel : public Panel {
  signals:
   void tensorChosen(const TensorSource& source);
   void openRequested();
+  void typeWanted(QString path, std::size_t bits);  // of the opened file: it does not say what its values are
   void figuresChanged();
 
  protected:

@@ -240,10 +240,26 @@ TEST_F(HostileTensors, ManyArraysOfAnArchiveTakeTimeInProportion) {
   EXPECT_EQ(open_tensors(path_).tensors().size(), 60'000u);  // seconds, not minutes
 }
 
+// Four bytes of values.
+std::string npy(const std::string& header) {
+  return "\x93NUMPY\x01" + std::string(1, '\0') + number(header.size(), 2) + header + "xxxx";
+}
+
+TEST_F(HostileTensors, ArraysWithoutATypeWaitForItAndOthersAreRead) {
+  put(zip({{"bf16.npy", npy("{'descr': '<V2', 'fortran_order': False, 'shape': (2,)}")},
+           {"fp8.npy", npy("{'descr': '|V1', 'fortran_order': False, 'shape': (4,)}")},
+           {"text.npy", npy("{'descr': '<U1', 'fortran_order': False, 'shape': (1,)}")}}));
+  const TensorFile unsaid = open_tensors(path_);
+  EXPECT_EQ(unsaid.at("bf16").dtype, DType::bf16);
+  ASSERT_EQ(unsaid.skipped().size(), 2u);
+  EXPECT_EQ(unsaid.skipped()[0].untyped_bits, 8u);
+  EXPECT_EQ(unsaid.skipped()[1].untyped_bits, 0u);
+  const TensorFile said = open_tensors(path_, {DType::f8_e5m2});
+  EXPECT_EQ(said.at("bf16").dtype, DType::bf16) << "of 16 bits, not of 8";
+  EXPECT_EQ(said.at("fp8").dtype, DType::f8_e5m2);
+}
+
 TEST_F(HostileTensors, AHeaderOfNumPyIsReadToTheLetter) {
-  const auto npy = [](const std::string& header) {
-    return "\x93NUMPY\x01" + std::string(1, '\0') + number(header.size(), 2) + header + "xxxx";
-  };
   EXPECT_EQ(refused(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }   \n")), "opened");
   EXPECT_EQ(refused(npy("{\"shape\":(2L,2L),\"fortran_order\":True,\"descr\":\"|u1\"}")), "opened");
   EXPECT_EQ(refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}")), "opened");
