@@ -15,6 +15,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
 #include "core/logs/events/event_records.h"
+#include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/run_choice.h"
 #include "tensorboard.pb.h"
@@ -134,29 +135,9 @@ std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
   return values;
 }
 
-// A bucket of expert numbers, from `lowest` to `highest`, both in it.
-struct Bucket {
-  double lowest = 0, highest = 0, count = 0;
-};
-
-// The count of each expert. Buckets wider than one expert cannot be used.
-std::vector<double> counts_of(const std::vector<Bucket>& buckets) {
-  std::vector<double> counts;
-  for (const auto& [lowest, highest, count] : buckets) {
-    if (count == 0) continue;
-    if (!(lowest == highest))
-      throw Unreadable("histogram: a bucket of more than one expert, so that their loads are not known");
-    if (!(highest >= 0 && highest < kMaxImportedExperts)) throw Unreadable("histogram: too many experts");
-    const auto expert = static_cast<std::size_t>(highest);
-    if (counts.size() <= expert) counts.resize(expert + 1);
-    counts[expert] += count;
-  }
-  return counts;
-}
-
-std::vector<Bucket> buckets_of(const pb::Histogram& histogram) {
+std::vector<ExpertBucket> buckets_of(const pb::Histogram& histogram) {
   if (histogram.bucket_size() != histogram.bucket_limit_size()) throw Unreadable("histogram: buckets without limits");
-  std::vector<Bucket> buckets;
+  std::vector<ExpertBucket> buckets;
   double from = -INFINITY;
   for (int i = 0; i < histogram.bucket_size(); ++i) {
     const double to = histogram.bucket_limit(i), n = histogram.bucket(i);
@@ -169,14 +150,11 @@ std::vector<Bucket> buckets_of(const pb::Histogram& histogram) {
 }
 
 // Of the tensor that TensorFlow 2 writes, [k, 3]: from, to, count. `to` belongs to the last bucket alone.
-std::vector<Bucket> buckets_of(const std::vector<std::size_t>& shape, const std::vector<double>& values) {
+std::vector<ExpertBucket> buckets_of(const std::vector<std::size_t>& shape, const std::vector<double>& values) {
   if (shape.size() != 2 || shape[1] != 3) throw Unreadable("histogram: not a list of from, to and count");
-  std::vector<Bucket> buckets;
+  std::vector<ExpertBucket> buckets;
   for (std::size_t i = 0; i < values.size(); i += 3) {
-    const double from = values[i], to = values[i + 1], n = values[i + 2];
-    if (!(to >= from) || !(n >= 0)) throw Unreadable("histogram: limits do not rise");
-    const bool last = i + 3 == values.size();
-    buckets.push_back({std::ceil(from), last ? std::floor(to) : std::ceil(to) - 1, n});
+    buckets.push_back(bucket_between(values[i], values[i + 1], values[i + 2], i + 3 == values.size()));
   }
   return buckets;
 }
@@ -241,7 +219,7 @@ void Run::read_file(std::string_view bytes, const std::string& label, BadLines& 
 void Run::take(const pb::Event& event) {
   const bool starts = event.has_session_log() && event.session_log().status() == kSessionStart;
   if (!starts && !event.has_summary()) return;
-  if (event.step() < 0 || event.step() > 1'000'000'000'000'000) throw Unreadable("step: not from 0 on");
+  if (event.step() < 0 || event.step() > 1'000'000'000'000'000) throw Unreadable("step: not from 0 to 10^15");
   if (starts) return tagged_.go_back_to(event.step());
   std::string problem;
   for (const auto& value : event.summary().value()) {
@@ -280,7 +258,7 @@ Run::Values Run::of_tensor(const pb::Tensor& tensor, const std::string& plugin, 
 
 void Run::take(const pb::Event& event, const pb::Summary::Value& value) {
   const std::string& name = value.tag().empty() ? value.node_name() : value.tag();
-  const KnownTag* tag = tagged_.find(name);
+  KnownTag* tag = tagged_.find(name);
   if (!tag) return;
   const std::string& plugin = plugin_of(name, value);
   Values found;

@@ -37,9 +37,9 @@ class MlflowRun {
  public:
   MlflowRun(const TagMap& tags, std::string source) : tagged_(tags, std::move(source)) {}
 
-  const KnownTag* find(const std::string& key) { return tagged_.find(key); }
+  KnownTag* find(const std::string& key) { return tagged_.find(key); }
   void has_read(std::uint64_t bytes) { tagged_.has_read(bytes); }
-  void take(const KnownTag& tag, const LoggedValue& value) {  // throws Unreadable
+  void take(KnownTag& tag, const LoggedValue& value) {  // throws Unreadable
     if (value.step < 0 || value.step > kLatestStep) throw Unreadable("step: not from 0 on");
     tagged_.take(value.step, value.wall_s, tag, {}, {value.value});
   }
@@ -133,7 +133,7 @@ class FolderValues {
   FolderValues(MlflowRun& run, Imported& imported) : run_(&run), imported_(&imported) {}
 
   void read(const std::string& key, const fs::path& path) {
-    const KnownTag* tag = run_->find(key);
+    KnownTag* tag = run_->find(key);
     if (!tag) return;
     tags_.push_back(tag);
     InputFile file(path.string());
@@ -166,7 +166,7 @@ class FolderValues {
   }
   MlflowRun* run_;
   Imported* imported_;
-  std::vector<const KnownTag*> tags_;
+  std::vector<KnownTag*> tags_;
   std::vector<FolderValue> values_;
 };
 
@@ -226,7 +226,7 @@ void read_metrics(Connection& database, const std::string& id, MlflowRun& run, I
     ++imported.lines;
     const std::string key = rows.get_text("a key");
     run.has_read(key.size() + sizeof(LoggedValue));
-    const KnownTag* tag = run.find(key);
+    KnownTag* tag = run.find(key);
     if (!tag) continue;
     try {
       LoggedValue value;

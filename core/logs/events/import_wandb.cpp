@@ -13,6 +13,7 @@
 #include "core/io/json_line.h"
 #include "core/io/json_text.h"
 #include "core/io/text_escape.h"
+#include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/events/wandb_axis.h"
 #include "core/logs/events/wandb_log.h"
@@ -28,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
 constexpr double kMaxStep = 1e15;
 constexpr std::int64_t kRecordsBetweenProgress = 256;
+constexpr int kDeepestKey = 8;  // objects in objects
 
 // The values of one key at one step and their shape: one, [E] or [L][E].
 struct Values {
@@ -55,15 +57,68 @@ void add(JsonValue value, std::size_t depth, Values& to) {
   for (const JsonValue each : list) add(each, depth + 1, to);
 }
 
+std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
+  std::vector<double> numbers;
+  const JsonValue* list = fields.find(key);
+  if (!list) throw Unreadable(std::string(key) + ": is missing");
+  for (const JsonValue each : list_of(*list, key, 0, "")) numbers.push_back(number_in(each));
+  return numbers;
+}
+
+// wandb.Histogram: its limits, `bins`, are one more than its counts, `values`.
+Values loads_of_object(const JsonFields& object, const TagMatch& match) {
+  const JsonValue* type = object.find("_type");
+  if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
+  if (match.rule->means != TagMeaning::tokens_per_expert || match.expert >= 0)
+    throw Unreadable("a histogram, which does not give the load of each expert");
+  const std::vector<double> limits = numbers_of(object, "bins"), counts = numbers_of(object, "values");
+  if (limits.size() != counts.size() + 1) throw Unreadable("histogram: buckets without limits");
+  std::vector<ExpertBucket> buckets;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    buckets.push_back(bucket_between(limits[i], limits[i + 1], counts[i], i + 1 == counts.size()));
+  return {{}, counts_of(buckets)};
+}
+
+using HistoryRow = std::map<std::string, std::string>;  // JSON by key
+
+// Objects are keys of their own, but for those that W&B made of something else, which have a type.
+void add_keys(const std::string& key, JsonValue value, int depth, HistoryRow& row) {
+  simdjson::dom::object object;
+  const bool is_object = value.get(object) == simdjson::SUCCESS;
+  if (!is_object || depth == kDeepestKey || object["_type"].error() == simdjson::SUCCESS) {
+    row[key] = simdjson::minify(value);
+    return;
+  }
+  for (const auto& [name, each] : object) add_keys(key + "." + std::string(name), each, depth + 1, row);
+}
+
 // A value of the history, which is JSON.
 class HistoryValues {
  public:
-  Values parsed(const std::string& json) {
+  HistoryRow row_of(const wandb::History& history) {
+    HistoryRow row;
+    for (const wandb::Item& item : history.item()) {
+      const std::string key = key_of(item);
+      try {
+        if (item.value_json().starts_with('{'))
+          add_keys(key, *lines_.parse("{\"value\":" + item.value_json() + "}").find("value"), 0, row);
+        else
+          row[key] = item.value_json();
+      } catch (const Unreadable&) {
+        row[key] = item.value_json();  // as will be said where it is used
+      }
+    }
+    return row;
+  }
+  Values parsed(const std::string& json, const TagMatch& match) {
+    const JsonValue value = *lines_.parse("{\"value\":" + json + "}").find("value");
+    if (value.is_object()) return loads_of_object(fields_of(value, "value"), match);
     Values values;
-    add(*lines_.parse("{\"value\":" + json + "}").find("value"), 0, values);
+    add(value, 0, values);
     if (values.values.empty()) throw Unreadable("an empty list");
     return values;
   }
+  double number(const std::string& json) { return number_in(*lines_.parse("{\"value\":" + json + "}").find("value")); }
   // nullopt: no whole number from 0 on.
   std::optional<std::int64_t> step(const std::string& json) {
     try {
@@ -116,9 +171,8 @@ class HeadReader {
     for (const wandb::Item& item : config.remove()) head_->config.erase(key_of(item));
   }
   void look_at(const wandb::History& history) {
-    for (const wandb::Item& item : history.item()) {
-      const std::string key = key_of(item);
-      if (head_->axes.is_axis(key) && !values_.step(item.value_json())) head_->uneven_axes.insert(key);
+    for (const auto& [key, json] : values_.row_of(history)) {
+      if (head_->axes.is_axis(key) && !values_.step(json)) head_->uneven_axes.insert(key);
       if (!seen_.insert(key).second) continue;
       const auto match = tags_->find(key);
       if (!match) continue;
@@ -153,13 +207,16 @@ class WandbRows {
  private:
   void begin_part(const wandb::Run& run);
   void take(const wandb::History& history);
-  std::int64_t step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis);
+  // nullopt: there was no value of the axis yet.
+  std::optional<std::int64_t> step_of(const wandb::History& history, const std::string* of_row,
+                                      const std::string* on_axis);
   double wall_of(const std::string* timestamp, const std::string* runtime);
 
   HistoryValues values_;
   TaggedRun tagged_;
   std::string run_id_, axis_;
-  std::int64_t last_row_ = -1, last_step_ = 0;
+  std::int64_t last_row_ = -1;
+  std::optional<std::int64_t> last_step_;
 };
 
 void WandbRows::begin_part(const wandb::Run& run) {
@@ -170,7 +227,8 @@ void WandbRows::begin_part(const wandb::Run& run) {
     tagged_.go_back_to(static_cast<std::int64_t>(from.value()) + 1);
 }
 
-std::int64_t WandbRows::step_of(const wandb::History& history, const std::string* of_row, const std::string* on_axis) {
+std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, const std::string* of_row,
+                                               const std::string* on_axis) {
   std::optional<std::int64_t> row = last_row_ + 1;
   if (of_row)
     row = values_.step(*of_row);
@@ -185,27 +243,27 @@ std::int64_t WandbRows::step_of(const wandb::History& history, const std::string
 
 double WandbRows::wall_of(const std::string* timestamp, const std::string* runtime) {
   for (const std::string* json : {timestamp, runtime})
-    if (json) return values_.parsed(*json).values.at(0);
+    if (json) return values_.number(*json);
   return 0;
 }
 
 void WandbRows::take(const wandb::History& history) {
-  std::map<std::string, std::string> row;
-  for (const wandb::Item& item : history.item()) row[key_of(item)] = item.value_json();
+  const HistoryRow row = values_.row_of(history);
   const auto json_of = [&](const std::string& key) -> const std::string* {
     const auto found = row.find(key);
     return found == row.end() ? nullptr : &found->second;
   };
-  const std::int64_t step = step_of(history, json_of("_step"), json_of(axis_));
+  const auto step = step_of(history, json_of("_step"), json_of(axis_));
   const double wall = wall_of(json_of("_timestamp"), json_of("_runtime"));
   std::string problem;
   for (const auto& [key, json] : row) {
     if (key.starts_with('_')) continue;
     try {
-      const KnownTag* tag = tagged_.find(key);
+      KnownTag* tag = tagged_.find(key);
       if (!tag) continue;
-      Values values = values_.parsed(json);
-      tagged_.take(step, wall, *tag, std::move(values.shape), std::move(values.values));
+      if (!step) throw Unreadable("comes before the first value of " + axis_);
+      Values values = values_.parsed(json, tag->match);
+      tagged_.take(*step, wall, *tag, std::move(values.shape), std::move(values.values));
     } catch (const Unreadable& unreadable) {  // the other values of the step are good
       problem = printable(key.substr(0, 200)) + ": " + unreadable.what();
     }

@@ -6,7 +6,9 @@
 //
 // A step is `_step`, which counts the calls of log(), unless the run defines another axis for its loss with
 // define_metric(): Hugging Face's callback defines train/global_step for all keys. Then a row belongs to the axis'
-// value in it, or to the last one that there was. A key over yet another axis (epochs) is shown at the step of its row.
+// value in it, or to the last one that there was; rows before the first have no step and are left out. A key over yet
+// another axis (epochs) is shown at the step of its row. Values that are objects are keys of their own, joined with
+// dots as W&B shows them.
 //
 // The records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto), and which of
 // them count:
@@ -16,7 +18,9 @@
 //                     summary (field 5), which has the last values of the history, nor entity, project, run_group,
 //                     job_type, notes, tags, settings of the library, sweep_id, host, start_time, resumed, forked, git:
 //                     no value depends on them
-//   metric            name, glob_name, step_metric; not options, summary and goal: what W&B's charts hide and sum up
+//   metric            name, glob_name, step_metric, _control.overwrite; not options, summary and goal: what W&B's
+//   charts
+//                     hide and sum up; nor step_metric_index, which says the same as step_metric
 //   summary           no: last, least and greatest values of the history, not of a step
 //   tbrecord          no: where event files lie; their values come as history, too
 //   stats             no: load of processor, memory, network, over time and not over steps
@@ -36,9 +40,10 @@
 
 namespace moescope {
 
-// `path`: a run's file, the folder of one or the folder above. Numbers, lists by expert and lists of lists by layer and
-// expert are read; the mapping is options.tags, else the built-in one. Throws std::runtime_error: cannot be read; holds
-// no key that the mapping knows (with the keys there are).
+// `path`: a run's file, the folder of one or the folder above. Numbers, lists by expert, lists of lists by layer and
+// expert, and histograms of expert numbers whose buckets hold one expert each are read; the mapping is options.tags,
+// else the built-in one. Throws std::runtime_error: cannot be read; holds no key that the mapping knows (with the keys
+// there are).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
 // The files of the run that this one is a part of, the oldest first.

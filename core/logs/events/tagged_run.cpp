@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
@@ -67,30 +68,31 @@ bool is_figure(const TagMatch& match) {
 
 TaggedRun::TaggedRun(const TagMap& tags, std::string source) : tags_(&tags), source_(std::move(source)) {}
 
-const KnownTag* TaggedRun::find(const std::string& tag) {
+KnownTag* TaggedRun::find(const std::string& tag) {
   const auto [known, is_new] = known_.try_emplace(tag);
   if (!is_new) return known->second && known->second->shown ? &*known->second : nullptr;
   const auto match = tags_->find(tag);
-  if (match && is_shown(match->rule->means)) return choose(known->second.emplace(KnownTag{tag, *match}));
+  if (match && is_shown(match->rule->means)) return &known->second.emplace(KnownTag{tag, *match});
   if (!match && unknown_.size() < kKeptTags) unknown_.insert(tag);
   return nullptr;
 }
 
-// Of tags that mean the same the one whose rule comes first.
-const KnownTag* TaggedRun::choose(KnownTag& tag) {
+// Of tags that mean the same the one whose rule comes first, among those that have values.
+bool TaggedRun::choose(KnownTag& tag) {
+  if (std::exchange(tag.has_value, true)) return tag.shown;
   const bool of_layers = tag.match.layer >= 0 || !is_figure(tag.match);
   (tag.match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= of_layers;
   const auto [place, is_first] = shown_.try_emplace(meaning_of(tag.match), &tag);
-  if (is_first) return &tag;
+  if (is_first) return true;
   KnownTag& other = *place->second;
   const bool better = tag.match.rule->place < other.match.rule->place;
   (better ? other : tag).shown = false;
   note(in_quotes((better ? other : tag).name) + " is not shown: " + in_quotes((better ? tag : other).name) +
        " means the same");
-  if (!better) return nullptr;
+  if (!better) return false;
   forget(other.match);
   place->second = &tag;
-  return &tag;
+  return true;
 }
 
 // The values of a tag that is no longer shown.
@@ -207,7 +209,6 @@ namespace {
 void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, std::size_t values) {
   if (is_figure(match) && values != 1) throw Unreadable("a figure, but has " + std::to_string(values) + " values");
   if (is_figure(match)) return;
-  if (is_list(match) && values == 1) throw Unreadable("of all experts, but has one value");
   if (match.expert >= 0 && values != 1)
     throw Unreadable("of one expert, but has " + std::to_string(values) + " values");
   if (shape.size() > 2 || (match.layer >= 0 && shape.size() > 1))
@@ -218,15 +219,21 @@ void check_shape(const TagMatch& match, const std::vector<std::size_t>& shape, s
 
 }  // namespace
 
-void TaggedRun::take(std::int64_t number, double wall_s, const KnownTag& tag, std::vector<std::size_t> shape,
+void TaggedRun::take(std::int64_t number, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
                      std::vector<double> values) {
   const TagMatch& match = tag.match;
+  if (is_list(match) && values.size() == 1) {  // another quantity of that name, as the load of a machine
+    if (std::exchange(tag.shown, false))
+      note(in_quotes(tag.name) + " is not shown: one number is no load of all experts");
+    return;
+  }
   const auto leading = std::ranges::find_if(shape, [](std::size_t extent) { return extent != 1; });
   shape.erase(shape.begin(), leading);
   if (match.layer >= 0) std::erase(shape, std::size_t{1});
   for (double& each : values) each *= match.rule->scale;
   check_shape(match, shape, values.size());
   check_load(match, values);
+  if (!choose(tag)) return;
   if (const auto restart = restarts_.take(tag.name, number)) drop(*restart);
   Step& step = step_at(number, wall_s);
   if (is_figure(match))
@@ -268,7 +275,7 @@ std::map<int, int> TaggedRun::layers_of_model() {
 }
 
 TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start, std::size_t experts,
-                                   const std::map<int, int>& layers, BadLines& bad) {
+                                   const std::map<int, int>& layers) {
   constexpr double kFairShare = 10000;
   TelemetryFrame frame = std::move(step.figures);
   frame.step = number;
@@ -281,9 +288,9 @@ TelemetryFrame TaggedRun::frame_of(std::int64_t number, Step step, double start,
       router.tokens_per_expert = counts_of_load(of.load, 1);
     else if (is_whole(of.utilization, experts))
       router.tokens_per_expert = counts_of_load(of.utilization, kFairShare);
-    else if (some)
-      bad.add(number, "loads of layer " + std::to_string(router.layer) + " at this step: not of all " +
-                          std::to_string(experts) + " experts, which is what is shown");
+    else if (some && parts_++ == 0)
+      first_part_ = "step " + std::to_string(number) + ", layer " + std::to_string(router.layer) +
+                    ": loads that are not of all " + std::to_string(experts) + " experts are not shown";
     if (is_whole(of.bias, experts)) router.expert_bias.assign(of.bias.begin(), of.bias.end());
     frame.routers.push_back(std::move(router));
   }
@@ -306,8 +313,9 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
   const double start = steps_.begin()->second.wall;
   while (!steps_.empty()) {  // each is given up as soon as it is a frame
     auto node = steps_.extract(steps_.begin());
-    run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers, imported.bad));
+    run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers));
   }
+  if (parts_ > 0) note(first_part_ + (parts_ > 1 ? " (and " + std::to_string(parts_ - 1) + " more such places)" : ""));
   kept_bytes_ = 0;
   if (more_notes_ > 0) notes_.back().text += ", and " + std::to_string(more_notes_) + " more notes";
   for (Marker& marker : std::exchange(notes_, {})) {

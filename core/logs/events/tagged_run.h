@@ -22,7 +22,8 @@ namespace moescope {
 struct KnownTag {
   std::string name;
   TagMatch match;
-  bool shown = true;  // false: another tag of the run means the same
+  bool has_value = false;
+  bool shown = true;  // false: another tag of the run means the same, or its values are none
 };
 
 class TaggedRun {
@@ -30,13 +31,13 @@ class TaggedRun {
   // `source`: the file, for messages.
   TaggedRun(const TagMap& tags, std::string source);
   // nullptr: not known, which is kept for no_known_tags(), or not shown.
-  const KnownTag* find(const std::string& tag);
+  KnownTag* find(const std::string& tag);
   // What is kept may take kKeptBytes, and kKeptOfRead times the bytes that were read: a small file that claims large
   // tensors cannot fill the memory.
   void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
   // `values` of `shape`, [elements]; of a figure one. Values of a run come in the order in which they were logged.
   // Throws Unreadable: not what the rule speaks of; std::runtime_error: more than can be kept.
-  void take(std::int64_t step, double wall_s, const KnownTag& tag, std::vector<std::size_t> shape,
+  void take(std::int64_t step, double wall_s, KnownTag& tag, std::vector<std::size_t> shape,
             std::vector<double> values);
   void go_back_to(std::int64_t step);  // the log itself says that the training goes on from there
   void note(std::string text);         // what is said about the run beside its values
@@ -60,7 +61,7 @@ class TaggedRun {
     std::map<int, Layer> layers;
     std::size_t bytes() const;
   };
-  const KnownTag* choose(KnownTag& tag);
+  bool choose(KnownTag& tag);
   void forget(const TagMatch& match);
   void drop(const Restart& restart);
   void keep(std::size_t bytes);
@@ -73,8 +74,8 @@ class TaggedRun {
   std::size_t n_experts() const;
   // By its number in the log the layer of the model; says what was assumed.
   std::map<int, int> layers_of_model();
-  static TelemetryFrame frame_of(std::int64_t number, Step step, double start, std::size_t experts,
-                                 const std::map<int, int>& layers, BadLines& bad);
+  TelemetryFrame frame_of(std::int64_t number, Step step, double start, std::size_t experts,
+                          const std::map<int, int>& layers);
 
   const TagMap* tags_;
   std::string source_;
@@ -82,6 +83,8 @@ class TaggedRun {
   RestartRule restarts_;
   std::vector<Marker> notes_;
   std::size_t more_notes_ = 0;
+  std::int64_t parts_ = 0;  // places with loads of some experts
+  std::string first_part_;
   std::map<std::string, std::optional<KnownTag>> known_;
   std::map<std::string, KnownTag*> shown_;  // by what is meant
   std::set<std::string> unknown_;

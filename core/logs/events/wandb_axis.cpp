@@ -15,8 +15,9 @@ std::string without_escapes(std::string name) {
 }  // namespace
 
 void WandbAxes::define(const wandb::Metric& metric) {
-  const std::string axis = without_escapes(metric.step_metric());
-  if (axis.empty()) return;
+  std::string axis = without_escapes(metric.step_metric());
+  if (axis.empty() && !metric.control().overwrite()) return;
+  if (axis.empty()) axis = "_step";
   if (axis != "_step") axes_.insert(axis);
   if (!metric.name().empty()) {
     by_name_[without_escapes(metric.name())] = axis;

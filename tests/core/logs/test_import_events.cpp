@@ -206,6 +206,27 @@ TEST_F(EventFiles, TheBetterOfTwoNamesReplacesWhatTheOtherSaid) {
   EXPECT_EQ(loss(*only(), 1), 3.0f);
 }
 
+// "loss" would be shown rather than "train/loss", if it had a value.
+TEST_F(EventFiles, ATagWithoutValuesHidesNoOther) {
+  put("events.out.tfevents.1", tb_summary(0, 1, tb_tensor("loss", {1}, {9}, "text")) +
+                                   tb_summary(0, 1, tb_scalar("train/loss", 3)) +
+                                   tb_summary(1, 2, tb_tensor("loss", {1}, {9}, "text")));
+  const Imported log = read();
+  EXPECT_EQ(loss(*log.runs.at(0), 0), 3.0f);
+  EXPECT_EQ(log.bad.count(), 2);
+  EXPECT_TRUE(log.remarks.empty()) << log.remarks[0];
+}
+
+TEST_F(EventFiles, ALoadOfSomeExpertsIsToldWithItsStep) {
+  std::string bytes;
+  for (int step = 0; step < 3; ++step)
+    for (int expert = 0; expert < 4 - step; ++expert)
+      bytes += tb_summary(step, 1, tb_scalar("moe/layer_2/expert_" + std::to_string(expert) + "/load", 5));
+  put("events.out.tfevents.1", bytes);
+  EXPECT_EQ(read().remarks, std::vector<std::string>{"step 1, layer 2: loads that are not of all 4 experts are not "
+                                                     "shown (and 1 more such places)"});
+}
+
 TEST_F(EventFiles, WhatIsNoNumberIsNoValue) {
   const auto image = pb_bytes(1, pb_bytes(1, "loss") + pb_bytes(4, "pixels"));
   const auto curve = tb_tensor("tokens_per_expert", {2, 3}, {1}, "pr_curves");

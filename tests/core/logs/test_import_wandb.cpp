@@ -84,6 +84,59 @@ TEST_F(WandbFiles, AnAxisThatIsNotWholeIsNoAxis) {
   EXPECT_TRUE(notes_say(*run, "train/epoch, which the run defines, is not a whole number"));
 }
 
+TEST_F(WandbFiles, RowsBeforeTheFirstValueOfTheAxisHaveNoStep) {
+  const Imported log = import_wandb(
+      put("run-a.wandb", {wandb_run("a", "x"), wandb_metric("", "*", "gs"), wandb_row(0, {{"train/loss", "5"}}),
+                          wandb_row(1, {{"train/loss", "3"}, {"gs", "10"}}), wandb_row(2, {{"train/loss", "2"}})}));
+  EXPECT_EQ(log.runs.at(0)->steps(), (StepRange{10, 10}));
+  EXPECT_EQ(loss(*log.runs[0], 10), 2.0f);
+  ASSERT_EQ(log.bad.count(), 1);
+  EXPECT_NE(log.bad.first()[0].why.find("train/loss: comes before the first value of gs"), std::string::npos);
+}
+
+TEST_F(WandbFiles, ADefinitionThatIsOverwrittenTakesItsAxisAway) {
+  const auto steps = [&](bool overwrites) {
+    const std::string again =
+        pb_bytes(12, pb_bytes(1, "train/loss") + (overwrites ? pb_bytes(9, pb_number(1, 1)) : std::string()));
+    return read({wandb_run("a", "x"), wandb_metric("train/loss", "", "gs"), again,
+                 wandb_row(0, {{"train/loss", "3"}, {"gs", "100"}}),
+                 wandb_row(1, {{"train/loss", "2"}, {"gs", "200"}})})
+        ->steps();
+  };
+  EXPECT_EQ(steps(false), (StepRange{100, 200})) << "definitions are merged";
+  EXPECT_EQ(steps(true), (StepRange{0, 1}));
+}
+
+TEST_F(WandbFiles, ObjectsAreKeysThatAreJoinedWithDots) {
+  const auto run = read({wandb_run("a", "x"), wandb_metric("train.loss", "", "train.step"),
+                         wandb_row(0, {{"train", R"({"loss": 3, "step": 7, "a": {"b": {"c": {}}}})"},
+                                       {"moe", R"({"layer_1": {"tokens_per_expert": [1, 3]}})"}}),
+                         wandb_row(1, {{"train", R"({"loss": NaN, "step": 8})"}, {"broken", "{\"loss\":"}})});
+  EXPECT_EQ(run->steps(), (StepRange{7, 8}));
+  EXPECT_EQ(loss(*run, 7), 3.0f);
+  EXPECT_EQ(run->frame_at(7)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 3}));
+}
+
+TEST_F(WandbFiles, AHistogramOfExpertNumbersIsTheLoadOfEach) {
+  const auto histogram = [](const char* limits, const char* counts) {
+    return std::string(R"({"_type": "histogram", "bins": )") + limits + R"(, "values": )" + counts + "}";
+  };
+  const Imported log = import_wandb(
+      put("run-a.wandb",
+          {wandb_run("a", "x"),
+           wandb_row(0, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 0.75, 1.5, 2.25, 3]", "[4, 0, 5, 6]")}}),
+           wandb_row(1, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 2, 4]", "[4, 5]")}}),
+           wandb_row(2, {{"loss", "1"}, {"tokens_per_expert", histogram("[0, 1]", "[4, 5]")}}),
+           wandb_row(3, {{"loss", "1"}, {"tokens_per_expert", R"({"_type": "table-file"})"}})}));
+  const History& run = *log.runs.at(0);
+  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{4, 0, 5, 6}));
+  EXPECT_EQ(run.steps(), (StepRange{0, 3}));
+  ASSERT_EQ(log.bad.count(), 3);
+  EXPECT_NE(log.bad.first()[0].why.find("a bucket of more than one expert"), std::string::npos);
+  EXPECT_NE(log.bad.first()[1].why.find("buckets without limits"), std::string::npos);
+  EXPECT_NE(log.bad.first()[2].why.find("neither a number nor a list nor a histogram"), std::string::npos);
+}
+
 TEST_F(WandbFiles, AResumedRunContinuesWhereItWasRewoundTo) {
   std::vector<std::string> records = {wandb_run("a", "x")};
   for (int step = 0; step < 30; ++step) records.push_back(wandb_row(step, {{"loss", "5"}}));
