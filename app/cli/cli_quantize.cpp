@@ -17,7 +17,6 @@
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"
-#include "core/tensors/npy.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/safetensors.h"
 

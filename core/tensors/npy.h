@@ -2,15 +2,13 @@
 // archive of them.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/tensors/tensor_file.h"
+#include "core/tensors/open_tensors.h"
 
 namespace moescope {
 
@@ -21,13 +19,6 @@ struct NpyHeader {
   std::vector<std::size_t> shape;
   std::size_t data_at = 0;  // where the values begin
   bool big_endian = false, columns_first = false;
-};
-// What the values of an array without a type may be. ml_dtypes writes its types so: '<V2' is its bfloat16, '|V1' one of
-// several, which somebody has to say.
-inline constexpr std::array kUntypedAre = {DType::f8_e4m3, DType::f8_e5m2, DType::f8_e8m0, DType::bf16, DType::f16};
-struct UntypedArray : std::runtime_error {
-  UntypedArray(const std::string& what, std::size_t bits) : std::runtime_error(what), bits(bits) {}
-  std::size_t bits;  // of a value
 };
 // Of the first bytes of a file. `bytes_are`: the type of values without one, if they have as many bits. Throws
 // std::runtime_error with what is wrong and what is allowed, UntypedArray where nothing says the type.

@@ -98,7 +98,7 @@ std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size
 // An entry of a file that is no tensor which can be read here.
 struct SkippedEntry {
   std::string name, why;
-  std::size_t untyped_bits = 0;  // of a value, where only its type is missing (npy.h)
+  std::size_t untyped_bits = 0;  // of a value, where only its type is missing (open_tensors.h)
 };
 
 struct MappedTensors;

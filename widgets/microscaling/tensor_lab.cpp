@@ -11,7 +11,6 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "core/tensors/npy.h"
 #include "widgets/look/panel_frame.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"

@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/tensors/npy.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"

@@ -12,7 +12,6 @@
 #include <stdexcept>
 
 #include "core/logs/file_kind.h"
-#include "core/tensors/npy.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/pickle.h"
 #include "tests/support/says.h"
