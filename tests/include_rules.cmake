@@ -16,7 +16,7 @@ set(CORE_FLOORS
     "core/comparison core/logs+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"
     "core/findings core/explain"
     core/replay
-    core/training core/training/lab
+    core/training core/training/engine
     core/lessons)
 set(WIDGETS_FLOORS
     widgets/look

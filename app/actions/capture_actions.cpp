@@ -27,14 +27,14 @@ CaptureActions::CaptureActions(RunSession* session, Selection* selection, Worksp
       selection_(selection),
       workspaces_(workspaces),
       messages_(messages),
-      lab_(workspaces->microscaling()->tensorLab()) {
+      tensor_lab_(workspaces->microscaling()->tensorLab()) {
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
-  connect(lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
-  connect(lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
-  connect(lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
-  connect(lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
+  connect(tensor_lab_->captureBar(), &CaptureBar::againRequested, this, &CaptureActions::again);
+  connect(tensor_lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
+  connect(tensor_lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
+  connect(tensor_lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
   for (QuantizationErrorPanel* matrix : workspaces->findChildren<QuantizationErrorPanel*>())
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
   for (OperandCostsPanel* costs : workspaces->findChildren<OperandCostsPanel*>())
@@ -48,15 +48,15 @@ void CaptureActions::onOpened() {
   // Other programs' logs have no settings by which a step could be computed again.
   const bool computed_here = std::ranges::any_of(
       session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
-  lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
-                                : computed_here    ? CaptureBar::Source::recording
-                                                   : CaptureBar::Source::none);
+  tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
+                                       : computed_here    ? CaptureBar::Source::recording
+                                                          : CaptureBar::Source::none);
 }
 
 void CaptureActions::cancel() {
   recompute_.reset();
   timer_.stop();
-  lab_->captureBar()->showFailed(place_, tr("Cancelled"), wanted_step_);
+  tensor_lab_->captureBar()->showFailed(place_, tr("Cancelled"), wanted_step_);
 }
 
 void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
@@ -68,10 +68,10 @@ void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
 }
 
 void CaptureActions::again() {
-  CaptureBar* bar = lab_->captureBar();
-  Lab* training = session_->lab();
+  CaptureBar* bar = tensor_lab_->captureBar();
+  LiveRuns* live = session_->live();
   recompute_.reset();
-  if (!training) {
+  if (!live) {
     const QString statistics = tr("Recordings and logs keep statistics, not tensors. ");
     try {
       planOf(wanted_step_);
@@ -85,11 +85,11 @@ void CaptureActions::again() {
                            wanted_step_);
   }
   try {
-    capture_ = training->capture(session_->runAt(selection_->run()), place_);
+    capture_ = live->capture(session_->runAt(selection_->run()), place_);
   } catch (const std::invalid_argument& refused) {
     return bar->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }
-  bar->showWaiting(place_, !training->status().running);
+  bar->showWaiting(place_, !live->status().running);
   timer_.start();
 }
 
@@ -103,7 +103,7 @@ RecomputePlan CaptureActions::planOf(std::int64_t step) const {
 }
 
 void CaptureActions::recompute(std::int64_t step) {
-  withKernelsAsked(lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
+  withKernelsAsked(tensor_lab_, shownRun().info().kernels, session_->paths(), [this, step] { startRecompute(step); });
 }
 
 void CaptureActions::startRecompute(std::int64_t step) {
@@ -112,14 +112,14 @@ void CaptureActions::startRecompute(std::int64_t step) {
   try {
     recompute_ = std::make_unique<Recomputation>(planOf(step));
   } catch (const std::exception& refused) {
-    return lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
+    return tensor_lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }
   wanted_step_ = step;
   timer_.start();
 }
 
 void CaptureActions::lookAtRecompute() {
-  CaptureBar* bar = lab_->captureBar();
+  CaptureBar* bar = tensor_lab_->captureBar();
   const Capture& capture = recompute_->capture();
   if (capture.state() == Capture::State::waiting)
     return bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
@@ -127,7 +127,7 @@ void CaptureActions::lookAtRecompute() {
   const auto done = std::exchange(recompute_, nullptr);
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
-  lab_->setCaptured(capture.operand());
+  tensor_lab_->setCaptured(capture.operand());
   bar->showCaptured(*capture.operand(), wanted_step_,
                     tr("Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit."));
 }
@@ -138,17 +138,17 @@ void CaptureActions::look() {
   timer_.stop();
   const auto capture = std::exchange(capture_, nullptr);
   if (capture->state() == Capture::State::failed)
-    return lab_->captureBar()->showFailed(place_, QString::fromStdString(capture->error()), -1);
-  lab_->setCaptured(capture->operand());
-  lab_->captureBar()->showCaptured(*capture->operand(), wanted_step_);
+    return tensor_lab_->captureBar()->showFailed(place_, QString::fromStdString(capture->error()), -1);
+  tensor_lab_->setCaptured(capture->operand());
+  tensor_lab_->captureBar()->showCaptured(*capture->operand(), wanted_step_);
 }
 
 void CaptureActions::askAndSave() {
   const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save tensor", "operand.safetensors",
                                                     "Tensors (*.safetensors)");
-  if (path.isEmpty() || !lab_->captured()) return;
+  if (path.isEmpty() || !tensor_lab_->captured()) return;
   messages_->warnOfErrors([&] {
-    save_captured(*lab_->captured(), path.toStdString());
+    save_captured(*tensor_lab_->captured(), path.toStdString());
     messages_->saySaved(path);
   });
 }

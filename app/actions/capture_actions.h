@@ -42,7 +42,7 @@ class CaptureActions : public QObject {
   Selection* selection_;
   WorkspaceTabs* workspaces_;
   Messages* messages_;
-  TensorLab* lab_;
+  TensorLab* tensor_lab_;
   QTimer timer_;
   std::shared_ptr<const Capture> capture_;
   std::unique_ptr<Recomputation> recompute_;

@@ -56,7 +56,7 @@ void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
   qint64 nearest = kept.front().step;
   for (const KeptCheckpoint& checkpoint : kept)
     if (std::abs(checkpoint.step - step) < std::abs(nearest - step)) nearest = checkpoint.step;
-  const qint64 now = session_->lab()->status().step;
+  const qint64 now = session_->live()->status().step;
   menu->addAction(QString("&Rewind to step %1 (forgets %2 steps)").arg(nearest).arg(now - nearest), this,
                   [this, nearest] { rewind(nearest); })
       ->setToolTip("All runs go back to this checkpoint");
@@ -67,7 +67,7 @@ void CheckpointActions::addActionsTo(QMenu* menu, qint64 step) {
 }
 
 std::vector<KeptCheckpoint> CheckpointActions::kept() const {
-  return session_->isLive() ? session_->lab()->checkpoints() : std::vector<KeptCheckpoint>{};
+  return session_->isLive() ? session_->live()->checkpoints() : std::vector<KeptCheckpoint>{};
 }
 
 std::optional<qint64> CheckpointActions::keptBefore(qint64 step) const {
@@ -79,7 +79,7 @@ std::optional<qint64> CheckpointActions::keptBefore(qint64 step) const {
 
 void CheckpointActions::keepNow() {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  session_->lab()->keep_checkpoint();
+  session_->live()->keep_checkpoint();
   messages_->say("Checkpoint kept", 4000);
 }
 

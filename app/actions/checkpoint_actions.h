@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/engine/checkpoint_ring.h"
 
 class QMenu;
 

@@ -247,13 +247,13 @@ void CompareActions::showDifferences() {
   showChips();
 }
 
-void CompareActions::showStatus(const LabStatus& status) {
+void CompareActions::showStatus(const LiveStatus& status) {
   workspaces_->compare()->judged()->setSecondsPerStep(secondsPerStep(status));
   showChips();
 }
 
 // Over the last steps: from one that has just been taken to another.
-float CompareActions::secondsPerStep(const LabStatus& status) {
+float CompareActions::secondsPerStep(const LiveStatus& status) {
   const std::size_t runs = session_->histories().size();
   if (!status.running || !status.catching_up.empty() || runs != pace_.runs || status.step < pace_.last) {
     pace_ = {};
@@ -274,7 +274,7 @@ float CompareActions::secondsPerStep(const LabStatus& status) {
 
 void CompareActions::showChips() {
   const auto& histories = session_->histories();
-  const LabStatus status = session_->isLive() ? session_->lab()->status() : LabStatus{};
+  const LiveStatus status = session_->isLive() ? session_->live()->status() : LiveStatus{};
   std::vector<RunChips::Run> runs;
   for (int place = 0; place < static_cast<int>(histories.size()); ++place) {
     RunChips::Run run{runLetter(*selection_, place), runColor(*selection_, place), runName(*selection_, place), {}, {}};

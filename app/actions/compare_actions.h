@@ -10,7 +10,7 @@
 #include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
 #include "core/io/no_value.h"
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 class QAction;
 class QMenu;
@@ -44,7 +44,7 @@ class CompareActions : public QObject {
   }
   void showDifferences();  // of the open runs, in chips and panels
   void showChips();
-  void showStatus(const LabStatus& status);  // of the open runs, from time to time
+  void showStatus(const LiveStatus& status);  // of the open runs, from time to time
 
  signals:
   // Run A and candidates that are more than can train beside it, for so many steps.
@@ -60,7 +60,7 @@ class CompareActions : public QObject {
   void nameChoices();  // of the active run, by its letter
   void removeRun(int place);
   void measureGradients(int every);
-  float secondsPerStep(const LabStatus& status);
+  float secondsPerStep(const LiveStatus& status);
 
   RunSession* session_;
   Selection* selection_;

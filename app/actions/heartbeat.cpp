@@ -41,7 +41,7 @@ void Heartbeat::show() {
 }
 
 bool Heartbeat::firstStepIsTaken() const {
-  const LabStatus status = session_->lab()->status();
+  const LiveStatus status = session_->live()->status();
   return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
 }
 
@@ -49,7 +49,7 @@ bool Heartbeat::firstStepIsTaken() const {
 void Heartbeat::beat() {
   if (!session_->opening()) {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();
-    if (const LabStatus status = session_->lab()->status(); !status.running) {
+    if (const LiveStatus status = session_->live()->status(); !status.running) {
       timer_.stop();
       return status_->showTraining(status, static_cast<int>(session_->histories().size()));
     }
@@ -57,7 +57,7 @@ void Heartbeat::beat() {
   show();
 }
 
-void Heartbeat::showStatus(const LabStatus& status) {
+void Heartbeat::showStatus(const LiveStatus& status) {
   if (timer_.isActive()) return;
   if (status.running && !firstStepIsTaken()) return begin("First step");
   status_->showTraining(status, static_cast<int>(session_->histories().size()));

@@ -7,7 +7,7 @@
 #include <QString>
 #include <QTimer>
 
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 namespace moescope {
 
@@ -20,7 +20,7 @@ class Heartbeat : public QObject {
  public:
   Heartbeat(RunSession* session, StatusLine* status, QObject* parent);
 
-  void showStatus(const LabStatus& status);  // of the model in training, from time to time
+  void showStatus(const LiveStatus& status);  // of the model in training, from time to time
 
  private:
   void begin(const QString& what);

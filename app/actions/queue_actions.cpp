@@ -18,7 +18,7 @@
 #include "app/session/settings.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
@@ -68,8 +68,8 @@ bool QueueActions::mayTrain() {
 }
 
 void QueueActions::train(std::unique_ptr<QueueTraining> queue) {
-  Lab* lab = session_->lab();
-  if (lab && !queue->status().done) lab->pause();  // it would take threads from them
+  LiveRuns* live = session_->live();
+  if (live && !queue->status().done) live->pause();  // it would take threads from them
   outcomes_->start(std::move(queue));
 }
 

@@ -37,7 +37,7 @@ RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay
       messages_(messages) {
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
-    if (Lab* lab = session_->lab()) bar_->showStatus(lab->status());  // the button answers before the next tick
+    if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // the button answers before the next tick
   });
   connect(bar_, &WindowBar::stepRequested, this, &RunControl::stepOnce);
   connect(bar_, &WindowBar::resetRequested, this, &RunControl::startOver);
@@ -45,7 +45,7 @@ RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay
   connect(bar_, &WindowBar::speedRequested, this, [this](double limit) {
     speed_limit_ = limit;
     replay_->setSpeed(limit);
-    if (Lab* lab = session_->lab()) lab->set_max_steps_per_s(limit);
+    if (LiveRuns* live = session_->live()) live->set_max_steps_per_s(limit);
   });
   connect(session_, &RunSession::opened, this, &RunControl::onOpened);
   connect(session_, &RunSession::growingEnded, this, [this] { growing_ended_ = true; });
@@ -69,7 +69,7 @@ void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
   if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
   const bool has_end = !comparison_.empty() && asked_end_instead_.empty();
-  if (Lab* lab = session_->lab(); lab && (has_end || end_is_of_run_)) lab->pause();
+  if (LiveRuns* live = session_->live(); live && (has_end || end_is_of_run_)) live->pause();
   if (std::exchange(end_is_of_run_, has_end) || has_end)
     endAt(has_end ? std::optional<qint64>(configs.front().optimizer.total_steps) : std::nullopt);
 }
@@ -94,19 +94,19 @@ void RunControl::onOpened() {
   growing_ended_ = false;
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
-  Lab* lab = session_->lab();
-  if (!lab) {
+  LiveRuns* live = session_->live();
+  if (!live) {
     if (std::exchange(end_is_of_run_, false)) endAt({});
     return;
   }
-  lab->set_max_steps_per_s(speed_limit_);
+  live->set_max_steps_per_s(speed_limit_);
   if (std::exchange(run_when_open_, true)) goOn();
 }
 
 void RunControl::startOver() {
   if (session_->isRecording()) return replay_->toStart();
   if (!session_->isLive()) return;
-  const bool running = session_->lab()->status().running;
+  const bool running = session_->live()->status().running;
   std::vector<RunConfig> configs;
   for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place)
     configs.push_back(session_->config(place));
@@ -116,12 +116,12 @@ void RunControl::startOver() {
 // The end that was asked for counts until it is reached; going on from there has no end.
 void RunControl::goOn() {
   if (session_->isRecording()) return replay_->play();
-  Lab* lab = session_->lab();
-  if (!lab) return;
-  if (until_ && *until_ > lab->status().step)
-    lab->run_until(*until_);
+  LiveRuns* live = session_->live();
+  if (!live) return;
+  if (until_ && *until_ > live->status().step)
+    live->run_until(*until_);
   else
-    lab->run();
+    live->run();
 }
 
 void RunControl::setUntil(std::optional<qint64> step) {
@@ -134,7 +134,7 @@ void RunControl::setUntil(std::optional<qint64> step) {
 void RunControl::endAt(std::optional<qint64> step) {
   until_ = step;
   bar_->showUntil(step);
-  if (session_->isLive() && session_->lab()->status().running) goOn();
+  if (session_->isLive() && session_->live()->status().running) goOn();
 }
 
 void RunControl::runUntil(qint64 step) {
@@ -145,15 +145,15 @@ void RunControl::runUntil(qint64 step) {
 }
 
 void RunControl::pause() {
-  if (Lab* lab = session_->lab())
-    lab->pause();
+  if (LiveRuns* live = session_->live())
+    live->pause();
   else
     replay_->pause();
 }
 
 void RunControl::stepOnce() {
-  if (Lab* lab = session_->lab())
-    lab->step_once();
+  if (LiveRuns* live = session_->live())
+    live->step_once();
   else if (session_->isRecording())
     replay_->stepOnce();
 }
@@ -180,7 +180,7 @@ void RunControl::showOpen(const RunConfig* config) {
   bar_->showRecording();
 }
 
-void RunControl::showStatus(const LabStatus& status) {
+void RunControl::showStatus(const LiveStatus& status) {
   bar_->showStatus(status);
   if (status.running) pauseBeforeTheDiskIsFull();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 class QMenu;
 
@@ -44,7 +44,7 @@ class RunControl : public QObject {
   void addPresetsTo(QMenu* menu);
   // The bar shows what is open: one run of several, with its settings where they are known.
   void showOpen(const RunConfig* config);
-  void showStatus(const LabStatus& status);  // while it trains
+  void showStatus(const LiveStatus& status);  // while it trains
 
  signals:
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);  // run A first

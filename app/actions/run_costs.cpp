@@ -3,7 +3,7 @@
 #include "app/actions/compare_actions.h"
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
-#include "core/training/lab/candidate_groups.h"
+#include "core/training/engine/candidate_groups.h"
 
 namespace moescope {
 
@@ -35,10 +35,10 @@ RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* compari
         return PresetList::Cost{speeds_.listText(runs), speeds_.costText(runs)};
       });
   comparison->setTwinCost([this](const RunConfig& twin) {
-    return speeds_.twinText(twin, session_->isLive() ? session_->lab()->status().step : 0);
+    return speeds_.twinText(twin, session_->isLive() ? session_->live()->status().step : 0);
   });
   comparison->setCandidatesCost([this](const std::vector<RunConfig>& candidates, std::int64_t steps) {
-    if (steps == 0) return speeds_.twinsText(candidates, session_->isLive() ? session_->lab()->status().step : 0);
+    if (steps == 0) return speeds_.twinsText(candidates, session_->isLive() ? session_->live()->status().step : 0);
     std::vector<RunConfig> runs{session_->config()};
     runs.insert(runs.end(), candidates.begin(), candidates.end());
     return speeds_.groupsText(candidate_groups(runs), steps);
@@ -63,7 +63,7 @@ void RunCosts::measureAnew() {
 }
 
 // Of a run that trains alone: of several, the speed is that of all together.
-void RunCosts::showStatus(const LabStatus& status) {
+void RunCosts::showStatus(const LiveStatus& status) {
   const bool news = status.running && status.step >= kWarmUpSteps && status.step != last_step_;
   last_step_ = status.step;
   if (!news || status.tokens_per_s <= 0 || session_->histories().size() != 1) return;

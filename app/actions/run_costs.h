@@ -6,7 +6,7 @@
 #include <QStringList>
 
 #include "app/setup/run_speeds.h"
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 namespace moescope {
 
@@ -21,7 +21,7 @@ class RunCosts : public QObject {
   // `keeps`: what was measured counts in the next start of the program, too.
   RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
 
-  void showStatus(const LabStatus& status);              // of the open run, from time to time
+  void showStatus(const LiveStatus& status);             // of the open run, from time to time
   QStringList presetTexts(const QString& preset) const;  // what it is and costs in a line, from long to short
 
  private:

@@ -8,7 +8,7 @@
 
 #include "app/bars/side_dock.h"
 #include "core/config/run_config.h"
-#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/engine/checkpoint_ring.h"
 
 class QComboBox;
 class QLabel;

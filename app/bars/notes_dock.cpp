@@ -165,7 +165,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
   const int place = selection_->run();
   try {
     if (session_->isLive()) {
-      session_->lab()->pin_note(session_->runAt(place), step, words);
+      session_->live()->pin_note(session_->runAt(place), step, words);
     } else {
       const auto [file, run] = recordedRun(session_->paths(), place);
       write_note(file, {run, step, kNoteKind, words});

@@ -17,7 +17,7 @@
 
 #include "app/bars/outcomes_panel.h"
 #include "app/session/settings.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/duration_text.h"

@@ -1,5 +1,5 @@
-// Candidates that train in groups (core/training/lab/queue_training.h): progress over all groups, time left, cancel and
-// continue, the live table of outcomes, and the queues of before that can be taken up.
+// Candidates that train in groups (core/training/engine/queue_training.h): progress over all groups, time left, cancel
+// and continue, the live table of outcomes, and the queues of before that can be taken up.
 #pragma once
 
 #include <QElapsedTimer>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/bars/side_dock.h"
-#include "core/training/lab/queue_training.h"
+#include "core/training/engine/queue_training.h"
 #include "widgets/panel/latest_worker.h"
 
 class QLabel;

@@ -15,7 +15,7 @@
 
 #include "app/look/theme.h"
 #include "core/io/whole_file.h"
-#include "core/training/lab/outcome_table.h"
+#include "core/training/engine/outcome_table.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 #include "widgets/panel/panel.h"
 
 class QModelIndex;

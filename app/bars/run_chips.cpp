@@ -8,7 +8,7 @@
 
 #include "app/look/icons.h"
 #include "core/config/dense_twin.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -95,7 +95,7 @@ void StatusLine::fit() {
     for (int form = 1; form <= item->forms() && needed() > width(); ++form) item->setForm(form);
 }
 
-void StatusLine::measure(const LabStatus& status) {
+void StatusLine::measure(const LiveStatus& status) {
   if (!status.running || from_ < 0 || status.step < from_) {
     from_ = status.running ? status.step : -1;
     steps_per_s_ = 0;
@@ -107,7 +107,7 @@ void StatusLine::measure(const LabStatus& status) {
   }
 }
 
-void StatusLine::showTraining(const LabStatus& status, int runs) {
+void StatusLine::showTraining(const LiveStatus& status, int runs) {
   measure(status);
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");

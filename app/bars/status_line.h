@@ -6,7 +6,7 @@
 #include <QStatusBar>
 
 #include "core/history/history.h"
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 class QToolButton;
 
@@ -21,7 +21,7 @@ class StatusLine : public QStatusBar {
   explicit StatusLine(QWidget* parent = nullptr);
 
   enum class Dot { none, quiet, good, bad, attention };
-  void showTraining(const LabStatus& status, int runs);
+  void showTraining(const LiveStatus& status, int runs);
   void showState(const QString& text, Dot dot = Dot::quiet);  // of what is not trained here
   struct Source {
     QString path;         // of the recording or log; empty: none
@@ -39,7 +39,7 @@ class StatusLine : public QStatusBar {
   bool event(QEvent* event) override;
 
  private:
-  void measure(const LabStatus& status);
+  void measure(const LiveStatus& status);
   void fit();
 
   QWidget* items_;

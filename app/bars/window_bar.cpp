@@ -46,8 +46,7 @@ class BarLine : public QWidget {
 
  protected:
   void paintEvent(QPaintEvent*) override {
-    QPainter(this).fillRect(kSpace8, (height() - kLineHeight) / 2, 1, kLineHeight,
-                            QColor(colors(palette()).hairline));
+    QPainter(this).fillRect(kSpace8, (height() - kLineHeight) / 2, 1, kLineHeight, QColor(colors(palette()).hairline));
   }
 };
 
@@ -270,7 +269,7 @@ void WindowBar::showReplay(bool playing, std::int64_t step) {
   count_->showStep(step, std::nullopt);
 }
 
-void WindowBar::showStatus(const LabStatus& status) {
+void WindowBar::showStatus(const LiveStatus& status) {
   if (status.running != running_) setRunning(status.running);
   last_step_ = status.step;
   const std::int64_t end = until_.value_or(scheduled_);

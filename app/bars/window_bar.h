@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/config/run_config.h"
-#include "core/training/lab/lab_status.h"
+#include "core/training/engine/live_status.h"
 
 class QAction;
 class QComboBox;
@@ -42,7 +42,7 @@ class WindowBar : public QToolBar {
   void showRun(const RunConfig& config);
   void showRecording();
   void showReplay(bool playing, std::int64_t step);  // of a recording
-  void showStatus(const LabStatus& status);          // a run in training only
+  void showStatus(const LiveStatus& status);         // a run in training only
   void showUntil(std::optional<qint64> step);
 
   QSize minimumSizeHint() const override;
@@ -83,7 +83,7 @@ class WindowBar : public QToolBar {
   LivePopover* live_popover_;
   Open open_ = Open::following;
   std::int64_t last_step_ = 0;
-  std::int64_t scheduled_ = 0;           // steps of the open run's schedule
+  std::int64_t scheduled_ = 0;  // steps of the open run's schedule
   std::optional<std::int64_t> until_;
   bool running_ = false;
 };

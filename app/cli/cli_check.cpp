@@ -21,7 +21,7 @@
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
 #include "core/logs/open_runs.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

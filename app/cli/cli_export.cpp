@@ -24,8 +24,8 @@
 #include "core/logs/lines/export_jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
+#include "core/training/engine/lock_step.h"
 #include "core/training/export_weights.h"
-#include "core/training/lab/lock_step.h"
 
 namespace moescope {
 namespace {

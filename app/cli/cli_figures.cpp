@@ -20,7 +20,7 @@
 #include "core/io/text_escape.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

@@ -21,7 +21,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "core/recording/recording.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/logs/log_settings.h"
 #include "core/logs/open_runs.h"
 #include "core/replay/replay_page.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

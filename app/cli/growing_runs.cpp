@@ -5,7 +5,7 @@
 
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 

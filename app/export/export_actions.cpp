@@ -99,7 +99,7 @@ void ExportActions::exportRecording(const QString& title, const QString& filter,
     if (!hasRecording()) return;
     const QString path = QFileDialog::getSaveFileName(messages_->window(), title, suggested(suffix), filter);
     if (path.isEmpty()) return;
-    if (Lab* lab = session_->lab()) lab->flush();
+    if (LiveRuns* live = session_->live()) live->flush();
     const std::string from = session_->path().toStdString(), to = path.toStdString();
     showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(),
                               [=](const auto& progress) { return work(from, to, progress); }),
@@ -112,7 +112,7 @@ void ExportActions::exportEvents() {
   const QString folder = QFileDialog::getExistingDirectory(
       messages_->window(), "Folder for TensorBoard (a sub-folder per run)", QFileInfo(suggested("")).path());
   if (folder.isEmpty()) return;
-  if (Lab* lab = session_->lab()) lab->flush();
+  if (LiveRuns* live = session_->live()) live->flush();
   const auto histories = session_->histories();
   std::vector<std::string> names;
   for (const auto& history : histories) names.push_back(history->info().name);
@@ -142,9 +142,9 @@ void ExportActions::exportWeights() {
                                                       "Tensors (*.safetensors)");
     if (path.isEmpty()) return;
     const QTemporaryDir folder;
-    if (Lab* lab = session_->lab()) {
-      lab->save_checkpoint(folder.path().toStdString());
-      lab->flush();
+    if (LiveRuns* live = session_->live()) {
+      live->save_checkpoint(folder.path().toStdString());
+      live->flush();
       const auto files = newest_checkpoint(folder.path().toStdString());
       from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
     }
@@ -175,7 +175,7 @@ void ExportActions::exportReplay() {
 }
 
 void ExportActions::saveReplay(const QString& path) {
-  if (Lab* lab = session_->lab()) lab->flush();
+  if (LiveRuns* live = session_->live()) live->flush();
   std::vector<ReplayRun> runs;
   for (const HistoryPtr& history : selection_->histories()) {
     ReplayRun run{history};

@@ -145,11 +145,11 @@ void LessonActions::fillMenu() {
 
 void LessonActions::start(const QString& name_or_path, Ask ask) {
   const bool has_run =
-      ask != Ask::never && session_->isLive() && session_->lab()->status().step > 0 && !guide_->runsAreOurs();
+      ask != Ask::never && session_->isLive() && session_->live()->status().step > 0 && !guide_->runsAreOurs();
   const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
-  const bool running = session_->lab()->status().running;
-  session_->lab()->pause();
+  const bool running = session_->live()->status().running;
+  session_->live()->pause();
   const QString kept = session_->path().isEmpty()
                            ? QString("It was not recorded.")
                            : QString("Its steps stay in the recording\n%1").arg(session_->path());
@@ -160,10 +160,10 @@ void LessonActions::start(const QString& name_or_path, Ask ask) {
   box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("lesson_question");
-  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, of = session_->lab()] {
+  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, of = session_->live()] {
     if (box->clickedButton() && box->buttonRole(box->clickedButton()) == QMessageBox::AcceptRole)
       begin(name_or_path);
-    else if (running && session_->lab() == of)
+    else if (running && session_->live() == of)
       emit goOnRequested();
   });
   box->open();

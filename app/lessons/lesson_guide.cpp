@@ -42,9 +42,9 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
     : QObject(workspaces),
       session_(session),
       workspaces_(workspaces),
-      lab_(workspaces->microscaling()->tensorLab()),
+      tensor_lab_(workspaces->microscaling()->tensorLab()),
       pane_(pane),
-      tasks_(session, control, settings, comparison, lab_, this),
+      tasks_(session, control, settings, comparison, tensor_lab_, this),
       panels_(selection, workspaces) {
   connect(pane_, &LessonPane::nextRequested, this, &LessonGuide::next);
   connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
@@ -114,21 +114,21 @@ void LessonGuide::begin() {
 // In place of those of another lesson. What the first task shows is under the microscope, but not as the task shows it.
 void LessonGuide::openTensors() {
   if (lesson_.tensors.empty()) return;
-  for (const QString& name : std::exchange(opened_tensors_, {})) lab_->removeTensor(name);
+  for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
   QStringList about;
   for (const LessonTensor& tensor : lesson_.tensors) {
-    lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
-                    make_tensor(tensor));
+    tensor_lab_->setTensor(q(tensor.name), static_cast<std::size_t>(tensor.rows), static_cast<std::size_t>(tensor.cols),
+                           make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
     about << q(tensor.name) + ": " + words(tensor.about);
   }
   const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
   const LessonTask* first = firstShown();
   const bool is_answer = first && first->format == usual;
-  lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
-                   first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
-                   first && !is_answer ? static_cast<std::size_t>(first->column) : 0);
-  lab_->captureBar()->showSample(about.join("; "));
+  tensor_lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
+                          first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
+                          first && !is_answer ? static_cast<std::size_t>(first->column) : 0);
+  tensor_lab_->captureBar()->showSample(about.join("; "));
 }
 
 const LessonTask* LessonGuide::firstShown() const {
@@ -144,8 +144,8 @@ void LessonGuide::leave() {
   timer_.stop();
   panels_.leave();
   panels_.showVerdicts(true);
-  lab_->setListsShown(true);
-  lab_->captureBar()->showSample({});
+  tensor_lab_->setListsShown(true);
+  tensor_lab_->captureBar()->showSample({});
   emit left();
 }
 
@@ -184,7 +184,7 @@ void LessonGuide::resetStep() {
   if (at_end_ || step_ == 0) return begin();
   const std::optional<std::int64_t> began_at = state().began_at;
   const bool own_runs = startsRuns(step_);
-  if (!own_runs && runsAreOpen() && began_at && session_->lab()->status().step > *began_at)
+  if (!own_runs && runsAreOpen() && began_at && session_->live()->status().step > *began_at)
     if (!session_->rewind(*began_at).isEmpty()) return begin();
   if (own_runs) open_start_ = kNoRuns;
   state() = {};
@@ -194,9 +194,9 @@ void LessonGuide::resetStep() {
 }
 
 void LessonGuide::keepBeginning() {
-  if (startsRuns(step_) || state().began_at || !runsAreOpen() || session_->lab()->status().running) return;
-  const std::int64_t step = session_->lab()->status().step;
-  if (step > 0) session_->lab()->keep_checkpoint();
+  if (startsRuns(step_) || state().began_at || !runsAreOpen() || session_->live()->status().running) return;
+  const std::int64_t step = session_->live()->status().step;
+  if (step > 0) session_->live()->keep_checkpoint();
   state().began_at = step;
 }
 
@@ -272,7 +272,7 @@ void LessonGuide::arrange() {
   panels_.show(view);
   // The list of a lesson's one or two tensors is not worth a third of a small window.
   if (!lesson_.tensors.empty())
-    lab_->setListsShown(workspaces_->window()->width() >= withType(kRoomForList, workspaces_->fontMetrics()));
+    tensor_lab_->setListsShown(workspaces_->window()->width() >= withType(kRoomForList, workspaces_->fontMetrics()));
 }
 
 void LessonGuide::perform(int index) {
@@ -317,7 +317,7 @@ void LessonGuide::look() {
   if (!active_ || at_end_) return;
   const LessonStep& step = now();
   if (runsAreOpen()) state().histories = session_->histories();
-  reader_.set_chosen(lab_->format());
+  reader_.set_chosen(tensor_lab_->format());
   reader_.set_histories(state().histories);
   // In order: a later task that happens to be done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
@@ -373,7 +373,7 @@ bool LessonGuide::showsLiveFigures() {
   const auto& done = state().done;
   if (tasks.empty() || tasks.back().kind != LessonTask::Kind::run_until || !runsAreOpen()) return false;
   const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool each) { return each; });
-  return rest_done && !done.back() && session_->lab()->status().running;
+  return rest_done && !done.back() && session_->live()->status().running;
 }
 
 void LessonGuide::showNext() {
@@ -409,8 +409,8 @@ LessonTaskState LessonGuide::taskState(int index, bool before) {
   const bool trains = task.kind == LessonTask::Kind::run_until, open = runsAreOpen();
   const bool possible = open || task.kind == LessonTask::Kind::start || task.kind == LessonTask::Kind::show;
   LessonTaskState shown{words(task.text), state().done[static_cast<std::size_t>(index)]};
-  if (trains && open) shown.step = session_->lab()->status().step, shown.until = task.until;
-  shown.running = !shown.done && before && trains && open && session_->lab()->status().running;
+  if (trains && open) shown.step = session_->live()->status().step, shown.until = task.until;
+  shown.running = !shown.done && before && trains && open && session_->live()->status().running;
   const bool again = !shown.done || task.kind == LessonTask::Kind::show;
   shown.enabled = before && possible && !shown.running && again && !session_->opening();
   return shown;

@@ -100,7 +100,7 @@ class LessonGuide : public QObject {
 
   RunSession* session_;
   WorkspaceTabs* workspaces_;
-  TensorLab* lab_;
+  TensorLab* tensor_lab_;
   LessonPane* pane_;
   LessonTasks tasks_;
   LessonPanels panels_;

@@ -23,8 +23,13 @@ bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& sett
 }  // namespace
 
 LessonTasks::LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
-                         TensorLab* lab, QObject* parent)
-    : QObject(parent), session_(session), control_(control), settings_(settings), comparison_(comparison), lab_(lab) {
+                         TensorLab* tensor_lab, QObject* parent)
+    : QObject(parent),
+      session_(session),
+      control_(control),
+      settings_(settings),
+      comparison_(comparison),
+      tensor_lab_(tensor_lab) {
   connect(session_, &RunSession::openingStarted, this,
           [this] { opening_ours_ = std::exchange(starting_ours_, false); });
   connect(session_, &RunSession::opened, this, [this] {
@@ -51,7 +56,7 @@ void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
 void LessonTasks::rest() {
   if (!runsAreOurs()) return;
   control_->setUntil({});
-  session_->lab()->pause();
+  session_->live()->pause();
 }
 
 bool LessonTasks::runsAreOurs() const {
@@ -75,21 +80,21 @@ void LessonTasks::perform(const LessonTask& task) {
       return comparison_->addTwin(twin);
     }
     case LessonTask::Kind::show:
-      return lab_->showTensor(QString::fromStdString(task.tensor), task.format, static_cast<std::size_t>(task.row),
-                              static_cast<std::size_t>(task.column));
+      return tensor_lab_->showTensor(QString::fromStdString(task.tensor), task.format,
+                                     static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
   }
 }
 
 bool LessonTasks::reached(std::int64_t step) const {
   if (!session_->isLive() || session_->opening()) return false;
-  const LabStatus status = session_->lab()->status();
+  const LiveStatus status = session_->live()->status();
   if (status.step < step || !status.catching_up.empty()) return false;
   return std::ranges::all_of(session_->histories(),
                              [&](const auto& history) { return history->steps().last + 1 >= step; });
 }
 
 bool LessonTasks::stillDone(const LessonTask& task) const {
-  return task.kind != LessonTask::Kind::run_until || session_->lab()->status().step >= task.until;
+  return task.kind != LessonTask::Kind::run_until || session_->live()->status().step >= task.until;
 }
 
 std::vector<int> LessonTasks::places(const LessonTask& task) const {
@@ -112,11 +117,11 @@ bool LessonTasks::done(const LessonTask& task) const {
              });
     case LessonTask::Kind::twin:
       for (int place = 1; session_->isLive() && place < runs; ++place)
-        if (hasSettings(session_->config(place), task.settings)) return session_->lab()->status().catching_up.empty();
+        if (hasSettings(session_->config(place), task.settings)) return session_->live()->status().catching_up.empty();
       return false;
     case LessonTask::Kind::show:
-      return lab_->tensorName() == QString::fromStdString(task.tensor) && lab_->format() == task.format &&
-             lab_->showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
+      return tensor_lab_->tensorName() == QString::fromStdString(task.tensor) && tensor_lab_->format() == task.format &&
+             tensor_lab_->showsBlockOf(static_cast<std::size_t>(task.row), static_cast<std::size_t>(task.column));
   }
   return false;
 }

@@ -22,7 +22,7 @@ class LessonTasks : public QObject {
 
  public:
   LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
-              TensorLab* lab, QObject* parent);
+              TensorLab* tensor_lab, QObject* parent);
 
   void startRuns(const std::vector<RunConfig>& configs);  // in place of what is open, paused at step 0
   void rest();  // pauses a run that a lesson has left behind, and forgets the step up to which it was to train
@@ -40,7 +40,7 @@ class LessonTasks : public QObject {
   RunControl* control_;
   LiveSettings* settings_;
   CompareActions* comparison_;
-  TensorLab* lab_;
+  TensorLab* tensor_lab_;
   bool starting_ours_ = false, opening_ours_ = false, ours_open_ = false;
   std::vector<std::shared_ptr<const History>> ours_;
 };

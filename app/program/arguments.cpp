@@ -14,7 +14,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/run_feed.h"
 #include "core/numerics/matrix_units.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 

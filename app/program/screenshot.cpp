@@ -84,7 +84,7 @@ bool guardedQuit(const std::function<void()>& action) {
 }
 
 void whenPanelsAreReady(MainWindow* window, const std::function<void()>& then) {
-  if (Lab* lab = window->session()->lab()) lab->flush();
+  if (LiveRuns* live = window->session()->live()) live->flush();
   window->selection()->refresh();
   window->frameClock()->wake();
   QTimer::singleShot(kSettleMs, window, [=] { waitForPanels(window, then, kMaxWaitMs); });
@@ -128,7 +128,7 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
   auto* poll = new QTimer(window);
   QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });
   QObject::connect(poll, &QTimer::timeout, window, [window, poll, path, steps] {
-    const LabStatus status = window->session()->lab()->status();
+    const LiveStatus status = window->session()->live()->status();
     if (!status.error.empty()) return quitWith(QString::fromStdString(status.error));
     if (status.step < steps) return;
     poll->stop();

@@ -27,7 +27,7 @@ struct WatchedFile {
 }  // namespace
 
 struct RunSession::Opened {
-  std::unique_ptr<Lab> lab;
+  std::unique_ptr<LiveRuns> live;
   std::vector<std::shared_ptr<const History>> histories;
   std::vector<RunConfig> configs;
   std::vector<SkippedLines> skipped;
@@ -90,7 +90,7 @@ void RunSession::end() {
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
-  lab_.reset();
+  live_.reset();
 }
 
 void RunSession::launch(const QString& what, std::shared_ptr<Opened> result, Work work) {
@@ -122,18 +122,18 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
 }
 
 void RunSession::start(std::vector<RunConfig> configs, const QString& recording_path) {
-  if (lab_) lab_->pause();
+  if (live_) live_->pause();
   auto result = std::make_shared<Opened>();
   result->configs = std::move(configs);
   result->path = recording_path;
   launch("Building the model", result, [this](Opened& opened) {
-    opened.lab = std::make_unique<Lab>(opened.configs, opened.path.toStdString(), [this] { return !cancelled_; });
-    for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
+    opened.live = std::make_unique<LiveRuns>(opened.configs, opened.path.toStdString(), [this] { return !cancelled_; });
+    for (const auto& history : opened.live->histories()) opened.histories.push_back(history);
   });
 }
 
 void RunSession::resume(const QString& checkpoints, const QString& recording_path, std::int64_t step) {
-  if (lab_) lab_->pause();
+  if (live_) live_->pause();
   auto result = std::make_shared<Opened>();
   result->path = recording_path;
   launch("Reading the checkpoint", result, [this, checkpoints, step](Opened& opened) {
@@ -141,8 +141,9 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
     for (const std::string& file : newest_checkpoint(checkpoints.toStdString(), step))
       trainers.push_back(Trainer::resume(file));
     for (const Trainer& trainer : trainers) opened.configs.push_back(trainer.config());
-    opened.lab = std::make_unique<Lab>(std::move(trainers), opened.path.toStdString(), [this] { return !cancelled_; });
-    for (const auto& history : opened.lab->histories()) opened.histories.push_back(history);
+    opened.live =
+        std::make_unique<LiveRuns>(std::move(trainers), opened.path.toStdString(), [this] { return !cancelled_; });
+    for (const auto& history : opened.live->histories()) opened.histories.push_back(history);
   });
 }
 
@@ -194,7 +195,7 @@ void RunSession::follow(const QStringList& paths) {
     cancelled_ = true;
     return;
   }
-  const std::unique_ptr<Lab> old = std::exchange(lab_, nullptr);
+  const std::unique_ptr<LiveRuns> old = std::exchange(live_, nullptr);
   stopFilling();
   grower_ = {};
   attached_to_.clear();
@@ -384,7 +385,7 @@ void RunSession::adopt(Opened& result) {
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;
   }
-  const std::unique_ptr<Lab> old = std::exchange(lab_, std::move(result.lab));
+  const std::unique_ptr<LiveRuns> old = std::exchange(live_, std::move(result.live));
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
@@ -414,14 +415,14 @@ int RunSession::runAt(int place) const {
 }
 
 RunConfig RunSession::config(int place) const {
-  if (lab_) return lab_->config(runAt(place));
+  if (live_) return live_->config(runAt(place));
   return recorded_configs_.empty() ? RunConfig{} : recorded_configs_[static_cast<std::size_t>(place)];
 }
 
 QString RunSession::change(const LiveChange& change) {
-  if (!lab_) return "only a model in training can be changed";
+  if (!live_) return "only a model in training can be changed";
   try {
-    lab_->change(change);
+    live_->change(change);
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
@@ -430,21 +431,21 @@ QString RunSession::change(const LiveChange& change) {
 }
 
 QString RunSession::addRun(const RunConfig& config) {
-  if (!lab_) return "a twin can be trained only beside a model in training";
+  if (!live_) return "a twin can be trained only beside a model in training";
   try {
-    lab_->add_run(config);
+    live_->add_run(config);
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
-  if (const LabStatus now = lab_->status(); !now.running && now.step > 0) lab_->run_until(now.step);
+  if (const LiveStatus now = live_->status(); !now.running && now.step > 0) live_->run_until(now.step);
   noticeRuns();
   return {};
 }
 
 QString RunSession::rewind(std::int64_t step) {
-  if (!lab_) return "only a model in training can be rewound";
+  if (!live_) return "only a model in training can be rewound";
   try {
-    lab_->rewind(step);
+    live_->rewind(step);
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
@@ -453,24 +454,24 @@ QString RunSession::rewind(std::int64_t step) {
 }
 
 QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) {
-  if (!lab_) return "a twin can be trained only beside a model in training";
+  if (!live_) return "a twin can be trained only beside a model in training";
   std::vector<LiveChange> changes;
   for (const ConfigDifference& found : difference(config(place), twin))
     changes.push_back({runAt(place), found.key, find_field(found.key)->get(twin)});
   try {
-    lab_->branch(runAt(place), step, changes);
+    live_->branch(runAt(place), step, changes);
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
-  if (const LabStatus now = lab_->status(); !now.running && now.step > step) lab_->run_until(now.step);
+  if (const LiveStatus now = live_->status(); !now.running && now.step > step) live_->run_until(now.step);
   noticeRuns();
   return {};
 }
 
 QString RunSession::removeRun(int place) {
-  if (!lab_) return "a recording keeps its runs";
+  if (!live_) return "a recording keeps its runs";
   try {
-    lab_->remove_run(runAt(place));
+    live_->remove_run(runAt(place));
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
@@ -479,9 +480,9 @@ QString RunSession::removeRun(int place) {
 }
 
 void RunSession::noticeRuns() {
-  if (!lab_) return;
+  if (!live_) return;
   std::vector<std::shared_ptr<const History>> now;
-  for (const auto& history : lab_->histories()) now.push_back(history);
+  for (const auto& history : live_->histories()) now.push_back(history);
   if (now == histories_) return;
   histories_ = std::move(now);
   emit runsChanged();

@@ -17,7 +17,7 @@
 #include "core/history/history.h"
 #include "core/logs/follower.h"
 #include "core/logs/open_runs.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 
 namespace moescope {
 
@@ -47,20 +47,20 @@ class RunSession : public QObject {
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
-  bool isLive() const { return lab_ != nullptr; }
+  bool isLive() const { return live_ != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
-  bool isSnapshot() const { return snapshot_ && !lab_; }  // of files whose new steps are not read
+  bool isSnapshot() const { return snapshot_ && !live_; }  // of files whose new steps are not read
   // Whether new steps arrive by themselves: a recording that is still being written, or an attached training.
   bool canGrow() const { return can_grow_; }
   // New steps do arrive: it trains, is attached or followed, or has grown since it was opened.
-  bool showsNewSteps() const { return lab_ || !followers_.empty() || shows_new_; }
+  bool showsNewSteps() const { return live_ || !followers_.empty() || shows_new_; }
   // A large recording is first shown as a sample, while the rest is read in a thread: the share read, 0 to 1; -1:
   // nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   QString followingText() const;  // "following run.jsonl: 120 lines", or what it is waiting for
   const QString& attachedTo() const { return attached_to_; }  // HOST:PORT; empty: not attached
-  bool isRecording() const { return !lab_ && !histories_.empty(); }
-  Lab* lab() const { return lab_.get(); }              // nullptr: nothing in training
+  bool isRecording() const { return !live_ && !histories_.empty(); }
+  LiveRuns* live() const { return live_.get(); }       // nullptr: nothing in training
   const QString& path() const { return path_; }        // of the recording being written or shown; empty: memory only
   const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training
   const QStringList& missing() const { return missing_; }  // texts about recordings whose log was not copied along
@@ -69,7 +69,7 @@ class RunSession : public QObject {
 
   // Settings of an open run: in training with every requested change, in a recording those at its start.
   RunConfig config(int place = 0) const;
-  bool hasConfig() const { return lab_ || !recorded_configs_.empty(); }
+  bool hasConfig() const { return live_ || !recorded_configs_.empty(); }
   int runAt(int place) const;  // RunInfo::run
   // These return why they were refused; empty: they were not.
   QString change(const LiveChange& change);
@@ -79,7 +79,7 @@ class RunSession : public QObject {
   // config.
   QString branch(int place, std::int64_t step, const RunConfig& twin);
   QString removeRun(int place);
-  void noticeRuns();  // checks whether the lab has closed a run by itself
+  void noticeRuns();  // checks whether training has closed a run by itself
 
  signals:
   void openingStarted(QString what);
@@ -110,7 +110,7 @@ class RunSession : public QObject {
   void fill();
   void stopFilling();
 
-  std::unique_ptr<Lab> lab_;
+  std::unique_ptr<LiveRuns> live_;
   std::vector<std::shared_ptr<const History>> histories_;
   std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
   QString path_;

@@ -6,8 +6,8 @@ namespace moescope {
 
 RecomputePlan planOfStep(const RunSession& session, const History& run, const OperandPlace& place, std::int64_t step) {
   const auto& histories = session.histories();
-  if (const Lab* training = session.lab())
-    return plan_recompute(run, *histories.front(), place, step, training->checkpoint_before(run.info().run, step));
+  if (const LiveRuns* live = session.live())
+    return plan_recompute(run, *histories.front(), place, step, live->checkpoint_before(run.info().run, step));
   // Of runs out of several files each reads its own batches.
   const bool several = session.paths().size() > 1;
   return plan_recompute(

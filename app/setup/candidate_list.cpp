@@ -10,8 +10,8 @@
 
 #include "core/comparison/verdict.h"
 #include "core/config/candidates.h"
-#include "core/training/lab/candidate_groups.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 

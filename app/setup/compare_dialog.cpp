@@ -19,8 +19,8 @@
 #include "app/setup/twin_menu.h"
 #include "core/config/candidates.h"
 #include "core/config/dense_twin.h"
-#include "core/training/lab/lock_step.h"
-#include "core/training/lab/sweep.h"
+#include "core/training/engine/lock_step.h"
+#include "core/training/engine/sweep.h"
 #include "widgets/look/style.h"
 
 namespace moescope {

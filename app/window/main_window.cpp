@@ -410,8 +410,8 @@ void MainWindow::onTick() {
   }
   if (since_status_.elapsed() < kStatusMs && clock_.ticking()) return;
   since_status_.restart();
-  if (Lab* lab = session_.lab()) {
-    const LabStatus status = lab->status();
+  if (LiveRuns* live = session_.live()) {
+    const LiveStatus status = live->status();
     control_->showStatus(status);
     session_.noticeRuns();
     comparison_->showStatus(status);
@@ -446,7 +446,7 @@ void MainWindow::end() {
 
 // The training stops within a step; the session's end waits for it with the window already gone from the screen.
 void MainWindow::closeEvent(QCloseEvent* event) {
-  if (Lab* lab = session_.lab()) lab->pause();
+  if (LiveRuns* live = session_.live()) live->pause();
   outcomes_->cancel();
   lessons_->leave();
   projector_->leave();

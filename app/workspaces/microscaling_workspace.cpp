@@ -11,9 +11,9 @@ namespace moescope {
 
 MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "Microscaling", parent) {
-  lab_ = new TensorLab(selection_);
-  connect(lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
-  lab_dock_ = addDock(lab_, "Tensors", "dock_tensor_lab");
+  tensor_lab_ = new TensorLab(selection_);
+  connect(tensor_lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
+  lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
   operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
@@ -45,7 +45,7 @@ void MicroscalingWorkspace::showTensorLab() {
 
 QList<Panel*> MicroscalingWorkspace::panels() const {
   QList<Panel*> panels = Workspace::panels();
-  for (Panel* panel : lab_->panels()) panels << panel;
+  for (Panel* panel : tensor_lab_->panels()) panels << panel;
   return panels;
 }
 

@@ -17,11 +17,11 @@ class MicroscalingWorkspace : public Workspace {
   void setDefaultSizes() override;
   void arrangeEssential() override;
   QList<Panel*> panels() const override;
-  TensorLab* tensorLab() const { return lab_; }
+  TensorLab* tensorLab() const { return tensor_lab_; }
   void showTensorLab();  // in front of the tabs that share its place
 
  private:
-  TensorLab* lab_;
+  TensorLab* tensor_lab_;
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 

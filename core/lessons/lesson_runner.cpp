@@ -4,61 +4,61 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 
 namespace moescope {
 namespace {
 
-void wait_until_stopped(Lab& lab) {
-  while (lab.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  lab.flush();
-  if (const std::string error = lab.status().error; !error.empty()) throw std::runtime_error(error);
+void wait_until_stopped(LiveRuns& live) {
+  while (live.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  live.flush();
+  if (const std::string error = live.status().error; !error.empty()) throw std::runtime_error(error);
 }
 
-std::vector<std::shared_ptr<const History>> readable(const Lab& lab) {
-  const auto histories = lab.histories();
+std::vector<std::shared_ptr<const History>> readable(const LiveRuns& live) {
+  const auto histories = live.histories();
   return {histories.begin(), histories.end()};
 }
 
 // The number of the run at a place.
-int run_at(const Lab& lab, int place) {
-  return lab.histories().at(static_cast<std::size_t>(place))->info().run;
+int run_at(const LiveRuns& live, int place) {
+  return live.histories().at(static_cast<std::size_t>(place))->info().run;
 }
 
-void change_settings(const LessonTask& task, Lab& lab) {
+void change_settings(const LessonTask& task, LiveRuns& live) {
   const bool all = task.run == kAllRuns;
-  const int last = all ? static_cast<int>(lab.histories().size()) - 1 : task.run;
+  const int last = all ? static_cast<int>(live.histories().size()) - 1 : task.run;
   for (int place = all ? 0 : task.run; place <= last; ++place)
     for (const LessonSetting& setting : task.settings)
-      lab.change({.run = run_at(lab, place), .key = setting.key, .value = setting.value});
-  lab.flush();
+      live.change({.run = run_at(live, place), .key = setting.key, .value = setting.value});
+  live.flush();
 }
 
-void add_twin(const LessonTask& task, Lab& lab) {
-  RunConfig twin = lab.config(run_at(lab, 0));
+void add_twin(const LessonTask& task, LiveRuns& live) {
+  RunConfig twin = live.config(run_at(live, 0));
   twin.name = task.name;
   for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
-  lab.add_run(twin);
-  lab.run_until(lab.status().step);
-  wait_until_stopped(lab);
+  live.add_run(twin);
+  live.run_until(live.status().step);
+  wait_until_stopped(live);
 }
 
 }  // namespace
 
-void perform(const LessonTask& task, std::unique_ptr<Lab>& lab) {
+void perform(const LessonTask& task, std::unique_ptr<LiveRuns>& live) {
   switch (task.kind) {
     case LessonTask::Kind::start:
-      lab = std::make_unique<Lab>(task.start.configs, "");
+      live = std::make_unique<LiveRuns>(task.start.configs, "");
       break;
     case LessonTask::Kind::run_until:
-      lab->run_until(task.until);
-      wait_until_stopped(*lab);
+      live->run_until(task.until);
+      wait_until_stopped(*live);
       break;
     case LessonTask::Kind::set:
-      change_settings(task, *lab);
+      change_settings(task, *live);
       break;
     case LessonTask::Kind::twin:
-      add_twin(task, *lab);
+      add_twin(task, *live);
       break;
     case LessonTask::Kind::show:
       break;
@@ -68,8 +68,8 @@ void perform(const LessonTask& task, std::unique_ptr<Lab>& lab) {
 LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const std::string&)>& progress) {
   LessonOutcome outcome;
   LessonReader reader(lesson.tensors);
-  std::unique_ptr<Lab> lab;
-  if (!lesson.runs.empty()) lab = std::make_unique<Lab>(lesson.runs.configs, "");
+  std::unique_ptr<LiveRuns> live;
+  if (!lesson.runs.empty()) live = std::make_unique<LiveRuns>(lesson.runs.configs, "");
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
     const LessonStep& step = lesson.steps[i];
     for (const LessonTask& task : step.tasks) {
@@ -77,9 +77,9 @@ LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const st
       if (task.kind == LessonTask::Kind::show)
         reader.set_chosen(task.format);
       else
-        perform(task, lab);
+        perform(task, live);
     }
-    if (lab) reader.set_histories(readable(*lab));
+    if (live) reader.set_histories(readable(*live));
     for (const LessonCheck& check : step.checks) {
       outcome.checks.push_back({static_cast<int>(i), check.text, reader.judge(check)});
       outcome.holds &= outcome.checks.back().judgement.state == LessonJudgement::State::holds;

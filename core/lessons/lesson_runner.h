@@ -26,7 +26,7 @@ struct LessonOutcome {
 LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const std::string&)>& progress = {});
 
 // Performs one task on a lab and waits until it is done. `show` does nothing: it concerns the window.
-class Lab;
-void perform(const LessonTask& task, std::unique_ptr<Lab>& lab);
+class LiveRuns;
+void perform(const LessonTask& task, std::unique_ptr<LiveRuns>& live);
 
 }  // namespace moescope

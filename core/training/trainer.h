@@ -83,11 +83,9 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Throws std::runtime_error: not a checkpoint of this version, or wrong checksum. Files of version 1, which had none,
-// pass.
+// Throws std::runtime_error: not a checkpoint of this version, or wrong checksum.
 void check_checkpoint(const std::string& path);
-// The kernels that computed a checkpoint, as Kernels::text(); empty: an old file without them. Throws
-// std::runtime_error.
+// The kernels that computed a checkpoint, as Kernels::text(). Throws std::runtime_error: not a checkpoint.
 std::string checkpoint_kernels(const std::string& path);
 
 RunInfo run_info(const RunConfig& config, int run, std::vector<std::string> domains = {});

@@ -1,6 +1,6 @@
 // Checkpoint file: safetensors.
 //
-//   metadata  moescope_checkpoint  version of this layout: 2; version 1 had neither crc32 nor kernels
+//   metadata  moescope_checkpoint  version of this layout: 1
 //             crc32                of all bytes of the file (checkpoint_checksum.h)
 //             kernels              that computed it (core/numerics/kernels.h)
 //             config               the run config with live changes, TOML
@@ -32,7 +32,7 @@ namespace {
 
 constexpr const char* kVersionKey = "moescope_checkpoint";
 constexpr const char* kKernelsKey = "kernels";
-constexpr const char *kVersion = "2", *kVersionWithoutChecksum = "1";
+constexpr const char* kVersion = "1";
 
 struct SavedArena {
   const char* prefix;
@@ -82,10 +82,9 @@ std::int64_t meta_count(const SafetensorsFile& file, const std::string& key) {
 // Checks the version and the checksum.
 void check_file(const SafetensorsFile& file) {
   const std::string& version = meta(file, kVersionKey);
-  if (version != kVersion && version != kVersionWithoutChecksum)
-    refuse(file.path(), "checkpoint of version \"" + version + "\"; this program reads versions " +
-                            kVersionWithoutChecksum + " and " + kVersion);
-  if (version == kVersion) require_checksum(file.path());
+  if (version != kVersion)
+    refuse(file.path(), "checkpoint of version \"" + version + "\"; this program reads version " + kVersion);
+  require_checksum(file.path());
 }
 
 RunConfig saved_config(const SafetensorsFile& file) {
@@ -158,7 +157,7 @@ std::size_t rows_of(const SavedTable& saved, std::size_t experts) {
   return saved.table == &SpecialisationFrame::byte_256E ? 256 : experts;
 }
 
-// Empty if the file has no counts: there were none, or it is an older file.
+// Empty if the file has no counts: nothing was counted since the last table.
 std::vector<SpecialisationFrame> load_specialisation(const SafetensorsFile& file, const RunConfig& config) {
   const auto experts = static_cast<std::size_t>(config.model.n_experts);
   std::vector<SpecialisationFrame> counts(
@@ -278,9 +277,7 @@ Trainer Trainer::resume(const TrainerSnapshot& snapshot, const RunConfig& config
 }
 
 std::string checkpoint_kernels(const std::string& path) {
-  const SafetensorsFile file(path);
-  const auto found = file.metadata().find(kKernelsKey);
-  return found == file.metadata().end() ? std::string() : found->second;
+  return meta(SafetensorsFile(path), kKernelsKey);
 }
 
 void check_checkpoint(const std::string& path) {

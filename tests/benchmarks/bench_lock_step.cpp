@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/numerics/kernels.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 #include "tests/benchmarks/bench_measures.h"
 
 namespace moescope {

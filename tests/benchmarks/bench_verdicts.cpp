@@ -15,7 +15,7 @@
 
 #include "core/comparison/verdict.h"
 #include "core/numerics/kernels.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

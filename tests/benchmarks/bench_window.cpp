@@ -64,13 +64,13 @@ void handleEventsUnderAHand(int ms, MainWindow& window) {
 }
 
 // Mean ms of the steps that begin and end while `work` goes on.
-double meanStep(Lab& lab, const std::function<void()>& work) {
-  const std::int64_t first = lab.status().step + 1;
+double meanStep(LiveRuns& live, const std::function<void()>& work) {
+  const std::int64_t first = live.status().step + 1;
   work();
-  const std::int64_t end = lab.status().step;
-  lab.flush();
+  const std::int64_t end = live.status().step;
+  live.flush();
   if (end <= first) throw std::runtime_error("a step takes longer than a turn");
-  const HistoryPtr history = lab.histories().front();
+  const HistoryPtr history = live.histories().front();
   double sum = 0;
   for (std::int64_t step = first; step < end; ++step)
     sum += static_cast<double>(history->value_at(Metric::step_ms, kWholeRun, step));
@@ -89,16 +89,16 @@ void measure(const std::string& preset, int turns) {
   window.show();
   window.runControl()->setRecorded(false);
   window.runControl()->start(load_preset(preset).config);
-  while (!window.session()->lab()) handleEvents(50);
+  while (!window.session()->live()) handleEvents(50);
   handleEvents(kSettleMs);
-  Lab& lab = *window.session()->lab();
+  LiveRuns& live = *window.session()->live();
   const auto nothing = [] { std::this_thread::sleep_for(std::chrono::milliseconds(kTurnMs)); };
   std::vector<double> alone, under_hand;
   for (int turn = 0; turn < turns; ++turn) {
-    double without = meanStep(lab, nothing);
-    alone.push_back(meanStep(lab, [] { handleEvents(kTurnMs); }) / without);
-    without = meanStep(lab, nothing);
-    under_hand.push_back(meanStep(lab, [&] { handleEventsUnderAHand(kTurnMs, window); }) / without);
+    double without = meanStep(live, nothing);
+    alone.push_back(meanStep(live, [] { handleEvents(kTurnMs); }) / without);
+    without = meanStep(live, nothing);
+    under_hand.push_back(meanStep(live, [&] { handleEventsUnderAHand(kTurnMs, window); }) / without);
   }
   std::printf("%s, %d threads, %d turns of %.1f s each, %s\n", preset.c_str(), num_threads(), turns, kTurnMs / 1e3,
               qPrintable(QGuiApplication::platformName()));

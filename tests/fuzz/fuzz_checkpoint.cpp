@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "core/numerics/parallel.h"
+#include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -12,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   set_num_threads(1);
   const std::string& path = as_file(data, size);
   try {
+    write_checksum(path);  // else the checksum would refuse almost every input before anything is read
     const Trainer trainer = Trainer::resume(path);
     require(trainer.steps_taken() >= 0, "steps are counted from 0");
     require(validate(trainer.config()).empty(), "its settings are valid");

@@ -5,7 +5,7 @@
 #include "core/config/run_config.h"
 #include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -46,14 +46,14 @@ struct Trained {
     if (!takesKeys(&window)) qFatal("no keys");
     trainTo(12);
   }
-  Lab* lab() { return window.session()->lab(); }
+  LiveRuns* live() { return window.session()->live(); }
   void trainTo(std::int64_t step) {
-    lab()->run_until(step);
-    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
-    lab()->flush();
+    live()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!live()->status().running && live()->status().step == step, kWaitMs);
+    live()->flush();
     window.selection()->refresh();
   }
-  RouterConfig router() { return lab()->config(0).router; }
+  RouterConfig router() { return live()->config(0).router; }
   void key(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) { QTest::keyClick(&window, key, modifiers); }
 };
 
@@ -84,7 +84,7 @@ class ActionsTest : public QObject {
   // One step back for all that a published recipe sets, also where one setting is allowed only beside another.
   void aPublishedRecipeIsOneChange() {
     Trained t;
-    const auto precision = [&] { return t.lab()->config(0).precision; };
+    const auto precision = [&] { return t.live()->config(0).precision; };
     auto* form = t.window.findChild<SetupForm*>();
     const auto choose = [&](const char* recipe) {
       emit form->liveChangeRequested("precision.published_recipe", std::string(recipe));
@@ -125,9 +125,9 @@ class ActionsTest : public QObject {
 
   void tooManyKilledAreRefusedWithTheReason() {
     Trained t;
-    const int experts = t.lab()->config(0).model.n_experts;
+    const int experts = t.live()->config(0).model.n_experts;
     for (int e = 0; e < experts; ++e) t.window.findChild<RouterActions*>()->kill(2, e);
-    const RunConfig config = t.lab()->config(0);
+    const RunConfig config = t.live()->config(0);
     QVERIFY(validate(config).empty());
     QVERIFY(!config.router.killed_experts.empty());
   }
@@ -148,17 +148,17 @@ class ActionsTest : public QObject {
 
   void sliderSetsTheMixtureOfAllRuns() {
     Trained t;
-    t.window.findChild<CompareActions*>()->addTwin(noise_twin(t.lab()->config(0)));
+    t.window.findChild<CompareActions*>()->addTwin(noise_twin(t.live()->config(0)));
     MixtureEditor* mixture = t.window.findChild<MixtureEditor*>();
     const auto& domains = t.window.session()->histories()[0]->info().domains;
     QVERIFY(domains.size() > 3);
     mixture->findChild<QSlider*>()->setValue(0);
-    const std::string text = t.lab()->config(0).data.mixture;
+    const std::string text = t.live()->config(0).data.mixture;
     QVERIFY(!text.empty());
     QVERIFY(text.find(domains[0] + "=") == std::string::npos);
-    QCOMPARE(t.lab()->config(1).data.mixture, text);
+    QCOMPARE(t.live()->config(1).data.mixture, text);
     t.key(Qt::Key_Z, Qt::ControlModifier);
-    QCOMPARE(t.lab()->config(1).data.mixture, std::string());
+    QCOMPARE(t.live()->config(1).data.mixture, std::string());
     const auto sliders = mixture->findChildren<QSlider*>();
     QCOMPARE(sliders[0]->value(), sliders[1]->value());
   }
@@ -167,8 +167,8 @@ class ActionsTest : public QObject {
     Trained t;
     t.window.selection()->setStep(8);
     t.key(Qt::Key_Backspace, Qt::ControlModifier);
-    t.lab()->flush();
-    QCOMPARE(t.lab()->status().step, std::int64_t{5});
+    t.live()->flush();
+    QCOMPARE(t.live()->status().step, std::int64_t{5});
     QCOMPARE(t.window.session()->histories()[0]->steps().last, std::int64_t{4});
     QVERIFY(!t.window.findChild<QUndoStack*>()->canUndo());
     t.trainTo(7);
@@ -188,10 +188,10 @@ class ActionsTest : public QObject {
     for (QPushButton* button : dialog->findChildren<QPushButton*>())
       if (button->text() == "Train the twin") button->click();
     QTRY_COMPARE_WITH_TIMEOUT(t.window.session()->histories().size(), std::size_t{2}, kWaitMs);
-    QTRY_VERIFY_WITH_TIMEOUT(t.lab()->status().catching_up.empty(), kWaitMs);
-    t.lab()->flush();
+    QTRY_VERIFY_WITH_TIMEOUT(t.live()->status().catching_up.empty(), kWaitMs);
+    t.live()->flush();
     QCOMPARE(t.window.session()->histories()[1]->steps(), (StepRange{5, 11}));
-    QVERIFY(t.lab()->config(1).router.force_balance);
+    QVERIFY(t.live()->config(1).router.force_balance);
   }
 
   void timelineAsksForTheMenuByMouseAndKey() {

@@ -17,7 +17,7 @@
 #include "app/bars/outcomes_panel.h"
 #include "app/setup/compare_dialog.h"
 #include "core/recording/recording.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 #include "core/training/recorded_run.h"
 #include "tests/support/controls.h"
 #include "tests/support/open_window.h"
@@ -177,7 +177,7 @@ class CandidatesTest : public QObject {
     const auto* table = dock->findChild<QTableView*>("outcomes_table");
     QCOMPARE(table->model()->rowCount(), 6);
     QVERIFY(shownColumn(table, 6).contains("waiting"));
-    QVERIFY(!w.lab()->status().running);
+    QVERIFY(!w.live()->status().running);
     auto* panel = dock->findChild<OutcomesPanel*>();
     QTRY_VERIFY_WITH_TIMEOUT(!dock->training() && panel->csv().count("waiting") == 0, kWaitMs);
     QTRY_VERIFY(showsWords(dock, "All 2 groups are done"));

@@ -55,14 +55,14 @@ struct OpenWindow {
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
-  Lab* lab() { return window.session()->lab(); }
+  LiveRuns* live() { return window.session()->live(); }
   TensorLab* tensors() { return window.workspaces()->microscaling()->tensorLab(); }
   QString bar() { return tensors()->captureBar()->text(); }
   QuantizationErrorPanel* matrix() { return window.workspaces()->overview()->findChild<QuantizationErrorPanel*>(); }
   void trainTo(std::int64_t step) {
-    lab()->run_until(step);
-    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && lab()->status().step == step, kWaitMs);
-    lab()->flush();
+    live()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!live()->status().running && live()->status().step == step, kWaitMs);
+    live()->flush();
     window.frameClock()->wake();
     QTRY_COMPARE_WITH_TIMEOUT(window.selection()->step(), step - 1, kWaitMs);
   }
@@ -119,7 +119,7 @@ class CaptureTest : public QObject {
     const auto captured = w.tensors()->captured();
     QVERIFY(captured && captured->place == place && captured->ahead);
     QCOMPARE(captured->step, std::int64_t(3));
-    QCOMPARE(w.lab()->status().step, std::int64_t(3));  // no step was taken for it
+    QCOMPARE(w.live()->status().step, std::int64_t(3));  // no step was taken for it
     for (const char* said : {"layer 1, routed experts, w1 dY dgrad", "run nano", "step 3", "MXFP8 E4M3, RCEIL",
                              "was computed for display only", "the matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(said)), qPrintable(w.bar()));
@@ -138,7 +138,7 @@ class CaptureTest : public QObject {
   void aRunningModelIsCapturedInItsStepAndAgainByKey() {
     OpenWindow w;
     w.trainTo(2);
-    w.lab()->run();
+    w.live()->run();
     w.click({1, Gemm::expert_w2, OperandRole::x, Direction::forward});
     w.waitForCapture();
     const auto first = w.tensors()->captured();
@@ -146,7 +146,7 @@ class CaptureTest : public QObject {
     QTest::keyClick(&w.window, Qt::Key_T);
     QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->captured() != first, kWaitMs);
     QVERIFY(w.tensors()->captured()->step > first->step);
-    w.lab()->pause();
+    w.live()->pause();
   }
 
   // Blocks of a weight gradient's operands run down the rows of one expert and end with it.
@@ -335,7 +335,7 @@ class CaptureTest : public QObject {
     QVERIFY(enabled(GemmClass::attention) && enabled(GemmClass::head) && enabled(GemmClass::dense_ffn));
     QVERIFY(!enabled(GemmClass::router_gate));
     choose(GemmClass::attention);
-    const RunConfig config = w.lab()->config(0);
+    const RunConfig config = w.live()->config(0);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->rows(), config.model.n_layers);
     QCOMPARE(w.matrix()->findChild<MatrixPlot*>()->columns(), 4 * 6);  // wq wkv_a wkv_b wo
     auto* scales = w.window.workspaces()->microscaling()->findChild<BlockScaleHistogramPanel*>();

@@ -77,17 +77,17 @@ struct OpenWindow {
     if (opened.isEmpty() && !opened.wait(kWaitMs)) qFatal("no run");
     QVERIFY(takesKeys(&window));
   }
-  Lab* lab() { return window.session()->lab(); }
+  LiveRuns* live() { return window.session()->live(); }
   QToolButton* chip(const QString& run) { return chips()->findChild<QToolButton*>("chip_" + run); }
   RunChips* chips() { return window.findChild<WindowBar*>()->chips(); }
   void trainTo(std::int64_t step) {
-    lab()->run_until(step);
+    live()->run_until(step);
     waitFor(step);
   }
   void waitFor(std::int64_t step) {
     QTRY_VERIFY_WITH_TIMEOUT(
-        !lab()->status().running && lab()->status().step == step && lab()->status().catching_up.empty(), kWaitMs);
-    lab()->flush();
+        !live()->status().running && live()->status().step == step && live()->status().catching_up.empty(), kWaitMs);
+    live()->flush();
     window.selection()->refresh();
   }
   void addFormat(const char* format) {
@@ -522,7 +522,7 @@ class CompareTest : public QObject {
                               qPrintable(w.answer<OperandCostsPanel>()), kWaitMs);
     const QString said = w.answer<OperandCostsPanel>();
     QVERIFY2(costs->caption().contains("step 2") && costs->caption().contains("B "), qPrintable(costs->caption()));
-    const ModelConfig& m = w.window.session()->lab()->config(1).model;
+    const ModelConfig& m = w.window.session()->live()->config(1).model;
     const int rows = table->model()->rowCount();
     QCOMPARE(rows, 6 * (m.n_layers - m.n_dense_layers));  // the routed experts alone are rounded
     const auto cell = [&](int row, int column) { return table->model()->index(row, column).data().toString(); };
@@ -641,7 +641,7 @@ class CompareTest : public QObject {
     QTest::keyClick(&w.window, Qt::Key_R);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.window.selection()->histories().size(), 2u);
-    QCOMPARE(w.lab()->status().step, 0);
+    QCOMPARE(w.live()->status().step, 0);
   }
 
   void tabsAndKeysChooseTheWorkspace() {

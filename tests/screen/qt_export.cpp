@@ -85,10 +85,10 @@ class ExportTest : public QObject {
     window_->runControl()->start(config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     QVERIFY(takesKeys(window_.get()));
-    Lab* lab = window_->session()->lab();
-    lab->run_until(20);
-    QTRY_VERIFY_WITH_TIMEOUT(!lab->status().running && lab->status().step == 20, 30000);
-    lab->flush();
+    LiveRuns* live = window_->session()->live();
+    live->run_until(20);
+    QTRY_VERIFY_WITH_TIMEOUT(!live->status().running && live->status().step == 20, 30000);
+    live->flush();
     window_->selection()->refresh();
     QTest::qWait(100);
   }

@@ -67,8 +67,8 @@ class FirstStartTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(w.page()->isHidden());
     QVERIFY(w.window.workspaces()->isVisible());
-    QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->lab()->status().step > 0, kWaitMs);
-    w.window.session()->lab()->pause();
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->live()->status().step > 0, kWaitMs);
+    w.window.session()->live()->pause();
   }
 
   void theCostOfAPresetStandsBesideIt() {

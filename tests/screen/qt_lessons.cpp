@@ -139,11 +139,11 @@ class StateBefore {
       window_->runControl()->startAll(runs(state == "comparison" ? 3 : 1), RunControl::Start::paused);
     if (!state.contains("lesson") || window_->session()->opening())
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !window_->session()->opening(), kWaitMs);
-    if (state == "run in training") window_->session()->lab()->run();
+    if (state == "run in training") window_->session()->live()->run();
     const std::int64_t steps = state == "comparison" ? 3 : state == "run beyond the steps" ? 310 : 0;
     if (steps == 0) return;
-    window_->session()->lab()->run_until(steps);
-    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->lab()->status().step, steps, kWaitMs);
+    window_->session()->live()->run_until(steps);
+    QTRY_COMPARE_WITH_TIMEOUT(window_->session()->live()->status().step, steps, kWaitMs);
   }
 
  private:
@@ -227,7 +227,7 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.open("bias-thermostat");
     QCOMPARE(open.window.session()->histories().size(), std::size_t{3});
-    QCOMPARE(open.window.session()->lab()->status().step, 0);  // it waits
+    QCOMPARE(open.window.session()->live()->status().step, 0);  // it waits
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Router"));
     open.takeLesson();
     QVERIFY2(open.pageText().contains("Correct predictions: **2 of "), qPrintable(open.pageText()));
@@ -333,20 +333,20 @@ class LessonTest : public QObject {
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.runControl()->start(load_preset("nano").config, RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    open.window.session()->lab()->run_until(3);
-    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->lab()->status().step, 3, kWaitMs);
+    open.window.session()->live()->run_until(3);
+    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 3, kWaitMs);
     open.window.lessons()->start("bias-or-loss");
     auto* box = open.window.findChild<QMessageBox*>("lesson_question");
     QVERIFY(box);
     QVERIFY(!open.guide()->active());
     box->button(QMessageBox::Cancel)->click();
     QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
-    QCOMPARE(open.window.session()->lab()->status().step, 3);
-    open.window.session()->lab()->run();
+    QCOMPARE(open.window.session()->live()->status().step, 3);
+    open.window.session()->live()->run();
     open.window.lessons()->start("bias-or-loss");
-    QVERIFY(!open.window.session()->lab()->status().running);  // while it is asked
+    QVERIFY(!open.window.session()->live()->status().running);  // while it is asked
     open.window.findChild<QMessageBox*>("lesson_question")->button(QMessageBox::Cancel)->click();
-    QTRY_VERIFY(open.window.session()->lab()->status().running);
+    QTRY_VERIFY(open.window.session()->live()->status().running);
     QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
     open.window.lessons()->start("bias-or-loss");
     open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
@@ -401,12 +401,12 @@ class LessonTest : public QObject {
       QTest::qWait(50);  // the guide looks once the window has taken the runs in
       QVERIFY2(nothingIsJudged(open), name.c_str());
       QCOMPARE(open.window.session()->histories().size(), lesson.runs.configs.size());
-      QCOMPARE(open.window.session()->lab()->status().step, 0);
+      QCOMPARE(open.window.session()->live()->status().step, 0);
       QVERIFY(open.pane()->findChild<QLabel*>("lesson_missing")->isHidden());
       if (lesson.steps.front().prediction) open.choices().last()->click();
       QTRY_VERIFY2(open.tasks()[0]->isEnabled(), name.c_str());
       open.tasks()[0]->click();
-      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->lab()->status().step > 0, kWaitMs);
+      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 0, kWaitMs);
     }
   }
 
@@ -473,7 +473,7 @@ class LessonTest : public QObject {
     QSignalSpy opened(open.window.session(), &RunSession::opened);
     open.window.runControl()->start(load_preset("nano").config);
     QVERIFY(opened.wait(kWaitMs));
-    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->lab()->status().step > 4, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 4, kWaitMs);
   }
 
   void aLessonEnteredFromAnotherStartsClean() {
@@ -555,9 +555,9 @@ class LessonTest : public QObject {
     OpenWindow open;
     open.open("bias-thermostat");
     open.window.runControl()->runUntil(100000);
-    QVERIFY(open.window.session()->lab()->status().running);
+    QVERIFY(open.window.session()->live()->status().running);
     open.window.lessons()->start("mx-block");
-    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->lab()->status().running, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!open.window.session()->live()->status().running, kWaitMs);
   }
 
   void everyLessonInTheMenuHasAKeyOfItsOwn() {
@@ -684,13 +684,13 @@ class LessonTest : public QObject {
     open.takeStep();
     open.guide()->next();
     open.takeStep();
-    QCOMPARE(open.window.session()->lab()->status().step, 9);
+    QCOMPARE(open.window.session()->live()->status().step, 9);
     open.guide()->resetStep();
-    QTRY_COMPARE(open.window.session()->lab()->status().step, 4);
+    QTRY_COMPARE(open.window.session()->live()->status().step, 4);
     QCOMPARE(open.step(), 1);
     QVERIFY(!open.tasks()[0]->done());
     open.takeStep();
-    QCOMPARE(open.window.session()->lab()->status().step, 9);
+    QCOMPARE(open.window.session()->live()->status().step, 9);
   }
 
   void aBrokenFileIsRefusedWithItsLine() {

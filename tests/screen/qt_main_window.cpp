@@ -67,8 +67,8 @@ class MainWindowTest : public QObject {
     w.key(Qt::Key_Space);
     QTRY_VERIFY_WITH_TIMEOUT(w.step() >= 3, kWaitMs);
     w.key(Qt::Key_Space);
-    QTRY_VERIFY(!w.lab()->status().running);
-    w.lab()->flush();
+    QTRY_VERIFY(!w.live()->status().running);
+    w.live()->flush();
     const auto paused_at = w.step();
     QTest::qWait(200);
     QCOMPARE(w.step(), paused_at);
@@ -90,26 +90,26 @@ class MainWindowTest : public QObject {
     OpenWindow w;
     w.typeLive("optimizer.lr", "0.003");
     QCOMPARE(w.step(), 0);
-    QCOMPARE(w.lab()->config(0).optimizer.lr, 0.003);
+    QCOMPARE(w.live()->config(0).optimizer.lr, 0.003);
   }
 
   void keysOfTheRunWorkWhileANumberHasTheFocus() {
     OpenWindow w;
-    const double before = w.lab()->config(0).router.bias_update_rate;
+    const double before = w.live()->config(0).router.bias_update_rate;
     w.key(Qt::Key_F2);
     auto* line = w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.1");
     QTest::keyClick(line, Qt::Key_Return);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     QWidget* editor = w.window.focusWidget();
     QVERIFY(qobject_cast<NumberEdit*>(editor) || qobject_cast<QLineEdit*>(editor));
     QTest::keyClick(editor, Qt::Key_Z, Qt::ControlModifier);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, before);
     QTest::keyClick(editor, Qt::Key_Space);
     QTRY_VERIFY_WITH_TIMEOUT(w.step() >= 1, kWaitMs);
-    w.lab()->pause();
+    w.live()->pause();
   }
 
   void resetStartsOverWithTheSettingsAsTheyAre() {
@@ -120,15 +120,15 @@ class MainWindowTest : public QObject {
     w.key(Qt::Key_R);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.step(), 0);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.05);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.05);
   }
 
   void aLiveChangeIsAMarkerAndUndoBringsTheOldValueBack() {
     OpenWindow w;
-    const double before = w.lab()->config(0).router.bias_update_rate;
+    const double before = w.live()->config(0).router.bias_update_rate;
     w.trainTo(2);
     w.typeLive("router.bias_update_rate", "0.1");
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     w.trainTo(4);
     auto markers = w.markers();
     QCOMPARE(markers.size(), 1u);
@@ -136,11 +136,11 @@ class MainWindowTest : public QObject {
     QVERIFY(markers[0].text.find("router.bias_update_rate") != std::string::npos);
 
     w.key(Qt::Key_Z, Qt::ControlModifier);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, before);
     QCOMPARE(std::get<double>(*w.window.findChild<LivePopover*>()->editor("router.bias_update_rate")->value()), before);
     QCOMPARE(std::get<double>(*w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->value()), before);
     w.key(Qt::Key_Y, Qt::ControlModifier);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     w.trainTo(5);
     QCOMPARE(w.markers().size(), 3u);
   }
@@ -152,15 +152,15 @@ class MainWindowTest : public QObject {
     line->selectAll();
     QTest::keyClicks(line, "0.02");
     QTest::keyClick(line, Qt::Key_Return);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.02);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.02);
     QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 1);
   }
 
   void anImpossibleLiveChangeIsToldAndNotMade() {
     OpenWindow w;
-    const int before = w.lab()->config(0).router.top_k;
+    const int before = w.live()->config(0).router.top_k;
     w.typeLive("router.top_k", "63");
-    QCOMPARE(w.lab()->config(0).router.top_k, before);
+    QCOMPARE(w.live()->config(0).router.top_k, before);
     QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 0);
     w.trainTo(1);
   }
@@ -168,14 +168,14 @@ class MainWindowTest : public QObject {
   // Its keys are those of the window.
   void livePopoverOpensAndTakesChangesBack() {
     OpenWindow w;
-    const double before = w.lab()->config(0).router.bias_update_rate;
+    const double before = w.live()->config(0).router.bias_update_rate;
     auto* live = w.window.findChild<LivePopover*>();
     w.key(Qt::Key_F4);
     QVERIFY(live->isVisible());
     w.typeLive("router.bias_update_rate", "0.1");
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, 0.1);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     QTest::keyClick(live, Qt::Key_Z, Qt::ControlModifier);
-    QCOMPARE(w.lab()->config(0).router.bias_update_rate, before);
+    QCOMPARE(w.live()->config(0).router.bias_update_rate, before);
     QTest::keyClick(live, Qt::Key_Escape);
     QVERIFY(!live->isVisible());
   }
@@ -211,7 +211,7 @@ class MainWindowTest : public QObject {
     bar->chips()->showRuns(
         {{"A", 0, "a-rather-long-name-of-a-run", {}, {}}, {"B", 1, "another-long-name", {}, {}}, {"C", 2, "c", {}, {}}},
         0);
-    LabStatus status;
+    LiveStatus status;
     status.step = 123456;
     bar->showStatus(status);
     QTest::qWait(50);
@@ -268,14 +268,14 @@ class MainWindowTest : public QObject {
     OpenWindow w;
     w.window.runControl()->setUntil(4);
     w.key(Qt::Key_Space);
-    QTRY_VERIFY_WITH_TIMEOUT(w.step() == 4 && !w.lab()->status().running, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() == 4 && !w.live()->status().running, kWaitMs);
     w.key(Qt::Key_Period);
     QTRY_COMPARE_WITH_TIMEOUT(w.step(), 5, kWaitMs);
   }
 
   void closingInMidStepEndsWithinAStep() {
     auto w = std::make_unique<OpenWindow>();
-    w->lab()->run();
+    w->live()->run();
     QTRY_VERIFY_WITH_TIMEOUT(w->step() > 2, kWaitMs);
     const auto history = w->window.session()->histories().front();
     w->window.close();
@@ -423,7 +423,7 @@ class MainWindowTest : public QObject {
     StatusLine line;
     SyntheticRun run(SyntheticShape{});
     run.append(20);
-    LabStatus status;
+    LiveStatus status;
     status.running = true;
     status.step = 20;
     status.tokens_per_s = 4813;

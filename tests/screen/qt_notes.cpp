@@ -46,10 +46,10 @@ class NotesTest : public QObject {
   void initTestCase() {
     QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, folder_.path());
     recording_ = folder_.filePath("run.moescope");
-    Lab lab({small_run()}, recording_.toStdString());
-    lab.run_until(30);
-    QTRY_VERIFY_WITH_TIMEOUT(!lab.status().running && lab.status().step == 30, kWaitMs);
-    lab.flush();
+    LiveRuns live({small_run()}, recording_.toStdString());
+    live.run_until(30);
+    QTRY_VERIFY_WITH_TIMEOUT(!live.status().running && live.status().step == 30, kWaitMs);
+    live.flush();
   }
 
   void ofARecordingAreKeptInIt() {
@@ -113,8 +113,8 @@ class NotesTest : public QObject {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.runControl()->start(small_run(), RunControl::Start::paused);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    window.session()->lab()->run_until(5);
-    QTRY_VERIFY_WITH_TIMEOUT(window.session()->lab()->status().step == 5, kWaitMs);
+    window.session()->live()->run_until(5);
+    QTRY_VERIFY_WITH_TIMEOUT(window.session()->live()->status().step == 5, kWaitMs);
     window.findChild<NotesDock*>()->pin(3, "live");
     QTRY_COMPARE(listOf(window.findChild<NotesDock*>())->count(), 1);
     window.findChild<NotesDock*>()->pin(3, "");

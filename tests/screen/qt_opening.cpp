@@ -285,7 +285,7 @@ class OpeningTest : public QObject {
     {
       OpenWindow w(nanoInMxfp8(), true);
       w.trainTo(20);
-      w.window.session()->lab()->flush();
+      w.window.session()->live()->flush();
       w.window.selection()->refresh();
       for (const Panel* panel : w.window.workspaces()->overview()->panels()) live[panel->title()] = panel->csv();
       path = w.window.session()->path();
@@ -533,7 +533,7 @@ class OpeningTest : public QObject {
     QSignalSpy opened(other.window.session(), &RunSession::opened);
     other.key(Qt::Key_V, Qt::ControlModifier | Qt::ShiftModifier);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QTRY_VERIFY_WITH_TIMEOUT(!other.lab()->status().running && other.step() == 9, kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!other.live()->status().running && other.step() == 9, kWaitMs);
     QCOMPARE(other.window.session()->histories().size(), std::size_t{2});
     QVERIFY(difference(other.window.session()->config(0), w.window.session()->config(0)).empty());
     QVERIFY(difference(other.window.session()->config(1), w.window.session()->config(1)).empty());
@@ -544,7 +544,7 @@ class OpeningTest : public QObject {
     const auto loss = [](OpenWindow& of) {
       return of.window.session()->histories()[1]->value_at(Metric::ce_loss, kWholeRun, 8);
     };
-    other.lab()->flush();
+    other.live()->flush();
     QCOMPARE(loss(other), loss(w));  // to the bit
   }
 
@@ -584,8 +584,8 @@ class OpeningTest : public QObject {
     QVERIFY2(box->text().contains("This folder holds no log"), qPrintable(box->text()));
     box->findChild<QPushButton*>("train_on_text")->click();
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
-    QCOMPARE(w.lab()->config(0).data.path, std::string("/usr/share/common-licenses"));
-    w.window.session()->lab()->pause();
+    QCOMPARE(w.live()->config(0).data.path, std::string("/usr/share/common-licenses"));
+    w.window.session()->live()->pause();
   }
 
   void onlyTheNewestRecordingsAreKept() {

@@ -115,10 +115,10 @@ struct OpenWindow {
     train(steps);
   }
   void train(int steps) {
-    Lab* lab = window.session()->lab();
-    lab->run_until(steps);
-    QTRY_VERIFY_WITH_TIMEOUT(lab->status().step == steps && !lab->status().running, kWaitMs);
-    lab->flush();
+    LiveRuns* live = window.session()->live();
+    live->run_until(steps);
+    QTRY_VERIFY_WITH_TIMEOUT(live->status().step == steps && !live->status().running, kWaitMs);
+    live->flush();
     window.selection()->refresh();
   }
   ExpertPlacementPanel* placement() {

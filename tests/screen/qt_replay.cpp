@@ -15,7 +15,7 @@
 #include "app/window/main_window.h"
 #include "core/io/sqlite.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 #include "tests/support/small_run.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
@@ -34,13 +34,13 @@ class QtReplay : public QObject {
     RunConfig config = small_run();
     config.name = name;
     config.telemetry.checkpoint_every = 10;
-    Lab lab({config}, path.toStdString());
-    lab.run_until(10);
-    while (lab.status().step < 10) lab.flush();
-    lab.keep_checkpoint();
-    lab.run_until(30);
-    while (lab.status().step < 30) lab.flush();
-    lab.flush();
+    LiveRuns live({config}, path.toStdString());
+    live.run_until(10);
+    while (live.status().step < 10) live.flush();
+    live.keep_checkpoint();
+    live.run_until(30);
+    while (live.status().step < 30) live.flush();
+    live.flush();
     return path;
   }
 
@@ -217,11 +217,11 @@ class QtReplay : public QObject {
     QTRY_COMPARE(opened.size(), 2);
     QVERIFY(window.session()->isLive());
     QVERIFY(window.session()->path() != path);
-    Lab* lab = window.session()->lab();
-    lab->run_until(30);
-    QTRY_VERIFY(lab->status().step >= 30);
-    lab->flush();
-    const auto now = lab->histories().front();
+    LiveRuns* live = window.session()->live();
+    live->run_until(30);
+    QTRY_VERIFY(live->status().step >= 30);
+    live->flush();
+    const auto now = live->histories().front();
     QCOMPARE(now->steps().first, std::int64_t{from});
     for (std::int64_t step = from; step < 30; ++step)  // as if it had never been stopped
       QCOMPARE(now->value_at(Metric::ce_loss, kWholeRun, step), whole->value_at(Metric::ce_loss, kWholeRun, step));

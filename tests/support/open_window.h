@@ -47,15 +47,15 @@ struct OpenWindow {
     QTRY_VERIFY(!window.findChild<QProgressDialog*>());  // would take the keys with it when it goes
     QVERIFY(takesKeys(&window));
   }
-  Lab* lab() { return window.session()->lab(); }
-  std::int64_t step() { return lab()->status().step; }
+  LiveRuns* live() { return window.session()->live(); }
+  std::int64_t step() { return live()->status().step; }
   void key(int key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
     QTest::keyClick(&window, Qt::Key(key), modifiers);
   }
   void trainTo(std::int64_t step) {
-    lab()->run_until(step);
-    QTRY_VERIFY_WITH_TIMEOUT(!lab()->status().running && this->step() == step, kWaitMs);
-    lab()->flush();
+    live()->run_until(step);
+    QTRY_VERIFY_WITH_TIMEOUT(!live()->status().running && this->step() == step, kWaitMs);
+    live()->flush();
   }
   void typeLive(const char* field, const char* text) {
     auto* line = window.findChild<LivePopover*>()->editor(field)->findChild<QLineEdit*>();
@@ -65,7 +65,7 @@ struct OpenWindow {
     QTest::keyClick(line, Qt::Key_Return);
   }
   std::vector<Marker> markers() {
-    lab()->flush();
+    live()->flush();
     return window.session()->histories().front()->markers();
   }
   QMessageBox* complaint() { return window.findChild<QMessageBox*>("warning"); }

@@ -25,8 +25,8 @@
 #include "core/io/whole_file.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/parallel.h"
-#include "core/training/lab/queue_file.h"
-#include "core/training/lab/sweep.h"
+#include "core/training/engine/queue_file.h"
+#include "core/training/engine/sweep.h"
 
 namespace moescope {
 namespace {

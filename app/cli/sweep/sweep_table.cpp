@@ -6,7 +6,7 @@
 
 #include "app/cli/train/text_columns.h"
 #include "core/io/words.h"
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 namespace {

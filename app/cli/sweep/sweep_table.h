@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "core/training/lab/sweep.h"
+#include "core/training/engine/sweep.h"
 
 namespace moescope {
 

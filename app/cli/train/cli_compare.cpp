@@ -5,7 +5,7 @@
 
 #include "app/cli/train/text_columns.h"
 #include "core/comparison/run_letters.h"
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,7 @@
 #include "app/cli/train/text_columns.h"
 #include "core/io/whole_file.h"
 #include "core/io/words.h"
-#include "core/training/lab/outcome_table.h"
+#include "core/training/engine/outcome_table.h"
 
 namespace moescope {
 namespace {

@@ -1,10 +1,10 @@
-// The table of outcomes of a comparison: on the terminal, as CSV (core/training/lab/outcome_table.h) and as JSON.
+// The table of outcomes of a comparison: on the terminal, as CSV (core/training/engine/outcome_table.h) and as JSON.
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 

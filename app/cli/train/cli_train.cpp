@@ -38,7 +38,7 @@
 #include "core/parallel/wire.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {

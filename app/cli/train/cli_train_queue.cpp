@@ -6,7 +6,7 @@
 
 #include "app/cli/train/cli_outcomes.h"
 #include "core/numerics/kernels.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 
 namespace moescope {
 namespace {

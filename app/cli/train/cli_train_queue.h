@@ -7,8 +7,8 @@
 
 #include "app/cli/train/cli_train_options.h"
 #include "core/config/run_config.h"
-#include "core/training/lab/candidate_groups.h"
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 

@@ -9,8 +9,8 @@
 #include "core/config/dense_twin.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab/candidate_groups.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "core/numerics/kernel_names.h"
 #include "core/recording/run_settings.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 #include "core/training/trainer.h"
 #include "tests/support/says.h"
 
@@ -146,23 +146,23 @@ class Explain : public testing::Test {
     RunConfig b = a;
     b.precision.experts = Recipe::mxfp8_floor;
     b.seed = 2;
-    lab_ = std::make_unique<Lab>(std::vector<RunConfig>{a, b}, "");
-    lab_->run_until(25);
-    for (int i = 0; i < 6000 && (lab_->status().running || lab_->status().step < 25); ++i) {
+    live_ = std::make_unique<LiveRuns>(std::vector<RunConfig>{a, b}, "");
+    live_->run_until(25);
+    for (int i = 0; i < 6000 && (live_->status().running || live_->status().step < 25); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    lab_->flush();
-    ASSERT_EQ(lab_->status().step, 25) << lab_->status().error;
+    live_->flush();
+    ASSERT_EQ(live_->status().step, 25) << live_->status().error;
   }
-  static void TearDownTestSuite() { lab_.reset(); }
+  static void TearDownTestSuite() { live_.reset(); }
   static const History& b() {
     static std::shared_ptr<History> history;
-    history = lab_->histories().at(1);
+    history = live_->histories().at(1);
     return *history;
   }
-  static std::unique_ptr<Lab> lab_;
+  static std::unique_ptr<LiveRuns> live_;
 };
-std::unique_ptr<Lab> Explain::lab_;
+std::unique_ptr<LiveRuns> Explain::live_;
 
 TEST(ExplainEvaluator, Computes) {
   EXPECT_DOUBLE_EQ(Evaluator::of("-20 * log10(0.1)"), 20);

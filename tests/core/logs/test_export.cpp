@@ -15,8 +15,8 @@
 #include "core/numerics/kernel_names.h"
 #include "core/recording/recording.h"
 #include "core/tensors/safetensors.h"
+#include "core/training/engine/live_runs.h"
 #include "core/training/export_weights.h"
-#include "core/training/lab/lab.h"
 
 namespace moescope {
 namespace {
@@ -76,15 +76,15 @@ class Export : public testing::Test {
     RunConfig twin = small_config();
     twin.precision.experts = Recipe::fp32;
     twin.name = "twin";
-    Lab lab({small_config(), twin}, recording());
-    lab.run_until(12);
-    lab.flush();
-    while (lab.status().running) usleep(2000);
-    lab.change({0, "router.bias_update_rate", 0.01});
-    for (const int run : {0, 1}) lab.pin_note(run, 12, "a \"quoted\" note");
-    lab.run_until(kSteps);
-    while (lab.status().running) usleep(2000);
-    lab.flush();
+    LiveRuns live({small_config(), twin}, recording());
+    live.run_until(12);
+    live.flush();
+    while (live.status().running) usleep(2000);
+    live.change({0, "router.bias_update_rate", 0.01});
+    for (const int run : {0, 1}) live.pin_note(run, 12, "a \"quoted\" note");
+    live.run_until(kSteps);
+    while (live.status().running) usleep(2000);
+    live.flush();
   }
   static void TearDownTestSuite() { fs::remove_all(root_); }
   static std::string path(const std::string& name) { return (root_ / name).string(); }
@@ -232,7 +232,8 @@ TEST_F(Export, TraceHasAStepAndItsPhasesWithoutOverlap) {
   EXPECT_LT(read["overlap_us"].get<double>(), 200);       // between steps: clocks of phases and of the run
   std::ifstream file(path("trace.json"));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  EXPECT_NE(text.find("GEMMs: " + multiplied_by(RecordingReader(recording()).runs().front().kernels)), std::string::npos);
+  EXPECT_NE(text.find("GEMMs: " + multiplied_by(RecordingReader(recording()).runs().front().kernels)),
+            std::string::npos);
 }
 
 TEST_F(Export, WeightsAreThoseOfTheCheckpoint) {

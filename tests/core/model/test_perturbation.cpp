@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/model/learner.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 #include "tests/support/sample_frames.h"
 #include "tests/support/small_run.h"
 
@@ -92,16 +92,16 @@ TEST_F(Notes, AreRefusedByWhatIsNoRecording) {
 }
 
 TEST_F(Notes, OfAModelInTrainingAreInHistoryAndRecording) {
-  Lab lab({small_run()}, path("r.moescope"));
-  lab.run_until(4);
-  while (lab.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  lab.pin_note(0, 1, "first");
-  lab.pin_note(0, 3, "gone");
-  lab.pin_note(0, 1, "second");
-  lab.pin_note(0, 3, "");
-  lab.flush();
-  EXPECT_EQ(note_at(*lab.histories()[0], 1), "second");
-  EXPECT_EQ(note_at(*lab.histories()[0], 3), "");
+  LiveRuns live({small_run()}, path("r.moescope"));
+  live.run_until(4);
+  while (live.status().running) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  live.pin_note(0, 1, "first");
+  live.pin_note(0, 3, "gone");
+  live.pin_note(0, 1, "second");
+  live.pin_note(0, 3, "");
+  live.flush();
+  EXPECT_EQ(note_at(*live.histories()[0], 1), "second");
+  EXPECT_EQ(note_at(*live.histories()[0], 3), "");
   EXPECT_EQ(notes_in(path("r.moescope")), (Found{{1, "second"}}));
 }
 

@@ -9,8 +9,8 @@
 
 #include "core/model/layers/operand_tap.h"
 #include "core/tensors/safetensors.h"
-#include "core/training/lab/lab.h"
-#include "tests/support/lab_steps.h"
+#include "core/training/engine/live_runs.h"
+#include "tests/support/live_steps.h"
 
 namespace moescope {
 namespace {
@@ -206,87 +206,87 @@ Capture::State outcome(const std::shared_ptr<const Capture>& capture) {
   return capture->state();
 }
 
-TEST(LabCapture, RidesAlongWithARunningStep) {
-  Lab lab({quantized("mxfp8_rceil")}, "");
-  lab.run();
-  ASSERT_TRUE(eventually([&] { return lab.status().step > 2; }));
-  const auto capture = lab.capture(0, kX);
+TEST(LiveCapture, RidesAlongWithARunningStep) {
+  LiveRuns live({quantized("mxfp8_rceil")}, "");
+  live.run();
+  ASSERT_TRUE(eventually([&] { return live.status().step > 2; }));
+  const auto capture = live.capture(0, kX);
   ASSERT_EQ(outcome(capture), Capture::State::ready) << capture->error();
-  lab.pause();
-  lab.flush();
+  live.pause();
+  live.flush();
   const CapturedOperand& x = *capture->operand();
   EXPECT_FALSE(x.ahead);
   EXPECT_EQ(x.run_name, "tiny");
-  const auto frame = lab.histories()[0]->quant_frame_at(x.step);
+  const auto frame = live.histories()[0]->quant_frame_at(x.step);
   ASSERT_EQ(frame->step, x.step);  // whatever the cadence
   for (const QuantFrame& quant : frame->quants)
     if (kX == quant) expect_figures(quantizer_sums(x), quant, "x");
 }
 
-TEST(LabCapture, PausedItIsComputedAheadAndNoStepIsTaken) {
-  Lab lab({quantized("mxfp8_rceil")}, "");
-  run_to(lab, 4);
-  const auto paused = lab.capture(0, kX);
+TEST(LiveCapture, PausedItIsComputedAheadAndNoStepIsTaken) {
+  LiveRuns live({quantized("mxfp8_rceil")}, "");
+  run_to(live, 4);
+  const auto paused = live.capture(0, kX);
   ASSERT_EQ(outcome(paused), Capture::State::ready) << paused->error();
   EXPECT_TRUE(paused->operand()->ahead);
   EXPECT_EQ(paused->operand()->step, 4);
-  EXPECT_EQ(lab.status().step, 4);
-  run_to(lab, 8);
+  EXPECT_EQ(live.status().step, 4);
+  run_to(live, 8);
 
-  Lab unwatched({quantized("mxfp8_rceil")}, "");
+  LiveRuns unwatched({quantized("mxfp8_rceil")}, "");
   run_to(unwatched, 8);
   for (std::int64_t step = 0; step < 8; ++step)
-    EXPECT_TRUE(same_bits(lab.histories()[0]->value_at(Metric::ce_loss, kWholeRun, step),
+    EXPECT_TRUE(same_bits(live.histories()[0]->value_at(Metric::ce_loss, kWholeRun, step),
                           unwatched.histories()[0]->value_at(Metric::ce_loss, kWholeRun, step)));
 }
 
-TEST(LabCapture, PausingUnderASlowSpeedLimitDoesNotStrandIt) {
-  Lab lab({tiny()}, "");
-  lab.set_max_steps_per_s(0.001);
-  lab.run();
-  ASSERT_TRUE(eventually([&] { return lab.status().step == 1; }));
-  const auto capture = lab.capture(0, kX);
-  lab.pause();
+TEST(LiveCapture, PausingUnderASlowSpeedLimitDoesNotStrandIt) {
+  LiveRuns live({tiny()}, "");
+  live.set_max_steps_per_s(0.001);
+  live.run();
+  ASSERT_TRUE(eventually([&] { return live.status().step == 1; }));
+  const auto capture = live.capture(0, kX);
+  live.pause();
   EXPECT_EQ(outcome(capture), Capture::State::ready) << capture->error();
 }
 
-TEST(LabCapture, SeveralAtOnceAndOfSeveralRuns) {
-  Lab lab({quantized("mxfp8_rceil"), quantized("mxfp4")}, "");
-  lab.run();
-  const std::vector<std::shared_ptr<const Capture>> captures = {lab.capture(0, kX), lab.capture(1, kX),
-                                                                lab.capture(1, kX)};
+TEST(LiveCapture, SeveralAtOnceAndOfSeveralRuns) {
+  LiveRuns live({quantized("mxfp8_rceil"), quantized("mxfp4")}, "");
+  live.run();
+  const std::vector<std::shared_ptr<const Capture>> captures = {live.capture(0, kX), live.capture(1, kX),
+                                                                live.capture(1, kX)};
   for (const auto& capture : captures) ASSERT_EQ(outcome(capture), Capture::State::ready) << capture->error();
   EXPECT_EQ(captures[0]->operand()->format.element, ElementFormat::e4m3);
   EXPECT_EQ(captures[1]->operand()->format.element, ElementFormat::e2m1);
   EXPECT_EQ(captures[2]->operand()->run, 1);
 }
 
-TEST(LabCapture, WhatCannotBeCapturedSaysWhy) {
-  auto lab = std::make_unique<Lab>(std::vector<RunConfig>{tiny("a"), tiny("b")}, "");
-  EXPECT_THROW(lab->capture(7, kX), std::invalid_argument);
+TEST(LiveCapture, WhatCannotBeCapturedSaysWhy) {
+  auto live = std::make_unique<LiveRuns>(std::vector<RunConfig>{tiny("a"), tiny("b")}, "");
+  EXPECT_THROW(live->capture(7, kX), std::invalid_argument);
   for (const OperandPlace& nowhere : {OperandPlace{99, Gemm::expert_w1, OperandRole::x, Direction::forward},
                                       OperandPlace{1, Gemm::wq_b, OperandRole::w, Direction::forward},
                                       OperandPlace{1, Gemm::expert_w1, OperandRole::dy, Direction::forward}}) {
-    const auto capture = lab->capture(0, nowhere);
+    const auto capture = live->capture(0, nowhere);
     ASSERT_EQ(outcome(capture), Capture::State::failed);
     EXPECT_NE(capture->error().find("has no"), std::string::npos) << capture->error();
   }
-  lab->remove_run(1);
-  EXPECT_THROW(lab->capture(1, kX), std::invalid_argument);
-  const auto last = lab->capture(0, kX);
-  lab.reset();
+  live->remove_run(1);
+  EXPECT_THROW(live->capture(1, kX), std::invalid_argument);
+  const auto last = live->capture(0, kX);
+  live.reset();
   EXPECT_NE(last->state(), Capture::State::waiting);
 }
 
-TEST(LabCapture, ARunThatIsRemovedMeanwhileFailsItsCaptures) {
-  Lab lab({tiny("a"), tiny("b")}, "");
-  lab.set_max_steps_per_s(0.001);
-  lab.run();
-  ASSERT_TRUE(eventually([&] { return lab.status().step == 1; }));
-  const auto capture = lab.capture(1, kX);
-  lab.flush();
+TEST(LiveCapture, ARunThatIsRemovedMeanwhileFailsItsCaptures) {
+  LiveRuns live({tiny("a"), tiny("b")}, "");
+  live.set_max_steps_per_s(0.001);
+  live.run();
+  ASSERT_TRUE(eventually([&] { return live.status().step == 1; }));
+  const auto capture = live.capture(1, kX);
+  live.flush();
   EXPECT_EQ(capture->state(), Capture::State::waiting);  // for a step that is a quarter of an hour away
-  lab.remove_run(1);
+  live.remove_run(1);
   ASSERT_EQ(outcome(capture), Capture::State::failed);
   EXPECT_NE(capture->error().find("removed"), std::string::npos);
 }

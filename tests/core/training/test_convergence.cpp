@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "core/comparison/comparison.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 #include "tests/support/seeds.h"
 
 namespace moescope {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "core/recording/recording.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 #include "core/training/recompute.h"
-#include "tests/support/lab_steps.h"
+#include "tests/support/live_steps.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {
@@ -59,30 +59,30 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
   {
     RunConfig second = of_two_recipes("other");
     second.precision.experts = Recipe::fp8_deepseek_128;
-    Lab lab({of_two_recipes(), second}, path);
-    run_to(lab, 3);
-    lab.change({0, "optimizer.lr", 3e-3});
-    lab.change({0, "data.mixture", std::string("JSON=1")});
-    lab.change({1, "router.top_k", std::int64_t{1}});
-    run_to(lab, 6);
-    const auto a = lab.capture(0, kExperts), b = lab.capture(1, kAttention);
-    lab.run_until(7);
+    LiveRuns live({of_two_recipes(), second}, path);
+    run_to(live, 3);
+    live.change({0, "optimizer.lr", 3e-3});
+    live.change({0, "data.mixture", std::string("JSON=1")});
+    live.change({1, "router.top_k", std::int64_t{1}});
+    run_to(live, 6);
+    const auto a = live.capture(0, kExperts), b = live.capture(1, kAttention);
+    live.run_until(7);
     wait_for(*a), wait_for(*b);
-    run_to(lab, 10);
+    run_to(live, 10);
     then_a = a->operand(), then_b = b->operand();
     ASSERT_TRUE(then_a && then_b);
     const std::int64_t step = then_a->step, step_b = then_b->step;  // each as soon as it was asked for
 
-    const auto histories = lab.histories();
-    const auto kept = lab.checkpoint_before(0, step);
+    const auto histories = live.histories();
+    const auto kept = live.checkpoint_before(0, step);
     ASSERT_TRUE(kept);
     EXPECT_EQ(kept->steps_taken, 4);
     expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step, kept)), *then_a);
     expect_same(*recomputed(plan_recompute(*histories[0], *histories[0], kExperts, step)), *then_a);
-    expect_same(
-        *recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step_b, lab.checkpoint_before(1, step_b))),
-        *then_b);
-    EXPECT_EQ(lab.status().step, 10);
+    expect_same(*recomputed(plan_recompute(*histories[1], *histories[0], kAttention, step_b,
+                                           live.checkpoint_before(1, step_b))),
+                *then_b);
+    EXPECT_EQ(live.status().step, 10);
   }
   const RecordingReader reader(path);
   const auto a = reader.load(0), b = reader.load(1);
@@ -93,9 +93,9 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
 }
 
 TEST(Recomputation, WhatIsNotThatStepIsRefused) {
-  Lab lab({of_two_recipes()}, "");
-  run_to(lab, 5);
-  const auto history = lab.histories()[0];
+  LiveRuns live({of_two_recipes()}, "");
+  run_to(live, 5);
+  const auto history = live.histories()[0];
   EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
   RecomputePlan other = plan_recompute(*history, *history, kExperts, 4);
   other.config.seed = 2;
@@ -112,9 +112,9 @@ TEST(Recomputation, WhatIsNotThatStepIsRefused) {
 }
 
 TEST(Recomputation, EndsWithinAStepWhenItIsDropped) {
-  Lab lab({of_two_recipes()}, "");
-  run_to(lab, 40);
-  const auto history = lab.histories()[0];
+  LiveRuns live({of_two_recipes()}, "");
+  run_to(live, 40);
+  const auto history = live.histories()[0];
   const auto begin = std::chrono::steady_clock::now();
   { Recomputation recompute(plan_recompute(*history, *history, kExperts, 39)); }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);

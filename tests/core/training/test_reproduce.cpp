@@ -5,7 +5,7 @@
 
 #include "core/frame/change_marker.h"
 #include "core/numerics/kernels.h"
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 #include "core/training/reproduce.h"
 #include "tests/support/small_run.h"
 
@@ -24,21 +24,21 @@ class ReproduceTest : public testing::Test {
     RunConfig other = small_run();
     other.name = "other";
     other.seed = 7;
-    Lab lab({small_run(), other}, path_);
-    train_to(lab, 4);
-    lab.change({0, "router.bias_update_rate", 0.05});
-    lab.change({1, "router.killed_experts", std::string("1:3")});
-    lab.change({0, "data.mixture", std::string("prose=1, code=2, arithmetic=3, JSON=4, brackets=1, DNA=1, log=5")});
-    train_to(lab, 8);
-    lab.change({0, "optimizer.lr", 0.0123456789});
-    lab.change({0, "telemetry.probe", std::string("a -> b")});
-    train_to(lab, 12);
+    LiveRuns live({small_run(), other}, path_);
+    train_to(live, 4);
+    live.change({0, "router.bias_update_rate", 0.05});
+    live.change({1, "router.killed_experts", std::string("1:3")});
+    live.change({0, "data.mixture", std::string("prose=1, code=2, arithmetic=3, JSON=4, brackets=1, DNA=1, log=5")});
+    train_to(live, 8);
+    live.change({0, "optimizer.lr", 0.0123456789});
+    live.change({0, "telemetry.probe", std::string("a -> b")});
+    train_to(live, 12);
   }
 
-  static void train_to(Lab& lab, std::int64_t step) {
-    lab.run_until(step);
-    while (lab.status().running || lab.status().step < step) lab.flush();
-    ASSERT_EQ(lab.status().error, "");
+  static void train_to(LiveRuns& live, std::int64_t step) {
+    live.run_until(step);
+    while (live.status().running || live.status().step < step) live.flush();
+    ASSERT_EQ(live.status().error, "");
   }
 
   const std::string path_ = (fs::temp_directory_path() / "moescope_reproduce.moescope").string();

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab/lab.h"
-#include "tests/support/lab_steps.h"
+#include "core/training/engine/live_runs.h"
+#include "tests/support/live_steps.h"
 
 namespace moescope {
 namespace {
@@ -39,8 +39,8 @@ RunConfig two_layers(const char* name = "tiny") {
   return c;
 }
 
-std::vector<float> losses(const Lab& lab, std::size_t place, std::int64_t from = 0) {
-  const auto history = lab.histories().at(place);
+std::vector<float> losses(const LiveRuns& live, std::size_t place, std::int64_t from = 0) {
+  const auto history = live.histories().at(place);
   std::vector<float> values;
   for (std::int64_t step = from; step <= history->steps().last; ++step)
     values.push_back(history->value_at(Metric::ce_loss, kWholeRun, step));
@@ -54,162 +54,162 @@ std::vector<std::int64_t> steps_of(const std::vector<KeptCheckpoint>& all) {
 }
 
 TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
-  Lab lab({two_layers("a"), two_layers("b")}, "");
-  lab.change({1, "router.top_k", std::int64_t{1}});
-  run_to(lab, 6);
-  lab.change({0, "optimizer.lr", 4e-3});
-  lab.change({0, "data.mixture", std::string("JSON=1")});
-  run_to(lab, 10);
-  const auto a = losses(lab, 0), b = losses(lab, 1);
-  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0, 4, 8}));
+  LiveRuns live({two_layers("a"), two_layers("b")}, "");
+  live.change({1, "router.top_k", std::int64_t{1}});
+  run_to(live, 6);
+  live.change({0, "optimizer.lr", 4e-3});
+  live.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(live, 10);
+  const auto a = losses(live, 0), b = losses(live, 1);
+  EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0, 4, 8}));
 
-  lab.rewind(8);  // with the changes in force
-  EXPECT_EQ(lab.config(0).optimizer.lr, 4e-3);
-  lab.flush();
-  EXPECT_EQ(lab.status().step, 8);
-  EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
-  run_to(lab, 10);
-  EXPECT_EQ(losses(lab, 0), a);
-  EXPECT_EQ(losses(lab, 1), b);
+  live.rewind(8);  // with the changes in force
+  EXPECT_EQ(live.config(0).optimizer.lr, 4e-3);
+  live.flush();
+  EXPECT_EQ(live.status().step, 8);
+  EXPECT_EQ(live.histories()[0]->steps(), (StepRange{0, 7}));
+  run_to(live, 10);
+  EXPECT_EQ(losses(live, 0), a);
+  EXPECT_EQ(losses(live, 1), b);
 
-  lab.rewind(4);  // before them
-  EXPECT_EQ(lab.config(0).optimizer.lr, two_layers().optimizer.lr);
-  EXPECT_EQ(lab.config(0).data.mixture, "");
-  EXPECT_EQ(lab.config(1).router.top_k, 1);
-  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0, 4}));
-  run_to(lab, 6);
-  EXPECT_EQ(losses(lab, 0), std::vector<float>(a.begin(), a.begin() + 6));
-  lab.change({0, "optimizer.lr", 4e-3});
-  lab.change({0, "data.mixture", std::string("JSON=1")});
-  run_to(lab, 10);
-  EXPECT_EQ(losses(lab, 0), a);
-  EXPECT_EQ(losses(lab, 1), b);
+  live.rewind(4);  // before them
+  EXPECT_EQ(live.config(0).optimizer.lr, two_layers().optimizer.lr);
+  EXPECT_EQ(live.config(0).data.mixture, "");
+  EXPECT_EQ(live.config(1).router.top_k, 1);
+  EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0, 4}));
+  run_to(live, 6);
+  EXPECT_EQ(losses(live, 0), std::vector<float>(a.begin(), a.begin() + 6));
+  live.change({0, "optimizer.lr", 4e-3});
+  live.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(live, 10);
+  EXPECT_EQ(losses(live, 0), a);
+  EXPECT_EQ(losses(live, 1), b);
   std::vector<std::string> texts;
-  for (const Marker& marker : lab.histories()[0]->markers()) texts.push_back(marker.text);
+  for (const Marker& marker : live.histories()[0]->markers()) texts.push_back(marker.text);
   EXPECT_EQ(texts.front(), "rewound from step 10 to the checkpoint here") << "what was done later is forgotten";
   EXPECT_EQ(texts.size(), 3u);
 }
 
 TEST(Rewind, ToTheBeginningWhileItRuns) {
-  Lab lab({two_layers()}, "");
-  run_to(lab, 5);
-  const auto before = losses(lab, 0);
-  lab.run();
+  LiveRuns live({two_layers()}, "");
+  run_to(live, 5);
+  const auto before = losses(live, 0);
+  live.run();
   std::this_thread::sleep_for(30ms);
-  lab.rewind(0);
-  lab.flush();
-  EXPECT_FALSE(lab.status().running);
-  EXPECT_EQ(lab.status().step, 0);
-  EXPECT_EQ(steps_of(lab.checkpoints()), (std::vector<std::int64_t>{0}));
-  EXPECT_TRUE(lab.histories()[0]->steps().empty());
-  run_to(lab, 5);
-  EXPECT_EQ(losses(lab, 0), before);
+  live.rewind(0);
+  live.flush();
+  EXPECT_FALSE(live.status().running);
+  EXPECT_EQ(live.status().step, 0);
+  EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0}));
+  EXPECT_TRUE(live.histories()[0]->steps().empty());
+  run_to(live, 5);
+  EXPECT_EQ(losses(live, 0), before);
 }
 
 TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
-  Lab lab({two_layers()}, "");
-  run_to(lab, 5);
-  lab.change({0, "router.top_k", std::int64_t{3}});
-  lab.keep_checkpoint();
-  lab.flush();
-  lab.change({0, "router.top_k", std::int64_t{1}});
-  lab.change({0, "data.mixture", std::string("DNA=1")});
-  run_to(lab, 7);
-  lab.rewind(5);
-  EXPECT_EQ(lab.config(0).router.top_k, 3);
-  run_to(lab, 7);
-  const auto again = losses(lab, 0);
-  Lab other({two_layers()}, "");
+  LiveRuns live({two_layers()}, "");
+  run_to(live, 5);
+  live.change({0, "router.top_k", std::int64_t{3}});
+  live.keep_checkpoint();
+  live.flush();
+  live.change({0, "router.top_k", std::int64_t{1}});
+  live.change({0, "data.mixture", std::string("DNA=1")});
+  run_to(live, 7);
+  live.rewind(5);
+  EXPECT_EQ(live.config(0).router.top_k, 3);
+  run_to(live, 7);
+  const auto again = losses(live, 0);
+  LiveRuns other({two_layers()}, "");
   run_to(other, 5);
   other.change({0, "router.top_k", std::int64_t{3}});
   run_to(other, 7);
   EXPECT_EQ(again, losses(other, 0));
-  EXPECT_TRUE(lab.checkpoints().back().by_hand);
+  EXPECT_TRUE(live.checkpoints().back().by_hand);
 }
 
 TEST(Rewind, HealsALossThatIsNoNumber) {
   RunConfig config = two_layers();
   config.optimizer.clip = 1e9;
-  Lab lab({config}, "");
-  run_to(lab, 5);
-  lab.change({0, "optimizer.lr", 1.0});
-  lab.change({0, "router.route_scale", 100.0});
-  lab.run_until(300);
-  for (int i = 0; i < 1000 && lab.status().running; ++i) std::this_thread::sleep_for(10ms);
-  lab.rewind(0);
-  run_to(lab, 8);
-  EXPECT_EQ(lab.status().error, "");
-  EXPECT_TRUE(std::ranges::all_of(losses(lab, 0), [](float loss) { return loss < 8; }));
+  LiveRuns live({config}, "");
+  run_to(live, 5);
+  live.change({0, "optimizer.lr", 1.0});
+  live.change({0, "router.route_scale", 100.0});
+  live.run_until(300);
+  for (int i = 0; i < 1000 && live.status().running; ++i) std::this_thread::sleep_for(10ms);
+  live.rewind(0);
+  run_to(live, 8);
+  EXPECT_EQ(live.status().error, "");
+  EXPECT_TRUE(std::ranges::all_of(losses(live, 0), [](float loss) { return loss < 8; }));
 }
 
 TEST(Rewind, RefusesWhatIsNotKept) {
-  Lab lab({two_layers("a")}, "");
-  run_to(lab, 9);
-  EXPECT_THROW(lab.rewind(5), std::invalid_argument);
-  EXPECT_THROW(lab.branch(0, 5, {}), std::invalid_argument);
-  EXPECT_THROW(lab.branch(7, 4, {}), std::invalid_argument);
-  EXPECT_THROW(lab.branch(0, 4, {{0, "model.dim", std::int64_t{64}}}), std::invalid_argument);
-  EXPECT_THROW(lab.branch(0, 4, {{0, "data.mixture", std::string("JSON=1")}}), std::invalid_argument);
-  EXPECT_THROW(lab.branch(0, 4, {{0, "router.top_k", std::int64_t{9}}}), std::invalid_argument);
-  lab.branch(0, 8, {});
-  EXPECT_THROW(lab.rewind(4), std::invalid_argument) << "the twin began at 8";
-  EXPECT_EQ(lab.status().step, 9);
-  run_to(lab, 10);
-  lab.rewind(8);
-  run_to(lab, 10);
-  EXPECT_EQ(losses(lab, 1, 8), losses(lab, 0, 8));
+  LiveRuns live({two_layers("a")}, "");
+  run_to(live, 9);
+  EXPECT_THROW(live.rewind(5), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 5, {}), std::invalid_argument);
+  EXPECT_THROW(live.branch(7, 4, {}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, "model.dim", std::int64_t{64}}}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, "data.mixture", std::string("JSON=1")}}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, "router.top_k", std::int64_t{9}}}), std::invalid_argument);
+  live.branch(0, 8, {});
+  EXPECT_THROW(live.rewind(4), std::invalid_argument) << "the twin began at 8";
+  EXPECT_EQ(live.status().step, 9);
+  run_to(live, 10);
+  live.rewind(8);
+  run_to(live, 10);
+  EXPECT_EQ(losses(live, 1, 8), losses(live, 0, 8));
 }
 
 TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
-  Lab lab({two_layers("a")}, "");
-  run_to(lab, 6);
-  lab.change({0, "optimizer.lr", 4e-3});
-  lab.change({0, "data.mixture", std::string("JSON=1")});
-  run_to(lab, 10);
-  const int same = lab.branch(0, 4, {});
-  const int other = lab.branch(0, 4, {{0, "router.killed_experts", std::string("1:2")}});
-  EXPECT_EQ(lab.status().catching_up.size(), 2u);
-  EXPECT_EQ(lab.status().catching_up[0].step, 4);
-  EXPECT_EQ(lab.config(same).optimizer.lr, 4e-3) << "it gets what was changed later";
-  EXPECT_EQ(lab.config(other).router.killed_experts, "1:2");
-  run_to(lab, 14);
-  EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{4, 13}));
-  EXPECT_EQ(losses(lab, 1, 4), losses(lab, 0, 4));
-  EXPECT_NE(losses(lab, 2, 4), losses(lab, 0, 4));
+  LiveRuns live({two_layers("a")}, "");
+  run_to(live, 6);
+  live.change({0, "optimizer.lr", 4e-3});
+  live.change({0, "data.mixture", std::string("JSON=1")});
+  run_to(live, 10);
+  const int same = live.branch(0, 4, {});
+  const int other = live.branch(0, 4, {{0, "router.killed_experts", std::string("1:2")}});
+  EXPECT_EQ(live.status().catching_up.size(), 2u);
+  EXPECT_EQ(live.status().catching_up[0].step, 4);
+  EXPECT_EQ(live.config(same).optimizer.lr, 4e-3) << "it gets what was changed later";
+  EXPECT_EQ(live.config(other).router.killed_experts, "1:2");
+  run_to(live, 14);
+  EXPECT_EQ(live.histories()[1]->steps(), (StepRange{4, 13}));
+  EXPECT_EQ(losses(live, 1, 4), losses(live, 0, 4));
+  EXPECT_NE(losses(live, 2, 4), losses(live, 0, 4));
   for (std::int64_t step = 4; step < 14; ++step)
-    EXPECT_EQ(lab.histories()[2]->frame_at(step)->routers.at(0).tokens_per_expert.at(2), 0u);
-  EXPECT_NE(lab.histories()[2]->markers().front().text.find("branched off run a at step 4, router.killed_experts"),
+    EXPECT_EQ(live.histories()[2]->frame_at(step)->routers.at(0).tokens_per_expert.at(2), 0u);
+  EXPECT_NE(live.histories()[2]->markers().front().text.find("branched off run a at step 4, router.killed_experts"),
             std::string::npos);
-  EXPECT_EQ(lab.status().error, "");
+  EXPECT_EQ(live.status().error, "");
 }
 
 TEST(Branch, OfARunThatCatchesUpCanBeRewoundWithTheOthers) {
-  Lab lab({two_layers("a")}, "");
-  run_to(lab, 9);
-  lab.add_run(two_layers("b"));
-  run_to(lab, 10);  // passes 4 and 8, where the first was kept
-  EXPECT_EQ(lab.checkpoints()[1].runs, (std::vector<int>{0, 1}));
-  const auto a = losses(lab, 0), b = losses(lab, 1);
-  lab.rewind(4);
-  run_to(lab, 10);
-  EXPECT_EQ(losses(lab, 0), a);
-  EXPECT_EQ(losses(lab, 1), b);
+  LiveRuns live({two_layers("a")}, "");
+  run_to(live, 9);
+  live.add_run(two_layers("b"));
+  run_to(live, 10);  // passes 4 and 8, where the first was kept
+  EXPECT_EQ(live.checkpoints()[1].runs, (std::vector<int>{0, 1}));
+  const auto a = losses(live, 0), b = losses(live, 1);
+  live.rewind(4);
+  run_to(live, 10);
+  EXPECT_EQ(losses(live, 0), a);
+  EXPECT_EQ(losses(live, 1), b);
 }
 
 TEST(Ring, StaysBoundedAndKeepsTheFirstAndThoseMadeByHand) {
   RunConfig config = two_layers();
   config.telemetry.checkpoint_every = 1;
   config.telemetry.checkpoints_kept = 6;
-  Lab lab({config}, "");
-  run_to(lab, 13);
-  lab.keep_checkpoint();
-  run_to(lab, 60);
-  const auto kept = steps_of(lab.checkpoints());
+  LiveRuns live({config}, "");
+  run_to(live, 13);
+  live.keep_checkpoint();
+  run_to(live, 60);
+  const auto kept = steps_of(live.checkpoints());
   ASSERT_EQ(kept.size(), 6u);
   EXPECT_EQ(kept.front(), 0);
   EXPECT_EQ(kept.back(), 59);
   EXPECT_TRUE(std::ranges::count(kept, 13));
-  EXPECT_GT(lab.checkpoints()[0].bytes, 12 * parameter_count(config) * 0.99);
+  EXPECT_GT(live.checkpoints()[0].bytes, 12 * parameter_count(config) * 0.99);
   EXPECT_LT(kept[5] - kept[4], kept[2] - kept[0]) << "closer together near the newest";
 }
 
@@ -227,15 +227,15 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   const std::string folder = (root_ / "r.checkpoints").string();
   std::vector<float> whole;
   {
-    Lab lab({two_layers("z"), two_layers("b")}, (root_ / "r.moescope").string());
-    lab.change({0, "router.pinned_bias", std::string("1:0=0.2")});
-    run_to(lab, 3);
-    lab.keep_checkpoint();
-    run_to(lab, 9);
+    LiveRuns live({two_layers("z"), two_layers("b")}, (root_ / "r.moescope").string());
+    live.change({0, "router.pinned_bias", std::string("1:0=0.2")});
+    run_to(live, 3);
+    live.keep_checkpoint();
+    run_to(live, 9);
     for (int i = 0; i < 1500 && checkpoint_steps(folder).size() < 4; ++i) std::this_thread::sleep_for(10ms);
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{0, 3, 4, 8})) << "while it trains";
-    run_to(lab, 11);
-    whole = losses(lab, 0, 8);
+    run_to(live, 11);
+    whole = losses(live, 0, 8);
   }
   EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{3, 8}));
   EXPECT_EQ(fs::path(newest_checkpoint(folder, 7).front()).parent_path().filename(), "3");
@@ -244,19 +244,19 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   for (const std::string& file : newest_checkpoint(folder)) trainers.push_back(Trainer::resume(file));
   ASSERT_EQ(trainers.size(), 2u);
   EXPECT_EQ(trainers[0].config().name, "z") << "the first run first";
-  Lab lab(std::move(trainers), "");
-  run_to(lab, 11);
-  EXPECT_EQ(losses(lab, 0, 8), whole);
+  LiveRuns live(std::move(trainers), "");
+  run_to(live, 11);
+  EXPECT_EQ(losses(live, 0, 8), whole);
 
-  RunConfig twin = lab.config(0);
+  RunConfig twin = live.config(0);
   twin.router.top_k = 1;
-  lab.add_run(twin);
-  EXPECT_EQ(lab.status().catching_up.at(0).step, 8) << "begins where the others were resumed";
+  live.add_run(twin);
+  EXPECT_EQ(live.status().catching_up.at(0).step, 8) << "begins where the others were resumed";
   twin.model.rope_theta = 5e4;
-  EXPECT_THROW(lab.add_run(twin), std::invalid_argument);
-  run_to(lab, 12);
-  EXPECT_EQ(lab.histories()[2]->steps(), (StepRange{8, 11}));
-  EXPECT_NE(losses(lab, 2, 8), losses(lab, 0, 8));
+  EXPECT_THROW(live.add_run(twin), std::invalid_argument);
+  run_to(live, 12);
+  EXPECT_EQ(live.histories()[2]->steps(), (StepRange{8, 11}));
+  EXPECT_NE(losses(live, 2, 8), losses(live, 0, 8));
 }
 
 TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
@@ -264,24 +264,24 @@ TEST(Checkpoints, ThatAreRemovedWhileTrainingAreSaidAndWrittenAgain) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   {
-    Lab lab({two_layers()}, (folder / "r.moescope").string());
+    LiveRuns live({two_layers()}, (folder / "r.moescope").string());
     const fs::path kept = folder / "r.checkpoints";
     const auto wait_for = [](const auto& happened) {
       for (int i = 0; i < 3000 && !happened(); ++i) std::this_thread::sleep_for(10ms);
     };
-    run_to(lab, 5);
+    run_to(live, 5);
     wait_for([&] { return fs::exists(kept / "4" / "tiny.safetensors"); });
     ASSERT_TRUE(fs::exists(kept / "4"));
     fs::remove_all(kept);
-    run_to(lab, 9);
+    run_to(live, 9);
     wait_for([&] { return fs::exists(kept / "8"); });
     EXPECT_TRUE(fs::exists(kept / "4" / "tiny.safetensors")) << "from memory";
     wait_for([&] {
-      lab.flush();
-      return !lab.status().warning.empty();
+      live.flush();
+      return !live.status().warning.empty();
     });
-    EXPECT_NE(lab.status().warning.find("removed while training"), std::string::npos) << lab.status().warning;
-    EXPECT_NE(lab.status().warning.find(kept.string()), std::string::npos);
+    EXPECT_NE(live.status().warning.find("removed while training"), std::string::npos) << live.status().warning;
+    EXPECT_NE(live.status().warning.find(kept.string()), std::string::npos);
   }
   fs::remove_all(folder);
 }

@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "core/numerics/parallel.h"
-#include "core/training/lab/lock_step.h"
-#include "core/training/lab/sweep.h"
+#include "core/training/engine/lock_step.h"
+#include "core/training/engine/sweep.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {

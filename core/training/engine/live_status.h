@@ -12,7 +12,7 @@ struct RunProgress {
   std::int64_t step = 0;  // next step to take
 };
 
-struct LabStatus {
+struct LiveStatus {
   bool running = false;                  // false: paused, finished or failed
   std::int64_t step = 0;                 // next step that run A takes
   std::vector<RunProgress> catching_up;  // runs that joined later and are still behind A; A waits for them

@@ -16,25 +16,25 @@
 #include "core/config/run_config.h"
 #include "core/history/history.h"
 #include "core/training/capture.h"
-#include "core/training/lab/checkpoint_ring.h"
-#include "core/training/lab/lab_status.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/checkpoint_ring.h"
+#include "core/training/engine/live_status.h"
+#include "core/training/engine/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
 
-struct LabState;
+struct LiveState;
 class TrainingThread;
 
-class Lab {
+class LiveRuns {
  public:
   // 1 to kMaxRuns configs that passed validate(), with equal [data] sections; duplicate names get a number. Starts
   // paused. Throws std::runtime_error (data, recording; that the data was not to be read on).
-  Lab(std::vector<RunConfig> configs, std::string recording_path,  // empty path: no recording
-      const GoesOn& goes_on = {});
+  LiveRuns(std::vector<RunConfig> configs, std::string recording_path,  // empty path: no recording
+           const GoesOn& goes_on = {});
   // Continues with trainers that have all taken the same number of steps, as runs 0, 1, ...
-  Lab(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
-  ~Lab();  // stops after the step in flight and joins the thread
+  LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
+  ~LiveRuns();  // stops after the step in flight and joins the thread
 
   // Adds a run that begins with step 0 and returns its number. While the lab runs (to catch up only:
   // run_until(status().step)), runs that are behind train alone until all are level. The new run gets run A's settings
@@ -49,7 +49,7 @@ class Lab {
   void remove_run(int run);
 
   std::vector<std::shared_ptr<History>> histories() const;  // of the open runs, A first
-  LabStatus status() const;
+  LiveStatus status() const;
 
   void run();                         // also continues runs whose loss became NaN; does nothing after any other error
   void pause();                       // after the step in flight
@@ -93,7 +93,7 @@ class Lab {
   void flush();
 
  private:
-  std::unique_ptr<LabState> state_;
+  std::unique_ptr<LiveState> state_;
   std::unique_ptr<TrainingThread> thread_;  // last: it uses the state until it has ended
 };
 

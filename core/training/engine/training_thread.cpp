@@ -1,4 +1,4 @@
-#include "core/training/lab/training_thread.h"
+#include "core/training/engine/training_thread.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-TrainingThread::TrainingThread(LockStep lock_step, LabState& shared)
+TrainingThread::TrainingThread(LockStep lock_step, LiveState& shared)
     : lock_step_(std::move(lock_step)), shared_(shared), thread_([this] { main_loop(); }) {}
 
 TrainingThread::~TrainingThread() {
@@ -21,7 +21,7 @@ TrainingThread::~TrainingThread() {
     shared_.idle.notify_all();
   }
   thread_.join();
-  for (const LabRequest& request : shared_.requests)
+  for (const LiveRequest& request : shared_.requests)
     if (const auto* asked_for = std::get_if<CaptureRequest>(&request)) asked_for->capture->fail("the run was closed");
 }
 
@@ -69,7 +69,7 @@ void TrainingThread::do_requests(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t round = shared_.asked;
   auto taken = std::exchange(shared_.requests, {});
   lock.unlock();
-  for (LabRequest& request : taken) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
+  for (LiveRequest& request : taken) std::visit([this](auto& asked_for) { serve(asked_for); }, request);
   std::string recording_error = shared_.sink.error(), checkpoint_error = shared_.ring.error();
   lock.lock();
   show_progress();
@@ -81,10 +81,10 @@ void TrainingThread::do_requests(std::unique_lock<std::mutex>& lock) {
 
 // Under the lock. A run whose request is still waiting is at its first step.
 void TrainingThread::show_progress() {
-  LabStatus& status = shared_.status;
+  LiveStatus& status = shared_.status;
   status.step = shared_.lowest_step = first().trainer.steps_taken();
   status.catching_up.clear();
-  for (const LabState::OpenRun& run : shared_.runs) {
+  for (const LiveState::OpenRun& run : shared_.runs) {
     const Trainer* trainer = lock_step_.find(run.number);
     const std::int64_t step = trainer ? trainer->steps_taken() : run.first_step;
     if (step < status.step) status.catching_up.push_back({run.number, step});
@@ -228,7 +228,7 @@ void TrainingThread::serve(const AddRunRequest& request) {
     shared_.sink.remove_run(request.number);
     const std::lock_guard lock(shared_.mutex);
     shared_.status.warning = "run " + request.config.name + " could not be opened: " + error.what();
-    std::erase_if(shared_.runs, [&](const LabState::OpenRun& run) { return run.number == request.number; });
+    std::erase_if(shared_.runs, [&](const LiveState::OpenRun& run) { return run.number == request.number; });
   }
 }
 

@@ -1,4 +1,4 @@
-#include "core/training/lab/outcome_table.h"
+#include "core/training/engine/outcome_table.h"
 
 #include "core/io/words.h"
 

@@ -1,4 +1,4 @@
-#include "core/training/lab/queue_training.h"
+#include "core/training/engine/queue_training.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/recording/frame_sink.h"
-#include "core/training/lab/lock_step.h"
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/lock_step.h"
+#include "core/training/engine/queue_file.h"
 
 namespace moescope {
 namespace {

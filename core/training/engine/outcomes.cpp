@@ -1,4 +1,4 @@
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,7 @@
 namespace moescope {
 namespace {
 
-Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const PairedRun> twins,
-                   const Judging& judging) {
+Outcome outcome_of(const JudgedRun& a, const JudgedRun& run, std::span<const PairedRun> twins, const Judging& judging) {
   Outcome outcome;
   outcome.name = run.config.name;
   outcome.differs = differing_settings(a.config, run.config);

@@ -1,5 +1,5 @@
-// What the callers of a lab (lab.h) and its training thread (training_thread.h) share. The functions, and all members
-// after the mutex, under that lock.
+// What the callers of a lab (live_runs.h) and its training thread (training_thread.h) share. The functions, and all
+// members after the mutex, under that lock.
 #pragma once
 
 #include <condition_variable>
@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "core/recording/frame_sink.h"
-#include "core/training/lab/change_log.h"
-#include "core/training/lab/checkpoint_ring.h"
-#include "core/training/lab/lab_requests.h"
-#include "core/training/lab/lab_status.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/change_log.h"
+#include "core/training/engine/checkpoint_ring.h"
+#include "core/training/engine/live_requests.h"
+#include "core/training/engine/live_status.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 
-struct LabState {
+struct LiveState {
   struct OpenRun {
     int number;
     RunConfig config;  // with all changes that were accepted
@@ -28,7 +28,7 @@ struct LabState {
   };
 
   // Opens histories and the recording for the runs of `lock_step`. Throws std::runtime_error (recording).
-  LabState(const LockStep& lock_step, const std::string& recording_path);
+  LiveState(const LockStep& lock_step, const std::string& recording_path);
 
   bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
   void ask();  // the training thread for a round of work between steps
@@ -42,7 +42,7 @@ struct LabState {
 
   std::mutex mutex;
   std::condition_variable wake;  // the training thread: there is a request
-  std::condition_variable idle;  // Lab::flush(): the requests are served
+  std::condition_variable idle;  // LiveRuns::flush(): the requests are served
   bool stop = false;
   // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
   bool broken = false;
@@ -56,9 +56,9 @@ struct LabState {
   int next_number = 0;
   RunConfig first_config_at_start;
   ChangeLog changes;
-  std::deque<LabRequest> requests;
+  std::deque<LiveRequest> requests;
   std::uint64_t asked = 0, done = 0;  // rounds of work between steps
-  LabStatus status;
+  LiveStatus status;
 };
 
 }  // namespace moescope

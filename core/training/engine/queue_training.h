@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/training/lab/candidate_groups.h"
+#include "core/training/engine/candidate_groups.h"
 
 namespace moescope {
 

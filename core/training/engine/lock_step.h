@@ -18,7 +18,7 @@
 
 #include "core/data/dataset.h"
 #include "core/numerics/parallel.h"
-#include "core/training/lab/run_clock.h"
+#include "core/training/engine/run_clock.h"
 #include "core/training/routing_flips.h"
 #include "core/training/trainer.h"
 

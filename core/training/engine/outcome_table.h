@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 

@@ -1,4 +1,4 @@
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 
 #include "core/frame/change_marker.h"
 #include "core/recording/notes.h"
-#include "core/training/lab/lab_state.h"
-#include "core/training/lab/training_thread.h"
+#include "core/training/engine/live_state.h"
+#include "core/training/engine/training_thread.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {
@@ -34,7 +34,7 @@ std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
   return trainers;
 }
 
-// The functions below throw std::invalid_argument, and those with a LabState are called under its lock.
+// The functions below throw std::invalid_argument, and those with a LiveState are called under its lock.
 
 void require_valid(const RunConfig& config) {
   if (const auto problems = validate(config); !problems.empty()) throw std::invalid_argument(problems.front().text());
@@ -49,110 +49,110 @@ void require_domains(const std::string& mixture, const std::vector<std::string>&
   }
 }
 
-void require_room(const LabState& lab) {
-  if (lab.runs.size() >= kMaxRuns)
+void require_room(const LiveState& live) {
+  if (live.runs.size() >= kMaxRuns)
     throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
 }
 
-std::string unique_name(const LabState& lab, RunConfig config) {
+std::string unique_name(const LiveState& live, RunConfig config) {
   std::vector<RunConfig> named;
-  for (const LabState::OpenRun& run : lab.runs) named.push_back(run.config);
+  for (const LiveState::OpenRun& run : live.runs) named.push_back(run.config);
   named.push_back(std::move(config));
   make_names_unique(named);
   return named.back().name;
 }
 
 // The settings of a run with this request once it has got the changes of another.
-RunConfig config_to_come(const LabState& lab, const AddRunRequest& request) {
+RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
   RunConfig now = request.config;
-  for (const PinnedChange& made : lab.changes.inherited(request.inheritance)) {
+  for (const PinnedChange& made : live.changes.inherited(request.inheritance)) {
     find_field(made.change.key)->set(now, made.change.value);
     require_valid(now);
   }
   return now;
 }
 
-void require_routing_to_come(const LabState& lab, const RunConfig& config, std::int64_t first_step) {
-  if (config.router.replay && lab.status.step > first_step)
+void require_routing_to_come(const LiveState& live, const RunConfig& config, std::int64_t first_step) {
+  if (config.router.replay && live.status.step > first_step)
     throw std::invalid_argument(
         "run " + config.name + " replays run A's routing (router.replay), which is not kept of the " +
-        std::to_string(lab.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
+        std::to_string(live.status.step - first_step) + " steps behind it: start run A again with this twin beside it");
 }
 
 // A change of A or of one that replays it must leave them the same shape of routing.
-void require_replayable(const LabState& lab, int run, const RunConfig& changed) {
-  const auto now = [&](const LabState::OpenRun& open) { return open.number == run ? changed : open.config; };
-  const RunConfig first = now(lab.runs.front());
-  for (const LabState::OpenRun& open : lab.runs)
+void require_replayable(const LiveState& live, int run, const RunConfig& changed) {
+  const auto now = [&](const LiveState::OpenRun& open) { return open.number == run ? changed : open.config; };
+  const RunConfig first = now(live.runs.front());
+  for (const LiveState::OpenRun& open : live.runs)
     if (const std::string problem = replay_problem(first, now(open)); !problem.empty())
       throw std::invalid_argument(problem);
 }
 
 // Opens the run and asks for it; returns its number.
-int open_new_run(LabState& lab, AddRunRequest request) {
-  request.config.name = unique_name(lab, request.config);
+int open_new_run(LiveState& live, AddRunRequest request) {
+  request.config.name = unique_name(live, request.config);
   require_valid(request.config);
-  RunConfig now = config_to_come(lab, request);
-  const int number = lab.next_number++;
+  RunConfig now = config_to_come(live, request);
+  const int number = live.next_number++;
   request.number = number;
-  lab.open_run(number, request.config);
-  LabState::OpenRun& run = lab.runs.back();
+  live.open_run(number, request.config);
+  LiveState::OpenRun& run = live.runs.back();
   run.config = std::move(now);
-  run.first_step = request.from ? request.from->steps_taken : lab.first_step;
-  if (lab.status.step > run.first_step) {
-    lab.status.catching_up.push_back({number, run.first_step});
-    lab.lowest_step = std::min(lab.lowest_step, run.first_step);
-    lab.level = false;
+  run.first_step = request.from ? request.from->steps_taken : live.first_step;
+  if (live.status.step > run.first_step) {
+    live.status.catching_up.push_back({number, run.first_step});
+    live.lowest_step = std::min(live.lowest_step, run.first_step);
+    live.level = false;
   }
-  lab.requests.push_back(std::move(request));
-  lab.ask();
+  live.requests.push_back(std::move(request));
+  live.ask();
   return number;
 }
 
 // A valid change of one run.
-void accept_change(LabState& lab, LiveChange change, const ConfigField& field, LabState::OpenRun& run) {
-  const bool for_all = change.key == kMixtureKey && lab.runs.size() > 1;
+void accept_change(LiveState& live, LiveChange change, const ConfigField& field, LiveState::OpenRun& run) {
+  const bool for_all = change.key == kMixtureKey && live.runs.size() > 1;
   Marker marker = change_marker(change.run, PinnedChange::kNotYet, change.key, to_string(field.get(run.config)),
                                 to_string(change.value), for_all);
   field.set(run.config, change.value);
-  lab.requests.push_back(lab.changes.add(std::move(change), std::move(marker)));
+  live.requests.push_back(live.changes.add(std::move(change), std::move(marker)));
 }
 
 }  // namespace
 
-Lab::Lab(std::vector<RunConfig> configs, std::string recording_path, const GoesOn& goes_on)
-    : Lab(make_trainers(std::move(configs)), std::move(recording_path), goes_on) {}
+LiveRuns::LiveRuns(std::vector<RunConfig> configs, std::string recording_path, const GoesOn& goes_on)
+    : LiveRuns(make_trainers(std::move(configs)), std::move(recording_path), goes_on) {}
 
-Lab::Lab(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on) {
+LiveRuns::LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on) {
   LockStep lock_step(std::move(trainers), goes_on);  // may throw, and the state creates a file
-  state_ = std::make_unique<LabState>(lock_step, recording_path);
+  state_ = std::make_unique<LiveState>(lock_step, recording_path);
   thread_ = std::make_unique<TrainingThread>(std::move(lock_step), *state_);
 }
 
-Lab::~Lab() = default;
+LiveRuns::~LiveRuns() = default;
 
-std::vector<std::shared_ptr<History>> Lab::histories() const {
+std::vector<std::shared_ptr<History>> LiveRuns::histories() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<std::shared_ptr<History>> histories;
-  for (const LabState::OpenRun& run : state_->runs) histories.push_back(run.history);
+  for (const LiveState::OpenRun& run : state_->runs) histories.push_back(run.history);
   return histories;
 }
 
-LabStatus Lab::status() const {
+LiveStatus LiveRuns::status() const {
   const std::lock_guard lock(state_->mutex);
   return state_->status;
 }
 
-RunConfig Lab::config(int run) const {
+RunConfig LiveRuns::config(int run) const {
   const std::lock_guard lock(state_->mutex);
   return state_->find_or_throw(run).config;
 }
 
-void Lab::run() {
+void LiveRuns::run() {
   run_until(kNoLimit);
 }
 
-void Lab::run_until(std::int64_t step) {
+void LiveRuns::run_until(std::int64_t step) {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken) return;
   state_->status.error.clear();
@@ -161,14 +161,14 @@ void Lab::run_until(std::int64_t step) {
   state_->wake.notify_one();
 }
 
-void Lab::pause() {
+void LiveRuns::pause() {
   const std::lock_guard lock(state_->mutex);
   state_->status.running = false;
   state_->single_steps = 0;
   state_->wake.notify_one();
 }
 
-void Lab::step_once() {
+void LiveRuns::step_once() {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken) return;
   state_->status.error.clear();
@@ -177,15 +177,15 @@ void Lab::step_once() {
   state_->wake.notify_one();
 }
 
-void Lab::set_max_steps_per_s(double limit) {
+void LiveRuns::set_max_steps_per_s(double limit) {
   const std::lock_guard lock(state_->mutex);
   state_->max_steps_per_s = limit;
   state_->ask();
 }
 
-int Lab::add_run(RunConfig config) {
+int LiveRuns::add_run(RunConfig config) {
   const std::lock_guard lock(state_->mutex);
-  const LabState::OpenRun& first = state_->runs.front();
+  const LiveState::OpenRun& first = state_->runs.front();
   require_room(*state_);
   if (const std::string problem = lock_step_problem(first.config, config); !problem.empty())
     throw std::invalid_argument(problem);
@@ -212,20 +212,20 @@ int Lab::add_run(RunConfig config) {
   return open_new_run(*state_, std::move(request));
 }
 
-void Lab::remove_run(int run) {
+void LiveRuns::remove_run(int run) {
   const std::lock_guard lock(state_->mutex);
-  const LabState::OpenRun& open = state_->find_or_throw(run);
+  const LiveState::OpenRun& open = state_->find_or_throw(run);
   if (&open == &state_->runs.front())
     throw std::invalid_argument("run " + open.config.name + " is the first: all others read its batches");
-  std::erase_if(state_->runs, [run](const LabState::OpenRun& candidate) { return candidate.number == run; });
+  std::erase_if(state_->runs, [run](const LiveState::OpenRun& candidate) { return candidate.number == run; });
   state_->requests.push_back(RemoveRunRequest{run});
   state_->ask();
 }
 
-void Lab::change(const LiveChange& change) {
+void LiveRuns::change(const LiveChange& change) {
   const std::lock_guard lock(state_->mutex);
   const ConfigField* field = find_field(change.key);
-  const LabState::OpenRun& run = state_->find_or_throw(change.run);
+  const LiveState::OpenRun& run = state_->find_or_throw(change.run);
   if (field == nullptr) throw std::invalid_argument(change.key + ": no such key");
   if (!field->live) throw std::invalid_argument(change.key + ": cannot be changed while it trains");
   if (std::string message = check_field(*field, change.value); !message.empty())
@@ -236,23 +236,23 @@ void Lab::change(const LiveChange& change) {
   field->set(changed, change.value);
   require_valid(changed);
   require_replayable(*state_, change.run, changed);
-  for (LabState::OpenRun& open : state_->runs)
+  for (LiveState::OpenRun& open : state_->runs)
     if (shared || open.number == change.run)
       accept_change(*state_, {open.number, change.key, change.value}, *field, open);
   state_->ask();
 }
 
-void Lab::pin_note(int run, std::int64_t step, std::string text) {
+void LiveRuns::pin_note(int run, std::int64_t step, std::string text) {
   state_->sink.publish(Marker{run, step, kNoteKind, std::move(text)});
 }
 
-void Lab::save_checkpoint(std::string directory) {
+void LiveRuns::save_checkpoint(std::string directory) {
   const std::lock_guard lock(state_->mutex);
   state_->requests.push_back(SaveRequest{std::move(directory)});
   state_->ask();
 }
 
-std::shared_ptr<const Capture> Lab::capture(int run, const OperandPlace& place) {
+std::shared_ptr<const Capture> LiveRuns::capture(int run, const OperandPlace& place) {
   const std::lock_guard lock(state_->mutex);
   state_->find_or_throw(run);
   auto capture = std::make_shared<Capture>();
@@ -261,11 +261,11 @@ std::shared_ptr<const Capture> Lab::capture(int run, const OperandPlace& place) 
   return capture;
 }
 
-std::vector<KeptCheckpoint> Lab::checkpoints() const {
+std::vector<KeptCheckpoint> LiveRuns::checkpoints() const {
   return state_->ring.list();
 }
 
-std::shared_ptr<const TrainerSnapshot> Lab::checkpoint_before(int run, std::int64_t step) const {
+std::shared_ptr<const TrainerSnapshot> LiveRuns::checkpoint_before(int run, std::int64_t step) const {
   CheckpointRing::Snapshot newest;
   for (const KeptCheckpoint& kept : state_->ring.list())
     if (kept.step <= step)
@@ -273,41 +273,41 @@ std::shared_ptr<const TrainerSnapshot> Lab::checkpoint_before(int run, std::int6
   return newest;
 }
 
-void Lab::keep_checkpoint() {
+void LiveRuns::keep_checkpoint() {
   const std::lock_guard lock(state_->mutex);
   state_->requests.push_back(KeepCheckpointRequest{});
   state_->ask();
 }
 
-void Lab::rewind(std::int64_t step) {
+void LiveRuns::rewind(std::int64_t step) {
   const std::lock_guard lock(state_->mutex);
-  LabState& lab = *state_;
+  LiveState& live = *state_;
   RewindRequest request{step, {}};
-  if (!lab.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
-  for (const LabState::OpenRun& run : lab.runs) {
-    CheckpointRing::Snapshot snapshot = lab.ring.find(step, run.number);
-    const auto behind = std::ranges::find(lab.status.catching_up, run.number, &RunProgress::run);
-    if (!snapshot && (behind == lab.status.catching_up.end() || behind->step > step))
+  if (!live.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
+  for (const LiveState::OpenRun& run : live.runs) {
+    CheckpointRing::Snapshot snapshot = live.ring.find(step, run.number);
+    const auto behind = std::ranges::find(live.status.catching_up, run.number, &RunProgress::run);
+    if (!snapshot && (behind == live.status.catching_up.end() || behind->step > step))
       throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
                                   std::to_string(step) + ": it began later; close it, or rewind to a later step");
     request.runs[run.number] = std::move(snapshot);
   }
-  lab.changes.undo_after(step);
-  for (LabState::OpenRun& run : lab.runs)
+  live.changes.undo_after(step);
+  for (LiveState::OpenRun& run : live.runs)
     if (request.runs[run.number]) run.config = request.runs[run.number]->config;
-  lab.ring.forget_after(step);
-  lab.status.error.clear();
-  lab.status.running = false;
-  lab.single_steps = 0;
-  lab.status.step = step;
-  lab.lowest_step = std::min(lab.lowest_step, step);
-  lab.requests.push_back(std::move(request));
-  lab.ask();
+  live.ring.forget_after(step);
+  live.status.error.clear();
+  live.status.running = false;
+  live.single_steps = 0;
+  live.status.step = step;
+  live.lowest_step = std::min(live.lowest_step, step);
+  live.requests.push_back(std::move(request));
+  live.ask();
 }
 
-int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& changes) {
+int LiveRuns::branch(int run, std::int64_t step, const std::vector<LiveChange>& changes) {
   const std::lock_guard lock(state_->mutex);
-  const LabState::OpenRun& source = state_->find_or_throw(run);
+  const LiveState::OpenRun& source = state_->find_or_throw(run);
   require_room(*state_);
   AddRunRequest request;
   request.from = state_->ring.find(step, run);
@@ -332,7 +332,7 @@ int Lab::branch(int run, std::int64_t step, const std::vector<LiveChange>& chang
   return open_new_run(*state_, std::move(request));
 }
 
-void Lab::flush() {
+void LiveRuns::flush() {
   std::unique_lock lock(state_->mutex);
   state_->ask();
   const std::uint64_t round = state_->asked;

@@ -1,6 +1,6 @@
 // The one thread that trains the open runs of a lab in lock-step, and serves what its callers ask between two steps.
 //
-// It alone touches the trainers. What it shares with the callers is in LabState, whose lock it holds for moments and
+// It alone touches the trainers. What it shares with the callers is in LiveState, whose lock it holds for moments and
 // never while it trains.
 #pragma once
 
@@ -12,16 +12,16 @@
 #include <thread>
 #include <vector>
 
-#include "core/training/lab/lab_requests.h"
-#include "core/training/lab/lab_state.h"
-#include "core/training/lab/lock_step.h"
-#include "core/training/lab/pending_captures.h"
+#include "core/training/engine/live_requests.h"
+#include "core/training/engine/live_state.h"
+#include "core/training/engine/lock_step.h"
+#include "core/training/engine/pending_captures.h"
 
 namespace moescope {
 
 class TrainingThread {
  public:
-  TrainingThread(LockStep lock_step, LabState& shared);  // `shared` was made from it
+  TrainingThread(LockStep lock_step, LiveState& shared);  // `shared` was made from it
   ~TrainingThread();  // stops after the step in flight and joins; captures that still wait fail
 
  private:
@@ -50,7 +50,7 @@ class TrainingThread {
   const LockStep::Run& first() const { return lock_step_.runs().front(); }
 
   LockStep lock_step_;
-  LabState& shared_;
+  LiveState& shared_;
   std::map<int, std::vector<PinnedChange>> pending_;  // by run, for steps that it has not reached
   Clock::time_point next_due_{};                      // of the speed limit
   PendingCaptures captures_;

@@ -1,4 +1,4 @@
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 #include <algorithm>
 #include <cassert>

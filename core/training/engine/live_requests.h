@@ -1,5 +1,5 @@
-// What a lab's callers (lab.h) ask of its training thread (training_thread.h), which serves it between two steps. A
-// request is checked when it is made; by the time it is served, its run may have been removed.
+// What a lab's callers (live_runs.h) ask of its training thread (training_thread.h), which serves it between two steps.
+// A request is checked when it is made; by the time it is served, its run may have been removed.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 #include "core/frame/operand_place.h"
 #include "core/training/capture.h"
-#include "core/training/lab/change_log.h"
-#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/engine/change_log.h"
+#include "core/training/engine/checkpoint_ring.h"
 
 namespace moescope {
 
@@ -39,7 +39,7 @@ struct RewindRequest {
   std::map<int, CheckpointRing::Snapshot> runs;  // nullptr: the run is not that far yet
 };
 
-using LabRequest = std::variant<PinnedChange, SaveRequest, AddRunRequest, RemoveRunRequest, CaptureRequest,
-                                KeepCheckpointRequest, RewindRequest>;
+using LiveRequest = std::variant<PinnedChange, SaveRequest, AddRunRequest, RemoveRunRequest, CaptureRequest,
+                                 KeepCheckpointRequest, RewindRequest>;
 
 }  // namespace moescope

@@ -8,7 +8,7 @@
 
 #include "core/model/layers/operand_tap.h"
 #include "core/training/capture.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 

@@ -1,4 +1,4 @@
-#include "core/training/lab/sweep.h"
+#include "core/training/engine/sweep.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,9 +16,9 @@
 #include "core/comparison/verdict.h"
 #include "core/numerics/parallel.h"
 #include "core/recording/frame_sink.h"
-#include "core/training/lab/candidate_groups.h"
-#include "core/training/lab/lock_step.h"
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/lock_step.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/training/lab/candidate_groups.h"
+#include "core/training/engine/candidate_groups.h"
 
 namespace moescope {
 

@@ -1,4 +1,4 @@
-#include "core/training/lab/pending_captures.h"
+#include "core/training/engine/pending_captures.h"
 
 #include <set>
 #include <utility>

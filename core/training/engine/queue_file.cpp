@@ -1,4 +1,4 @@
-#include "core/training/lab/queue_file.h"
+#include "core/training/engine/queue_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "core/io/json_text.h"
 #include "core/io/whole_file.h"
 #include "core/recording/recording.h"
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {

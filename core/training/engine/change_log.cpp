@@ -1,4 +1,4 @@
-#include "core/training/lab/change_log.h"
+#include "core/training/engine/change_log.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/training/lab/lab.h"
+#include "core/training/engine/live_runs.h"
 
 namespace moescope {
 
@@ -20,13 +20,13 @@ bool eventually(const Condition& condition) {
   return false;
 }
 
-inline void run_to(Lab& lab, std::int64_t step) {
-  lab.run_until(step);
+inline void run_to(LiveRuns& live, std::int64_t step) {
+  live.run_until(step);
   ASSERT_TRUE(eventually([&] {
-    const LabStatus now = lab.status();
+    const LiveStatus now = live.status();
     return now.step == step && !now.running && now.catching_up.empty();
-  })) << lab.status().error;
-  lab.flush();
+  })) << live.status().error;
+  live.flush();
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-#include "core/training/lab/candidate_groups.h"
+#include "core/training/engine/candidate_groups.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/training/lab/lock_step.h"
+#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 

@@ -11,11 +11,11 @@
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/lab/candidate_groups.h"
-#include "core/training/lab/lab.h"
-#include "core/training/lab/queue_file.h"
-#include "core/training/lab/queue_training.h"
-#include "tests/support/lab_steps.h"
+#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/live_runs.h"
+#include "core/training/engine/queue_file.h"
+#include "core/training/engine/queue_training.h"
+#include "tests/support/live_steps.h"
 
 namespace moescope {
 namespace {
@@ -55,7 +55,7 @@ std::vector<float> all_losses(const History& history) {
   return values;
 }
 
-class LabFiles : public testing::Test {
+class LiveFiles : public testing::Test {
  protected:
   void SetUp() override {
     root_ = fs::temp_directory_path() / ("moescope_lab_" + std::to_string(::getpid()));
@@ -66,65 +66,65 @@ class LabFiles : public testing::Test {
   fs::path root_;
 };
 
-TEST(Lab, StartsPausedAndRunsUntil) {
-  Lab lab({one_layer()}, "");
-  EXPECT_FALSE(lab.status().running);
-  EXPECT_EQ(lab.status().step, 0);
-  run_to(lab, 5);
-  const auto history = lab.histories().at(0);
+TEST(LiveRuns, StartsPausedAndRunsUntil) {
+  LiveRuns live({one_layer()}, "");
+  EXPECT_FALSE(live.status().running);
+  EXPECT_EQ(live.status().step, 0);
+  run_to(live, 5);
+  const auto history = live.histories().at(0);
   EXPECT_EQ(history->steps(), (StepRange{0, 4}));
-  EXPECT_GT(lab.status().tokens_per_s, 0);
+  EXPECT_GT(live.status().tokens_per_s, 0);
   EXPECT_GT(history->value_at(Metric::tokens_per_s, kWholeRun, 4), 0);
-  lab.run_until(3);  // already past
+  live.run_until(3);  // already past
   std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(lab.status().step, 5);
+  EXPECT_EQ(live.status().step, 5);
 }
 
-TEST(Lab, OneStepAtATime) {
-  Lab lab({one_layer()}, "");
-  lab.step_once();
-  lab.step_once();
-  ASSERT_TRUE(eventually([&] { return lab.status().step == 2; }));
+TEST(LiveRuns, OneStepAtATime) {
+  LiveRuns live({one_layer()}, "");
+  live.step_once();
+  live.step_once();
+  ASSERT_TRUE(eventually([&] { return live.status().step == 2; }));
   std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(lab.status().step, 2);
-  EXPECT_FALSE(lab.status().running);
+  EXPECT_EQ(live.status().step, 2);
+  EXPECT_FALSE(live.status().running);
 }
 
-TEST(Lab, PauseHoldsAndRunGoesOn) {
-  Lab lab({one_layer()}, "");
-  lab.run();
-  ASSERT_TRUE(eventually([&] { return lab.status().step > 3; }));
-  lab.pause();
-  lab.flush();
-  const std::int64_t step = lab.status().step;
+TEST(LiveRuns, PauseHoldsAndRunGoesOn) {
+  LiveRuns live({one_layer()}, "");
+  live.run();
+  ASSERT_TRUE(eventually([&] { return live.status().step > 3; }));
+  live.pause();
+  live.flush();
+  const std::int64_t step = live.status().step;
   std::this_thread::sleep_for(100ms);
-  EXPECT_EQ(lab.status().step, step);
-  EXPECT_EQ(lab.histories().at(0)->steps().last, step - 1);
-  lab.run();
-  EXPECT_TRUE(eventually([&] { return lab.status().step > step; }));
+  EXPECT_EQ(live.status().step, step);
+  EXPECT_EQ(live.histories().at(0)->steps().last, step - 1);
+  live.run();
+  EXPECT_TRUE(eventually([&] { return live.status().step > step; }));
 }
 
-TEST(Lab, SpeedLimitIsKept) {
-  Lab lab({one_layer()}, "");
-  lab.set_max_steps_per_s(20);
+TEST(LiveRuns, SpeedLimitIsKept) {
+  LiveRuns live({one_layer()}, "");
+  live.set_max_steps_per_s(20);
   const auto begin = std::chrono::steady_clock::now();
-  run_to(lab, 6);  // five waits of 50 ms
+  run_to(live, 6);  // five waits of 50 ms
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 245ms);
-  lab.set_max_steps_per_s(0.01);
-  lab.run();
-  lab.set_max_steps_per_s(0);  // a limit that is lifted does not make it wait on
-  EXPECT_TRUE(eventually([&] { return lab.status().step > 8; }));
+  live.set_max_steps_per_s(0.01);
+  live.run();
+  live.set_max_steps_per_s(0);  // a limit that is lifted does not make it wait on
+  EXPECT_TRUE(eventually([&] { return live.status().step > 8; }));
 }
 
-TEST(Lab, TwinsAreIdenticalUntilAChange) {
-  Lab lab({one_layer("a"), one_layer("b")}, "");
-  run_to(lab, 6);
-  const auto a = lab.histories().at(0), b = lab.histories().at(1);
+TEST(LiveRuns, TwinsAreIdenticalUntilAChange) {
+  LiveRuns live({one_layer("a"), one_layer("b")}, "");
+  run_to(live, 6);
+  const auto a = live.histories().at(0), b = live.histories().at(1);
   EXPECT_EQ(all_losses(*a), all_losses(*b));
-  lab.change({.run = 1, .key = "router.top_k", .value = std::int64_t{1}});
-  EXPECT_EQ(lab.config(1).router.top_k, 1);
-  EXPECT_EQ(lab.config(0).router.top_k, 2);
-  run_to(lab, 8);
+  live.change({.run = 1, .key = "router.top_k", .value = std::int64_t{1}});
+  EXPECT_EQ(live.config(1).router.top_k, 1);
+  EXPECT_EQ(live.config(0).router.top_k, 2);
+  run_to(live, 8);
   EXPECT_NE(a->value_at(Metric::ce_loss, kWholeRun, 6), b->value_at(Metric::ce_loss, kWholeRun, 6));
   EXPECT_TRUE(a->markers().empty());
   ASSERT_EQ(b->markers().size(), 1u);
@@ -133,10 +133,10 @@ TEST(Lab, TwinsAreIdenticalUntilAChange) {
   EXPECT_EQ(b->markers()[0].step, 6);
 }
 
-TEST(Lab, EveryLiveKeyReachesTheTrainer) {
-  Lab lab({one_layer()}, "");
-  run_to(lab, 1);
-  const auto change = [&](const char* key, ConfigValue value) { lab.change({0, key, std::move(value)}); };
+TEST(LiveRuns, EveryLiveKeyReachesTheTrainer) {
+  LiveRuns live({one_layer()}, "");
+  run_to(live, 1);
+  const auto change = [&](const char* key, ConfigValue value) { live.change({0, key, std::move(value)}); };
   change("optimizer.lr", 3e-3);
   change("router.bias_update_rate", 0.02);
   change("router.bias_centring", false);
@@ -150,10 +150,10 @@ TEST(Lab, EveryLiveKeyReachesTheTrainer) {
   change("precision.experts", std::string("mxfp8_floor"));
   change("telemetry.every", std::int64_t{2});
   change("telemetry.quant_every", std::int64_t{3});
-  run_to(lab, 4);
-  EXPECT_EQ(lab.status().error, "");
-  EXPECT_EQ(lab.histories()[0]->markers().size(), 13u);
-  const auto frame = lab.histories()[0]->frame_at(2);
+  run_to(live, 4);
+  EXPECT_EQ(live.status().error, "");
+  EXPECT_EQ(live.histories()[0]->markers().size(), 13u);
+  const auto frame = live.histories()[0]->frame_at(2);
   ASSERT_NE(frame, nullptr);
   std::uint32_t slots = 0;
   for (const std::uint32_t n : frame->routers.at(0).tokens_per_expert) slots += n;
@@ -162,17 +162,17 @@ TEST(Lab, EveryLiveKeyReachesTheTrainer) {
 }
 
 // Measured on text that is never trained on, at its cadence, and without an effect on the training.
-TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
+TEST(LiveRuns, ValidationLossIsMeasuredBesideTheTraining) {
   RunConfig validated = one_layer();
   validated.telemetry.validation_every = 3;
   validated.router.gate_noise = 0.5;  // chooses experts in training only
   RunConfig plain = validated;
   plain.telemetry.validation_every = 0;
-  Lab lab({validated}, ""), without({plain}, "");
-  run_to(lab, 8);
+  LiveRuns live({validated}, ""), without({plain}, "");
+  run_to(live, 8);
   run_to(without, 8);
-  EXPECT_EQ(all_losses(*lab.histories()[0]), all_losses(*without.histories()[0])) << "to the bit";
-  const std::vector<float> values = lab.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7});
+  EXPECT_EQ(all_losses(*live.histories()[0]), all_losses(*without.histories()[0])) << "to the bit";
+  const std::vector<float> values = live.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7});
   for (std::size_t step = 0; step < values.size(); ++step) EXPECT_EQ(is_missing(values[step]), step % 3 != 0) << step;
   EXPECT_NEAR(values[0], std::log(256.0), 1.5) << "hardly trained";
   for (const float value : without.histories()[0]->values(Metric::val_loss, kWholeRun, {0, 7}))
@@ -187,8 +187,8 @@ TEST(Lab, ValidationLossIsMeasuredBesideTheTraining) {
   EXPECT_NEAR(values[0], sum / kHeldOutBatches, 1e-5);
 }
 
-TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
-  Lab together({one_layer("a"), one_layer("b")}, "");
+TEST(LiveRuns, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
+  LiveRuns together({one_layer("a"), one_layer("b")}, "");
   run_to(together, 4);
   EXPECT_THROW(together.change({1, "data.mixture", std::string("klingon=1")}), std::invalid_argument);
   together.change({1, "data.mixture", std::string("JSON=1")});
@@ -201,7 +201,7 @@ TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
     EXPECT_EQ(history->markers()[0].step, 4);
     EXPECT_EQ(history->markers()[0].text, "data.mixture none -> JSON=1 (for all runs, which read the same batches)");
   }
-  Lab undisturbed({one_layer("a")}, "");
+  LiveRuns undisturbed({one_layer("a")}, "");
   run_to(undisturbed, 8);
   const auto plain = all_losses(*undisturbed.histories()[0]), shifted = all_losses(*together.histories()[0]);
   EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 4, shifted.begin()));
@@ -213,68 +213,68 @@ TEST(Lab, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
   EXPECT_EQ(together.config(late).data.mixture, "JSON=1");
 }
 
-TEST(Lab, RefusesChangesThatCannotBe) {
-  Lab lab({one_layer()}, "");
-  EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);
-  EXPECT_THROW(lab.change({0, "router.top_k", 2.0}), std::invalid_argument);
-  EXPECT_THROW(lab.change({0, "router.topk", std::int64_t{2}}), std::invalid_argument);
-  EXPECT_THROW(lab.change({0, "model.dim", std::int64_t{64}}), std::invalid_argument);
-  EXPECT_THROW(lab.change({1, "router.top_k", std::int64_t{1}}), std::invalid_argument);
-  EXPECT_THROW(lab.change({0, "optimizer.lr", std::nan("")}), std::invalid_argument);
-  EXPECT_EQ(lab.config(0).router.top_k, 2);
-  lab.flush();
-  EXPECT_TRUE(lab.histories()[0]->markers().empty());
+TEST(LiveRuns, RefusesChangesThatCannotBe) {
+  LiveRuns live({one_layer()}, "");
+  EXPECT_THROW(live.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, "router.top_k", 2.0}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, "router.topk", std::int64_t{2}}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, "model.dim", std::int64_t{64}}), std::invalid_argument);
+  EXPECT_THROW(live.change({1, "router.top_k", std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, "optimizer.lr", std::nan("")}), std::invalid_argument);
+  EXPECT_EQ(live.config(0).router.top_k, 2);
+  live.flush();
+  EXPECT_TRUE(live.histories()[0]->markers().empty());
 }
 
-TEST(Lab, SameNamesGetNumbers) {
-  Lab lab({one_layer("x"), one_layer("x"), one_layer("x-2")}, "");
-  EXPECT_EQ(lab.config(0).name, "x");
-  EXPECT_EQ(lab.config(1).name, "x-2");
-  EXPECT_EQ(lab.config(2).name, "x-2-2");
+TEST(LiveRuns, SameNamesGetNumbers) {
+  LiveRuns live({one_layer("x"), one_layer("x"), one_layer("x-2")}, "");
+  EXPECT_EQ(live.config(0).name, "x");
+  EXPECT_EQ(live.config(1).name, "x-2");
+  EXPECT_EQ(live.config(2).name, "x-2-2");
 }
 
-TEST(Lab, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
+TEST(LiveRuns, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
   RunConfig coarse = one_layer("b");
   coarse.precision.experts = Recipe::mxfp8_rceil;
-  Lab together({one_layer("a"), coarse}, "");
+  LiveRuns together({one_layer("a"), coarse}, "");
   run_to(together, 12);
 
-  Lab lab({one_layer("a")}, "");
-  run_to(lab, 8);
-  EXPECT_EQ(lab.add_run(coarse), 1);
-  ASSERT_EQ(lab.histories().size(), 2u) << "at once";
-  ASSERT_EQ(lab.status().catching_up.size(), 1u);
-  EXPECT_EQ(lab.status().catching_up[0].run, 1);
-  EXPECT_EQ(lab.status().step, 8);
-  lab.step_once();  // only the run that lags takes it
-  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.at(0).step == 1; }));
-  EXPECT_EQ(lab.status().step, 8);
-  lab.run_until(8);
-  ASSERT_TRUE(eventually([&] { return lab.status().catching_up.empty() && !lab.status().running; }));
-  lab.flush();
-  EXPECT_EQ(lab.histories()[0]->steps(), (StepRange{0, 7}));
-  EXPECT_EQ(lab.histories()[1]->steps(), (StepRange{0, 7}));
-  run_to(lab, 12);
-  EXPECT_EQ(all_losses(*lab.histories()[0]), all_losses(*together.histories()[0]));
-  EXPECT_EQ(all_losses(*lab.histories()[1]), all_losses(*together.histories()[1]));
+  LiveRuns live({one_layer("a")}, "");
+  run_to(live, 8);
+  EXPECT_EQ(live.add_run(coarse), 1);
+  ASSERT_EQ(live.histories().size(), 2u) << "at once";
+  ASSERT_EQ(live.status().catching_up.size(), 1u);
+  EXPECT_EQ(live.status().catching_up[0].run, 1);
+  EXPECT_EQ(live.status().step, 8);
+  live.step_once();  // only the run that lags takes it
+  ASSERT_TRUE(eventually([&] { return live.status().catching_up.at(0).step == 1; }));
+  EXPECT_EQ(live.status().step, 8);
+  live.run_until(8);
+  ASSERT_TRUE(eventually([&] { return live.status().catching_up.empty() && !live.status().running; }));
+  live.flush();
+  EXPECT_EQ(live.histories()[0]->steps(), (StepRange{0, 7}));
+  EXPECT_EQ(live.histories()[1]->steps(), (StepRange{0, 7}));
+  run_to(live, 12);
+  EXPECT_EQ(all_losses(*live.histories()[0]), all_losses(*together.histories()[0]));
+  EXPECT_EQ(all_losses(*live.histories()[1]), all_losses(*together.histories()[1]));
 }
 
-TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
-  Lab lab({one_layer("a")}, "");
-  run_to(lab, 3);
-  lab.change({0, "router.bias_update_rate", 0.05});
-  lab.change({0, "router.top_k", std::int64_t{3}});
-  run_to(lab, 6);
-  lab.change({0, "optimizer.lr", 4e-3});
-  RunConfig same = lab.config(0);
-  RunConfig other = lab.config(0);
+TEST(LiveRuns, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
+  LiveRuns live({one_layer("a")}, "");
+  run_to(live, 3);
+  live.change({0, "router.bias_update_rate", 0.05});
+  live.change({0, "router.top_k", std::int64_t{3}});
+  run_to(live, 6);
+  live.change({0, "optimizer.lr", 4e-3});
+  RunConfig same = live.config(0);
+  RunConfig other = live.config(0);
   other.router.top_k = 2;  // as it was at the start: now a difference, and meant
-  const int twin = lab.add_run(same), kept = lab.add_run(other);
-  EXPECT_EQ(lab.config(twin).optimizer.lr, 4e-3);
-  EXPECT_EQ(lab.config(kept).router.top_k, 2);
-  EXPECT_EQ(lab.config(kept).name, "a-3");
-  run_to(lab, 9);
-  const auto all = lab.histories();
+  const int twin = live.add_run(same), kept = live.add_run(other);
+  EXPECT_EQ(live.config(twin).optimizer.lr, 4e-3);
+  EXPECT_EQ(live.config(kept).router.top_k, 2);
+  EXPECT_EQ(live.config(kept).name, "a-3");
+  run_to(live, 9);
+  const auto all = live.histories();
   EXPECT_EQ(all_losses(*all[1]), all_losses(*all[0]));
   EXPECT_NE(all_losses(*all[2]), all_losses(*all[0]));
   const auto texts = [](const History& history) {
@@ -285,54 +285,54 @@ TEST(Lab, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
   EXPECT_EQ(texts(*all[1]), texts(*all[0]));
   EXPECT_EQ(texts(*all[2]),
             (std::vector<std::string>{"3: router.bias_update_rate 0.001 -> 0.05", "6: optimizer.lr 0.002 -> 0.004"}));
-  EXPECT_EQ(lab.status().error, "");
+  EXPECT_EQ(live.status().error, "");
 }
 
-TEST(Lab, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
-  Lab lab({one_layer("a")}, "");
-  run_to(lab, 5);
-  const int twin = lab.add_run(one_layer("b"));
-  lab.change({twin, "optimizer.lr", 1e-3});
-  run_to(lab, 7);
-  const auto markers = lab.histories()[1]->markers();
+TEST(LiveRuns, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
+  LiveRuns live({one_layer("a")}, "");
+  run_to(live, 5);
+  const int twin = live.add_run(one_layer("b"));
+  live.change({twin, "optimizer.lr", 1e-3});
+  run_to(live, 7);
+  const auto markers = live.histories()[1]->markers();
   ASSERT_EQ(markers.size(), 1u);
   EXPECT_EQ(markers[0].step, 5);
-  const auto of_a = all_losses(*lab.histories()[0]), of_b = all_losses(*lab.histories()[1]);
+  const auto of_a = all_losses(*live.histories()[0]), of_b = all_losses(*live.histories()[1]);
   EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
   EXPECT_NE(of_a[6], of_b[6]);
 }
 
-TEST(Lab, RefusesTwinsThatCannotBe) {
-  Lab lab({one_layer("a")}, "");
+TEST(LiveRuns, RefusesTwinsThatCannotBe) {
+  LiveRuns live({one_layer("a")}, "");
   RunConfig longer = one_layer("b"), wrong = one_layer("b");
   longer.data.batch = 4;
   wrong.router.top_k = 9;
-  EXPECT_THROW(lab.add_run(longer), std::invalid_argument);
-  EXPECT_THROW(lab.add_run(wrong), std::invalid_argument);
-  lab.change({0, "router.top_k", std::int64_t{4}});
-  RunConfig fewer = lab.config(0);
+  EXPECT_THROW(live.add_run(longer), std::invalid_argument);
+  EXPECT_THROW(live.add_run(wrong), std::invalid_argument);
+  live.change({0, "router.top_k", std::int64_t{4}});
+  RunConfig fewer = live.config(0);
   fewer.model.n_experts = 2;
   fewer.router.top_k = 1;
-  EXPECT_NO_THROW(lab.add_run(fewer)) << "its own top_k is kept from the change that would not fit";
-  EXPECT_THROW(lab.remove_run(0), std::invalid_argument);
-  EXPECT_THROW(lab.remove_run(7), std::invalid_argument);
-  lab.add_run(one_layer("c"));
-  while (std::ssize(lab.histories()) < kMaxRuns) lab.add_run(one_layer("d"));
-  EXPECT_THROW(lab.add_run(one_layer("e")), std::invalid_argument);
-  EXPECT_EQ(std::ssize(lab.histories()), kMaxRuns);
+  EXPECT_NO_THROW(live.add_run(fewer)) << "its own top_k is kept from the change that would not fit";
+  EXPECT_THROW(live.remove_run(0), std::invalid_argument);
+  EXPECT_THROW(live.remove_run(7), std::invalid_argument);
+  live.add_run(one_layer("c"));
+  while (std::ssize(live.histories()) < kMaxRuns) live.add_run(one_layer("d"));
+  EXPECT_THROW(live.add_run(one_layer("e")), std::invalid_argument);
+  EXPECT_EQ(std::ssize(live.histories()), kMaxRuns);
 }
 
-TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
+TEST_F(LiveFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
   {
-    Lab lab({one_layer("a"), one_layer("b")}, path("r.moescope"));
-    run_to(lab, 3);
-    lab.remove_run(1);
-    EXPECT_EQ(lab.histories().size(), 1u);
-    EXPECT_THROW(lab.config(1), std::invalid_argument);
-    run_to(lab, 5);
-    EXPECT_EQ(lab.add_run(one_layer("c")), 2);
-    run_to(lab, 6);
-    EXPECT_EQ(lab.histories()[1]->info().run, 2);
+    LiveRuns live({one_layer("a"), one_layer("b")}, path("r.moescope"));
+    run_to(live, 3);
+    live.remove_run(1);
+    EXPECT_EQ(live.histories().size(), 1u);
+    EXPECT_THROW(live.config(1), std::invalid_argument);
+    run_to(live, 5);
+    EXPECT_EQ(live.add_run(one_layer("c")), 2);
+    run_to(live, 6);
+    EXPECT_EQ(live.histories()[1]->info().run, 2);
   }
   const RecordingReader reader(path("r.moescope"));
   ASSERT_EQ(reader.runs().size(), 3u);
@@ -341,13 +341,13 @@ TEST_F(LabFiles, RemovedRunsStayInTheRecordingAndTheirNumbersTheirs) {
   EXPECT_EQ(reader.load(2)->steps(), (StepRange{0, 5}));
 }
 
-TEST(Lab, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
+TEST(LiveRuns, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
   const RunConfig a = one_layer("a");
   RunConfig replayed = one_layer("replayed");
   replayed.router.replay = true;
   const auto problem = [](std::vector<RunConfig> runs) -> std::string {
     try {
-      Lab lab(std::move(runs), "");
+      LiveRuns live(std::move(runs), "");
     } catch (const std::exception& error) {
       return error.what();
     }
@@ -360,33 +360,33 @@ TEST(Lab, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
   EXPECT_NE(problem({a, other}).find("router.top_k is 1 against 2"), std::string::npos);
   EXPECT_EQ(problem({a, replayed}), "");
 
-  Lab lab({a}, "");
-  lab.add_run(replayed);
-  run_to(lab, 4);
-  EXPECT_EQ(all_losses(*lab.histories()[1]), all_losses(*lab.histories()[0]));
-  EXPECT_THROW(lab.add_run(replayed), std::invalid_argument) << "the routing of four steps is gone";
-  EXPECT_THROW(lab.change({0, "router.top_k", std::int64_t{1}}), std::invalid_argument);
-  EXPECT_THROW(lab.change({1, "router.killed_experts", std::string("1:2")}), std::invalid_argument);
-  lab.change({0, "router.killed_experts", std::string("1:2")});
-  run_to(lab, 6);
-  EXPECT_EQ(lab.histories()[1]->frame_at(5)->routers[0].tokens_per_expert[2], 0u) << "killed in run A, so here, too";
-  EXPECT_EQ(lab.status().error, "");
+  LiveRuns live({a}, "");
+  live.add_run(replayed);
+  run_to(live, 4);
+  EXPECT_EQ(all_losses(*live.histories()[1]), all_losses(*live.histories()[0]));
+  EXPECT_THROW(live.add_run(replayed), std::invalid_argument) << "the routing of four steps is gone";
+  EXPECT_THROW(live.change({0, "router.top_k", std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(live.change({1, "router.killed_experts", std::string("1:2")}), std::invalid_argument);
+  live.change({0, "router.killed_experts", std::string("1:2")});
+  run_to(live, 6);
+  EXPECT_EQ(live.histories()[1]->frame_at(5)->routers[0].tokens_per_expert[2], 0u) << "killed in run A, so here, too";
+  EXPECT_EQ(live.status().error, "");
 }
 
-TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
+TEST(LiveRuns, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
   RunConfig a = one_layer("a");
   a.telemetry.flips_every = 2;
   RunConfig b = a;
   b.precision.experts = Recipe::mxfp8_rceil;
   b.optimizer.lr = 5e-3;
-  Lab together({a, b}, "");
+  LiveRuns together({a, b}, "");
   run_to(together, 9);
-  Lab lab({a}, "");
-  run_to(lab, 9);
-  lab.add_run(b);
-  lab.add_run(a);
-  run_to(lab, 9);
-  const auto early = together.histories()[1], late = lab.histories()[1], equal = lab.histories()[2];
+  LiveRuns live({a}, "");
+  run_to(live, 9);
+  live.add_run(b);
+  live.add_run(a);
+  run_to(live, 9);
+  const auto early = together.histories()[1], late = live.histories()[1], equal = live.histories()[2];
   EXPECT_EQ(together.histories()[0]->flip_frame_at(8), nullptr) << "the first is what others are compared with";
   for (std::int64_t step = 0; step < 9; step += 2) {
     const auto one = early->flip_frame_at(step), other = late->flip_frame_at(step);
@@ -407,29 +407,29 @@ TEST(Lab, FlipsAreAgainstTheFirstRunWheneverTheTwinJoined) {
   EXPECT_TRUE(is_missing(early->values(Metric::flip_rate, 1, {7, 7})[0]));
 }
 
-TEST(Lab, RefusesRunsThatCannotBeInLockStep) {
+TEST(LiveRuns, RefusesRunsThatCannotBeInLockStep) {
   RunConfig longer = one_layer("b");
   longer.data.seq = 32;
-  EXPECT_THROW(Lab({one_layer("a"), longer}, ""), std::runtime_error);
-  EXPECT_THROW(Lab(std::vector<RunConfig>{}, ""), std::runtime_error);
-  EXPECT_THROW(Lab(std::vector<RunConfig>(kMaxRuns + 1, one_layer()), ""), std::runtime_error);
+  EXPECT_THROW(LiveRuns({one_layer("a"), longer}, ""), std::runtime_error);
+  EXPECT_THROW(LiveRuns(std::vector<RunConfig>{}, ""), std::runtime_error);
+  EXPECT_THROW(LiveRuns(std::vector<RunConfig>(kMaxRuns + 1, one_layer()), ""), std::runtime_error);
   RunConfig lost = one_layer();
   lost.data.path = "/nonexistent/text";
-  EXPECT_THROW(Lab({lost}, ""), std::runtime_error);
-  EXPECT_THROW(Lab({one_layer()}, "/nonexistent/folder/x.moescope"), std::runtime_error);
+  EXPECT_THROW(LiveRuns({lost}, ""), std::runtime_error);
+  EXPECT_THROW(LiveRuns({one_layer()}, "/nonexistent/folder/x.moescope"), std::runtime_error);
 }
 
-TEST_F(LabFiles, ResumedEqualsUninterrupted) {
+TEST_F(LiveFiles, ResumedEqualsUninterrupted) {
   std::vector<float> whole;
   {
-    Lab lab({one_layer("a"), one_layer("b")}, "");
-    lab.change({1, "precision.experts", std::string("mxfp8_rceil")});
-    run_to(lab, 4);
-    lab.save_checkpoint(path("kept"));
-    run_to(lab, 8);
-    EXPECT_EQ(lab.status().warning, "");
-    whole = all_losses(*lab.histories()[1]);
-    const auto markers = lab.histories()[1]->markers();
+    LiveRuns live({one_layer("a"), one_layer("b")}, "");
+    live.change({1, "precision.experts", std::string("mxfp8_rceil")});
+    run_to(live, 4);
+    live.save_checkpoint(path("kept"));
+    run_to(live, 8);
+    EXPECT_EQ(live.status().warning, "");
+    whole = all_losses(*live.histories()[1]);
+    const auto markers = live.histories()[1]->markers();
     EXPECT_EQ(markers.back().kind, "event");
     EXPECT_EQ(markers.back().text, "checkpoint " + path("kept") + "/4");
     EXPECT_EQ(markers.back().step, 4);
@@ -437,40 +437,40 @@ TEST_F(LabFiles, ResumedEqualsUninterrupted) {
   std::vector<Trainer> trainers;
   for (const std::string& file : newest_checkpoint(path("kept"))) trainers.push_back(Trainer::resume(file));
   ASSERT_EQ(trainers.size(), 2u);
-  Lab lab(std::move(trainers), "");
-  EXPECT_EQ(lab.status().step, 4);
-  run_to(lab, 8);
-  const auto again = all_losses(*lab.histories()[1]);
+  LiveRuns live(std::move(trainers), "");
+  EXPECT_EQ(live.status().step, 4);
+  run_to(live, 8);
+  const auto again = all_losses(*live.histories()[1]);
   EXPECT_EQ(again, std::vector<float>(whole.begin() + 4, whole.end()));
 }
 
-TEST_F(LabFiles, CheckpointThatCannotBeWrittenIsAWarning) {
+TEST_F(LiveFiles, CheckpointThatCannotBeWrittenIsAWarning) {
   std::ofstream(path("file")) << "x";
-  Lab lab({one_layer()}, "");
-  run_to(lab, 1);
-  lab.save_checkpoint(path("file"));
-  lab.flush();
-  EXPECT_NE(lab.status().warning.find("could not be written"), std::string::npos) << lab.status().warning;
-  EXPECT_EQ(lab.status().error, "");
-  run_to(lab, 2);
+  LiveRuns live({one_layer()}, "");
+  run_to(live, 1);
+  live.save_checkpoint(path("file"));
+  live.flush();
+  EXPECT_NE(live.status().warning.find("could not be written"), std::string::npos) << live.status().warning;
+  EXPECT_EQ(live.status().error, "");
+  run_to(live, 2);
 }
 
-TEST_F(LabFiles, RecordingHoldsWhatTheHistoryHolds) {
-  std::vector<float> live;
+TEST_F(LiveFiles, RecordingHoldsWhatTheHistoryHolds) {
+  std::vector<float> losses;
   {
-    Lab lab({one_layer()}, path("r.moescope"));
-    run_to(lab, 5);
-    lab.pin_note(0, 4, "n");
-    lab.flush();
-    live = all_losses(*lab.histories()[0]);
-    EXPECT_EQ(all_losses(*RecordingReader(path("r.moescope")).load(0)), live) << "after flush(), while open";
+    LiveRuns live({one_layer()}, path("r.moescope"));
+    run_to(live, 5);
+    live.pin_note(0, 4, "n");
+    live.flush();
+    losses = all_losses(*live.histories()[0]);
+    EXPECT_EQ(all_losses(*RecordingReader(path("r.moescope")).load(0)), losses) << "after flush(), while open";
   }
   const auto read = RecordingReader(path("r.moescope")).load(0);
-  EXPECT_EQ(all_losses(*read), live);
+  EXPECT_EQ(all_losses(*read), losses);
   EXPECT_EQ(read->markers().size(), 1u);
 }
 
-TEST(Lab, LossThatIsNoNumberPausesAndSaysWhere) {
+TEST(LiveRuns, LossThatIsNoNumberPausesAndSaysWhere) {
   RunConfig wild = one_layer();
   wild.optimizer = {.lr = 1,
                     .lr_min = 0,
@@ -483,55 +483,55 @@ TEST(Lab, LossThatIsNoNumberPausesAndSaysWhere) {
                     .weight_decay = 10,
                     .clip = 1e9};
   wild.router.z_coeff = 1;
-  Lab lab({wild}, "");
-  lab.run_until(3000);
-  ASSERT_TRUE(eventually([&] { return !lab.status().running; }));
-  if (lab.status().step == 3000) GTEST_SKIP() << "this model survived";
-  lab.flush();
-  const std::int64_t lost = lab.status().step - 1;
-  EXPECT_NE(lab.status().error.find("at step " + std::to_string(lost)), std::string::npos) << lab.status().error;
-  const auto history = lab.histories()[0];
+  LiveRuns live({wild}, "");
+  live.run_until(3000);
+  ASSERT_TRUE(eventually([&] { return !live.status().running; }));
+  if (live.status().step == 3000) GTEST_SKIP() << "this model survived";
+  live.flush();
+  const std::int64_t lost = live.status().step - 1;
+  EXPECT_NE(live.status().error.find("at step " + std::to_string(lost)), std::string::npos) << live.status().error;
+  const auto history = live.histories()[0];
   EXPECT_EQ(history->steps().last, lost) << "the frame is kept";
   ASSERT_FALSE(history->markers().empty());
   EXPECT_EQ(history->markers().back().kind, "event");
   EXPECT_EQ(history->markers().back().step, lost);
 }
 
-TEST(Lab, DestructionStopsWithinAStep) {
+TEST(LiveRuns, DestructionStopsWithinAStep) {
   for (int i = 0; i < 8; ++i) {
-    Lab lab({one_layer("a"), one_layer("b"), one_layer("c"), one_layer("d")}, "");
-    lab.run();
+    LiveRuns live({one_layer("a"), one_layer("b"), one_layer("c"), one_layer("d")}, "");
+    live.run();
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * i));
   }
-  Lab waiting({one_layer()}, "");
+  LiveRuns waiting({one_layer()}, "");
   waiting.set_max_steps_per_s(0.001);  // a thousand seconds to the next step
   waiting.run();
   ASSERT_TRUE(eventually([&] { return waiting.status().step == 1; }));
 }
 
-TEST(Lab, ManyThreadsMayAskAtOnce) {
-  Lab lab({one_layer()}, "");
-  lab.run();
+TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
+  LiveRuns live({one_layer()}, "");
+  live.run();
   std::vector<std::thread> askers;
   for (int who = 0; who < 4; ++who)
-    askers.emplace_back([&lab, who] {
+    askers.emplace_back([&live, who] {
       for (int i = 0; i < 20; ++i) {
-        lab.change({0, "optimizer.lr", 1e-3 * (1 + who)});
-        lab.pin_note(0, i, "n");
-        lab.status();
-        lab.config(0);
-        lab.histories()[0]->sequence();
-        if (i % 7 == who) lab.pause();
-        if (i % 7 == 6) lab.run();
-        if (i % 10 == 0) lab.flush();
+        live.change({0, "optimizer.lr", 1e-3 * (1 + who)});
+        live.pin_note(0, i, "n");
+        live.status();
+        live.config(0);
+        live.histories()[0]->sequence();
+        if (i % 7 == who) live.pause();
+        if (i % 7 == 6) live.run();
+        if (i % 10 == 0) live.flush();
       }
     });
   for (std::thread& asker : askers) asker.join();
-  lab.flush();
-  const auto markers = lab.histories()[0]->markers();
+  live.flush();
+  const auto markers = live.histories()[0]->markers();
   EXPECT_EQ(std::ranges::count(markers, "change", &Marker::kind), 80);
   EXPECT_GE(std::ranges::count(markers, kNoteKind, &Marker::kind), 1) << "one a step: the last one stays";
-  EXPECT_EQ(lab.status().error, "");
+  EXPECT_EQ(live.status().error, "");
 }
 
 TEST(CandidateGroups, BeginWithRunAAndHoldEveryCandidateOnce) {
@@ -577,7 +577,7 @@ bool ended(const QueueTraining& queue) {
   return eventually([&] { return !queue.status().running; });
 }
 
-TEST_F(LabFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
+TEST_F(LiveFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
   const std::vector<RunConfig> runs = run_with_candidates(5);
   QueueTraining queue(runs, 60, path("sweep.moescope"));
   queue.start();
@@ -587,7 +587,7 @@ TEST_F(LabFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
   const auto groups = queue.groups();
   ASSERT_EQ(groups.size(), 2u);
 
-  Lab together({runs[0], runs[4], runs[5]}, "");  // those of the second group
+  LiveRuns together({runs[0], runs[4], runs[5]}, "");  // those of the second group
   run_to(together, 60);
   const auto histories = together.histories();
   ASSERT_EQ(groups[1].histories.size(), 3u);
@@ -632,7 +632,7 @@ TEST(Queue, CancelKeepsFinishedGroupsAndStartContinues) {
   for (const Outcome& outcome : group_outcomes(queue.groups())) EXPECT_FALSE(outcome.waits);
 }
 
-TEST_F(LabFiles, QueueIsTakenUpByAnotherStart) {
+TEST_F(LiveFiles, QueueIsTakenUpByAnotherStart) {
   const std::vector<RunConfig> runs = run_with_candidates(7);
   const std::string recording = path("sweep.moescope");
   {
@@ -665,7 +665,7 @@ TEST_F(LabFiles, QueueIsTakenUpByAnotherStart) {
   EXPECT_EQ(QueueTraining::take_up(recording, [](double) { return false; }), nullptr);
 }
 
-TEST_F(LabFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
+TEST_F(LiveFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
   const std::string recording = path("sweep.moescope");
   {
     QueueTraining queue(run_with_candidates(4), 5, recording);
@@ -707,7 +707,7 @@ TEST_F(LabFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
 }
 
 TEST(Queue, BaselineOfOtherBitsEndsItInWords) {
-  Lab other({one_layer("a")}, "");
+  LiveRuns other({one_layer("a")}, "");
   run_to(other, 1);
   TelemetryFrame frame;
   frame.ce_loss = std::nextafter(other.histories().front()->value_at(Metric::ce_loss, kWholeRun, 0), 0.0f);

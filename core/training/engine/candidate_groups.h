@@ -14,7 +14,7 @@
 
 #include "core/config/run_config.h"
 #include "core/frame/frame.h"
-#include "core/training/lab/outcomes.h"
+#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 

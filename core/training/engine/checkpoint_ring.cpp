@@ -1,4 +1,4 @@
-#include "core/training/lab/checkpoint_ring.h"
+#include "core/training/engine/checkpoint_ring.h"
 
 #include <algorithm>
 #include <chrono>
