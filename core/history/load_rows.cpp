@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kStepsPerOctave = 2048;
 constexpr int kLeastCode = -32766, kGreatestCode = 32766;  // of loads that are not 0
-constexpr std::size_t kAroundChunk = 64;                   // bytes, with what std::shared_ptr and the system need
+constexpr std::size_t kAroundChunk = 96;                   // bytes, with what std::shared_ptr and the system need
+constexpr std::size_t kAroundBlock = 64;                   // the same
 // Bytes: memory that was just freed is handed out again in a fraction of the time that other memory takes.
 constexpr std::size_t kThinnedAtOnce = std::size_t{16} << 20;
 constexpr std::size_t kWorthAThread = std::size_t{1} << 20;  // loads to merge: takes milliseconds
@@ -256,22 +257,59 @@ std::size_t LoadRows::slot_of(int layer) {
   return layers_.size() - 1;
 }
 
-LoadRows::Chunk::Chunk(std::size_t layers, std::size_t n_experts)
-    : layers(layers), n_experts(n_experts), codes(std::make_unique_for_overwrite<std::int16_t[]>(size())) {}
+LoadRows::Block::Block(std::size_t n_experts, std::size_t capacity, bool merged)
+    : n_experts(n_experts),
+      capacity(capacity),
+      codes(std::make_unique_for_overwrite<std::int16_t[]>(capacity * n_experts)),
+      means(merged ? std::make_unique_for_overwrite<std::int16_t[]>(capacity * n_experts) : nullptr) {
+  places.fill(kNone);
+}
 
-void LoadRows::Chunk::add_means() {
-  means = std::make_unique_for_overwrite<std::int16_t[]>(size());
+std::size_t LoadRows::Block::bytes() const {
+  return sizeof(Block) + kAroundBlock + capacity * n_experts * (means ? 2 : 1) * sizeof(std::int16_t);
+}
+
+std::shared_ptr<LoadRows::Block> LoadRows::Block::copy(std::size_t new_capacity, std::size_t rows) const {
+  auto made = std::make_shared<Block>(n_experts, new_capacity, means != nullptr);
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (!has(r)) continue;
+    made->places[r] = static_cast<std::uint8_t>(made->kept++);
+    std::copy_n(row(r), n_experts, made->row(r));
+    if (means) std::copy_n(mean_row(r), n_experts, made->means.get() + made->places[r] * n_experts);
+  }
+  return made;
+}
+
+LoadRows::Block& LoadRows::Chunk::with_row(std::size_t slot, std::size_t r, std::size_t n_experts,
+                                           std::size_t likely_rows) {
+  std::shared_ptr<Block>& block = blocks[slot];
+  if (!block) block = std::make_shared<Block>(n_experts, std::clamp<std::size_t>(likely_rows, 1, kChunkRows), merged);
+  if (block->has(r)) return *block;
+  // A view may read the rows that there are.
+  if (block->kept == block->capacity) block = block->copy(std::min(kChunkRows, 2 * block->capacity), kChunkRows);
+  block->places[r] = static_cast<std::uint8_t>(block->kept++);
+  return *block;
+}
+
+void LoadRows::Chunk::count_bytes() {
+  bytes = blocks.capacity() * sizeof(blocks[0]);
+  for (const auto& block : blocks)
+    if (block) bytes += block->bytes();
 }
 
 bool LoadRows::is_full() const {
   return chunks_.empty() || rows_.size() - chunks_.back().first_row == kChunkRows;
 }
 
-LoadRows::Chunk& LoadRows::chunk_for_next_row() {
-  if (is_full() || chunks_.back().chunk->layers < layers_.size()) {
-    chunks_.push_back({rows_.size(), std::make_shared<Chunk>(layers_.size(), n_experts_)});
+LoadRows::Chunk& LoadRows::chunk_for_next_row(bool merged) {
+  if (is_full()) chunks_.push_back({rows_.size(), std::make_shared<Chunk>(merged)});
+  Chunk& chunk = *chunks_.back().chunk;
+  if (chunk.blocks.size() < layers_.size()) {
+    const std::size_t before = chunk.blocks.capacity();
+    chunk.blocks.resize(layers_.size());
+    chunk.bytes += (chunk.blocks.capacity() - before) * sizeof(chunk.blocks[0]);
   }
-  return *chunks_.back().chunk;
+  return chunk;
 }
 
 void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, std::span<const std::int16_t> codes) {
@@ -279,19 +317,20 @@ void LoadRows::append(std::int64_t step, std::span<const RouterFrame> routers, s
     slot_of(router.layer);
     if (n_experts_ == 0) n_experts_ = static_cast<int>(router.tokens_per_expert.size());
   }
-  Chunk& chunk = chunk_for_next_row();
+  Chunk& chunk = chunk_for_next_row(false);
+  const Chunk* before = chunks_.size() > 1 ? chunks_[chunks_.size() - 2].chunk.get() : nullptr;
   const std::size_t r = rows_.size() - chunks_.back().first_row;
-  const auto set_row = [&](std::size_t slot, const auto& set) {
-    set(chunk.row(slot, r));
-    if (chunk.means) set(chunk.means.get() + chunk.at(slot, r));
-  };
-  for (std::size_t slot = 0; slot < chunk.layers; ++slot)
-    set_row(slot, [&](std::int16_t* row) { std::fill_n(row, chunk.n_experts, kAbsent); });
   for (const RouterFrame& router : routers) {
     const auto of_router = codes.first(router.tokens_per_expert.size());
     codes = codes.subspan(of_router.size());
-    if (of_router.size() != chunk.n_experts) continue;
-    set_row(slot_of(router.layer), [&](std::int16_t* row) { std::ranges::copy(of_router, row); });
+    if (of_router.empty() || of_router.size() != static_cast<std::size_t>(n_experts_)) continue;
+    const std::size_t slot = slot_of(router.layer);
+    const Block* earlier = before ? before->block(slot) : nullptr;
+    chunk.bytes -= chunk.blocks[slot] ? chunk.blocks[slot]->bytes() : 0;
+    Block& block = chunk.with_row(slot, r, of_router.size(), earlier ? earlier->kept : 1);
+    chunk.bytes += block.bytes();
+    std::ranges::copy(of_router, block.row(r));
+    if (block.means) std::ranges::copy(of_router, block.means.get() + block.places[r] * block.n_experts);
   }
   rows_.push_back({step, rows_.empty() ? 0 : rows_.back().ordinal + 1, 1, assignments_of(routers)});
 }
@@ -302,39 +341,36 @@ void LoadRows::truncate(std::int64_t step) {
   if (chunks_.empty()) return;
   // A view may still read the rows that will be overwritten.
   const Chunk& seen = *chunks_.back().chunk;
-  auto copy = std::make_shared<Chunk>(seen.layers, seen.n_experts);
-  std::copy_n(seen.codes.get(), seen.size(), copy->codes.get());
-  if (seen.means) {
-    copy->add_means();
-    std::copy_n(seen.means.get(), seen.size(), copy->means.get());
-  }
+  auto copy = std::make_shared<Chunk>(seen.merged);
+  const std::size_t rows = rows_.size() - chunks_.back().first_row;
+  for (const auto& block : seen.blocks) copy->blocks.push_back(block ? block->copy(block->capacity, rows) : nullptr);
+  copy->count_bytes();
   chunks_.back().chunk = std::move(copy);
 }
 
+// What the layer has in one of the rows alone stays as it is.
 void LoadRows::Merge::run(std::size_t slot) const {
-  std::int16_t* farthest = to->row(slot, to_row);
-  std::int16_t* mean = to->means.get() + to->at(slot, to_row);
-  const std::size_t experts = slot < from->layers ? from->n_experts : 0;
-  const std::int16_t* added_farthest = experts ? from->row(slot, from_row) : nullptr;
-  const std::int16_t* added_mean = experts ? from->mean_row(slot, from_row) : nullptr;
-  if (before > 0) {
-    merge_farthest(farthest, added_farthest, experts);
-    merge_means(mean, before, added_mean, weight, experts);
+  const Block* added = from->block(slot);
+  if (!added || !added->has(from_row)) return;
+  const Block* there = to->block(slot);
+  const bool is_first = !there || !there->has(to_row);
+  Block& block = to->with_row(slot, to_row, added->n_experts, added->kept);
+  std::int16_t* mean = block.means.get() + block.places[to_row] * block.n_experts;
+  if (is_first) {
+    std::copy_n(added->row(from_row), block.n_experts, block.row(to_row));
+    std::copy_n(added->mean_row(from_row), block.n_experts, mean);
     return;
   }
-  std::fill(std::copy_n(added_farthest, experts, farthest), farthest + to->n_experts, kAbsent);
-  std::fill(std::copy_n(added_mean, experts, mean), mean + to->n_experts, kAbsent);
+  merge_farthest(block.row(to_row), added->row(from_row), block.n_experts);
+  merge_means(mean, before, added->mean_row(from_row), weight, block.n_experts);
 }
 
 // On two processors: who appends to the history waits for it.
-void LoadRows::merge(std::span<const Merge> merges) {
-  if (merges.empty()) return;
-  const std::size_t layers = merges.front().to->layers;
+void LoadRows::merge(std::span<const Merge> merges, std::size_t layers, std::size_t loads) {
   const auto of_layers = [merges](std::size_t first, std::size_t last) {
     for (std::size_t slot = first; slot < last; ++slot)
       for (const Merge& merge : merges) merge.run(slot);
   };
-  const std::size_t loads = merges.size() * merges.front().to->size() / kChunkRows;
   if (loads < kWorthAThread) return of_layers(0, layers);
   const std::jthread other([&] { of_layers(0, layers / 2); });
   of_layers(layers / 2, layers);
@@ -345,7 +381,7 @@ bool LoadRows::stays(std::size_t c, int level) const {
   const Chunk& chunk = *chunks_[c].chunk;
   const auto row = rows_.begin() + static_cast<std::ptrdiff_t>(chunks_[c].first_row);
   const std::size_t rows = chunks_[c + 1].first_row - chunks_[c].first_row;
-  return rows == kChunkRows && chunk.layers == layers_.size() && chunk.means &&
+  return rows == kChunkRows && chunk.merged &&
          std::none_of(row, row + static_cast<std::ptrdiff_t>(rows + 1),
                       [level](const Row& r) { return is_dropped(r.ordinal, level); });
 }
@@ -361,8 +397,7 @@ void LoadRows::share(const LoadRows& from, std::size_t c) {
 LoadRows::Merge LoadRows::take(const LoadRows& from, std::size_t c, std::size_t row, bool merge) {
   const Row& taken = from.rows_[row];
   if (!merge) {
-    Chunk& chunk = chunk_for_next_row();
-    if (!chunk.means) chunk.add_means();
+    chunk_for_next_row(true);
     rows_.push_back(taken);
     rows_.back().merged = 0;
   }
@@ -400,9 +435,11 @@ std::unique_ptr<LoadRows> LoadRows::thinned(Thinning& rest) const {
     }
     for (std::size_t row = chunks_[c].first_row; row < chunks_[c + 1].first_row; ++row)
       merges.push_back(thin->take(*this, c, row, is_dropped(rows_[row].ordinal, rest.level) && thin->size() > 0));
-    bytes += chunks_[c].chunk->size() * sizeof(std::int16_t);
+    bytes += chunks_[c].chunk->bytes;
   }
-  merge(merges);
+  merge(merges, layers_.size(), bytes / sizeof(std::int16_t));
+  for (const Merge& each : merges)
+    if (each.before == 0 && each.to_row == 0) each.to->count_bytes();
   rest.next = next();
   const std::size_t first_row = chunks_[c].first_row;
   for (; c < chunks_.size(); ++c)
@@ -413,9 +450,7 @@ std::unique_ptr<LoadRows> LoadRows::thinned(Thinning& rest) const {
 
 std::size_t LoadRows::bytes() const {
   std::size_t bytes = rows_.capacity() * sizeof(Row);
-  for (const ChunkRef& ref : chunks_) {
-    bytes += ref.chunk->size() * (ref.chunk->means ? 2 : 1) * sizeof(std::int16_t) + kAroundChunk;
-  }
+  for (const ChunkRef& ref : chunks_) bytes += ref.chunk->bytes + kAroundChunk;
   return bytes;
 }
 
@@ -436,10 +471,12 @@ LoadRows::View LoadRows::view(int layer, std::span<const std::int64_t> edges) co
     std::fill(view.edges.begin(), view.edges.end(), 0);
     return view;
   }
-  view.slot = slot - layers_.begin();
+  const auto at = static_cast<std::size_t>(slot - layers_.begin());
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     const std::size_t end = c + 1 < chunks_.size() ? chunks_[c + 1].first_row : rows_.size();
-    if (end > view.edges.front() && chunks_[c].first_row < view.edges.back()) view.chunks.push_back(chunks_[c]);
+    if (end <= view.edges.front() || chunks_[c].first_row >= view.edges.back()) continue;
+    const auto& blocks = chunks_[c].chunk->blocks;
+    view.chunks.push_back({chunks_[c].first_row, at < blocks.size() ? blocks[at] : nullptr});
   }
   return view;
 }
@@ -461,18 +498,17 @@ void LoadRows::View::each_row(Visit visit) const {
   for (std::size_t b = 0; b + 1 < edges.size(); ++b) {
     for (std::size_t row = edges[b]; row < edges[b + 1]; ++row) {
       while (c + 1 < chunks.size() && chunks[c + 1].first_row <= row) ++c;
-      const Chunk& chunk = *chunks[c].chunk;
-      if (slot < chunk.layers && chunk.n_experts == n_experts) {
-        visit(b, chunk, row - chunks[c].first_row, weights[row - edges.front()]);
-      }
+      const Block* block = chunks[c].block.get();
+      const std::size_t r = row - chunks[c].first_row;
+      if (block && block->has(r)) visit(b, *block, r, weights[row - edges.front()]);
     }
   }
 }
 
 std::vector<float> LoadRows::View::draw_farthest() const {
   std::vector<std::int16_t> farthest((edges.size() - 1) * n_experts, kAbsent);
-  each_row([&](std::size_t bin, const Chunk& chunk, std::size_t r, float) {
-    merge_farthest(farthest.data() + bin * n_experts, chunk.row(slot, r), n_experts);
+  each_row([&](std::size_t bin, const Block& block, std::size_t r, float) {
+    merge_farthest(farthest.data() + bin * n_experts, block.row(r), n_experts);
   });
   std::vector<float> image(farthest.size());
   std::ranges::transform(farthest, image.begin(), decode);
@@ -482,8 +518,8 @@ std::vector<float> LoadRows::View::draw_farthest() const {
 std::vector<float> LoadRows::View::draw_mean() const {
   std::vector<float> image((edges.size() - 1) * n_experts);
   std::vector<float> steps(image.size());
-  each_row([&](std::size_t bin, const Chunk& chunk, std::size_t r, float weight) {
-    const std::int16_t* codes = chunk.mean_row(slot, r);
+  each_row([&](std::size_t bin, const Block& block, std::size_t r, float weight) {
+    const std::int16_t* codes = block.mean_row(r);
     float* sum = image.data() + bin * n_experts;
     float* count = steps.data() + bin * n_experts;
     for (std::size_t e = 0; e < n_experts; ++e) {
@@ -501,11 +537,11 @@ std::vector<float> LoadRows::View::draw_mean() const {
 std::vector<PyramidBin> LoadRows::View::draw_expert(std::size_t expert) const {
   std::vector<PyramidBin> bins(edges.size() - 1);
   if (expert >= n_experts) return bins;
-  each_row([&](std::size_t b, const Chunk& chunk, std::size_t r, float weight) {
-    const std::int16_t mean = chunk.mean_row(slot, r)[expert];
+  each_row([&](std::size_t b, const Block& block, std::size_t r, float weight) {
+    const std::int16_t mean = block.mean_row(r)[expert];
     if (mean == kAbsent) return;
     const float u = decode(mean);
-    const float farthest = decode(chunk.row(slot, r)[expert]);
+    const float farthest = decode(block.row(r)[expert]);
     if (bins[b].finite == 0) bins[b].min = bins[b].max = u;
     bins[b].sum += static_cast<double>(weight) * u;
     bins[b].finite += static_cast<std::uint32_t>(weight);

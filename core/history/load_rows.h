@@ -3,10 +3,11 @@
 // A row that thinning merged from several steps holds two values for each expert: the one farthest from 1, and the
 // mean.
 //
-// Not locked: History does that. A View is taken under the lock and drawn without it; its chunks are never written to
+// Not locked: History does that. A View is taken under the lock and drawn without it; its blocks are never written to
 // below the row count that the view saw.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,30 +44,43 @@ class LoadRows {
   std::size_t size() const { return rows_.size(); }
   int n_experts() const { return n_experts_; }
 
-  struct Chunk {
-    Chunk(std::size_t layers, std::size_t n_experts);
-    std::size_t layers;
-    std::size_t n_experts;
-    // [layers, kChunkRows, n_experts], of which the rows that there are hold something.
-    std::unique_ptr<std::int16_t[]> codes;
+  static constexpr std::size_t kChunkRows = 64;
+  // The rows of one layer in a chunk; those without the layer take no memory.
+  struct Block {
+    static constexpr std::uint8_t kNone = 255;
+    Block(std::size_t n_experts, std::size_t capacity, bool merged);
+    std::size_t n_experts, capacity, kept = 0;    // rows
+    std::array<std::uint8_t, kChunkRows> places;  // of a row of the chunk among those kept; kNone: it lacks the layer
+    std::unique_ptr<std::int16_t[]> codes;        // [capacity, n_experts]
     std::unique_ptr<std::int16_t[]> means;  // the same; nullptr where no row was merged: `codes` are the means, too
-    std::size_t size() const { return layers * kChunkRows * n_experts; }
-    std::size_t at(std::size_t slot, std::size_t r) const { return (slot * kChunkRows + r) * n_experts; }
-    std::int16_t* row(std::size_t slot, std::size_t r) { return codes.get() + at(slot, r); }
-    const std::int16_t* row(std::size_t slot, std::size_t r) const { return codes.get() + at(slot, r); }
-    const std::int16_t* mean_row(std::size_t slot, std::size_t r) const {
-      return (means ? means : codes).get() + at(slot, r);
-    }
-    void add_means();
+    bool has(std::size_t r) const { return places[r] != kNone; }
+    std::int16_t* row(std::size_t r) { return codes.get() + places[r] * n_experts; }
+    const std::int16_t* row(std::size_t r) const { return codes.get() + places[r] * n_experts; }
+    const std::int16_t* mean_row(std::size_t r) const { return (means ? means : codes).get() + places[r] * n_experts; }
+    std::size_t bytes() const;
+    std::shared_ptr<Block> copy(std::size_t capacity, std::size_t rows) const;  // of the rows below `rows`
+  };
+  struct Chunk {
+    explicit Chunk(bool merged) : merged(merged) {}
+    bool merged;                                 // rows hold two values
+    std::vector<std::shared_ptr<Block>> blocks;  // by slot; nullptr, or beyond the end: no row has the layer
+    std::size_t bytes = 0;                       // as counted last
+    const Block* block(std::size_t slot) const { return slot < blocks.size() ? blocks[slot].get() : nullptr; }
+    // The block of a slot below blocks.size(), in which there is a row `r`; `likely_rows`: how many it may get.
+    Block& with_row(std::size_t slot, std::size_t r, std::size_t n_experts, std::size_t likely_rows);
+    void count_bytes();
   };
   struct ChunkRef {
     std::size_t first_row;
     std::shared_ptr<Chunk> chunk;
   };
   struct View {
-    std::size_t slot = 0;
     std::size_t n_experts = 0;
-    std::vector<ChunkRef> chunks;    // those that the edges reach
+    struct BlockRef {
+      std::size_t first_row;
+      std::shared_ptr<const Block> block;  // nullptr: the layer is not in it
+    };
+    std::vector<BlockRef> chunks;    // those that the edges reach
     std::vector<std::size_t> edges;  // rows of bin b: [edges[b], edges[b + 1])
     std::vector<float> weights;      // steps that each row from edges.front() on was made of
     // History::utilisation and History::expert_utilisation.
@@ -75,7 +89,7 @@ class LoadRows {
     std::vector<PyramidBin> draw_expert(std::size_t expert) const;
 
    private:
-    // Calls visit(bin, chunk, row in it, weight) for every row that has the layer, in order.
+    // Calls visit(bin, block, row in it, weight) for every row that has the layer, in order.
     template <class Visit>
     void each_row(Visit visit) const;
   };
@@ -85,7 +99,6 @@ class LoadRows {
   std::vector<float> assignments(std::span<const std::int64_t> edges) const;
 
  private:
-  static constexpr std::size_t kChunkRows = 64;
   struct Row {
     std::int64_t step;
     std::uint64_t ordinal;  // its place among all rows ever appended
@@ -101,10 +114,11 @@ class LoadRows {
     std::uint32_t before, weight;
     void run(std::size_t slot) const;
   };
-  static void merge(std::span<const Merge> merges);
-  std::size_t slot_of(int layer);  // adds the layer if it is new
-  Chunk& chunk_for_next_row();
-  bool is_full() const;  // the next row needs a new chunk
+  // Into chunks of so many layers; `loads`: how many there are, about.
+  static void merge(std::span<const Merge> merges, std::size_t layers, std::size_t loads);
+  std::size_t slot_of(int layer);          // adds the layer if it is new
+  Chunk& chunk_for_next_row(bool merged);  // with a place for each layer
+  bool is_full() const;                    // the next row needs a new chunk
   bool stays(std::size_t c, int level) const;
   // Rows of another one, behind those that are there.
   void share(const LoadRows& from, std::size_t c);

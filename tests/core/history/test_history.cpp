@@ -477,6 +477,39 @@ TEST(History, ThinnedLoadsAreTheFarthestAndTheMeanOfTheirSteps) {
   }
 }
 
+// A log that names one of 4,096 layers in each step: room is for what it names, and thinning keeps all of it.
+TEST(History, LayersThatAStepDoesNotNameTakeNoMemory) {
+  constexpr int kLayers = 4096, kSteps = 6000;
+  std::vector<int> layers(kLayers);
+  std::iota(layers.begin(), layers.end(), 0);
+  LoadRows rows(layers, 64);
+  std::vector<RouterFrame> one(1);
+  one[0].tokens_per_expert.assign(64, 1);
+  one[0].tokens_per_expert[5] = 0;
+  const auto codes = LoadRows::encode(one);
+  for (int step = 0; step < kSteps; ++step) {
+    one[0].layer = step % kLayers;
+    rows.append(step, one, codes);
+  }
+  EXPECT_LT(rows.bytes(), std::size_t{16} << 20);  // of all layers in every row 3 GB
+  const auto drawn = [](const LoadRows& of, int layer, std::int64_t first, std::int64_t end) {
+    return of.view(layer, std::vector<std::int64_t>{first, end}).draw_mean();
+  };
+  EXPECT_EQ(drawn(rows, 1000, 1000, 1001)[5], 0.0f);
+  EXPECT_TRUE(std::isnan(drawn(rows, 1000, 1001, 1002)[5]));
+  auto rest = rows.thinning();
+  ASSERT_TRUE(rest);
+  std::unique_ptr<LoadRows> thin;
+  while (rest->next < rest->end) thin = (thin ? *thin : rows).thinned(*rest);
+  for (const int layer : {1000, 1001}) {
+    EXPECT_EQ(drawn(*thin, layer, 1000, 1001)[5], 0.0f) << "steps 1000 and 1001 are one row";
+    EXPECT_FLOAT_EQ(drawn(*thin, layer, 0, kSteps)[6], drawn(rows, layer, layer, layer + 1)[6]);
+  }
+  rows.truncate(5990);
+  EXPECT_TRUE(std::isnan(drawn(rows, 5995 % kLayers, 5990, kSteps)[6]));
+  EXPECT_FALSE(std::isnan(drawn(rows, 5985 % kLayers, 5980, kSteps)[6]));
+}
+
 TEST(History, WaterfallTakesTheNewestOfEachBin) {
   std::mt19937 rng(8);
   History history(sample_info({}));
