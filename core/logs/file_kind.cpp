@@ -64,7 +64,7 @@ bool holds_traces(const fs::path& folder) {
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
   if (begins_like_routed_experts(name, bytes)) return true;
-  const bool more = bytes.starts_with('{') && bytes.size() == kLookedAt && bytes.find("\"step\"") == std::string::npos;
+  const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt && bytes.find("\"step\"") == std::string::npos;
   return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
 }
 

@@ -190,6 +190,13 @@ class RoutedRowReader {
     return row_;
   }
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
+  // An expert that the row just read has twice, which no router does.
+  std::optional<int> twice() {
+    sorted_.assign(row_.begin(), row_.end());
+    std::ranges::sort(sorted_);
+    const auto found = std::ranges::adjacent_find(sorted_);
+    return found == sorted_.end() ? std::nullopt : std::optional(*found);
+  }
 
  private:
   std::size_t experts_in(std::span<const int> ids_K) const {
@@ -198,7 +205,7 @@ class RoutedRowReader {
   EmptySlots empty_;
   std::size_t top_k_;
   EmptySlotCount empty_slots_;
-  std::vector<int> row_;
+  std::vector<int> row_, sorted_;
 };
 
 std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& options,
@@ -213,6 +220,12 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     for (std::size_t first = 0; first < ids.size(); first += shape.top_k) {
       std::vector<int>& row = reader.read(ids.subspan(first, shape.top_k));
       const auto layer = static_cast<int>(first % shape.ids() / shape.top_k);
+      if (const auto expert = reader.twice())
+        throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
+                                 std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
+                                 " has expert " + std::to_string(*expert) +
+                                 " twice: these are no experts of tokens, or their shape is another one (--layers, "
+                                 "--top-k)");
       if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
     }
   }
@@ -227,7 +240,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   return history;
 }
 
-// A response a line, or the whole text is one.
+// A response a line, or the whole text is one or a list of them.
 void take_text(std::string_view text, Responses& responses, Imported& imported) {
   JsonLines lines;
   const auto take = [&](std::string_view response) {
@@ -238,6 +251,13 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
       return std::string(unreadable.what());
     }
   };
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string_view::npos && text[begin] == '[') {  // a list of responses
+    ++imported.lines;
+    const std::string problem = take("{\"responses\":" + std::string(text) + "}");
+    if (!problem.empty()) imported.bad.add(1, problem);
+    return;
+  }
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -253,9 +273,11 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
 
 void take_tensors(const std::string& path, Responses& responses, Imported& imported) {
   const TensorFile file = open_tensors(path);
+  const auto is_named = [](const TensorView& tensor) { return tensor.name.find(kRoutedExperts) != std::string::npos; };
+  const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // others are positions, masks, ...
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
-    if (!is_integer(tensor.dtype) || tensor.shape.size() < 3) continue;
+    if (!is_integer(tensor.dtype) || tensor.shape.size() < 3 || (by_name && !is_named(tensor))) continue;
     try {
       if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
       responses.take(tensor.shape, ids_of(tensor));
@@ -272,7 +294,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   Responses responses;
   InputFile file(path);
   char first = 0;
-  if (file.read(&first, 1) == 1 && (first == '{' || first == ' ' || first == '\n')) {
+  if (file.read(&first, 1) == 1 && (first == '{' || first == '[' || first == ' ' || first == '\n')) {
     take_text(read_file(path, kLargestResponses, "file of responses"), responses, imported);
   } else {
     imported.bad = BadLines("tensor");
@@ -293,7 +315,8 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
 
 bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes) {
   const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
-  if (bytes.starts_with('{')) return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
+  if (bytes.starts_with('{') || bytes.starts_with('['))
+    return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
   if (begins_like_zip(bytes) || file_name.ends_with(".safetensors")) return named;
   if (!begins_like_npy(bytes)) return false;
   try {

@@ -6,12 +6,13 @@
 //   SGLang   JSON with "routed_experts", base64 of little-endian int32 [tokens, layers, K], flat: at most
 //            prompt_tokens + completion_tokens - 1 rows of the same response (routed_experts_start_len leaves out the
 //            first)
-//   verl     an integer tensor [sequences, tokens, layers, K] in .pt, .safetensors or .npy
+//   verl     an integer tensor [sequences, tokens, layers, K] in .pt, .safetensors or .npy; of several those with
+//            "routed_experts" in their names
 //
-// JSON: a response, or one a line; "routed_experts" may stand anywhere in it, also as nested lists. A sequence becomes
+// JSON: a response, a list of them, or one a line; "routed_experts" may stand anywhere in it, also as nested lists. A sequence becomes
 // a step. Layers count from 0 and dense ones are in the file as zeros: a layer whose K experts are all the same one has
 // no router there, or the token is padding, and is passed over. The number of experts is stated, or that of the highest
-// chosen and one more. routed_shape.h says which shape a flat array has and which slots hold no expert. Sources: vLLM
+// chosen and one more. An expert twice in a row shows that these are no experts, or of another shape. routed_shape.h says which shape a flat array has and which slots hold no expert. Sources: vLLM
 // PRs 28284 and 38939, SGLang PR 12162, verl's DataProto.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 
 #include "core/io/base64.h"
 #include "core/logs/file_kind.h"
@@ -14,6 +15,8 @@
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/routing/routed_tokens.h"
+#include "core/tensors/safetensors.h"
+#include "tests/support/problem_of.h"
 
 namespace moescope {
 namespace {
@@ -108,11 +111,30 @@ TEST_F(RoutedExperts, OfVllmsResponses) {
   std::string pretty = response(a);
   pretty.insert(1, "\n  ");
   expect_loads(write("one.json", pretty), {a});
+  expect_loads(write("list.json", "[" + response(a) + ",\n" + response(b) + "]"), {a, b});
 }
 
 TEST_F(RoutedExperts, OfVllmsArrays) {
   const auto ids = routes(40, 3);
   expect_loads(write("r.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids))), {ids});
+}
+
+// As of a picture of three colours.
+TEST_F(RoutedExperts, AnExpertTwiceForATokenIsRefusedWithItsPlace) {
+  const std::string path = write("r.npy", npy("|u1", "(2, 2, 3)", std::string("\1\2\3\4\5\6\7\7\7\2\3\2", 12)));
+  const std::string why = problem_of([&] { import_routed_experts(path); });
+  EXPECT_NE(why.find("sequence 0, token 1, layer 1 has expert 2 twice"), std::string::npos) << why;
+}
+
+TEST_F(RoutedExperts, OtherTensorsOfWholeNumbersBesideThemAreNone) {
+  SafetensorsWriter writer;
+  const std::vector<std::int64_t> positions(2 * 3 * 5, 1);
+  const auto ids = routes(40, 3);
+  writer.add("position_ids", DType::i64, {2, 3, 5}, std::as_bytes(std::span(positions)));
+  writer.add("routed_experts", DType::i32, {1, 40, kLayers, kTopK}, std::as_bytes(std::span(ids)));
+  const std::string path = (folder / "batch_routed_experts.safetensors").string();
+  writer.write(path);
+  expect_loads(path, {ids});
 }
 
 TEST_F(RoutedExperts, OfSglangsResponses) {
