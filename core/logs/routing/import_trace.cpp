@@ -9,6 +9,7 @@
 
 #include "core/io/json_line.h"
 #include "core/logs/lines/log_lines.h"
+#include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
@@ -20,20 +21,56 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
 constexpr int kMaxLayer = kLastImportedLayer;
 constexpr int kMaxTopK = 1024;
+constexpr int kMaxRank = 1 << 20;
+
+// Where ranks went back to an earlier step: lines before `line` of this step and later ones are of an attempt that was
+// given up.
+struct TraceCut {
+  std::int64_t line, step;
+};
+using TraceCuts = std::map<int, std::vector<TraceCut>>;  // by rank, in the order of lines
+
 class Trace {
  public:
-  explicit Trace(const std::string& source = {}) : tokens_(source) {}
+  // `cuts`: those that reading the same lines before has found.
+  explicit Trace(const std::string& source = {}, TraceCuts cuts = {}) : tokens_(source), known_cuts_(std::move(cuts)) {
+    for (auto& [rank, cuts_of_rank] : known_cuts_)  // each with the lowest step of those behind it
+      for (std::size_t i = cuts_of_rank.size(); i-- > 1;)
+        cuts_of_rank[i - 1].step = std::min(cuts_of_rank[i - 1].step, cuts_of_rank[i].step);
+  }
   void read_line(std::string_view line);  // throws Unreadable
   const EmptySlotCount& empty_slots() const { return empty_slots_; }
   RoutedTokens& tokens() { return tokens_; }
+  const TraceCuts& cuts() const { return cuts_; }
+  const std::map<std::int64_t, std::string>& restarts() const { return restarts_; }  // what is said, by step
 
  private:
   std::vector<int> row_of(JsonValue row, std::size_t top_k);
+  void note_restart(int rank, const RoutedLayer& place, std::int64_t step);
+  bool is_given_up(int rank, std::int64_t step) const;
 
   JsonLines lines_;
   RoutedTokens tokens_;
   EmptySlotCount empty_slots_;
+  std::int64_t line_ = 0;
+  TraceCuts known_cuts_, cuts_;
+  std::map<int, RestartRule> rules_;  // by rank
+  std::map<std::int64_t, std::string> restarts_;
 };
+
+void Trace::note_restart(int rank, const RoutedLayer& place, std::int64_t step) {
+  const auto restart = rules_[rank].take((place.mtp ? "mtp " : "") + std::to_string(place.layer), step);
+  if (!restart) return;
+  cuts_[rank].push_back({line_, restart->step});
+  restarts_.emplace(restart->step, restart_text(*restart));
+}
+
+bool Trace::is_given_up(int rank, std::int64_t step) const {
+  const auto cuts = known_cuts_.find(rank);
+  if (cuts == known_cuts_.end()) return false;
+  const auto next = std::ranges::upper_bound(cuts->second, line_, {}, &TraceCut::line);
+  return next != cuts->second.end() && next->step <= step;
+}
 
 std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
   std::vector<int> experts;
@@ -44,6 +81,7 @@ std::vector<int> Trace::row_of(JsonValue row, std::size_t top_k) {
 }
 
 void Trace::read_line(std::string_view line) {
+  ++line_;
   const JsonFields json = lines_.parse(line);
   const auto required = [&](const char* key) {
     const JsonValue* found = member(json, {key});
@@ -65,6 +103,11 @@ void Trace::read_line(std::string_view line) {
   std::vector<std::vector<int>> rows;
   for (const JsonValue row : list_of(required("top_indices"), "top_indices", 0, "tokens"))
     rows.push_back(row_of(row, static_cast<std::size_t>(top_k)));
+  if (const JsonValue* number = member(json, {"rank"})) {
+    const int rank = to_index(*number, "rank", 0, kMaxRank);
+    if (is_given_up(rank, step)) return;
+    note_restart(rank, place, step);
+  }
   tokens_.expect_top_k(static_cast<std::size_t>(top_k));
   for (std::vector<int>& row : rows) {
     empty_slots_.add(static_cast<std::size_t>(top_k), static_cast<std::size_t>(top_k) - row.size());
@@ -98,6 +141,12 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   Trace trace(path);
   const auto read_line = [&](std::string_view line) { trace.read_line(line); };
   if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
+  const auto restarts = trace.restarts();
+  if (!restarts.empty()) {  // once more, without what was given up: loads are sums, from which nothing can be taken
+    trace = Trace(path, trace.cuts());
+    imported = {};
+    if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
+  }
   if (trace.tokens().empty())
     throw std::runtime_error(path + ": holds no routing" +
                              (imported.bad.count() > 0 ? "; " + imported.bad.summary() : std::string()));
@@ -109,6 +158,12 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
   if (info.name.empty()) info.name = folder.parent_path().filename().string();
   imported.runs.push_back(trace.tokens().build(std::move(info), options));
   trace.empty_slots().mark(*imported.runs.back(), options);
+  for (const auto& [step, text] : restarts) {
+    imported.remarks.push_back(text);
+    const Marker marker{options.run, step, "event", text};
+    imported.runs.back()->append(marker);
+    if (options.on_marker) options.on_marker(marker);
+  }
   imported.routes = trace.tokens().rows();
   if (options.progress) options.progress(1);
   return imported;

@@ -4,7 +4,8 @@
 // "rank", "num_tokens", "topk", "top_indices": [[expert]]}, with "mtp_idx" and "logit_shape" [T, E] where they are
 // there. Lines of a step and layer are added up, those of other ranks, too. Layers of an MTP block stand after the
 // decoder's. The number of experts is that of the logits, else the highest that was chosen, and one more. A slot of -1
-// holds no expert.
+// holds no expert. What a rank writes again after it went back to an earlier step counts (restart_rule.h), if lines say
+// their rank.
 // Not told apart: layers of two pipeline stages, which count from 0 in each. Source: NVIDIA/Megatron-LM,
 // megatron/core/transformer/moe/router_trace.py.
 #pragma once

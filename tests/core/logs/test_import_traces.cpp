@@ -149,6 +149,32 @@ TEST(ImportTrace, ExpertsChosenTogetherAreCountedAlsoWhereTopKChanges) {
   EXPECT_EQ(history.specialisation_of(0, 1)->together_EE, (std::vector<std::uint32_t>{3, 2, 2, 2, 3, 1, 2, 1, 2}));
 }
 
+// A training that goes on from a checkpoint appends to the files of its ranks.
+TEST(ImportTrace, WhatARankWritesAgainCountsOnce) {
+  const auto folder = std::filesystem::temp_directory_path() / ("moescope_again_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::ofstream file(folder / ("router_trace_rank" + std::to_string(rank) + ".jsonl"));
+    const auto line = [&](int step, const char* experts) {
+      file << R"({"step":)" << step << R"(,"block":"decoder","layer":1,"rank":)" << rank
+           << R"(,"num_tokens":1,"topk":2,"top_indices":[)" << experts << "]}\n";
+    };
+    for (const int step : {5, 6, 6, 7, 8}) line(step, "[0,1]");
+    for (const int step : {6, 7}) line(step, "[2,3]");
+    for (const int step : {7, 9}) line(step, "[1,3]");  // a second microbatch, and the next step
+  }
+  const Imported trace = import_trace(folder.string());
+  const auto loads = [&](int step) { return trace.runs.at(0)->frame_at(step)->routers.at(0).tokens_per_expert; };
+  EXPECT_EQ(loads(5), (std::vector<std::uint32_t>{2, 2, 0, 0}));
+  EXPECT_EQ(loads(6), (std::vector<std::uint32_t>{0, 0, 2, 2}));
+  EXPECT_EQ(loads(7), (std::vector<std::uint32_t>{0, 2, 2, 4}));
+  EXPECT_EQ(loads(9), (std::vector<std::uint32_t>{0, 2, 0, 2}));
+  EXPECT_EQ(trace.runs[0]->steps(), (StepRange{5, 9}));
+  EXPECT_EQ(trace.remarks, std::vector<std::string>{
+                               "goes on from step 6: dropped what an earlier attempt logged of the steps 6 to 8"});
+  std::filesystem::remove_all(folder);
+}
+
 TEST(ImportTrace, LinesThatCannotBeReadAreCounted) {
   BadLines bad;
   EXPECT_TRUE(
