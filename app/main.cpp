@@ -27,7 +27,7 @@
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
 

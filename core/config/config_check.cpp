@@ -13,7 +13,7 @@
 #include "core/config/operand_recipes.h"
 #include "core/config/run_config.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/parallel/placement_choice.h"
 
 namespace moescope {

@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 #ifndef MOESCOPE_ADAMW_FACTORS
 #define MOESCOPE_ADAMW_FACTORS

@@ -10,7 +10,7 @@
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -6,7 +6,7 @@
 #include "core/model/layers/linear.h"
 #include "core/model/layers/loss.h"
 #include "core/model/layers/rms_norm.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/numerics/kernels/what_if_tile.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/model/layers/operand.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/model/rank_gather.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/number_format.h"
+#include "core/numerics/threads.h"
 #include "core/parallel/placement_choice.h"
 #include "core/parallel/replication.h"
 #include "core/parallel/volumes.h"
@@ -159,6 +160,12 @@ void Trainer::replay(const std::vector<std::vector<std::int32_t>>& experts) {
 }
 
 TelemetryFrame Trainer::step(const Batch& batch, OperandTap* tap) {
+  TelemetryFrame frame;
+  with_team([&] { frame = take_step(batch, tap); });
+  return frame;
+}
+
+TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   State& s = *state_;
   s.require_replayed();
   const RunConfig& config = s.learner.config;
@@ -225,8 +232,10 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
   state_->require_replayed();
   PhaseClock clock;
   clock.start(Phase::other);
-  state_->learner.forward(batch, false, clock, &tap);
-  state_->learner.backward(batch, clock);
+  with_team([&] {
+    state_->learner.forward(batch, false, clock, &tap);
+    state_->learner.backward(batch, clock);
+  });
 }
 
 float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
@@ -235,7 +244,9 @@ float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   PhaseClock clock;  // all of it is telemetry to the caller
   clock.start(Phase::other);
   double sum = 0;
-  for (const Batch& batch : held_out) sum += learner.forward(batch, false, clock).ce;
+  with_team([&] {
+    for (const Batch& batch : held_out) sum += learner.forward(batch, false, clock).ce;
+  });
   learner.config.router.gate_noise = noise;
   gather_wire(learner.ranks());  // what these passes sent does not belong to the next step
   return static_cast<float>(sum / static_cast<double>(held_out.size()));

@@ -80,6 +80,7 @@ class Trainer {
  private:
   struct State;
   explicit Trainer(std::unique_ptr<State> state);
+  TelemetryFrame take_step(const Batch& batch, OperandTap* tap);
   std::unique_ptr<State> state_;
 };
 

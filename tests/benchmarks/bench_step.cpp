@@ -28,7 +28,7 @@
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
 

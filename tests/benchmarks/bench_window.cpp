@@ -26,7 +26,7 @@
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
 #include "core/config/run_config.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "tests/benchmarks/bench_measures.h"
 #include "widgets/plots/plot_frame.h"
 

@@ -2,7 +2,7 @@
 // std::runtime_error that names the file; a small file cannot claim a large model. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"
 #include "tests/fuzz/fuzz_input.h"

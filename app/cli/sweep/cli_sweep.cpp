@@ -24,7 +24,7 @@
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/numerics/kernels.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/engine/queue_file.h"
 #include "core/training/engine/sweep.h"
 

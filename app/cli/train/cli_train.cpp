@@ -33,7 +33,7 @@
 #include "core/model/learner.h"
 #include "core/numerics/kernel_names.h"
 #include "core/numerics/matrix_units.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/parallel/mpi_ranks.h"
 #include "core/parallel/wire.h"
 #include "core/recording/frame_sink.h"

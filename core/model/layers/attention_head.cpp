@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/numerics/gemm.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/row_math.h"
 #include "core/numerics/size.h"
 

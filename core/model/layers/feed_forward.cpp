@@ -2,7 +2,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/swiglu.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/model/layers/precision.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include "core/model/layers/gradient_inputs.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/product.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/row_math.h"
 
 namespace moescope {

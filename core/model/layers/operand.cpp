@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

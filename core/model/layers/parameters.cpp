@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {

@@ -10,7 +10,7 @@
 #include "core/numerics/aligned_buffer.h"
 #include "core/numerics/kernels/narrow_native.h"
 #include "core/numerics/matrix_units.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 #include "core/numerics/unit_gemm.h"
 

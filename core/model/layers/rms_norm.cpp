@@ -10,7 +10,7 @@
 
 #include "core/model/layers/batch_part.h"
 #include "core/numerics/kernels/exponential.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

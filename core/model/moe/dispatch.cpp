@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/row_math.h"
 
 namespace moescope {

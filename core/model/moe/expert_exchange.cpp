@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 

@@ -10,7 +10,7 @@
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
 #include "core/numerics/aligned_buffer.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

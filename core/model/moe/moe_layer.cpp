@@ -4,7 +4,7 @@
 
 #include "core/model/layers/operand.h"
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

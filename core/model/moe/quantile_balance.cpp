@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

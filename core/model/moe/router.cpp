@@ -8,7 +8,7 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/moe/token_drop.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/row_math.h"
 #include "core/numerics/size.h"

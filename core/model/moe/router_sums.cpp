@@ -6,7 +6,7 @@
 
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "core/numerics/block_quantize.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -1,7 +1,7 @@
 #include "core/model/moe/shared_gate.h"
 
 #include "core/model/layers/linear.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/row_math.h"
 #include "core/numerics/size.h"
 

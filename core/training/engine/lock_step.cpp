@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/numerics/threads.h"
+
 namespace moescope {
 namespace {
 
@@ -107,7 +109,7 @@ Batch LockStep::batch(std::int64_t step) const {
 std::vector<LockStep::Taken> LockStep::train(std::span<Run* const> runs, const Batch& batch) {
   std::vector<Taken> taken;
   for (Run* run : runs) taken.push_back({run});
-  side_by_side_.run(static_cast<int>(taken.size()), [&](int i) {
+  side_by_side(static_cast<int>(taken.size()), [&](int i) {
     Taken& own = taken[static_cast<std::size_t>(i)];
     Run& run = *own.run;
     try {
@@ -138,7 +140,7 @@ int LockStep::step(const std::function<bool(TelemetryFrame)>& publish) {
   std::vector<Run*> due;
   for (Run& run : runs_)
     if (run.trainer.steps_taken() == step) due.push_back(&run);
-  const std::size_t together = SideBySide::threads_for(static_cast<int>(due.size())) > 0 ? due.size() : 1;
+  const std::size_t together = threads_per_job(static_cast<int>(due.size())) > 0 ? due.size() : 1;
   const bool replay = any_replays() && due.front() == &runs_.front();
   int published = 0;
   for (std::size_t first = 0, count = 0; first < due.size(); first += count) {

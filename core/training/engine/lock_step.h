@@ -1,5 +1,5 @@
 // Runs that train in lock-step on the same batches: every run takes a step before any takes the next. Where there are
-// threads enough they take it side by side (parallel.h), which changes no bit, only the speed of each.
+// threads enough they take it side by side (threads.h), which changes no bit, only the speed of each.
 //
 // Batches are those of the first run's [data] section and seed: a run that differs from it only in `seed` starts from
 // other weights and reads the same text. The mixture of domains is one for all, and is kept by step: a run that catches
@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "core/data/dataset.h"
-#include "core/numerics/parallel.h"
 #include "core/training/engine/run_clock.h"
 #include "core/training/routing_flips.h"
 #include "core/training/trainer.h"
@@ -84,7 +83,6 @@ class LockStep {
   std::vector<Batch> held_out_;                      // once wanted
   RoutingArchive routing_;                           // of the first
   std::vector<std::vector<std::int32_t>> replayed_;  // [MoE layer][T, K] of the first in the step that runs take now
-  SideBySide side_by_side_;
   int in_step_ = 0;
 };
 

@@ -14,7 +14,7 @@
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"
 #include "core/comparison/verdict.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/recording/frame_sink.h"
 #include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/lock_step.h"
@@ -60,8 +60,8 @@ class Sweep {
 
   bool train() {
     int workers = std::min<int>(static_cast<int>(waiting_.size()), kMaxRuns);
-    while (workers > 1 && SideBySide::threads_for(workers) == 0) --workers;
-    if (workers > 0) SideBySide().run(workers, [this](int) { work(); });
+    while (workers > 1 && threads_per_job(workers) == 0) --workers;
+    if (workers > 0) side_by_side(workers, [this](int) { work(); });
     if (error_) std::rethrow_exception(error_);
     return !ended_;
   }

@@ -46,7 +46,7 @@ struct SweepProgress {
 };
 
 // Takes `steps` steps with every run that has no history, several side by side where there are threads for them
-// (parallel.h). A run whose loss is NaN or infinite ends there. `go_on` is called after every step, by one thread at a
+// (threads.h). A run whose loss is NaN or infinite ends there. `go_on` is called after every step, by one thread at a
 // time; false ends all after the step in flight. Returns whether all ended. Throws std::runtime_error: data or
 // recordings that cannot be read or written, with the run's name.
 bool train_sweep(std::vector<SweepRun>& runs, std::int64_t steps,

@@ -10,7 +10,7 @@
 #include "core/config/expert_list.h"
 #include "core/config/mixture.h"
 #include "core/model/learner.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/trainer.h"
 #include "tests/support/small_run.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/numerics/gemm.h"
-#include "core/numerics/parallel.h"
 #include "core/numerics/rng.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
@@ -81,11 +81,10 @@ TEST_P(Parallel, SlicesCoverTheRange) {
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 5));
 
 TEST_P(Parallel, JobsSideBySideRunTheirOwnLoops) {
-  SideBySide side_by_side;
   for (const int jobs : {1, 2, 3, 2}) {
     std::vector<std::vector<int>> sums(static_cast<std::size_t>(jobs), std::vector<int>(50));
     for (int round = 0; round < 100; ++round)
-      side_by_side.run(jobs, [&](int job) {
+      side_by_side(jobs, [&](int job) {
         std::vector<int>& own = sums[static_cast<std::size_t>(job)];
         parallel_for(50, [&](int task) { own[static_cast<std::size_t>(task)] += job + task; });
       });
@@ -97,12 +96,11 @@ TEST_P(Parallel, JobsSideBySideRunTheirOwnLoops) {
 
 TEST(ParallelThreads, JobsSideBySideGoOnAtTheSameTime) {
   set_num_threads(4);
-  EXPECT_EQ(SideBySide::threads_for(1), 0);
-  EXPECT_EQ(SideBySide::threads_for(2), 2);
-  EXPECT_EQ(SideBySide::threads_for(3), 0);
+  EXPECT_EQ(threads_per_job(1), 0);
+  EXPECT_EQ(threads_per_job(2), 2);
+  EXPECT_EQ(threads_per_job(3), 0);
   std::atomic<int> begun{0};
-  SideBySide side_by_side;
-  side_by_side.run(2, [&](int) {
+  side_by_side(2, [&](int) {
     ++begun;
     while (begun < 2) std::this_thread::yield();  // for ever, if the other came afterwards
   });

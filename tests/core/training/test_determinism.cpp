@@ -11,7 +11,7 @@
 
 #include "core/model/layers/precision.h"
 #include "core/numerics/kernels.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/engine/lock_step.h"
@@ -350,7 +350,7 @@ TEST(SideBySideTwins, AreThoseOneAfterTheOther) {
       trainers.emplace_back(twin);
       return trainers;
     }());
-    const bool together = SideBySide::threads_for(2) > 0;
+    const bool together = threads_per_job(2) > 0;
     EXPECT_EQ(together, threads == 4);
     for (int step = 0; step < 4; ++step)
       lock_step.step([&](TelemetryFrame frame) {

@@ -7,7 +7,7 @@
 
 #include "core/frame/specialisation.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/routed_texts.h"
 #include "core/training/specialisation_counter.h"
 #include "core/training/trainer.h"

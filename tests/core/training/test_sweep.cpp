@@ -6,7 +6,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/numerics/parallel.h"
+#include "core/numerics/threads.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/sweep.h"
 #include "tests/support/small_run.h"
