@@ -4,6 +4,7 @@
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
 #include "core/training/engine/candidate_groups.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
 
@@ -24,8 +25,8 @@ QString modelText(const RunConfig& config) {
 
 }  // namespace
 
-RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps)
-    : QObject(form), session_(session), form_(form), speeds_(keeps) {
+RunCosts::RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps)
+    : QObject(form), session_(session), selection_(selection), form_(form), speeds_(keeps) {
   form_->setCosts(
       [this](const RunConfig& config) {
         return PresetList::Cost{speeds_.shortText(config), speeds_.costText({config})};
@@ -46,6 +47,19 @@ RunCosts::RunCosts(RunSession* session, SetupForm* form, CompareActions* compari
   measureAnew();
   for (auto signal : {&RunSession::opened, &RunSession::configChanged, &RunSession::runsChanged})
     connect(session_, signal, this, &RunCosts::measureAnew);
+  for (auto signal : {&RunSession::opened, &RunSession::runsChanged})
+    connect(session_, signal, this, &RunCosts::expectFirstStep);
+}
+
+void RunCosts::expectFirstStep() {
+  std::optional<double> seconds;
+  if (session_->isLive()) {
+    std::vector<RunConfig> runs;
+    for (int run = 0; run < static_cast<int>(session_->histories().size()); ++run)
+      runs.push_back(session_->live()->config(run));
+    if (const auto estimate = speeds_.of(runs)) seconds = estimate->seconds_per_step;
+  }
+  selection_->setFirstStepSeconds(seconds);
 }
 
 QStringList RunCosts::presetTexts(const QString& preset) const {

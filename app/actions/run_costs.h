@@ -12,6 +12,7 @@ namespace moescope {
 
 class CompareActions;
 class RunSession;
+class Selection;
 class SetupForm;
 
 class RunCosts : public QObject {
@@ -19,15 +20,17 @@ class RunCosts : public QObject {
 
  public:
   // `keeps`: what was measured counts in the next start of the program, too.
-  RunCosts(RunSession* session, SetupForm* form, CompareActions* comparison, bool keeps);
+  RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LiveStatus& status);             // of the open run, from time to time
   QStringList presetTexts(const QString& preset) const;  // what it is and costs in a line, from long to short
 
  private:
   void measureAnew();
+  void expectFirstStep();  // for panels that wait for it
 
   RunSession* session_;
+  Selection* selection_;
   SetupForm* form_;
   RunSpeeds speeds_;
   double seconds_ = 0;  // per step, summed over the samples

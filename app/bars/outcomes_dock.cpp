@@ -141,8 +141,7 @@ void OutcomesDock::fillQueues() {
     const QString path = folder.filePath(file);
     queues_->addAction(queueText(path), this, [this, path] { emit takeUpRequested(path); });
   }
-  if (queues_->isEmpty())
-    queues_->addAction("No candidates of before are among this window's recordings")->setEnabled(false);
+  if (queues_->isEmpty()) queues_->addAction("No earlier candidates among this window's recordings")->setEnabled(false);
   queues_->addSeparator();
   queues_->addAction("Others...", this, [this] { emit takeUpRequested({}); });
 }

@@ -2,6 +2,7 @@
 
 #include <QAction>
 #include <QEvent>
+#include <QFileInfo>
 #include <QHBoxLayout>
 #include <QMenu>
 #include <QToolButton>
@@ -41,6 +42,15 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     row->addWidget(chip);
     chips_.push_back(chip);
   }
+  file_ = new QToolButton;
+  file_->setObjectName("chip_file");
+  file_->setAutoRaise(true);
+  file_->setProperty(kChipProperty, true);
+  file_->setFocusPolicy(Qt::TabFocus);
+  followFont(file_, [this] { file_->setFixedHeight(withType(kFieldHeight, file_->fontMetrics())); });
+  connect(file_, &QToolButton::clicked, this, &RunChips::fileActivated);
+  file_->hide();
+  row->addWidget(file_);
   compare_ = new QToolButton;
   compare_->setObjectName("compare_button");
   compare_->setText("Compare");
@@ -66,6 +76,12 @@ void RunChips::setLive(bool live) {
 void RunChips::setShown(Parts parts) {
   parts_ = parts;
   drawChips();
+}
+
+void RunChips::showFile(const QString& path) {
+  path_ = path;
+  drawChips();
+  emit changed();
 }
 
 void RunChips::setFormats(const QStringList& formats) {
@@ -100,6 +116,13 @@ void RunChips::drawChips() {
     chip->setToolTip(tip + "\nClick: panels of one run show it, live settings act on it");
     chip->setAccessibleName(tip);
   }
+  const QString file = QFileInfo(path_).fileName();
+  file_->setVisible(hasFile());
+  file_->setIcon(picture(Picture::folder, palette()));
+  file_->setText(parts_.names ? file : QString());
+  file_->setToolButtonStyle(parts_.names ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  file_->setToolTip(QString("Tensors of %1\nClick: Microscaling shows them").arg(path_));
+  file_->setAccessibleName("Tensors of " + file);
   compare_->setIcon(picture(Picture::plus, palette()));
   compare_->setToolButtonStyle(parts_.words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
 }

@@ -33,13 +33,16 @@ class RunChips : public QWidget {
     bool names = true;  // of the runs
     bool words = true;  // "Compare"
   };
-  void setShown(Parts parts);                   // the rest is in the tool tips
-  void setLive(bool live);                      // runs can be added and removed
+  void setShown(Parts parts);          // the rest is in the tool tips
+  void setLive(bool live);             // runs can be added and removed
+  void showFile(const QString& path);  // of tensors, beside the runs; empty: none
+  bool hasFile() const { return !path_.isEmpty(); }
   void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
 
  signals:
   void changed();  // what is shown, and so its width
   void activated(int run);
+  void fileActivated();
   void removeRequested(int run);
   void noiseTwinRequested();
   void perturbedTwinRequested();
@@ -60,6 +63,8 @@ class RunChips : public QWidget {
   Parts parts_;
   QStringList formats_;
   std::vector<QToolButton*> chips_;
+  QString path_;
+  QToolButton* file_;
   QToolButton* compare_;
   QMenu* menu_;
 };

@@ -17,6 +17,7 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/flat_combo.h"
 
 namespace moescope {
 
@@ -56,7 +57,7 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
     : QToolBar("Bar", parent),
       content_(new BarContent(this)),
       tabs_(workspaces),
-      tab_list_(new QComboBox),
+      tab_list_(new FlatCombo),
       chips_(new RunChips),
       count_(new StepButton) {
   setObjectName("window_bar");
@@ -73,7 +74,7 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
   connect(pace_, &PacePopover::speedRequested, this, &WindowBar::speedRequested);
   connect(pace_, &PacePopover::untilRequested, this, &WindowBar::untilRequested);
   connect(count_, &QToolButton::clicked, this, [this] { pace_->openUnder(count_); });
-  connect(chips_, &RunChips::changed, this, &WindowBar::fit);
+  connect(chips_, &RunChips::changed, this, &WindowBar::showChips);
   drawPictures();
   showNothing();
 }
@@ -109,7 +110,6 @@ void WindowBar::makeActions() {
 void WindowBar::takeTabs(QTabBar* tabs) {
   tabs->setProperty(kBarTabsProperty, true);
   tabs->setUsesScrollButtons(false);
-  tab_list_->setProperty(kFlatProperty, true);
   tab_list_->setObjectName("workspace_list");
   tab_list_->setAccessibleName("Workspace");
   tab_list_->setFocusPolicy(Qt::TabFocus);
@@ -135,7 +135,7 @@ void WindowBar::makeLayout() {
   row->addWidget(tab_list_);
   row->addStretch(1);
   row->addWidget(chips_);
-  of_runs_ << chips_ << addLine() << addButton(run_, false);
+  of_runs_ << addLine() << addButton(run_, false);
   of_training_ << addButton(step_, false) << addButton(reset_, false);
   of_runs_ << count_;
   row->addWidget(count_);
@@ -211,6 +211,11 @@ void WindowBar::setNarrowness(int level) {
   chips_->updateGeometry();
 }
 
+void WindowBar::showChips() {
+  chips_->setVisible(open_ != Open::nothing || chips_->hasFile());
+  fit();
+}
+
 // The first of ever narrower forms that has room.
 void WindowBar::fit() {
   for (int level = 0; level <= kNarrowest; ++level) {
@@ -238,6 +243,7 @@ void WindowBar::setOpen(Open open) {
   if (open == open_) return;
   open_ = open;
   for (QWidget* part : of_runs_) part->setVisible(open != Open::nothing);
+  showChips();
   for (QWidget* part : of_training_) part->setVisible(open == Open::training);
   count_->setVisible(can_run);
   pace_->setTraining(open == Open::training);

@@ -68,6 +68,7 @@ class WindowBar : public QToolBar {
   void drawPictures();
   void setRunning(bool running);
   void setOpen(Open open);
+  void showChips();
   void fit();
   void setNarrowness(int level);
 

@@ -92,6 +92,8 @@ QPainterPath shape(Picture which) {
       return lines({QPolygonF({{3.5, 3.5}, {12.5, 12.5}}), QPolygonF({{12.5, 3.5}, {3.5, 12.5}})});
     case Picture::search:
       return glass();
+    case Picture::folder:
+      return lines({QPolygonF({{1.5, 13}, {1.5, 3}, {6, 3}, {7.5, 5}, {14.5, 5}, {14.5, 13}, {1.5, 13}})});
   }
   return path;
 }

@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-enum class Picture { menu, play, pause, step, reset, live, settings, plus, close, search };
+enum class Picture { menu, play, pause, step, reset, live, settings, plus, close, search, folder };
 QIcon picture(Picture which, const QPalette& palette);
 // In one colour, `size` logical pixels wide and high.
 QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);

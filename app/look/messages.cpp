@@ -1,6 +1,5 @@
 #include "app/look/messages.h"
 
-#include <QMainWindow>
 #include <QMessageBox>
 #include <QStatusBar>
 #include <exception>
@@ -12,7 +11,7 @@ constexpr int kBetweenReadoutsMs = 80;
 
 }  // namespace
 
-Messages::Messages(QMainWindow* window) : QObject(window), line_(window->statusBar()), readouts_(kBetweenReadoutsMs) {
+Messages::Messages(QStatusBar* line) : QObject(line), line_(line), readouts_(kBetweenReadoutsMs) {
   connect(&readouts_, &Throttle::passed, this, [this] {
     readout_ = next_readout_;
     line_->showMessage(readout_);

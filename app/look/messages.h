@@ -7,7 +7,6 @@
 
 #include "widgets/selection/throttle.h"
 
-class QMainWindow;
 class QStatusBar;
 class QWidget;
 
@@ -15,13 +14,13 @@ namespace moescope {
 
 // Why what acts on a model in training is off.
 inline constexpr const char* kNothingTrains =
-    "Off: nothing trains here, what is open is a log or a recording. A run of your own starts from Set-up (F2).";
+    "Only for a run in training. A log or a recording is open; Set-up (F2) starts a run.";
 
 class Messages : public QObject {
   Q_OBJECT
 
  public:
-  explicit Messages(QMainWindow* window);
+  explicit Messages(QStatusBar* line);  // its parent
 
   QWidget* window() const;  // the parent of boxes and dialogs
   void say(const QString& text, int for_ms = 5000);

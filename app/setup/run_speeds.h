@@ -23,7 +23,8 @@ class RunSpeeds {
     bool measured = false;  // on this very work; else in proportion to the FLOPs of the nearest that was measured
     QString of;             // its name
   };
-  std::optional<Estimate> of(const RunConfig& config) const;  // nothing: nothing was measured yet
+  std::optional<Estimate> of(const RunConfig& config) const;             // nothing: nothing was measured yet
+  std::optional<Estimate> of(const std::vector<RunConfig>& runs) const;  // of a step of all together
 
   // Parameters, memory and the time to the end of the schedule, of runs in lock-step together, with where each comes
   // from. In a sentence or two.
@@ -44,7 +45,6 @@ class RunSpeeds {
     double flops_per_step = 0, seconds_per_step = 0;
   };
   void keep() const;
-  std::optional<Estimate> of(const std::vector<RunConfig>& runs) const;  // of a step of all together
 
   const bool keeps_;
   QList<Speed> speeds_;  // newest first

@@ -32,6 +32,7 @@
 #include "app/bars/notes_dock.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/outcomes_dock.h"
+#include "app/bars/run_chips.h"
 #include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/export/export_actions.h"
@@ -49,11 +50,14 @@
 #include "app/window/menu_key.h"
 #include "app/window/projector_view.h"
 #include "app/window/view_menu.h"
+#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/history/worst_layer.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -88,7 +92,6 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   setAcceptDrops(true);
   resize(1280, 800);
   buildWorkspaces();
-  buildBars();
   buildDocks();
   connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
   buildActions(units);
@@ -106,19 +109,12 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   if (!units.note.isEmpty()) messages_->say(units.note, kNoteMs);
 }
 
-void MainWindow::buildBars() {
-  bar_ = new WindowBar(workspaces_->tabs(), this);
-  addToolBar(Qt::TopToolBarArea, bar_);
-  form_ = new SetupForm;
-  drawer_ = new SetupDrawer(form_, bar_->setupAction(), this);
-}
-
+// Tab goes from one widget to the next in the order in which they come into the window: bar, workspaces, status.
 void MainWindow::buildWorkspaces() {
-  status_ = new StatusLine(this);
-  setStatusBar(status_);
-  messages_ = new Messages(this);
+  auto* central = new QWidget;
+  status_ = new StatusLine(nullptr);
+  messages_ = new Messages(status_);
   connect(messages_, &Messages::warned, this, &MainWindow::failed);
-  auto* central = new QWidget(this);
   notice_ = new NoticeBar(central);
   auto* start = new StartPage(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
@@ -132,7 +128,12 @@ void MainWindow::buildWorkspaces() {
   below->setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
   below->addWidget(workspaces_->timeline());
   column->addLayout(below);
+  bar_ = new WindowBar(workspaces_->tabs(), this);
+  addToolBar(Qt::TopToolBarArea, bar_);
   setCentralWidget(central);
+  setStatusBar(status_);
+  form_ = new SetupForm;
+  drawer_ = new SetupDrawer(form_, bar_->setupAction(), this);
   first_steps_ = new FirstSteps(start, &session_, &selection_, workspaces_, remembers_);
 }
 
@@ -166,7 +167,7 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
-  costs_ = new RunCosts(&session_, form_, comparison_, remembers_);
+  costs_ = new RunCosts(&session_, &selection_, form_, comparison_, remembers_);
   heartbeat_ = new Heartbeat(&session_, status_, this);
   new CaptureActions(&session_, &selection_, workspaces_, messages_);
   new ScanActions(&session_, &selection_, workspaces_, this);
@@ -314,6 +315,12 @@ void MainWindow::connectPanels() {
   show_timeline();
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
+  TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
+  connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
+  connect(bar_->chips(), &RunChips::fileActivated, this, [this] {
+    workspaces_->bringUp(workspaces_->microscaling());
+    workspaces_->microscaling()->showTensorLab();
+  });
   connect(notes_, &NotesDock::refused, messages_, &Messages::warn);
   connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);
 }
@@ -436,6 +443,7 @@ void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   windowHandle()->installEventFilter(&mouse_pace_);
   layout_->setDefaultIfNothingWasKept();
+  if (!focusWidget()) setFocus(Qt::OtherFocusReason);  // else Qt gives it to the first button, with its mark
 }
 
 void MainWindow::end() {

@@ -61,6 +61,7 @@ class MainWindow : public QMainWindow {
   WorkspaceTabs* workspaces() const { return workspaces_; }
   RunControl* runControl() { return control_; }
   FileActions* files() { return files_; }
+  const FindingsWatch* findings() const { return &findings_; }
   ExportActions* exports() { return exports_; }
   LessonActions* lessons() { return lessons_; }
   FirstSteps* firstSteps() { return first_steps_; }
@@ -80,7 +81,6 @@ class MainWindow : public QMainWindow {
   void dropEvent(QDropEvent* event) override;
 
  private:
-  void buildBars();
   void buildWorkspaces();
   void buildDocks();
   void buildActions(const UnitsOfStart& units);

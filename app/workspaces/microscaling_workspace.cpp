@@ -1,11 +1,16 @@
 #include "app/workspaces/microscaling_workspace.h"
 
+#include <QEvent>
+#include <QLineEdit>
+
+#include "app/look/icons.h"
 #include "app/workspaces/missing.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"
 #include "widgets/microscaling/number_formats_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensors_panel.h"
 
 namespace moescope {
 
@@ -13,6 +18,8 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
     : Workspace(selection, "Microscaling", parent) {
   tensor_lab_ = new TensorLab(selection_);
   connect(tensor_lab_, &TensorLab::readoutChanged, this, &Workspace::readoutChanged);
+  find_ = tensor_lab_->browser()->filter()->addAction(QIcon(), QLineEdit::LeadingPosition);
+  drawPictures();
   lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
   lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
@@ -31,6 +38,15 @@ void MicroscalingWorkspace::arrange() {
     tabifyDockWidget(lab_dock_, dock);
   for (QDockWidget* dock : docks()) dock->show();
   showTensorLab();
+}
+
+void MicroscalingWorkspace::drawPictures() {
+  find_->setIcon(picturePixmap(Picture::search, palette().color(QPalette::PlaceholderText)));
+}
+
+void MicroscalingWorkspace::changeEvent(QEvent* event) {
+  Workspace::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) drawPictures();
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {}

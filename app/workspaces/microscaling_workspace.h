@@ -20,8 +20,14 @@ class MicroscalingWorkspace : public Workspace {
   TensorLab* tensorLab() const { return tensor_lab_; }
   void showTensorLab();  // in front of the tabs that share its place
 
+ protected:
+  void changeEvent(QEvent* event) override;
+
  private:
+  void drawPictures();
+
   TensorLab* tensor_lab_;
+  QAction* find_;  // the picture in the field that filters tensors
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 

@@ -168,6 +168,11 @@ void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor
   painter.drawText(place, Qt::AlignLeft | Qt::AlignTop | Qt::TextWordWrap, text);
 }
 
+// At the right of a line, in the painter's type.
+void paintLegendOf(const Panel& panel, QPainter& painter, const QRect& line) {
+  if (panel.pictureLegend()) paintFlatLegend(painter, line, panel.pictureLegend()(), paper());
+}
+
 // "counted, layer 1, step 5": itself, and without its last parts.
 QStringList withFewerParts(const QString& text) {
   QStringList parts = text.split(QStringLiteral(", ")), forms;
@@ -270,6 +275,8 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
   drawLine(painter, head.adjusted(title, 0, 0, 0), type.line, mutedText(paper()), panel->caption());
   drawLine(painter, {head.left(), head.bottom() + 1, head.width(), panel->bodyRect().top() - header}, type.line,
            paper().text().color(), panel->answerText());
+  painter.setFont(type.small);
+  paintLegendOf(*panel, painter, {head.left(), head.bottom() + 1, head.width(), panel->bodyRect().top() - header});
   painter.setFont(usual);
   const QPoint body = place.topLeft() + panel->pos();
   renderBody(painter, panel, body + panel->bodyRect().topLeft());
@@ -307,8 +314,9 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
         drawWrapped(painter, {kMargin, y, width, caption_height}, type.line, mutedText(paper()), caption);
         painter.setFont(font);
         renderBody(painter, panel, {kMargin, head});
-        drawLine(painter, {kMargin, head + body.height() + 2, width, line}, type.small, mutedText(paper()),
-                 programLine());
+        const QRect foot(kMargin, head + body.height() + 2, width, line);
+        drawLine(painter, foot, type.small, mutedText(paper()), programLine());
+        paintLegendOf(*panel, painter, foot);
       });
 }
 

@@ -31,9 +31,9 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
 
 // Below a table of runs.
 inline constexpr const char* kSqnrNote =
-    "SQNR: signal to quantization noise, in dB, of the operands whose format is another one than in run A (of run A: "
-    "than in any other run), the worst and the mean, as last measured. Where the runs have the same formats, of those "
-    "in 8 bits and fewer.";
+    "SQNR: signal-to-quantization-noise ratio in dB, as last measured. The worst and the mean are taken over the "
+    "operands whose format differs from run A's (for run A: from that of any other run). If no format differs, they "
+    "are taken over the operands of at most 8 bits.";
 
 // "17.1 dB at worst (layer 1, experts w2, dY wgrad), mean of 12 operands in which the runs differ"; empty: none.
 std::string to_text(const OperandSqnr& sqnr);

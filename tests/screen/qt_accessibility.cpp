@@ -1,9 +1,18 @@
 // What those need who do not see the screen or use no mouse, and names that are one of a kind.
+#include <QAbstractButton>
+#include <QAbstractSpinBox>
 #include <QAccessible>
+#include <QButtonGroup>
+#include <QComboBox>
 #include <QDockWidget>
+#include <QLineEdit>
 #include <QRegularExpression>
+#include <QSlider>
+#include <QStatusBar>
+#include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <algorithm>
 
 #include "app/look/theme.h"
 #include "app/workspaces/workspace.h"
@@ -21,6 +30,27 @@ QString describeControl(const QWidget* control) {
       .arg(control->metaObject()->className(),
            control->accessibleName().isEmpty() ? control->objectName() : control->accessibleName(),
            control->parentWidget()->metaObject()->className());
+}
+
+// What a person can act on now, that is not a part of another control. Items of the status line only tell, apart from
+// the findings.
+bool isControl(const QWidget* widget) {
+  const bool acts = qobject_cast<const QAbstractButton*>(widget) || qobject_cast<const QComboBox*>(widget) ||
+                    qobject_cast<const QLineEdit*>(widget) || qobject_cast<const QAbstractSpinBox*>(widget) ||
+                    qobject_cast<const QSlider*>(widget) || qobject_cast<const PlotFrame*>(widget);
+  const QWidget* parent = widget->parentWidget();
+  const bool part = qobject_cast<const QLineEdit*>(parent) || qobject_cast<const QComboBox*>(parent) ||
+                    qobject_cast<const QAbstractSpinBox*>(parent) || qobject_cast<const QTabBar*>(parent);
+  const bool tells = widget->focusPolicy() == Qt::NoFocus && qobject_cast<const QStatusBar*>(parent->parentWidget());
+  return acts && !part && !tells && widget->isEnabled() && !widget->visibleRegion().isEmpty();
+}
+
+// Of buttons of which one is chosen, Tab reaches one and arrows the others.
+bool groupIsReached(const QWidget* control, const QSet<const QObject*>& reached) {
+  const auto* button = qobject_cast<const QAbstractButton*>(control);
+  if (!button || !button->group() || !button->group()->exclusive()) return false;
+  const QList<QAbstractButton*> buttons = button->group()->buttons();
+  return std::ranges::any_of(buttons, [&](const QAbstractButton* each) { return reached.contains(each); });
 }
 
 }  // namespace
@@ -112,6 +142,37 @@ class AccessibilityTest : public QObject {
     unseen.removeDuplicates();
     QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join("; ")));
     QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
+  }
+
+  // In the bar first; what has no focus of its own is a part of something that has.
+  void everyControlIsReachedByTab() {
+    applyTheme(Theme::light);
+    OpenWindow w;
+    w.trainTo(30);
+    w.window.selection()->refresh();
+    w.window.workspaces()->bringUp("overview");
+    for (const bool drawer : {false, true}) {
+      if (drawer) QTest::keyClick(&w.window, Qt::Key_F2);
+      QTest::qWait(50);
+      if (!drawer && w.window.focusWidget()) w.window.focusWidget()->clearFocus();
+      QSet<const QObject*> reached;
+      QStringList order;
+      for (int i = 0; i < 400; ++i) {
+        QTest::keyClick(&w.window, Qt::Key_Tab);
+        const QWidget* focused = w.window.focusWidget();
+        if (!focused) continue;
+        if (reached.contains(focused)) break;
+        reached << focused;
+        order << describeControl(focused);
+      }
+      if (!drawer) QVERIFY2(order.value(0).contains("Menu"), qPrintable(order.join("\n")));
+      QStringList missed;
+      for (const QWidget* control : w.window.findChildren<QWidget*>())
+        if (isControl(control) && !reached.contains(control) && !groupIsReached(control, reached))
+          missed << describeControl(control);
+      QVERIFY2(missed.isEmpty(), qPrintable(missed.join("\n") + "\nreached:\n" + order.join("\n")));
+      QVERIFY2(reached.size() > (drawer ? 40 : 15), qPrintable(QString::number(reached.size())));
+    }
   }
 
   void everyDockHasANameOfItsOwn() {

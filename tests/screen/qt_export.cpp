@@ -31,6 +31,7 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/look/tokens.h"
+#include "widgets/microscaling/quantization_error_panel.h"
 
 using namespace moescope;
 
@@ -192,6 +193,17 @@ class ExportTest : public QObject {
       }
     }
     QVERIFY(panels > 25);
+  }
+
+  // On the screen it stands on the answer line.
+  void thePictureOfTheErrorMatrixHasItsScale() {
+    SyntheticRun run(SyntheticShape{});
+    run.append(20);
+    Selection selection;
+    selection.setHistories({run.history()});
+    QuantizationErrorPanel panel(&selection);
+    const Figure svg = panelFigure(&panel, selection, FigureKind::svg);
+    QVERIFY2(svg.svg.contains("SQNR, dB"), svg.svg.left(4000));
   }
 
   // Under the title, whole: a picture has no tool tip. Where it is narrow the answer goes on in a second line.

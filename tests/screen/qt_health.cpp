@@ -567,7 +567,7 @@ class QtHealth : public QObject {
     emit menu->aboutToShow();
     int off = 0;
     for (QAction* action : menu->actions())
-      off += !action->isEnabled() && action->toolTip().contains("nothing trains here");
+      off += !action->isEnabled() && action->toolTip().contains("Only for a run in training");
     QCOMPARE(off, 5);  // compare with, two noise twins, two dense twins
     emit menu->aboutToHide();
   }

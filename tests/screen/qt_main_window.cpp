@@ -75,6 +75,29 @@ class MainWindowTest : public QObject {
     QTRY_COMPARE(w.window.findChild<WindowBar*>()->runAction()->text(), QString("Run"));
   }
 
+  void aFileOfTensorsHasAChipInTheBar() {
+    const QString path = home_.filePath("layer12.safetensors");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    const QByteArray header = R"({"w":{"dtype":"F32","shape":[8,32],"data_offsets":[0,1024]}})";
+    const auto size = static_cast<quint64>(header.size());
+    file.write(reinterpret_cast<const char*>(&size), 8);
+    file.write(header + QByteArray(1024, '\x3f'));
+    file.close();
+    MainWindow window(false);
+    window.resize(1280, 800);
+    window.show();
+    auto* chip = window.findChild<QToolButton*>("chip_file");
+    QVERIFY(chip->isHidden());
+    window.files()->open({path});
+    QTRY_VERIFY(chip->isVisible());
+    QCOMPARE(chip->text(), QString("layer12.safetensors"));
+    QCOMPARE(window.workspaces()->current()->name(), QString("Microscaling"));
+    window.workspaces()->bringUp("overview");
+    QTest::mouseClick(chip, Qt::LeftButton);
+    QCOMPARE(window.workspaces()->current()->name(), QString("Microscaling"));
+  }
+
   void periodTakesExactlyOneStep() {
     OpenWindow w;
     for (std::int64_t n = 1; n <= 3; ++n) {
@@ -370,7 +393,7 @@ class MainWindowTest : public QObject {
   void readoutsChangeTwelveTimesASecond() {
     QMainWindow window;
     window.show();
-    Messages messages(&window);
+    Messages messages(window.statusBar());
     for (const char* text : {"step 1", "step 2", "step 3"}) messages.showReadout(text);
     QCOMPARE(window.statusBar()->currentMessage(), QString("step 1"));
     QTRY_COMPARE(window.statusBar()->currentMessage(), QString("step 3"));

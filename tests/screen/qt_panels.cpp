@@ -4,9 +4,12 @@
 #include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/support/controls.h"
+#include "tests/support/drawn_texts.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -16,10 +19,12 @@
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/plots/band_bars.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/layer_stack_map.h"
 #include "widgets/router/load_over_time_panel.h"
+#include "widgets/router/router_confidence_and_losses_panel.h"
 
 using namespace moescope;
 
@@ -549,6 +554,65 @@ class PanelsTest : public QObject {
     QuantizationErrorPanel panel(&unquantized);
     show(&panel);
     QVERIFY(panel.findChild<MatrixPlot*>()->notice().contains(QStringLiteral("mxfp8_rceil")));
+  }
+
+  // A tile shows its name or the short one, and a figure that this run cannot have has no tile.
+  void tilesHaveWholeNamesAndValues() {
+    RouterConfidenceAndLossesPanel panel(selection_.get());
+    for (const int width : {300, 420, 800}) {
+      show(&panel, {width, 220});
+      QStringList names;
+      for (ValueTile* tile : panel.findChildren<ValueTile*>()) {
+        if (!tile->isVisible()) continue;
+        const std::vector<DrawnText> drawn = textsDrawnBy(tile);
+        QVERIFY2(drawn.size() >= 2, qPrintable(tile->text()));
+        names << drawn[0].text;
+        QVERIFY2(!drawn[0].text.contains(QChar(0x2026)) && drawn[0].place.right() <= tile->width(),
+                 qPrintable(drawn[0].text));
+      }
+      QVERIFY2(!names.contains("Prediction") && !names.contains("Pred."), qPrintable(names.join(", ")));
+      QVERIFY2(names.contains("All"), qPrintable(names.join(", ")));
+    }
+  }
+
+  void aPlotThatIsTooLowIsFolded() {
+    BalancePanel panel(selection_.get());
+    show(&panel, {400, 300});
+    const auto plots = [&] {
+      const QList<LinePlot*> all = panel.findChildren<LinePlot*>();
+      return std::ranges::count_if(all, [](const LinePlot* plot) { return plot->isVisible(); });
+    };
+    QVERIFY(plots() > 0);
+    panel.resize(400, 110);
+    QTRY_COMPARE(plots(), 0);
+    QVERIFY(panel.findChild<ValueTile*>()->isVisible());
+    panel.resize(400, 300);
+    QTRY_VERIFY(plots() > 0);
+  }
+
+  void aLegendStandsBesideTheCaptionOrAboveIt() {
+    BandBars bars;
+    bars.setCaption("tokens/s a GPU");
+    bars.setLegend({{"published", 0}, {"modelled", 1}});
+    bars.setRows({{"BF16", {{1, 0}}, std::nan(""), std::nan(""), "1"}});
+    const auto top = [&](const QString& text) {
+      for (const DrawnText& each : textsDrawnBy(&bars))
+        if (each.text == text) return each.place.center().y();
+      return -1.0;
+    };
+    show(&bars, {500, 200});
+    QVERIFY(top("published") > 0);
+    QVERIFY(std::abs(top("published") - top("tokens/s a GPU")) < 2);
+    show(&bars, {200, 200});
+    QVERIFY(top("published") > 0);
+    QVERIFY(top("published") + 8 < top("tokens/s a GPU"));
+  }
+
+  void whatIsNotHereYetSaysHowLongItTakes() {
+    QCOMPARE(noDataYetNotice(*selection_), QString("First step: not finished yet"));
+    selection_->setFirstStepSeconds(4.2);
+    QCOMPARE(noDataYetNotice(*selection_), QString("First step: about 4 s"));
+    selection_->setFirstStepSeconds({});
   }
 
   void everyPanelExplainsItselfAndHasAName() {

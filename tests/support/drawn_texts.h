@@ -101,17 +101,22 @@ class TextRecorder : public QPaintDevice {
   mutable std::unique_ptr<Engine> engine_;
 };
 
-// Without those of its children.
+inline std::vector<DrawnText> textsPaintedBy(QWidget* widget) {
+  TextRecorder recorder(widget->size(), widget->logicalDpiX());
+  widget->render(&recorder, {}, {}, QWidget::RenderFlags());
+  return recorder.texts;
+}
+
+// Without those of its children. Of a plot all but what follows the mouse, which textsPaintedBy() has.
 inline std::vector<DrawnText> textsDrawnBy(QWidget* widget) {
   auto* plot = qobject_cast<PlotFrame*>(widget);
   if (plot) plot->setPrinted(true);  // paints anew instead of showing a cached picture
-  TextRecorder recorder(widget->size(), widget->logicalDpiX());
-  widget->render(&recorder, {}, {}, QWidget::RenderFlags());
+  const std::vector<DrawnText> texts = textsPaintedBy(widget);
   if (plot) {
     plot->setPrinted(false);
     plot->markDirty();
   }
-  return recorder.texts;
+  return texts;
 }
 
 }  // namespace moescope

@@ -90,6 +90,7 @@ QString AllToAllPanel::status() const {
   QStringList parts{tr("layer %1").arg(selection_->layer())};
   if (deduplicated()) parts << tr("DeepEP");
   parts << timeStatus(shown->step, true) << rowWidth(*selection_->history());
+  parts.removeAll(QString());
   return parts.join(QStringLiteral(", "));
 }
 
@@ -114,7 +115,7 @@ void AllToAllPanel::refill() {
   const History* history = selection_->history();
   shown_.reset();
   if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   shown_ = selection_->frame();
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume) return view_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));

@@ -38,7 +38,7 @@ void BytesByLinkPanel::refill() {
   lines_.clear();
   const History* history = selection_->history();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   const auto frame = selection_->frame();
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
@@ -73,7 +73,9 @@ QStringList BytesByLinkPanel::describe(int row) const {
 QString BytesByLinkPanel::status() const {
   const auto frame = selection_->frame();
   if (!frame) return {};
-  return timeStatus(frame->step, true) + QStringLiteral(", ") + rowWidth(*selection_->history());
+  QStringList parts{timeStatus(frame->step, true), rowWidth(*selection_->history())};
+  parts.removeAll(QString());
+  return parts.join(QStringLiteral(", "));
 }
 
 Panel::Answer BytesByLinkPanel::answer() const {

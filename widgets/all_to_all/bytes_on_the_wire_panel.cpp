@@ -52,7 +52,7 @@ void BytesOnTheWirePanel::renew() {
   if (!history)
     plot_->setNotice(noRunNotice());
   else if (!frame)
-    plot_->setNotice(noDataYetNotice());
+    plot_->setNotice(noDataYetNotice(*selection_));
   else
     plot_->setNotice(spread ? QString() : noRanks());
   if (spread) {

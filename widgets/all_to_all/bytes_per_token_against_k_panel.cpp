@@ -37,7 +37,7 @@ void BytesPerTokenAgainstKPanel::refill() {
   const auto frame = selection_->frame();
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume)
-    return plot_->setNotice(history->steps().empty() ? noDataYetNotice()
+    return plot_->setNotice(history->steps().empty() ? noDataYetNotice(*selection_)
                                                      : notInLogNotice(history->info(), tr("copies between ranks")));
   const RunInfo& info = history->info();
   const int experts = info.n_experts, ranks = volume->ranks, per_node = volume->ranks_per_node;

@@ -23,7 +23,9 @@ const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer) {
 
 QString rowWidth(const History& history) {
   const bool latent = setting_at_start(history, "model.latent_dim").value_or("0") != "0";
-  return (latent ? Panel::tr("latent rows, Dl = %1") : Panel::tr("D = %1")).arg(history.info().dim);
+  const int width = history.info().dim;
+  if (width <= 0) return {};
+  return (latent ? Panel::tr("latent size %1") : Panel::tr("hidden size %1")).arg(width);
 }
 
 QString wayName(AllToAll way) {

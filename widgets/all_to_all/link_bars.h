@@ -8,7 +8,7 @@
 namespace moescope {
 
 const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer);  // nullptr: not in this frame
-QString rowWidth(const History& history);  // "D = 64", of latent experts "latent rows, Dl = 32"
+QString rowWidth(const History& history);  // "hidden size 64", of latent experts "latent size 32"; empty: not told
 QString wayName(AllToAll way);
 std::vector<BandBars::LegendEntry> linkLegend();
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure);

@@ -87,7 +87,7 @@ void ThisImbalancePanel::renew() {
   setProperty("busy", false);
   const History* history = selection_->history();
   if (!history) return say(noRunNotice());
-  if (history->steps().empty()) return say(noDataYetNotice());
+  if (history->steps().empty()) return say(noDataYetNotice(*selection_));
   const auto frame = selection_->frame();
   Asked now{{},
             static_cast<Hypothesis>(hypothesis_->currentIndex()),
@@ -185,9 +185,9 @@ Panel::Answer ThisImbalancePanel::answer() const {
   const LiveCost &now = costs_[row], &all = costs_[row + kVariants - 1];
   const QString question = tr("What does this load cost?"), at = tr(" at EP %1").arg(now.the_case.ep);
   const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
-  if (lost_now < kLittle) return {question, {tr("Hardly anything") + at, tr("Hardly anything")}};
+  if (lost_now < kLittle) return {question, {tr("Almost nothing") + at, tr("Almost nothing")}};
   const QString lost = tr("%1 of the throughput").arg(formatPercent(lost_now)) + at;
-  const QString left = lost_then < kLittle ? tr("hardly any with all three remedies")
+  const QString left = lost_then < kLittle ? tr("almost none with all three remedies")
                                            : tr("%1 with all three remedies").arg(formatPercent(lost_then));
   return {question, {lost + QStringLiteral("; ") + left, lost}};
 }

@@ -69,7 +69,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   addControl(figure_);
   measure_ = new QPushButton(tr("Measure every %1 steps").arg(kCadence), this);
   measure_->setToolTip(
-      tr("Sets telemetry.gradient_every of the open runs; each measurement costs an FP32 forward and "
+      tr("Compares the gradients of the open runs with those of FP32; each measurement costs an FP32 forward and "
          "backward pass"));
   measure_->hide();
   connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
@@ -157,8 +157,10 @@ void GradientErrorPanel::refillLines() {
   if (!measured() && selection_->history()->info().config_toml.empty())
     return lines_->setNotice(notInLogNotice(selection_->history()->info(), tr("gradients of an FP32 pass")));
   if (!measured())
-    return lines_->setNotice(live_ ? tr("Gradients are not compared with FP32 yet (telemetry.gradient_every)")
-                                   : tr("Gradients were not compared with FP32 (telemetry.gradient_every was 0)"));
+    return lines_->setNotice(
+        live_ ? tr("No gradient was compared with FP32 yet. \"Measure\" below does so every %1 steps.").arg(kCadence)
+              : tr("No gradient was compared with FP32 in this run. In a new run, set \"Gradient error every\" in "
+                   "Set-up (F2)."));
   lines_->setNotice({});
   std::vector<LineSeries> series;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));

@@ -30,7 +30,7 @@ QString JudgedRuns::update() {
   const auto& histories = selection_->histories();
   if (histories.empty()) return noRunNotice();
   if (histories.size() < 2) return nothingToCompareNotice();
-  if (selection_->range().empty()) return noDataYetNotice();
+  if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
   const Judging judging = runs_->judging(*selection_, share_);

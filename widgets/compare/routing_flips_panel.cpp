@@ -234,7 +234,7 @@ const std::vector<FlipFrame>& RoutingFlipsPanel::flipsOf(const TelemetryFrame& f
 QString RoutingFlipsPanel::whyNothing() const {
   if (!selection_->history()) return noRunNotice();
   if (!shown()) return nothingToCompareNotice();
-  if (shown()->steps().empty()) return noDataYetNotice();
+  if (shown()->steps().empty()) return noDataYetNotice(*selection_);
   if (frameAt(shown()->steps().last)) return {};
   if (shown()->info().config_toml.empty())
     return notInLogNotice(shown()->info(), rounding() ? tr("a pass in FP32") : tr("routing token by token"));

@@ -9,6 +9,7 @@
 #include <QTabBar>
 #include <QToolButton>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -148,8 +149,7 @@ void drawDockTitle(QPainter& painter, const QStyleOptionDockWidget& dock, const 
   const QFont font = semibold(painter.font());
   painter.setFont(font);
   painter.setPen(QColor(c.ink));
-  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
-                   QFontMetrics(font).elidedText(dock.title, Qt::ElideRight, place.width()));
+  painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, elidedWords(dock.title, QFontMetrics(font), place.width()));
 }
 
 void drawHeaderSection(QPainter& painter, const QStyleOption& option, const Colors& c) {
@@ -190,7 +190,7 @@ void drawChevron(QPainter& painter, const QRect& rect, const QColor& color) {
   painter.save();
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setPen(QPen(color, 1.5, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
-  const double half = std::min(rect.width(), rect.height()) * 0.22;
+  const double half = 3.5 * typeScale(painter.fontMetrics());
   const QPointF middle = QRectF(rect).center();
   painter.drawPolyline(QPolygonF({{middle.x() - half, middle.y() - half / 2},
                                   {middle.x(), middle.y() + half / 2},
@@ -281,6 +281,12 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
         painter->setFont(semibold(painter->font()));
         return QProxyStyle::drawControl(element, &white, painter, widget);
       }
+      break;
+    case CE_ComboBoxLabel:  // beside its chevron
+      if (const auto* box = qstyleoption_cast<const QStyleOptionComboBox*>(option); box && has(widget, kFlatProperty))
+        return drawItemText(painter, subControlRect(CC_ComboBox, box, SC_ComboBoxEditField, widget),
+                            visualAlignment(box->direction, Qt::AlignRight | Qt::AlignVCenter), box->palette,
+                            box->state & State_Enabled, box->currentText, QPalette::ButtonText);
       break;
     case CE_ToolButtonLabel:
       if (const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option);

@@ -75,7 +75,7 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   addControl(new OperandLayerCombo(selection_, this));
   showAnswers();
   addBody(body);
-  setFocusProxy(waterfall_);
+  giveFocusTo(waterfall_);
 }
 
 std::shared_ptr<const TelemetryFrame> BlockScaleHistogramPanel::frame() const {
@@ -85,7 +85,7 @@ std::shared_ptr<const TelemetryFrame> BlockScaleHistogramPanel::frame() const {
 QString BlockScaleHistogramPanel::notice() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
   const auto newest = history->quant_frame_at(history->steps().last);
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!newest || std::ranges::find(newest->quants, gemm_class, &QuantFrame::gemm_class) == newest->quants.end())

@@ -132,7 +132,7 @@ BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
   showAnswers([this] { return legend(); });
   addBody(body);
   cells_->setLegendElsewhere();
-  setFocusProxy(cells_);
+  giveFocusTo(cells_);
   cells_->setNotice(noTensorNotice());
   cells_->setHatched(kNoDataCode);
   cells_->setWeights(sequentialWeights());

@@ -75,6 +75,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   };
   view_->setWeights(sequentialWeights());
   view_->setLegendElsewhere(false);  // the groups of columns stand there
+  setPictureLegend([this] { return scale(); });
   followFont(view_, [this] {
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above
   });
@@ -178,7 +179,7 @@ void QuantizationErrorPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   frame_ = selection_->quantFrame();
   gemm_class_ = selection_->tensor().gemm_class();
   if (!frame_ || !firstOf(*frame_, gemm_class_))

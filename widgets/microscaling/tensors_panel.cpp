@@ -87,8 +87,9 @@ class NameDelegate : public RowDelegate {
                                        : mutedText(option.palette));
     QRect place = option.rect.adjusted(heading ? kSpace4 : kSpace16, 0, 0, 0);
     if (heading && option.widget) place.setRight(option.widget->width());  // the row has no figures
-    QString name = fittingText(shorterNames(row.text), painter->fontMetrics(), place.width());
-    if (name.isEmpty()) name = painter->fontMetrics().elidedText(row.text, Qt::ElideMiddle, place.width());
+    const QStringList names = shorterNames(row.text);
+    QString name = fittingText(names, painter->fontMetrics(), place.width());
+    if (name.isEmpty()) name = elidedWords(names.back(), painter->fontMetrics(), place.width());
     painter->drawText(place, Qt::AlignLeft | Qt::AlignVCenter, name);
     if (!heading)
       paintShape(*painter, place.adjusted(painter->fontMetrics().horizontalAdvance(name), 0, 0, 0), index, option);
@@ -214,6 +215,7 @@ bool TensorsPanel::openFile(const QString& path, const TensorOptions& options) {
   showError(error);
   update();
   emit figuresChanged();
+  emit fileOpened(error.isEmpty() ? path : QString());
   QTimer::singleShot(0, this, &TensorsPanel::computeWanted);
   if (untyped_bits > 0) emit typeWanted(path, untyped_bits);
   if (!error.isEmpty()) {

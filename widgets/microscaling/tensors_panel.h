@@ -32,6 +32,7 @@ class TensorsPanel : public Panel {
   const TensorListModel& model() const { return model_; }
   bool showsFile() const { return !path_.isEmpty() && error_.isEmpty(); }
   QString error() const { return error_; }
+  QLineEdit* filter() const { return filter_; }
 
   QString csv() const override;
   QString explain() const override;
@@ -40,6 +41,7 @@ class TensorsPanel : public Panel {
   void tensorChosen(const TensorSource& source);
   void openRequested();
   void typeWanted(QString path, std::size_t bits);  // of the opened file: it does not say what its values are
+  void fileOpened(const QString& path);  // empty: it cannot be read
   void figuresChanged();
 
  protected:

@@ -106,14 +106,13 @@ const Health* FindingsWatch::health(int place) const {
 }
 
 QString FindingsWatch::checksHtml() const {
-  const auto list = [](const QString& title, const QString& mark, const QStringList& lines) {
+  const auto list = [](const QString& title, const QStringList& lines) {
     if (lines.isEmpty()) return QString();
     QString html = QStringLiteral("<p>%1</p><ul style='margin-left:-24px'>").arg(title);
-    for (const QString& line : lines) html += QStringLiteral("<li>%1%2</li>").arg(mark, line.toHtmlEscaped());
+    for (const QString& line : lines) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
     return html + QStringLiteral("</ul>");
   };
-  return list(tr("Checks that passed:"), QStringLiteral("\u2713 "), passed_) +
-         list(tr("Not checked:"), QString(), not_checked_);
+  return list(tr("Checks that passed:"), passed_) + list(tr("Not checked:"), not_checked_);
 }
 
 int FindingsWatch::placeOf(const Finding& finding) const {

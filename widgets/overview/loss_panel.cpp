@@ -168,7 +168,7 @@ Panel::Answer LossPanel::answer() const {
 void LossPanel::refill() {
   const History* history = selection_->history();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   const auto& histories = selection_->histories();
   if (std::ranges::none_of(histories, [this](const auto& run) { return hasAny(*run, shownMetric()); }))
     return plot_->setNotice(history->info().config_toml.empty()
@@ -178,8 +178,8 @@ void LossPanel::refill() {
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : tr("training");
-    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)),
-                      smoothing()});
+    series.push_back(
+        {histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)), smoothing()});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, tr("validation"), 0, 0});

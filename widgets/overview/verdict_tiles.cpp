@@ -259,10 +259,14 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   }
   TileContent content{formatCount(silent), tr("of %1").arg(formatCount(experts)), {}, {}};
   const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
-  if (silent == 0)
+  if (silent == 0 && last >= step()) {  // a log's window is long: experts that it once saw have no token now
+    const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
+    if (!is_missing(share)) content.context << tr("%1 get no token now").arg(formatCount(std::round(share * experts)));
+  } else if (silent == 0) {
     content.context << (last < 0 ? tr("none in this run")
                                  : tr("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
-  else
+  }
+  if (silent > 0)
     content.context << (layers == 1 ? tr("all in layer %1").arg(most->layer)
                                     : tr("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
                     << tr("most in layer %1").arg(most->layer) << atLayer(most->layer);

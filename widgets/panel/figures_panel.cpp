@@ -2,6 +2,7 @@
 
 #include <QButtonGroup>
 #include <algorithm>
+#include <utility>
 
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -38,14 +39,15 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     auto* tile = new ValueTile(
         selection, all ? tr("All") : figures_[i].name, [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
+    if (!all) tile->setShortName(figures_[i].short_name);
     if (!all) tile->setPlace([this, i] { return placeText(i); });
     if (!all)
       tile->figure = [this, i] {
-        FigureTarget of_tile = target(metric_info(figures_[static_cast<std::size_t>(i)].curves[0].first));
+        FigureTarget of_tile = target(metric_info(toldBy(i)));
         of_tile.layer = layerOf(i);
         return of_tile;
       };
-    tile->setToolTip(all ? tr("All of the %1 plots that fit").arg(count) : figures_[i].hint);
+    tile->setToolTip(all ? tr("As many of the plots as fit") : figures_[i].hint);
     group->addButton(tile, i);
     tiles->addWidget(tile, all ? 2 : figures_[i].room);
     tiles_.push_back(tile);
@@ -59,12 +61,16 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     plots_[i]->setAccessibleName(figures_[i].name);
   }
   addBody(body_);
+  foldWhenLow(body_);
   drawn_layers_.assign(plots_.size(), kWholeRun);
   connect(group, &QButtonGroup::idClicked, this, [this](int figure) {
     chosen_ = true;
     showFigure(figure);
   });
-  connect(selection, &Selection::dataChanged, this, &FiguresPanel::showOneWithData);
+  connect(selection, &Selection::dataChanged, this, [this] {
+    showTilesWithData();
+    showOneWithData();
+  });
   connect(selection, &Selection::timeChanged, this, &FiguresPanel::followWorst);
   connect(selection, &Selection::layerChosen, this, [this] {
     if (showsWorst()) layers_->setCurrentIndex(kChosen);
@@ -91,6 +97,23 @@ void FiguresPanel::showFigure(int figure) {
   shown_ = std::clamp(figure, 0, static_cast<int>(plots_.size()));
   tiles_[shown_]->setChecked(true);
   arrange();
+}
+
+// What a run cannot have has no tile. Steps before the newest are looked at once for a figure that is not there.
+void FiguresPanel::showTilesWithData() {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return;
+  const bool other = std::exchange(known_, history) != history;
+  for (int i = 0; i < static_cast<int>(plots_.size()); ++i) {
+    const bool now = whyNothing(i).isEmpty();
+    const bool before = !now && (other || !tiles_[i]->isHidden()) && olderStep(i) >= 0;
+    tiles_[i]->setVisible(now || before || i == shown_);
+  }
+}
+
+Metric FiguresPanel::toldBy(int figure) const {
+  const Figure& of = figures_[static_cast<std::size_t>(figure)];
+  return of.curves[static_cast<std::size_t>(of.told)].first;
 }
 
 // A log need not have the first of them.
@@ -145,40 +168,45 @@ QStringList FiguresPanel::placeText(int figure) const {
   return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
-// One figure, or as many as keep a readable size, side by side and stacked.
+// One figure, or as many of those with a tile as keep a readable size, side by side and stacked.
 void FiguresPanel::arrange() {
-  const int figures = static_cast<int>(plots_.size());
-  const bool all = shown_ == figures;
-  const int step_labels = withType(kStepLabels, fontMetrics());
-  const int columns = all && body_->width() >= 2 * withType(kLeastPlotWidth, fontMetrics()) ? 2 : 1;
-  const int fit =
-      std::clamp((body_->height() - step_labels) / withType(kLeastPlotHeight, fontMetrics()), 1, figures) * columns;
-  const int count = all ? std::min(figures, fit) : 1;
-  const int rows = (count + columns - 1) / columns;
-  for (int i = 0, place = 0; i < figures; ++i) {
-    const bool shown = all ? place < count : i == shown_;
-    plots_[i]->setVisible(shown);
-    if (!shown) continue;
-    const int row = place / columns, column = place % columns;
-    const int x = column * body_->width() / columns, each = (body_->height() - step_labels) / rows;
-    const int height = row + 1 < rows ? each : body_->height() - row * each;
-    plots_[i]->setGeometry(x, row * each, (column + 1) * body_->width() / columns - x, height);
-    plots_[i]->setStepLabelsShown(place + columns >= count);
-    ++place;
+  const bool all = shown_ == static_cast<int>(plots_.size());
+  std::vector<LinePlot*> shown;
+  for (std::size_t i = 0; i < plots_.size(); ++i) {
+    const bool wanted = all ? !tiles_[i]->isHidden() : static_cast<int>(i) == shown_;
+    if (wanted) shown.push_back(plots_[i]);
+  }
+  const int step_labels = withType(kStepLabels, fontMetrics()), width = body_->width();
+  const std::size_t columns = all && width >= 2 * withType(kLeastPlotWidth, fontMetrics()) ? 2 : 1;
+  const int fit = (body_->height() - step_labels) / withType(kLeastPlotHeight, fontMetrics());
+  shown.resize(std::min(shown.size(), static_cast<std::size_t>(std::max(1, fit)) * columns));
+  const int rows = static_cast<int>((shown.size() + columns - 1) / columns);
+  for (LinePlot* plot : plots_) plot->setVisible(std::ranges::find(shown, plot) != shown.end());
+  for (std::size_t place = 0; place < shown.size(); ++place) {
+    const int row = static_cast<int>(place / columns), column = static_cast<int>(place % columns);
+    const int count = static_cast<int>(columns), each = (body_->height() - step_labels) / rows;
+    const int x = column * width / count, height = row + 1 < rows ? each : body_->height() - row * each;
+    shown[place]->setGeometry(x, row * each, (column + 1) * width / count - x, height);
+    shown[place]->setStepLabelsShown(place + columns >= shown.size());
   }
 }
 
 void FiguresPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
   QMetaObject::invokeMethod(
-      this, [this] { arrange(); }, Qt::QueuedConnection);  // after the layout
+      this,
+      [this] {
+        showTilesWithData();
+        arrange();
+      },
+      Qt::QueuedConnection);  // after the layout
 }
 
 void FiguresPanel::refill(int figure) {
   LinePlot* plot = plots_[figure];
   const History* history = selection_->history();
   if (!history) return plot->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot->setNotice(noDataYetNotice(*selection_));
   plot->setNotice(whyNothing(figure));
   if (!plot->notice().isEmpty()) return;
   const auto& active = selection_->histories()[selection_->run()];
@@ -206,17 +234,14 @@ QString FiguresPanel::status() const {
 
 QString FiguresPanel::valueText(int figure) const {
   const History* history = selection_->history();
-  if (figure == static_cast<int>(figures_.size())) return QString::number(figures_.size());
+  if (figure == static_cast<int>(figures_.size()))
+    return QString::number(
+        std::count_if(tiles_.begin(), tiles_.end() - 1, [](auto* tile) { return !tile->isHidden(); }));
   if (!history || history->steps().empty()) return tr("no data");
-  QStringList texts;
-  const int layer = layerOf(figure);
-  for (const auto& [metric, label] : figures_[figure].curves) {
-    const float value = history->value_at(metric, layer, selection_->step());
-    texts << (is_missing(value)       ? QStringLiteral("-")
-              : metricIsShare(metric) ? formatPercent(value)
-                                      : formatValue(value, 3));
-  }
-  return texts.join(QStringLiteral(", "));
+  const Metric metric = toldBy(figure);
+  const float value = history->value_at(metric, layerOf(figure), selection_->step());
+  if (is_missing(value)) return QStringLiteral("\u2013");
+  return metricIsShare(metric) ? formatPercent(value) : formatValue(value, 3);
 }
 
 QString FiguresPanel::csv() const {

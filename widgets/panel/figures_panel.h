@@ -23,6 +23,8 @@ class FiguresPanel : public Panel {
     // Which of its layers is the worst, by its last curve. Where a figure has it, the panel shows the worst layer at
     // first and names it: a mean hides one bad layer among many.
     std::optional<Worst> worst{};
+    int told = 0;          // the curve whose value the tile tells
+    QString short_name{};  // where the tile has no room for the name
   };
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
@@ -43,7 +45,8 @@ class FiguresPanel : public Panel {
 
  private:
   void showFigure(int figure);  // count of figures: all that fit
-  void showOneWithData();       // unless the user has chosen
+  void showTilesWithData();
+  void showOneWithData();  // unless the user has chosen
   void refill(int figure);
   void arrange();
   bool showsWorst() const;
@@ -51,13 +54,15 @@ class FiguresPanel : public Panel {
   std::int64_t olderStep(int figure) const;
   QStringList placeText(int figure) const;  // which layer it is of, from long to short
   QString valueText(int figure) const;
+  Metric toldBy(int figure) const;
 
   std::vector<Figure> figures_;
   QComboBox* layers_;
   QWidget* body_;
   std::vector<ValueTile*> tiles_;  // and one for all
   std::vector<LinePlot*> plots_;
-  std::vector<int> drawn_layers_;  // of each plot
+  std::vector<int> drawn_layers_;   // of each plot
+  const History* known_ = nullptr;  // whose figures the tiles are of; only compared
   int shown_ = 0;
   bool chosen_ = false;  // the user has chosen what is shown
 };

@@ -16,9 +16,16 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/plots/duration_text.h"
 #include "widgets/plots/value_tile.h"
 
 namespace moescope {
+
+namespace {
+
+constexpr int kLeastBody = 64;  // height in which a plot can be read
+
+}  // namespace
 
 // Asks for its text while painting, so that a hidden panel computes nothing.
 class Panel::StatusLine : public QWidget {
@@ -406,8 +413,38 @@ void Panel::fillMenu() {
 }
 
 bool Panel::event(QEvent* event) {
-  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) arrangeControls();
+  if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Resize) {
+    arrangeControls();
+    fold();
+  }
   return QWidget::event(event);
+}
+
+// Not by a focus proxy: Tab would go to it from the panel, past the header's controls.
+void Panel::giveFocusTo(QWidget* part) {
+  setFocusPolicy(Qt::ClickFocus);
+  focused_part_ = part;
+}
+
+void Panel::focusInEvent(QFocusEvent* event) {
+  QWidget::focusInEvent(event);
+  if (focused_part_) focused_part_->setFocus(event->reason());
+}
+
+void Panel::foldWhenLow(QWidget* body) {
+  folds_ = body;
+}
+
+// What else the panel shows keeps its height, and is all there is to read.
+void Panel::fold() {
+  if (!folds_) return;
+  int left = height() - column_->contentsMargins().bottom();
+  for (int i = 0; i < column_->count(); ++i) {
+    const QWidget* part = column_->itemAt(i)->widget();
+    if (part && part != folds_ && !part->isHidden()) left -= std::max(part->minimumHeight(), part->sizeHint().height());
+  }
+  const bool low = left < withType(kLeastBody, fontMetrics());
+  if (low != folds_->isHidden()) folds_->setVisible(!low);
 }
 
 void Panel::hideEvent(QHideEvent* event) {
@@ -438,7 +475,7 @@ void Panel::addBody(QWidget* body, int stretch) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
   if (auto* plot = qobject_cast<PlotFrame*>(body)) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
-    setFocusProxy(plot);
+    giveFocusTo(plot);
     plot->setAccessibleName(title_);
   }
   status_line_->raise();  // painted last: its text depends on the plots, which find it while painting
@@ -457,16 +494,17 @@ QString noRunNotice() {
   return Panel::tr("No run is open");
 }
 
-QString noDataYetNotice() {
-  return Panel::tr("First step: not finished yet");
+QString noDataYetNotice(const Selection& selection) {
+  const std::optional<double> seconds = selection.firstStepSeconds();
+  return seconds ? Panel::tr("First step: %1").arg(aboutDuration(*seconds)) : Panel::tr("First step: not finished yet");
 }
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {
-  if (info.all_layers_dense()) return Panel::tr("%1: not in this run, whose layers are all dense").arg(what);
+  if (info.all_layers_dense()) return Panel::tr("Not in this run, whose layers are all dense: %1").arg(what);
   // A log by its name: where it lies is in the tool tip of the status line.
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
-  return Panel::tr("%1: not in %2").arg(what, name.isEmpty() ? Panel::tr("this run") : name);
+  return Panel::tr("Not in %1: %2").arg(name.isEmpty() ? Panel::tr("this run") : name, what);
 }
 
 }  // namespace moescope

@@ -6,6 +6,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMenu>
+#include <QPointer>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <QVariantMap>
@@ -54,6 +55,8 @@ class Panel : public QWidget {
   QRect bodyRect() const;
   // Question and answer as one text, for exported pictures and screen readers; empty: there is no answer.
   QString answerText() const;
+  // A scale of colours for exported pictures whose plot has no room for it; empty: none.
+  const std::function<LegendScale()>& pictureLegend() const { return picture_legend_; }
   double lastPaintMs() const;  // sum over the plots
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
@@ -77,6 +80,7 @@ class Panel : public QWidget {
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
   void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
+  void focusInEvent(QFocusEvent* event) override;
   bool event(QEvent* event) override;
   void hideEvent(QHideEvent* event) override;  // clears its text in the status bar
   // Adds to the controls at the right of the header: flat combo boxes and switches. The accessible name of a control is
@@ -96,6 +100,9 @@ class Panel : public QWidget {
   void showAnswers();  // makes room for the line; `legend`, at its right, is a scale of colours
   void showAnswers(std::function<LegendScale()> legend);
   void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
+  void setPictureLegend(std::function<LegendScale()> legend) { picture_legend_ = std::move(legend); }
+  void giveFocusTo(QWidget* part);  // the panel's own; Tab goes through the header to it
+  void foldWhenLow(QWidget* body);  // hidden where the panel leaves too little height to read it
   // "step 1,234" with ", held" when the cursor is not on the newest step, and how many array frames are kept.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 
@@ -111,12 +118,16 @@ class Panel : public QWidget {
   void arrangeControls();
   void fillMenu();
   void repaintHeader();
+  void fold();
   bool hasFigures() const;
 
   QWidget* header_;
   QHBoxLayout* row_;  // of the header
   QVBoxLayout* column_;
   StatusLine* status_line_;
+  std::function<LegendScale()> picture_legend_;
+  QPointer<QWidget> focused_part_;     // that has the panel's focus; none: itself
+  QWidget* folds_ = nullptr;           // when low; nullptr: nothing does
   AnswerLine* answer_line_ = nullptr;  // none for most panels that explain themselves
   struct Control {
     QWidget* widget;
@@ -133,7 +144,7 @@ class Panel : public QWidget {
 
 // Notices for panels without data, the same in every panel.
 QString noRunNotice();
-QString noDataYetNotice();
+QString noDataYetNotice(const Selection& selection);
 QString notInLogNotice(const RunInfo& info, const QString& what);
 
 }  // namespace moescope

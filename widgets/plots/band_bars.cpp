@@ -79,32 +79,9 @@ QStringList BandBars::keyLabels() const {
   return labels;
 }
 
-// At the right of the caption; below it where both do not fit on one line.
-std::vector<PlotFrame::KeyEntry> BandBars::placedKey() const {
-  std::vector<KeyEntry> entries = keyEntries(keyLabels(), kBarSwatch);
-  if (entries.empty()) return entries;
-  const int line = fontMetrics().height(), caption = fontMetrics().horizontalAdvance(caption_);
-  const bool one_line = entries.back().text.top() == entries.front().text.top();
-  const int right = entries.back().text.left() + fontMetrics().horizontalAdvance(legend_.back().label);
-  const bool beside = one_line && caption + kSpace16 + right - entries.front().swatch.left() <= width();
-  const int dx = beside ? width() - 1 - right : -entries.front().swatch.left(),
-            dy = beside || caption_.isEmpty() ? 0 : line;
-  for (KeyEntry& entry : entries) {
-    entry.swatch.translate(dx, dy);
-    entry.text.translate(dx, dy);
-  }
-  return entries;
-}
-
-int BandBars::headHeight() const {
-  const std::vector<KeyEntry> entries = placedKey();
-  const int line = fontMetrics().height();
-  if (entries.empty()) return caption_.isEmpty() ? 0 : line + kSpace4;
-  return entries.back().text.bottom() + 1 + kSpace4;
-}
-
 QMargins BandBars::margins() const {
-  return {namesWidth(), headHeight(), figuresWidth(), fontMetrics().height() + kSpace4};
+  return {namesWidth(), keyBeside(caption_, keyLabels(), kBarSwatch).height, figuresWidth(),
+          fontMetrics().height() + kSpace4};
 }
 
 QColor BandBars::colorOf(int color) const {
@@ -136,8 +113,7 @@ QString BandBars::staticKey() const {
 void BandBars::paintStatic(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(0, 1, width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                   elidedWords(caption_, metrics, width()));
+  painter.drawText(captionRow(), Qt::AlignLeft | Qt::AlignVCenter, elidedWords(caption_, metrics, width()));
   paintKey(painter);
   const QRect plot = plotRect();
   std::vector<Tick> ticks = linearTicks(0, top_, std::max(2, plot.width() / withType(70)));
@@ -148,7 +124,7 @@ void BandBars::paintStatic(QPainter& painter) {
 }
 
 void BandBars::paintKey(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = placedKey();
+  const std::vector<KeyEntry> entries = keyBeside(caption_, keyLabels(), kBarSwatch).entries;
   for (std::size_t i = 0; i < legend_.size(); ++i) {
     const QRectF swatch = entries[i].swatch;
     if (legend_[i].band) {

@@ -57,8 +57,6 @@ class BandBars : public PlotFrame {
   std::vector<int> figureColumns() const;  // widths
   int figuresWidth() const;
   QStringList keyLabels() const;
-  std::vector<KeyEntry> placedKey() const;  // beside the caption or below it
-  int headHeight() const;
   QColor colorOf(int color) const;
   void paintFigures(QPainter& painter, const QStringList& figures, const QRect& line) const;
   void paintBar(QPainter& painter, const QRectF& bar, int color, Fill fill) const;

@@ -54,7 +54,7 @@ void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
   for (Tick& tick : values) tick.label = QString::number(tick.value * 100, 'g', 3);
-  paintLeftAxis(painter, valueAxis(), values, isLow() ? QString() : tr("%1, %").arg(value_caption_));
+  paintLeftAxis(painter, valueAxis(), values, shownCaption());
   const int most = std::max(2, plot.width() / withType(48));
   const auto ticks = bars_ ? integerTicks(low_, high_, most) : linearTicks(low_, high_, most);
   paintBottomAxis(painter, xAxis(), ticks, captionForms(x_caption_));
@@ -101,13 +101,17 @@ QStringList CurvePlot::legendLabels() const {
   return labels;
 }
 
+QString CurvePlot::shownCaption() const {
+  return isLow() || value_caption_.isEmpty() ? QString() : tr("%1, %").arg(value_caption_);
+}
+
 QMargins CurvePlot::margins() const {
-  const int caption = isLow() ? kSpace4 : fontMetrics().height() + kSpace8;
-  return {axisLabelWidth(), keyHeight(legendLabels(), kCurveSwatch) + caption, 12, axisLabelHeight()};
+  const int head = keyBeside(shownCaption(), legendLabels(), kCurveSwatch).height;
+  return {axisLabelWidth(), std::max<int>(kSpace8, head), 12, axisLabelHeight()};
 }
 
 void CurvePlot::paintCurveLegend(QPainter& painter) const {
-  const std::vector<KeyEntry> entries = keyEntries(legendLabels(), kCurveSwatch);
+  const std::vector<KeyEntry> entries = keyBeside(shownCaption(), legendLabels(), kCurveSwatch).entries;
   auto entry = entries.begin();
   for (const Curve& curve : curves_) {
     if (curve.label.isEmpty()) continue;

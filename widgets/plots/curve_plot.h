@@ -51,6 +51,7 @@ class CurvePlot : public PlotFrame {
   void paintBars(QPainter& painter) const;
   QStringList legendLabels() const;
   bool isLow() const;
+  QString shownCaption() const;                    // in a low plot the curves need its room
   void paintCurveLegend(QPainter& painter) const;  // above the plot
 
   std::vector<Curve> curves_;

@@ -39,7 +39,7 @@ QStringList LaneChart::keyLabels() const {
 QMargins LaneChart::margins() const {
   int widest = 0;
   for (const QString& name : names_) widest = std::max(widest, fontMetrics().horizontalAdvance(name));
-  return {std::min(widest, width() / 4) + 12, keyHeight(keyLabels(), kLaneSwatch) + 4 + kFlagHeight, 14,
+  return {std::min(widest, width() / 4) + 12, keyBeside({}, keyLabels(), kLaneSwatch).height + kFlagHeight, 14,
           axisLabelHeight()};
 }
 
@@ -67,7 +67,7 @@ void LaneChart::paintStatic(QPainter& painter) {
   const int every = std::max(1, static_cast<int>(std::ceil(metrics.height() / laneHeight())));
   for (int lane = 0; lane < names_.size(); lane += every) {
     const int y = static_cast<int>(plot.top() + (lane + 0.5) * laneHeight()) - metrics.height() / 2;
-    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, 
+    painter.drawText(QRect(2, y, plot.left() - 8, metrics.height()), Qt::AlignRight | Qt::AlignVCenter,
                      elidedWords(names_[lane], metrics, plot.left() - 8));
   }
   paintKey(painter);
@@ -75,7 +75,7 @@ void LaneChart::paintStatic(QPainter& painter) {
 
 void LaneChart::paintKey(QPainter& painter) const {
   const std::vector<Activity> those = keyed();
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLaneSwatch);
+  const std::vector<KeyEntry> entries = keyBeside({}, keyLabels(), kLaneSwatch).entries;
   for (std::size_t i = 0; i < those.size(); ++i) {
     const QColor color = seriesColor(those[i].color, dark());
     painter.fillRect(entries[i].swatch, QBrush(color, those[i].fill));

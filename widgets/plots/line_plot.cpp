@@ -162,7 +162,7 @@ void LinePlot::paintReferences(QPainter& painter) const {
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
-    if (ends_) continue;  // named at its end, too
+    if (ends_ || isLow()) continue;  // named at its end; in a low plot the label would lie on the curves
     const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
     if (std::abs(top - last) < metrics.height()) continue;
     last = top;
@@ -314,7 +314,8 @@ void LinePlot::chooseEnds() {
     const QString form = fittingText(endForms(curve), metrics, most - kSpace12 - spare);
     widest = std::max(widest, form.isEmpty() ? most : metrics.horizontalAdvance(form) + spare);
   }
-  ends_ = widest > 0 && widest + kSpace12 <= most && lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
+  ends_ = widest > 0 && widest + kSpace12 <= most &&
+          lines <= height() - axisLabelHeight() - (isLow() ? kSpace8 : legendRow() + kSpace8);
   const int wanted = ends_ && widest > 0 ? widest + kSpace12 : kSpace12;
   if (wanted > right_margin_ || wanted < right_margin_ - kSpace24) right_margin_ = (wanted + 7) / 8 * 8;
 }

@@ -290,7 +290,8 @@ std::array<std::uint8_t, 256> utilisationWeights() {
   std::array<std::uint8_t, 256> weights{};
   const int neutral = utilisationCode(1.0);
   for (int code = 2; code < 256; ++code) weights[code] = static_cast<std::uint8_t>(1 + std::abs(code - neutral));
-  weights[kZeroLoadCode] = 255;
+  weights[255] = 255;
+  weights[kZeroLoadCode] = 254;
   return weights;
 }
 

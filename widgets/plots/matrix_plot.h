@@ -80,8 +80,8 @@ class MatrixPlot : public PlotFrame {
   bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
-// Weights for setWeights: on a diverging scale the value farthest from neutral wins, and "no token" over everything; on
-// a sequential one the largest.
+// Weights for setWeights: on a diverging scale the value farthest from neutral wins, "no token" over
+// everything but the highest load, which would vanish in it; on a sequential one the largest.
 std::array<std::uint8_t, 256> utilisationWeights();
 std::array<std::uint8_t, 256> sequentialWeights();
 

@@ -376,7 +376,9 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   const int top = plot.bottom() + 1 + below, right = width();
   const QRect row(0, top + kSpace4, right, metrics.height());
   const int first = ticks.empty() ? 0 : metrics.horizontalAdvance(ticks.front().label);
-  const QString caption = fittingText(captions, metrics, right - plot.left() - first - kSpace12);
+  const int beside_first = right - plot.left() - first - kSpace12;
+  QString caption = fittingText(captions, metrics, std::min(beside_first, plot.width() / 2));
+  if (caption.isEmpty() && !captions.isEmpty()) caption = fittingText({captions.back()}, metrics, beside_first);
   const int caption_width = metrics.horizontalAdvance(caption);
   const int caption_left = std::min(plot.right() + 1, right - 1) - caption_width;
   painter.setPen(mutedText(palette()));
@@ -480,32 +482,40 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   painter.setFont(usual);
 }
 
-std::vector<PlotFrame::KeyEntry> PlotFrame::keyEntries(const QStringList& labels, int swatch) const {
-  constexpr int kLeft = 6, kGap = 14;
+PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& labels, int swatch) const {
+  constexpr int kGap = 14, kBesideSwatch = 5;
   const QFontMetrics metrics = fontMetrics();
-  std::vector<KeyEntry> entries;
-  int x = kLeft, y = 1;
+  const int line = metrics.height(), above = caption.isEmpty() && labels.isEmpty() ? 0 : line + kSpace8;
+  Key key{{}, above};
+  int x = 0, y = 0;
   for (const QString& label : labels) {
-    const int text = metrics.horizontalAdvance(label), wide = swatch + 5 + text;
-    if (x > kLeft && x + wide > width()) {
-      x = kLeft;
-      y += metrics.height();
+    const int text = metrics.horizontalAdvance(label) + 1, wide = swatch + kBesideSwatch + text;
+    if (x > 0 && x + wide > width()) {
+      x = 0;
+      y += line;
     }
-    entries.push_back(
-        {QRect(x, y + 3, swatch, metrics.height() - 6), QRect(x + swatch + 5, y, text + kGap, metrics.height())});
+    key.entries.push_back({QRect(x, y + 3, swatch, line - 6), QRect(x + swatch + kBesideSwatch, y, text, line)});
     x += wide + kGap;
   }
-  return entries;
-}
-
-int PlotFrame::keyHeight(const QStringList& labels, int swatch) const {
-  return labels.isEmpty() ? 0 : keyEntries(labels, swatch).back().text.bottom();
+  const int wide = x - kGap, named = caption.isEmpty() ? 0 : metrics.horizontalAdvance(caption) + kSpace16;
+  if (y == 0 && named + wide <= width()) {
+    for (KeyEntry& entry : key.entries) {
+      entry.swatch.translate(width() - 1 - wide, 0);
+      entry.text.translate(width() - 1 - wide, 0);
+    }
+  } else if (!caption.isEmpty()) {
+    key.height += y + line;
+  } else {
+    key.height += y;
+  }
+  return key;
 }
 
 PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
   if (all.isEmpty()) return {near, all};
   const QFontMetrics metrics = fontMetrics();
-  const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8);
+  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line has all of them
+  const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   QRect box(0, 0, std::min(width + 2 * kSpace8 + 4, this->width()),

@@ -107,13 +107,16 @@ class PlotFrame : public QWidget {
   int paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks, int right) const;
   // The label of the chosen row in place of those that it covers, bold, with a triangle.
   void paintRowLabel(QPainter& painter, double y, const QString& label) const;
-  // A key on top, as wide as the widget: for each label where its swatch and its text stand, in as many lines as
-  // needed.
+  // What names the marks of a plot: at the right of the caption where both fit on one line, else above it in as many
+  // lines as needed.
   struct KeyEntry {
     QRect swatch, text;
   };
-  std::vector<KeyEntry> keyEntries(const QStringList& labels, int swatch) const;
-  int keyHeight(const QStringList& labels, int swatch) const;
+  struct Key {
+    std::vector<KeyEntry> entries;  // for each label where its swatch and its text stand
+    int height = 0;                 // of key and caption, and the space below them
+  };
+  Key keyBeside(const QString& caption, const QStringList& labels, int swatch) const;
   // A small box of lines beside `near`, always inside the widget; without lines there is none.
   struct Readout {
     QPoint near;

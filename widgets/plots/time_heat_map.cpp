@@ -155,7 +155,8 @@ void TimeHeatMap::paintColumns(std::int64_t first, std::int64_t end) {
 
 QString TimeHeatMap::staticKey() const {
   return TimeAxisPlot::staticKey() + QStringLiteral(":%1:%2:%3").arg(first_row_).arg(last_row_).arg(rows_) +
-         row_caption_ + current_label_ + legend_.caption + (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
+         row_caption_ + current_label_ + legend_.caption +
+         (legend_.ticks.empty() ? QString() : legend_.ticks.back().label) +
          (row_ticks_.empty() ? QString() : row_ticks_.front().label);
 }
 
@@ -166,6 +167,10 @@ void TimeHeatMap::paintStatic(QPainter& painter) {
   const int widest = std::max(paintRowLabels(painter, labels, plotRect().left() - kSpace8),
                               painter.fontMetrics().horizontalAdvance(current_label_));
   paintLeftCaption(painter, widest + kSpace12, row_caption_);  // with the pointer at the chosen row
+  paintScale(painter);
+}
+
+void TimeHeatMap::paintScale(QPainter& painter) const {
   if (!legend_elsewhere_ || printed()) paintLegendInRow(painter, legend_);
 }
 
@@ -206,7 +211,9 @@ void TimeHeatMap::paintOverlay(QPainter& painter) {
     if (std::abs(b - a) >= kLeastFramedRow)  // a frame would hide a thinner row
       paintFrame(painter, QRectF(plot.left(), std::min(a, b), plot.width(), std::abs(b - a)));
     const auto tick = std::ranges::find(row_ticks_, static_cast<double>(place), &Tick::value);
-    const QString label = !current_label_.isEmpty() ? current_label_ : tick == row_ticks_.end() ? QString() : tick->label;
+    const QString label = !current_label_.isEmpty()  ? current_label_
+                          : tick == row_ticks_.end() ? QString()
+                                                     : tick->label;
     paintRowLabel(painter, (a + b) / 2, label);
   }
   TimeAxisPlot::paintOverlay(painter);

@@ -50,6 +50,7 @@ class TimeHeatMap : public TimeAxisPlot {
   QPoint cursorPosition() const override;
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
+  void paintScale(QPainter& painter) const;  // of colours, unless it is elsewhere
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;

@@ -10,7 +10,7 @@
 namespace moescope {
 
 ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent)
-    : QAbstractButton(parent), value_(std::move(value)) {
+    : QAbstractButton(parent), names_(name), value_(std::move(value)) {
   setText(name);
   setAccessibleName(name);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
@@ -18,6 +18,12 @@ ValueTile::ValueTile(Selection* selection, const QString& name, std::function<QS
   connect(selection, &Selection::dataChanged, this, refresh);
   connect(selection, &Selection::timeChanged, this, refresh);
   connect(selection, &Selection::focusChanged, this, refresh);
+}
+
+void ValueTile::setShortName(const QString& name) {
+  if (name.isEmpty()) return;
+  names_ = {text(), name};
+  updateGeometry();
 }
 
 void ValueTile::setPlace(std::function<QStringList()> place) {
@@ -30,11 +36,15 @@ QSize ValueTile::sizeHint() const {
   return {captionMetrics().horizontalAdvance(text()) + 2 * kSpace8, lines + kSpace8};
 }
 
+QSize ValueTile::minimumSizeHint() const {
+  return {captionMetrics().horizontalAdvance(names_.back()) + 2 * kSpace8, sizeHint().height()};
+}
+
 QFontMetrics ValueTile::captionMetrics() const {
   return QFontMetrics(typeFont(font(), Type::caption));
 }
 
-// No text with digits is cut: one that does not fit is left out.
+// No text is cut: one that does not fit is left out.
 void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());
@@ -49,7 +59,7 @@ void ValueTile::paintEvent(QPaintEvent*) {
     y += painter.fontMetrics().height();
   };
   if (isChecked()) drawRounded(painter, rect(), kRadiusControl, QColor(c.accent_soft), Qt::transparent);
-  line(caption, c.ink2, small.elidedText(text(), Qt::ElideRight, room));
+  line(caption, c.ink2, fittingText(names_, small, room));
   const QString value = value_();
   line(figure, c.ink, fittingText({value, value.section(QStringLiteral(", "), -1)}, large, room));
   const QStringList place = place_ ? place_() : QStringList();

@@ -16,11 +16,12 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
-  std::function<FigureTarget()> figure;  // what the number is, for the explain card; empty: not a single figure
+  std::function<FigureTarget()> figure;    // what the number is, for the explain card; empty: not a single figure
+  void setShortName(const QString& name);  // shown where the name has no room
   // Where the number is from, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);
   QSize sizeHint() const override;
-  QSize minimumSizeHint() const override { return {24, sizeHint().height()}; }
+  QSize minimumSizeHint() const override;
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -28,6 +29,7 @@ class ValueTile : public QAbstractButton {
  private:
   QFontMetrics captionMetrics() const;
 
+  QStringList names_;  // long to short
   std::function<QString()> value_;
   std::function<QStringList()> place_;  // empty: not told
 };

@@ -56,33 +56,8 @@ QStringList XyPlot::keyLabels() const {
   return labels;
 }
 
-int XyPlot::keyWidth() const {
-  const std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
-  if (entries.empty()) return 0;
-  if (entries.back().text.top() != entries.front().text.top()) return width();
-  const int end = entries.back().text.left() + fontMetrics().horizontalAdvance(series_.back().label);
-  return end - entries.front().swatch.left();
-}
-
-bool XyPlot::keyIsBesideCaption() const {
-  return fontMetrics().horizontalAdvance(y_caption_) + kSpace16 + keyWidth() <= width();
-}
-
-std::vector<PlotFrame::KeyEntry> XyPlot::placedKey() const {
-  std::vector<KeyEntry> entries = keyEntries(keyLabels(), kLineSwatch);
-  if (entries.empty() || !keyIsBesideCaption()) return entries;
-  const int dx = width() - 1 - keyWidth() - entries.front().swatch.left();
-  for (KeyEntry& entry : entries) {
-    entry.swatch.translate(dx, 0);
-    entry.text.translate(dx, 0);
-  }
-  return entries;
-}
-
 QMargins XyPlot::margins() const {
-  const int caption = fontMetrics().height() + kSpace8;
-  const int top = keyIsBesideCaption() ? caption : keyHeight(keyLabels(), kLineSwatch) + caption;
-  return {axisLabelWidth(), top, 12, axisLabelHeight()};
+  return {axisLabelWidth(), keyBeside(y_caption_, keyLabels(), kLineSwatch).height, 12, axisLabelHeight()};
 }
 
 Axis XyPlot::xAxis() const {
@@ -127,7 +102,7 @@ double XyPlot::lineWidth() const {
 
 void XyPlot::paintKey(QPainter& painter) const {
   painter.setRenderHint(QPainter::Antialiasing);
-  const std::vector<KeyEntry> entries = placedKey();
+  const std::vector<KeyEntry> entries = keyBeside(y_caption_, keyLabels(), kLineSwatch).entries;
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const Series& s = series_[i];
     const QRectF swatch = entries[i].swatch;

@@ -41,9 +41,6 @@ class XyPlot : public PlotFrame {
   Axis yAxis() const;
   QPointF place(const QPointF& point) const;
   QStringList keyLabels() const;
-  int keyWidth() const;             // the plot's, where it has more than one row
-  bool keyIsBesideCaption() const;  // else above it
-  std::vector<KeyEntry> placedKey() const;
   double lineWidth() const;
   void paintKey(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;

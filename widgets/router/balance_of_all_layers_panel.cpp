@@ -121,7 +121,7 @@ Metric BalanceOfAllLayersPanel::percentileMetric(int percentile) const {
 QString BalanceOfAllLayersPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
   if (is_missing(history->value_at(percentileMetric(0), kWholeRun, history->steps().last)))
     return notInLogNotice(history->info(), tr("MaxVio"));
   return {};

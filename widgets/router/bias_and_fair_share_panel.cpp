@@ -81,7 +81,7 @@ void BiasAndFairSharePanel::refill() {
   shown_.reset();
   const History* history = selection_->history();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   shown_ = find();
   if (!shown_) return plot_->setNotice(notInLogNotice(history->info(), tr("the distribution of cutoff minus score")));
   plot_->setNotice({});

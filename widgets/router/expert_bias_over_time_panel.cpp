@@ -100,7 +100,7 @@ const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
 QString ExpertBiasOverTimePanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
   return biasNow() ? QString() : notInLogNotice(history->info(), tr("expert bias"));
 }
 

@@ -43,7 +43,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   });
   showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
   addBody(views_);
-  setFocusProxy(views_->currentWidget());
+  giveFocusTo(views_->currentWidget());
   for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
     plot->setAccessibleName(title());
 }
@@ -54,7 +54,7 @@ void ExpertLoadPanel::buildControls(View view) {
   switch_->setCurrent(view);
   connect(switch_, &ViewSwitch::changed, this, [this](int index) {
     views_->setCurrentIndex(index);
-    setFocusProxy(views_->currentWidget());
+    giveFocusTo(views_->currentWidget());
     markDirty();
     update();
   });
@@ -160,7 +160,7 @@ bool ExpertLoadPanel::hasLoads() {
   if (!history) {
     notice = noRunNotice();
   } else if (history->steps().empty()) {
-    notice = noDataYetNotice();
+    notice = noDataYetNotice(*selection_);
   } else {
     frame_ = selection_->frame();
     if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())

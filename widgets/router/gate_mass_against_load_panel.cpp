@@ -80,7 +80,7 @@ void GateMassAgainstLoadPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   takeFrame();
   const RouterFrame* now = router();
   if (!now || mass(*now).size() != now->tokens_per_expert.size())

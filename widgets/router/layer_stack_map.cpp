@@ -116,7 +116,7 @@ void LayerStackMap::paintStatic(QPainter& painter) {
     painter.setFont(usual);
   }
   paintLeftCaption(painter, nameWidth() + widest, tr("expert"));
-  if (printed()) TimeHeatMap::paintStatic(painter);
+  paintScale(painter);
 }
 
 // Rows between two layers have no cells.

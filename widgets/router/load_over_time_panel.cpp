@@ -81,7 +81,7 @@ void LoadOverTimePanel::addViews() {
   row->addWidget(fullest_);
   plot_->setAccessibleName(title());
   addBody(body);
-  setFocusProxy(plot_);
+  giveFocusTo(plot_);
 }
 
 // Bars beside the map go first where there is little room.
@@ -163,7 +163,7 @@ QString LoadOverTimePanel::status() const {
 void LoadOverTimePanel::refill() {
   const History* history = selection_->history();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   const int experts = history->info().n_experts;
   if (experts <= 0 || !history->frame_at(history->steps().last))
     return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));

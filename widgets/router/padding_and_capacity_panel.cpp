@@ -75,6 +75,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
     shown_ >= kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
   });
   addBody(plot_);
+  foldWhenLow(plot_);
 
   factor_row_ = new QWidget(this);
   auto* knob = new QHBoxLayout(factor_row_);
@@ -129,7 +130,7 @@ void PaddingAndCapacityPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
   frame_ = selection_->frame();
   if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty()) {
     frame_.reset();
@@ -170,7 +171,7 @@ void PaddingAndCapacityPanel::drawAgainstCapacity() {
     worst.points.emplace_back(factor, largest);
   }
   plot_->setBars(false);
-  plot_->setXAxis(tr("capacity factor c: room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
+  plot_->setXAxis(tr("capacity factor c; room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
   plot_->setValueCaption(shown_ == kFiller ? tr("filler, what-if") : tr("dropped, what-if"));
   plot_->setMark(capacityFactor());
   plot_->setMarkStep(kFactorStep);

@@ -13,13 +13,30 @@ RouterConfidenceAndLossesPanel::RouterConfidenceAndLossesPanel(Selection* select
     : FiguresPanel(selection, tr("Router confidence and losses"),
                    {{tr("Score entropy"),
                      tr("nats"),
-                     {{Metric::score_entropy, tr("entropy")}, {Metric::mutual_information, tr("mutual information")}},
+                     {{Metric::score_entropy, tr("entropy")}, {Metric::mutual_information, tr("mutual info")}},
                      4,
-                     tr("Entropy of a token's scores, mutual information of token and expert")},
+                     tr("Entropy of a token's scores; the plot shows the mutual information of token and expert, too"),
+                     {},
+                     0,
+                     tr("Entropy")},
                     {tr("Margin"), tr("score margin"), {{Metric::margin, tr("margin")}}},
-                    {tr("Aux loss"), tr("load-balance loss"), {{Metric::router_aux_loss, tr("aux loss")}}},
-                    {tr("z loss"), tr("z loss"), {{Metric::router_z_loss, tr("z loss")}}},
-                    {tr("Prediction"), tr("share predicted"), {{Metric::predicted_share, tr("by the layer before")}}}},
+                    {tr("Aux loss"),
+                     tr("load-balance loss"),
+                     {{Metric::router_aux_loss, tr("aux loss")}},
+                     2,
+                     {},
+                     {},
+                     0,
+                     tr("Aux")},
+                    {tr("z loss"), tr("z loss"), {{Metric::router_z_loss, tr("z loss")}}, 2, {}, {}, 0, tr("z")},
+                    {tr("Prediction"),
+                     tr("share predicted"),
+                     {{Metric::predicted_share, tr("by the layer before")}},
+                     2,
+                     {},
+                     {},
+                     0,
+                     tr("Pred.")}},
                    parent) {}
 
 QString RouterConfidenceAndLossesPanel::whyNothing(int figure) const {
@@ -40,12 +57,12 @@ void RouterConfidenceAndLossesPanel::decorate(int figure, LinePlot* plot,
   const RunInfo& info = selection_->history()->info();
   if (figure == kGateEntropy && info.n_experts > 1 && info.top_k > 0) {
     const double all = std::log(info.n_experts), chosen = std::log(info.top_k);
-    references->push_back({all, tr("ln(E)=%1").arg(formatValue(all, 3))});
-    references->push_back({chosen, tr("ln(K)=%1").arg(formatValue(chosen, 3))});
+    references->push_back({all, tr("ln E %1").arg(formatValue(all, 3))});
+    references->push_back({chosen, tr("ln K %1").arg(formatValue(chosen, 3))});
     plot->setAtLeastShown(0, 1.1 * all);
   } else if (figure == kPredicted && info.n_experts > 0) {
     const double chance = static_cast<double>(info.top_k) / info.n_experts;
-    references->push_back({chance, tr("K/E=%1").arg(formatValue(chance, 3))});
+    references->push_back({chance, tr("K / E %1").arg(formatValue(chance, 3))});
     plot->setAtLeastShown(0, 1);
   } else {
     plot->setAtLeastShown(0, 0);

@@ -94,7 +94,7 @@ ScoresAndMarginsPanel::Counts ScoresAndMarginsPanel::counts() const {
 QString ScoresAndMarginsPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
   return counts().any ? QString() : notInLogNotice(history->info(), tr("score histograms"));
 }
 

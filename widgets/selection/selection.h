@@ -4,6 +4,7 @@
 #include <QObject>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/history/history.h"
@@ -59,6 +60,10 @@ class Selection : public QObject {
   // hoverStep() as the figures beside curves and all plots but the one under the mouse follow it: 25 times a second.
   std::int64_t linkedStep() const;
 
+  // How long the first step of the open runs will take, for panels that wait for it; nullopt: not known.
+  std::optional<double> firstStepSeconds() const { return first_step_seconds_; }
+  void setFirstStepSeconds(std::optional<double> seconds) { first_step_seconds_ = seconds; }
+
   // Called by the frame clock: moves cursor and range when following, and emits dataChanged for new frames.
   void refresh();
 
@@ -87,6 +92,7 @@ class Selection : public QObject {
   std::int64_t hover_step_ = -1, linked_step_ = -1;
   Throttle linking_;
   std::uint64_t seen_sequence_ = 0;
+  std::optional<double> first_step_seconds_;
 
   struct FrameCache {
     const History* history = nullptr;

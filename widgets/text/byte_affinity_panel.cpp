@@ -98,14 +98,14 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   column->addWidget(view_, 1);
   column->addWidget(strip_);
   addBody(body);
-  setFocusProxy(view_);
+  giveFocusTo(view_);
 }
 
 void ByteAffinityPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("bytes by expert")));

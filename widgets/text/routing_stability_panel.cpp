@@ -160,7 +160,7 @@ QString RoutingStabilityPanel::valueCaption() const {
 QString RoutingStabilityPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
-  if (history->steps().empty()) return noDataYetNotice();
+  if (history->steps().empty()) return noDataYetNotice(*selection_);
   if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), tr("a routed probe text"));
   return {};
 }

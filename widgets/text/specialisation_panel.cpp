@@ -101,7 +101,7 @@ void SpecialisationPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
   if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("domains by expert")));

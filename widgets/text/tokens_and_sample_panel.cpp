@@ -84,7 +84,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   if (shows_ == Shows::probe_and_data) stack_->addWidget(makeEditor());
   addControls();
   addBody(splitter);
-  setFocusProxy(view_);
+  giveFocusTo(view_);
   view_->setAccessibleName(title());
 }
 
@@ -236,7 +236,7 @@ ExpertColors TokensAndSamplePanel::colorsOf(const TokenLayer& layer) {
 void TokensAndSamplePanel::refill() {
   const History* history = selection_->history();
   if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice());
+  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
   fillTexts();
   findText();
   if (!text_) {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kBarWidth = 0.84;  // of an element's place
 constexpr float kChosenAlpha = 0.18F;
+constexpr int kLowBars = 84;  // height of the widget
 
 }  // namespace
 
@@ -69,14 +70,18 @@ void BlockBars::paintStatic(QPainter& painter) {
   if (!block_) return;
   const Axis axis = valueAxis();
   paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
-                tr("value"));
+                isLow() ? QString() : tr("value"));
   const int count = static_cast<int>(block_->elements.size());
   const QRect plot = plotRect();
   const Axis elements{
       .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};
   paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))),
                   {tr("element")});
-  paintKey(painter);
+  if (!isLow()) paintKey(painter);
+}
+
+bool BlockBars::isLow() const {
+  return height() < withType(kLowBars);
 }
 
 // At the right of the caption: a hollow and a filled square.

@@ -18,9 +18,6 @@ class BlockBars : public PlotFrame {
   void elementChosen(int element);
 
  protected:
-  QMargins margins() const override {  // the legend below the labels
-    return {axisLabelWidth(), 8, 10, axisLabelHeight() + fontMetrics().height()};
-  }
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
@@ -31,6 +28,7 @@ class BlockBars : public PlotFrame {
 
  private:
   Axis valueAxis() const;
+  bool isLow() const;  // too low for a row with caption and key
   void paintKey(QPainter& painter) const;
   QRectF slot(int element) const;
   int elementAt(QPoint position) const;
