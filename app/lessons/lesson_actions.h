@@ -32,6 +32,7 @@ class LessonActions : public QObject {
   void start(const QString& name_or_path, Ask ask = Ask::before_replacing);
   void leave();
   bool active() const;
+  LessonGuide* guide() const { return guide_; }
 
  signals:
   void started();

@@ -213,6 +213,20 @@ bool LessonGuide::predicted() const {
   return !now().prediction || state().predicted();
 }
 
+bool LessonGuide::passStep() {
+  if (!active_ || entering_ || session_->opening()) return false;
+  if (!predicted()) {
+    StepState skipped;
+    skipped.choice = -1;
+    pane_->question()->showAnswer(-1);
+    predict(skipped);
+  }
+  const bool explained = state().revealed || (now().reveal.empty() && !now().prediction);
+  if (explained && tasksDone()) return true;
+  pane_->goOn();
+  return false;
+}
+
 void LessonGuide::showStep() {
   if (at_end_) return;
   const LessonStep& step = now();

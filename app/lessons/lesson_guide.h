@@ -37,6 +37,8 @@ class LessonGuide : public QObject {
   const Lesson& lesson() const { return lesson_; }
   // A lesson's runs are what is open, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
+  // Goes on in the present step as a person does who predicts nothing, for pictures; true once its explanation is open.
+  bool passStep();
 
  signals:
   void left();

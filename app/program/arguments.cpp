@@ -68,7 +68,10 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"attach",
                     "Look on at a training that runs with --serve PORT; its token is in MOESCOPE_TOKEN, or asked for.",
                     "HOST:PORT"});
-  parser.addOption({"lesson", "Begin a guided lesson: " + lessonList() + ", its number, or a lesson file.", "NAME"});
+  parser.addOption({"lesson",
+                    "Begin a guided lesson: " + lessonList() +
+                        ", its number, or a lesson file. With --screenshot: its first step, after its run.",
+                    "NAME"});
   parser.addOption(
       {"follow",
        "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that "
@@ -164,8 +167,7 @@ void readLesson(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("lesson")) return;
   result.lesson = parser.value("lesson");
   addProblems(result, find_lesson(result.lesson.toStdString()).problems);
-  if (!result.files.isEmpty() || parser.isSet("screenshot"))
-    result.problems << "--lesson does not go with a file to open or --screenshot";
+  if (!result.files.isEmpty()) result.problems << "--lesson does not go with a file to open";
 }
 
 void readAttach(const QCommandLineParser& parser, Arguments& result) {

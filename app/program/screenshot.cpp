@@ -7,6 +7,8 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
+#include "app/lessons/lesson_actions.h"
+#include "app/lessons/lesson_guide.h"
 #include "app/session/run_session.h"
 #include "app/window/frame_clock.h"
 #include "app/window/main_window.h"
@@ -27,11 +29,14 @@ constexpr int kPollMs = 50;
 constexpr int kMaxWaitMs = 30000;
 constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
 
-// Panels that have a worker say with the property "busy" that what they show is not yet what was asked.
+// Panels that have a worker say with the property "busy" that what they show is not yet what was asked. The verdict
+// waits for the findings.
 void waitForPanels(MainWindow* window, const std::function<void()>& then, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
-  const bool busy = std::ranges::any_of(
-      panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
+  const bool judged = !window->selection()->history() || window->findings()->ready();
+  const bool busy = !judged || std::ranges::any_of(panels, [](const Panel* panel) {
+    return panel->isVisible() && panel->property("busy").toBool();
+  });
   if (!busy || wait_ms <= 0) return QTimer::singleShot(kSettleMs, window, then);
   QTimer::singleShot(kPollMs, window, [=] { waitForPanels(window, then, wait_ms - kPollMs); });
 }
@@ -124,6 +129,17 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     QObject::connect(window->session(), &RunSession::opened, window, [window, path] { finish(window, path); });
     return window->files()->attach(arguments.attach);
   }
+  window->runControl()->setRecorded(false);
+  if (!arguments.lesson.isEmpty()) {
+    window->lessons()->start(arguments.lesson, LessonActions::Ask::never);
+    auto* poll = new QTimer(window);
+    QObject::connect(poll, &QTimer::timeout, window, [window, poll, path] {
+      if (!window->lessons()->guide()->passStep()) return;
+      poll->stop();
+      finish(window, path);
+    });
+    return poll->start(kPollMs);
+  }
   const qint64 steps = arguments.after_steps.value_or(kScreenshotSteps);
   auto* poll = new QTimer(window);
   QObject::connect(window->session(), &RunSession::opened, poll, [poll] { poll->start(kPollMs); });
@@ -134,7 +150,6 @@ void takeScreenshot(MainWindow* window, const Arguments& arguments) {
     poll->stop();
     finish(window, path);
   });
-  window->runControl()->setRecorded(false);
   window->runControl()->setUntil(steps);
   window->runControl()->startAll(arguments.configs, RunControl::Start::running);
 }

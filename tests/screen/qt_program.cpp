@@ -76,6 +76,14 @@ class ProgramTest : public QObject {
     QCOMPARE(QImage(path).size(), QSize(1280, 800));
   }
 
+  // Of its first step, with the explanation open.
+  void screenshotOfALesson() {
+    const QString path = home_.filePath("lesson.png");
+    const Result result = start({"--lesson", "mx-block", "--screenshot", path, "--size", "1280x800"});
+    QVERIFY2(result.status == 0, qPrintable(result.err));
+    QCOMPARE(QImage(path).size(), QSize(1280, 800));
+  }
+
   void errorsAreToldAtOnceWithStatusTwo() {
     QFile file(home_.filePath("bad.toml"));
     QVERIFY(file.open(QIODevice::WriteOnly));
@@ -117,7 +125,8 @@ class ProgramTest : public QObject {
     const Result kept = start(picture, {"MOESCOPE_MATRIX_UNITS"});
     QCOMPARE(kept.status, 0);
     QVERIFY2(!kept.err.contains("Matrix units"), qPrintable(kept.err));
-    const Result given = start(picture + QStringList{"--overwrite", "--matrix-units", "auto"}, {"MOESCOPE_MATRIX_UNITS"});
+    const Result given =
+        start(picture + QStringList{"--overwrite", "--matrix-units", "auto"}, {"MOESCOPE_MATRIX_UNITS"});
     QCOMPARE(given.status, 0);
     QVERIFY2(given.err.contains("--matrix-units says auto") && given.err.contains("Run > Matrix units is off"),
              qPrintable(given.err));
