@@ -93,7 +93,7 @@ void CheckpointActions::rewind(qint64 step) {
 void CheckpointActions::askForBranch(qint64 step) {
   if (!session_->isLive()) return;
   const int place = selection_->run();
-  auto* dialog = new CompareDialog(session_->config(place), "router.bias_update_rate", messages_->window(), step);
+  auto* dialog = new CompareDialog(session_->config(place), &RouterConfig::bias_update_rate, messages_->window(), step);
   connect(dialog, &CompareDialog::twinRequested, this, [this, place, step](const RunConfig& twin) {
     if (const QString refused = session_->branch(place, step, twin); !refused.isEmpty())
       return messages_->warn(refused);

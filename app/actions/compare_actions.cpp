@@ -13,6 +13,10 @@
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/logs/log_settings.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/judged_runs.h"
@@ -27,15 +31,16 @@ constexpr std::int64_t kPaceSteps = 20;
 
 QString settingsText(const std::vector<ConfigDifference>& differences) {
   QStringList texts;
-  for (const ConfigDifference& found : differences) texts << QString::fromStdString(found.key + " " + found.b);
+  for (const ConfigDifference& found : differences)
+    texts << QString::fromStdString(found.setting.key() + " " + found.b);
   return texts.join(", ");
 }
 
 QStringList otherFormats(const RunConfig& config) {
-  const ConfigField* field = find_field("precision.experts");
+  const ConfigField& field = Setting(&PrecisionConfig::experts).field();
   QStringList formats;
-  for (const std::string& choice : field->choices)
-    if (choice != to_string(field->get(config))) formats << QString::fromStdString(choice);
+  for (const std::string& choice : field.choices)
+    if (choice != to_string(field.get(config))) formats << QString::fromStdString(choice);
   return formats;
 }
 
@@ -52,8 +57,8 @@ std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
     }
     run.same_start = same_start(configs.front(), config);
     for (const ConfigDifference& found : difference(configs.front(), config))
-      run.settings.push_back(
-          {QString::fromStdString(found.key), QString::fromStdString(found.a), QString::fromStdString(found.b)});
+      run.settings.push_back({QString::fromStdString(found.setting.key()), QString::fromStdString(found.a),
+                              QString::fromStdString(found.b)});
     compared.push_back(std::move(run));
   }
   return compared;
@@ -100,7 +105,7 @@ CompareActions::CompareActions(RunSession* session, Selection* selection, Compar
   connect(chips_, &RunChips::perturbedTwinRequested, this, &CompareActions::addPerturbedTwin);
   connect(chips_, &RunChips::denseTwinRequested, this, &CompareActions::addDenseTwin);
   connect(chips_, &RunChips::formatTwinRequested, this,
-          [this](const QString& format) { addTwinWith("precision.experts", format.toStdString()); });
+          [this](const QString& format) { addTwinWith(&PrecisionConfig::experts, format.toStdString()); });
   connect(chips_, &RunChips::twinRequested, this, [this] { askForTwin({}); });
   connect(workspaces_->compare()->gradientPanel(), &GradientErrorPanel::cadenceRequested, this,
           &CompareActions::measureGradients);
@@ -142,10 +147,11 @@ void CompareActions::nameChoices() {
   }
 }
 
-void CompareActions::askForTwin(const QString& key) {
+void CompareActions::askForTwin(std::optional<Setting> setting) {
   if (!session_->isLive())
     return messages_->warn("Only beside a model in training can a twin be trained: start a run first.");
-  auto* dialog = new CompareDialog(session_->config(), key, messages_->window());
+  auto* dialog =
+      new CompareDialog(session_->config(), setting.value_or(&PrecisionConfig::experts), messages_->window());
   dialog->setRoom(kMaxRuns - static_cast<int>(session_->histories().size()));
   if (twin_cost_) dialog->setCost(twin_cost_);
   if (candidates_cost_) dialog->setCandidatesCost(candidates_cost_);
@@ -170,9 +176,9 @@ void CompareActions::addTwin(RunConfig twin) {
   workspaces_->bringUp(workspaces_->compare());
 }
 
-void CompareActions::addTwinWith(const QString& key, const ConfigValue& value) {
+void CompareActions::addTwinWith(Setting setting, const ConfigValue& value) {
   RunConfig twin = session_->config();
-  find_field(key.toStdString())->set(twin, value);
+  setting.field().set(twin, value);
   const auto problems = validate(twin);
   if (!problems.empty()) return messages_->warn(QString::fromStdString(problems.front().message));
   if (difference(session_->config(), twin).empty())
@@ -221,7 +227,7 @@ void CompareActions::removeRun(int place) {
 void CompareActions::measureGradients(int every) {
   for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
     const QString refused = session_->change(
-        {.run = session_->runAt(place), .key = "telemetry.gradient_every", .value = std::int64_t{every}});
+        {.run = session_->runAt(place), .setting = &TelemetryConfig::gradient_every, .value = std::int64_t{every}});
     if (!refused.isEmpty()) return messages_->warn(refused);
   }
   messages_->say(QString("Gradients are compared with FP32 every %1 steps").arg(every));

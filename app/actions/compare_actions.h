@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
 #include "core/io/no_value.h"
@@ -32,9 +33,9 @@ class CompareActions : public QObject {
                  WorkspaceTabs* workspaces, Messages* messages);
 
   void addActionsTo(QMenu* menu);
-  void askForTwin(const QString& key);                             // with another value of it; empty: of any setting
-  void addTwin(RunConfig twin);                                    // beside run A, and shows the comparison
-  void addTwinWith(const QString& key, const ConfigValue& value);  // run A with one setting changed
+  void askForTwin(std::optional<Setting> setting);              // with another value of it, or of any setting
+  void addTwin(RunConfig twin);                                 // beside run A, and shows the comparison
+  void addTwinWith(Setting setting, const ConfigValue& value);  // run A with one setting changed
   // Beside run A, each from step 0.
   void addTwins(const std::vector<RunConfig>& twins);
   // What a twin will cost, in words for the dialog that asks for one.

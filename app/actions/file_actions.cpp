@@ -22,6 +22,8 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/io/assets.h"
 #include "core/io/whole_file.h"

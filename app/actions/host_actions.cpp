@@ -12,6 +12,7 @@
 #include "app/session/settings.h"
 #include "app/setup/hosts_dialog.h"
 #include "app/setup/setup_form.h"
+#include "core/config/config_toml.h"
 #include "core/io/whole_file.h"
 
 namespace moescope {

@@ -12,6 +12,9 @@
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
@@ -23,10 +26,10 @@ namespace {
 // Undo posts the reverse change, with a marker of its own.
 class LiveChangeCommand : public QUndoCommand {
  public:
-  LiveChangeCommand(RunSession* session, int run, const ConfigField& field, ConfigValue from, ConfigValue to)
-      : session_(session), run_(run), key_(field.key), from_(std::move(from)), to_(std::move(to)) {
+  LiveChangeCommand(RunSession* session, int run, Setting setting, ConfigValue from, ConfigValue to)
+      : session_(session), run_(run), setting_(setting), from_(std::move(from)), to_(std::move(to)) {
     setText(QString("%1 %2 to %3")
-                .arg(QString::fromStdString(key_), QString::fromStdString(to_string(from_)),
+                .arg(QString::fromStdString(setting_.key()), QString::fromStdString(to_string(from_)),
                      QString::fromStdString(to_string(to_))));
   }
   void undo() override { post(from_); }
@@ -35,25 +38,25 @@ class LiveChangeCommand : public QUndoCommand {
  private:
   // An undo that is no longer valid (top_k after another change of the groups) is removed from the stack.
   void post(const ConfigValue& value) {
-    if (!session_->change({.run = run_, .key = key_, .value = value}).isEmpty()) setObsolete(true);
+    if (!session_->change({.run = run_, .setting = setting_, .value = value}).isEmpty()) setObsolete(true);
   }
 
   RunSession* session_;
   int run_;
-  std::string key_;
+  Setting setting_;
   ConfigValue from_, to_;
 };
 
 // A setting that stands for others. Undo brings each of those back, with a marker of its own.
 class RecipeCommand : public QUndoCommand {
  public:
-  RecipeCommand(RunSession* session, int run, const ConfigField& field, const RunConfig& before, ConfigValue to)
-      : session_(session), run_(run), key_(field.key), to_(std::move(to)) {
+  RecipeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)
+      : session_(session), run_(run), setting_(setting), to_(std::move(to)) {
     RunConfig after = before;
-    field.set(after, to_);
+    setting.field().set(after, to_);
     for (const ConfigDifference& changed : difference(before, after))
-      before_.push_back({.run = run, .key = changed.key, .value = find_field(changed.key)->get(before)});
-    setText(QString("%1 to %2").arg(QString::fromStdString(key_), QString::fromStdString(to_string(to_))));
+      before_.push_back({.run = run, .setting = changed.setting, .value = changed.setting.field().get(before)});
+    setText(QString("%1 to %2").arg(QString::fromStdString(setting_.key()), QString::fromStdString(to_string(to_))));
   }
 
   // One may be allowed only once another is back.
@@ -66,13 +69,13 @@ class RecipeCommand : public QUndoCommand {
     if (!left.empty()) setObsolete(true);
   }
   void redo() override {
-    if (!session_->change({.run = run_, .key = key_, .value = to_}).isEmpty()) setObsolete(true);
+    if (!session_->change({.run = run_, .setting = setting_, .value = to_}).isEmpty()) setObsolete(true);
   }
 
  private:
   RunSession* session_;
   int run_;
-  std::string key_;
+  Setting setting_;
   ConfigValue to_;
   std::vector<LiveChange> before_;
 };
@@ -107,7 +110,7 @@ LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack
   connect(popover_, &LivePopover::redoRequested, undo_, &QUndoStack::redo);
   connect(dock_, &ActionsDock::changeRequested, this, &LiveSettings::changeActive);
   connect(workspaces_->text(), &TextWorkspace::probeWanted, this,
-          [this](const QString& escaped) { changeActive("telemetry.probe", escaped.toStdString()); });
+          [this](const QString& escaped) { changeActive(&TelemetryConfig::probe, escaped.toStdString()); });
   connect(workspaces_->allToAll()->placement(), &ExpertPlacementPanel::placementRequested, this,
           &LiveSettings::placeExperts);
 }
@@ -135,18 +138,18 @@ QString LiveSettings::purposeOfForm() const {
   return QString("run %1, in training").arg(runLetter(*selection_, selection_->run()));
 }
 
-void LiveSettings::changeActive(const QString& key, const ConfigValue& value) {
-  change(selection_->run(), key, value);
+void LiveSettings::changeActive(Setting setting, const ConfigValue& value) {
+  change(selection_->run(), setting, value);
 }
 
-void LiveSettings::change(int place, const QString& key, const ConfigValue& value) {
-  const ConfigField* field = find_field(key.toStdString());
-  if (!session_->isLive() || !field || place >= static_cast<int>(session_->histories().size())) return;
+void LiveSettings::change(int place, Setting setting, const ConfigValue& value) {
+  const ConfigField& field = setting.field();
+  if (!session_->isLive() || place >= static_cast<int>(session_->histories().size())) return;
   RunConfig wanted = session_->config(place);
-  const ConfigValue before = field->get(wanted);
+  const ConfigValue before = field.get(wanted);
   if (before == value) return;
   const RunConfig now = wanted;
-  field->set(wanted, value);
+  field.set(wanted, value);
   if (difference(now, wanted).empty()) return;  // "own", which changes nothing
   if (const auto problems = validate(wanted); !problems.empty()) {
     const QString problem = QString::fromStdString(problems.front().message);
@@ -155,12 +158,14 @@ void LiveSettings::change(int place, const QString& key, const ConfigValue& valu
     return;
   }
   const int run = session_->runAt(place);
-  if (field->derived) return undo_->push(new RecipeCommand(session_, run, *field, now, value));
-  undo_->push(new LiveChangeCommand(session_, run, *field, before, value));
+  if (field.derived) return undo_->push(new RecipeCommand(session_, run, setting, now, value));
+  undo_->push(new LiveChangeCommand(session_, run, setting, before, value));
 }
 
 void LiveSettings::focus(const QString& key) {
-  FieldEditor* editor = popover_->editor(key.toStdString());
+  const ConfigField* field = find_field(key.toStdString());
+  if (!field) return;
+  FieldEditor* editor = popover_->editor(*field);
   if (editor && editor->isEnabled()) {
     emit popoverWanted();
     return editor->setFocus(Qt::ShortcutFocusReason);
@@ -170,7 +175,7 @@ void LiveSettings::focus(const QString& key) {
 }
 
 void LiveSettings::placeExperts(const QString& placement) {
-  if (session_->isLive()) return changeActive("parallel.placement", placement.toStdString());
+  if (session_->isLive()) return changeActive(&ParallelConfig::placement, placement.toStdString());
   ExpertPlacementPanel* panel = workspaces_->allToAll()->placement();
   if (placement != panel->shown()) undo_->push(new PlacementCommand(panel, panel->shown(), placement));
 }

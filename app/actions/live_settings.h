@@ -5,7 +5,7 @@
 #include <QObject>
 #include <QString>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 
 class QUndoStack;
 
@@ -25,9 +25,9 @@ class LiveSettings : public QObject {
   LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LivePopover* popover,
                ActionsDock* dock, WorkspaceTabs* workspaces);
 
-  void show();                                                           // those of the active run
-  void change(int place, const QString& key, const ConfigValue& value);  // of the run at `place`
-  void changeActive(const QString& key, const ConfigValue& value);
+  void show();                                                        // those of the active run
+  void change(int place, Setting setting, const ConfigValue& value);  // of the run at `place`
+  void changeActive(Setting setting, const ConfigValue& value);
   void focus(const QString& key);  // where it can be changed at once, else in the form
 
  signals:
@@ -35,7 +35,7 @@ class LiveSettings : public QObject {
   void popoverWanted();  // the same
 
  private:
-  void placeExperts(const QString& placement);  // parallel.placement
+  void placeExperts(const QString& placement);
   QString purposeOfForm() const;
 
   RunSession* session_;

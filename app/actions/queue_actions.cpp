@@ -18,6 +18,7 @@
 #include "app/session/settings.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_difference.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/selection/selection.h"
 

@@ -9,6 +9,7 @@
 #include "app/session/run_session.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_field.h"
 #include "core/config/expert_list.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
@@ -18,9 +19,6 @@
 namespace moescope {
 
 namespace {
-
-constexpr const char* kKilled = "router.killed_experts";
-constexpr const char* kPinned = "router.pinned_bias";
 
 QString nameOf(int layer, int expert) {
   return QString("expert %1 of layer %2").arg(expert).arg(layer);
@@ -65,9 +63,9 @@ void RouterActions::addActionsTo(QMenu* menu) {
                                  [this] { withChosen(&RouterActions::askPin); });
   QAction* revive = menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
   QAction* freeze = menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
-                                    [this] { toggle("router.frozen"); });
-  QAction* force =
-      menu->addAction("Force &balance, or let the router choose", this, [this] { toggle("router.force_balance"); });
+                                    [this] { toggle(&RouterConfig::frozen); });
+  QAction* force = menu->addAction("Force &balance, or let the router choose", this,
+                                   [this] { toggle(&RouterConfig::force_balance); });
   connect(menu, &QMenu::aboutToShow, this, [this, kill, pin] {
     const int layer = selection_->layer(), expert = selection_->expert();
     const bool can = possible(layer, expert);
@@ -101,9 +99,9 @@ void RouterActions::killOrRevive(int layer, int expert) {
   killed(layer, expert) ? revive(layer, expert) : kill(layer, expert);
 }
 
-void RouterActions::toggle(const char* key) {
+void RouterActions::toggle(bool RouterConfig::*flag) {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  settings_->changeActive(key, !std::get<bool>(find_field(key)->get(config())));
+  settings_->changeActive(flag, !(config().router.*flag));
 }
 
 // Of the expert under the mouse; of the chosen one where there is none.
@@ -167,7 +165,7 @@ void RouterActions::kill(int layer, int expert) {
   const RunConfig now = config();
   ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
   experts[{layer, expert}] = 0;
-  settings_->changeActive(kKilled, experts_text(experts, now.model, ListOf::experts));
+  settings_->changeActive(&RouterConfig::killed_experts, experts_text(experts, now.model, ListOf::experts));
 }
 
 void RouterActions::revive(int layer, int expert) {
@@ -175,12 +173,12 @@ void RouterActions::revive(int layer, int expert) {
   const RunConfig now = config();
   ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
   experts.erase({layer, expert});
-  settings_->changeActive(kKilled, experts_text(experts, now.model, ListOf::experts));
+  settings_->changeActive(&RouterConfig::killed_experts, experts_text(experts, now.model, ListOf::experts));
 }
 
 void RouterActions::reviveAll() {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
-  settings_->changeActive(kKilled, std::string());
+  settings_->changeActive(&RouterConfig::killed_experts, std::string());
 }
 
 void RouterActions::pin(int layer, int expert, double bias) {
@@ -188,7 +186,7 @@ void RouterActions::pin(int layer, int expert, double bias) {
   const RunConfig now = config();
   ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
   pins[{layer, expert}] = bias;
-  settings_->changeActive(kPinned, experts_text(pins, now.model, ListOf::values));
+  settings_->changeActive(&RouterConfig::pinned_bias, experts_text(pins, now.model, ListOf::values));
 }
 
 void RouterActions::release(int layer, int expert) {
@@ -196,7 +194,7 @@ void RouterActions::release(int layer, int expert) {
   const RunConfig now = config();
   ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
   pins.erase({layer, expert});
-  settings_->changeActive(kPinned, experts_text(pins, now.model, ListOf::values));
+  settings_->changeActive(&RouterConfig::pinned_bias, experts_text(pins, now.model, ListOf::values));
 }
 
 double RouterActions::biasNow(int layer, int expert) const {

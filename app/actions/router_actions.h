@@ -46,7 +46,7 @@ class RouterActions : public QObject {
   // Does it to the chosen expert, or says that none is chosen.
   void withChosen(void (RouterActions::*act)(int layer, int expert));
   void killOrRevive(int layer, int expert);
-  void toggle(const char* key);
+  void toggle(bool RouterConfig::*flag);
   void connectCard(ExpertPanel* card);
   void showMenuOf(Panel* panel, QPoint global);
 

@@ -13,6 +13,8 @@
 #include "app/setup/model_presets_dialog.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 
 namespace moescope {
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/training/engine/live_status.h"
 

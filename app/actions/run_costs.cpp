@@ -3,6 +3,8 @@
 #include "app/actions/compare_actions.h"
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/training/engine/candidate_groups.h"
 #include "widgets/selection/selection.h"
 
@@ -16,7 +18,7 @@ constexpr int kSamples = 12;              // that make a figure; a better one af
 // "16 experts in 3 layers, MXFP8".
 QString modelText(const RunConfig& config) {
   const int layers = config.model.n_layers - config.model.n_dense_layers;
-  const QString recipe = QString::fromStdString(std::get<std::string>(find_field("precision.experts")->get(config)));
+  const QString recipe = QString::fromStdString(to_string(Setting(&PrecisionConfig::experts).field().get(config)));
   return QString("%1 experts in %2 layers, %3")
       .arg(config.model.n_experts)
       .arg(layers)

@@ -15,6 +15,7 @@
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
+#include "core/config/config_field.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -23,20 +24,23 @@ namespace moescope {
 namespace {
 
 struct Shown {
-  const char* key;
+  Setting setting;
   const char* label;
 };
-constexpr Shown kFields[] = {{"router.frozen", "Frozen router"},
-                             {"router.force_balance", "Forced balance"},
-                             {"router.killed_experts", "Removed experts"},
-                             {"router.pinned_bias", "Fixed biases"},
-                             {"router.gate_noise", "Gate noise"},
-                             {"optimizer.router_lr_factor", "Router rate factor"},
-                             {"router.score_func", "Score function"},
-                             {"router.n_groups", "Expert groups"},
-                             {"router.n_limited_groups", "Groups per token"},
-                             {"router.bias_centring", "Centred updates"},
-                             {"router.z_coeff", "Z-loss weight"}};
+
+std::vector<Shown> shownFields() {
+  return {{&RouterConfig::frozen, "Frozen router"},
+          {&RouterConfig::force_balance, "Forced balance"},
+          {&RouterConfig::killed_experts, "Removed experts"},
+          {&RouterConfig::pinned_bias, "Fixed biases"},
+          {&RouterConfig::gate_noise, "Gate noise"},
+          {&OptimizerConfig::router_lr_factor, "Router rate factor"},
+          {&RouterConfig::score_func, "Score function"},
+          {&RouterConfig::n_groups, "Expert groups"},
+          {&RouterConfig::n_limited_groups, "Groups per token"},
+          {&RouterConfig::bias_centring, "Centred updates"},
+          {&RouterConfig::z_coeff, "Z-loss weight"}};
+}
 
 QGroupBox* boxed(const QString& title, QWidget* content) {
   auto* box = new QGroupBox(title);
@@ -53,7 +57,7 @@ ActionsDock::ActionsDock(QWidget* parent) : SideDock("Actions", parent) {
   setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   mixture_ = new MixtureEditor;
   connect(mixture_, &MixtureEditor::mixtureChosen, this,
-          [this](const QString& text) { emit changeRequested("data.mixture", text.toStdString()); });
+          [this](const QString& text) { emit changeRequested(&DataConfig::mixture, text.toStdString()); });
   problem_ = new QLabel;
   problem_->setWordWrap(true);
   QPalette warning = palette();
@@ -92,18 +96,17 @@ QWidget* ActionsDock::makeFields() {
   form->setContentsMargins(0, 0, 0, 0);
   form->setVerticalSpacing(kSpace4);
   form->setHorizontalSpacing(kSpace8);
-  for (const Shown& shown : kFields) {
-    auto* editor = new FieldEditor(*find_field(shown.key));
+  for (const Shown& shown : shownFields()) {
+    auto* editor = new FieldEditor(shown.setting.field());
     auto* label = new QLabel(shown.label);
     label->setBuddy(editor);
     label->setToolTip(editor->toolTip());
     form->addRow(label, editor);
-    editors_[shown.key] = editor;
+    editors_.emplace(shown.setting, editor);
     connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
     connect(editor, &FieldEditor::committed, this, [this, editor] {
       showProblem(editor->problem());
-      if (editor->problem().isEmpty())
-        emit changeRequested(QString::fromStdString(editor->field().key), *editor->value());
+      if (editor->problem().isEmpty()) emit changeRequested(editor->field(), *editor->value());
     });
   }
   return fields;
@@ -144,7 +147,7 @@ void ActionsDock::showConfig(const RunConfig* config, bool live) {
   live_ = live;
   words_->setText(live ? "Each takes effect at the next step and is marked on the timeline. Ctrl+Z undoes a change."
                        : kNothingTrains);
-  for (const auto& [key, editor] : editors_) {
+  for (const auto& [setting, editor] : editors_) {
     const QString unused = config ? whyUnused(editor->field(), *config) : QString();
     editor->setEnabled(live && unused.isEmpty());
     editor->setToolTip(unused + fieldToolTip(editor->field()));

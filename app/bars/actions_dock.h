@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/bars/side_dock.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/training/engine/checkpoint_ring.h"
 
@@ -29,11 +30,11 @@ class ActionsDock : public SideDock {
   void showDomains(const std::vector<std::string>& domains);
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
   void showProblem(const QString& problem);
-  FieldEditor* editor(const std::string& key) const { return editors_.at(key); }
+  FieldEditor* editor(Setting setting) const { return editors_.at(setting); }
   qint64 chosenCheckpoint() const;  // -1: none
 
  signals:
-  void changeRequested(QString key, moescope::ConfigValue value);
+  void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
   void keepRequested();
   void rewindRequested(qint64 step);
   void branchRequested(qint64 step);
@@ -42,7 +43,7 @@ class ActionsDock : public SideDock {
   QWidget* makeFields();
   QWidget* makeCheckpoints();
 
-  std::map<std::string, FieldEditor*> editors_;
+  std::map<Setting, FieldEditor*> editors_;
   MixtureEditor* mixture_;
   QComboBox* checkpoints_;
   QPushButton *rewind_, *branch_, *keep_;

@@ -8,6 +8,7 @@
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "core/config/config_field.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -15,28 +16,27 @@ namespace moescope {
 
 LivePopover::LivePopover(QWidget* parent) : Popover("Live settings", parent) {
   setObjectName("live_popover");
-  addField("optimizer.lr", "Learning rate");
-  addField("router.bias_update_rate", "Bias update rate");
-  addField("router.aux_mode", "Auxiliary loss");
-  addField("router.aux_coeff", "Loss weight");
-  addField("router.top_k", "Experts per token");
-  addField("precision.experts", "Routed experts");
+  addField(&OptimizerConfig::lr, "Learning rate");
+  addField(&RouterConfig::bias_update_rate, "Bias update rate");
+  addField(&RouterConfig::aux_mode, "Auxiliary loss");
+  addField(&RouterConfig::aux_coeff, "Loss weight");
+  addField(&RouterConfig::top_k, "Experts per token");
+  addField(&PrecisionConfig::experts, "Routed experts");
   addFoot();
   showConfig(nullptr, false);
 }
 
-void LivePopover::addField(const char* key, const QString& label) {
-  auto* editor = new FieldEditor(*find_field(key));
+void LivePopover::addField(Setting setting, const QString& label) {
+  auto* editor = new FieldEditor(setting.field());
   QLabel* name = addRow(label, editor);
-  tip_of_[key] = editor->toolTip();
-  const QString named = key;
+  tip_of_[setting] = editor->toolTip();
   offerTwins(name, editor->field(),
              {.now = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
               .possible = [this] { return live_; },
-              .chosen = [this, named](const ConfigValue& value) { emit twinRequested(named, value); },
-              .other = [this, named] { emit compareRequested(named); }});
-  editors_[key] = editor;
-  names_[key] = name;
+              .chosen = [this, setting](const ConfigValue& value) { emit twinRequested(setting, value); },
+              .other = [this, setting] { emit compareRequested(setting); }});
+  editors_[setting] = editor;
+  names_[setting] = name;
   connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
   connect(editor, &FieldEditor::committed, this, [this, editor] { onCommitted(editor); });
 }
@@ -70,19 +70,19 @@ void LivePopover::keyPressEvent(QKeyEvent* event) {
 
 void LivePopover::onCommitted(FieldEditor* editor) {
   showProblem(editor->problem());
-  if (editor->problem().isEmpty()) emit changeRequested(QString::fromStdString(editor->field().key), *editor->value());
+  if (editor->problem().isEmpty()) emit changeRequested(editor->field(), *editor->value());
 }
 
 void LivePopover::showConfig(const RunConfig* config, bool live) {
   live_ = live;
-  for (const auto& [key, editor] : editors_) {
+  for (const auto& [setting, editor] : editors_) {
     const QString unused = config ? whyUnused(editor->field(), *config) : QString();
     editor->setEnabled(live && unused.isEmpty());
-    editor->setToolTip(unused + tip_of_.at(key));
-    names_.at(key)->setToolTip(editor->toolTip());
+    editor->setToolTip(unused + tip_of_.at(setting));
+    names_.at(setting)->setToolTip(editor->toolTip());
     config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // not those of the run before
   }
-  if (config) editors_.at("router.top_k")->setUnit(QString("of %1").arg(config->model.n_experts));
+  if (config) editors_.at(&RouterConfig::top_k)->setUnit(QString("of %1").arg(config->model.n_experts));
   showProblem({});
 }
 
@@ -99,8 +99,8 @@ void LivePopover::showProblem(const QString& problem) {
   if (isVisible()) adjustSize();
 }
 
-FieldEditor* LivePopover::editor(const std::string& key) const {
-  const auto found = editors_.find(key);
+FieldEditor* LivePopover::editor(Setting setting) const {
+  const auto found = editors_.find(setting);
   return found == editors_.end() ? nullptr : found->second;
 }
 

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <map>
-#include <string>
+#include <optional>
 
 #include "app/bars/popover.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 class QLabel;
@@ -22,12 +23,12 @@ class LivePopover : public Popover {
   void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: off
   void showRun(const QString& letter);                  // the run that is changed; empty: there is only one
   void showProblem(const QString& problem);             // empty: none
-  FieldEditor* editor(const std::string& key) const;    // nullptr: it has none
+  FieldEditor* editor(Setting setting) const;           // nullptr: it has none
 
  signals:
-  void changeRequested(QString key, moescope::ConfigValue value);
-  void twinRequested(QString key, moescope::ConfigValue value);  // a twin of run A with this value
-  void compareRequested(QString key);                            // a twin with another value
+  void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
+  void twinRequested(moescope::Setting setting, moescope::ConfigValue value);  // a twin of run A with this value
+  void compareRequested(std::optional<moescope::Setting> setting);             // a twin with another value
   void allSettingsRequested();
   void undoRequested();
   void redoRequested();
@@ -36,14 +37,14 @@ class LivePopover : public Popover {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  void addField(const char* key, const QString& label);
+  void addField(Setting setting, const QString& label);
   void addFoot();
   void onCommitted(FieldEditor* editor);
 
   bool live_ = false;
-  std::map<std::string, FieldEditor*> editors_;
-  std::map<std::string, QLabel*> names_;
-  std::map<std::string, QString> tip_of_;  // of each field
+  std::map<Setting, FieldEditor*> editors_;
+  std::map<Setting, QLabel*> names_;
+  std::map<Setting, QString> tip_of_;  // of each field
   QLabel* problem_ = nullptr;
 };
 

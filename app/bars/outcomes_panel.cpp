@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "app/look/theme.h"
+#include "core/config/config_difference.h"
 #include "core/io/whole_file.h"
 #include "core/training/engine/outcome_table.h"
 #include "widgets/look/type_scale.h"

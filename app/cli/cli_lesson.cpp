@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
+#include "core/config/config_check.h"
 #include "core/io/text_escape.h"
 #include "core/lessons/lesson_runner.h"
 #include "core/lessons/lesson_twins.h"

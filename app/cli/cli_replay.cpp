@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <map>
 
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/config/setup_link.h"
 #include "core/io/text_escape.h"

@@ -19,6 +19,7 @@
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/picture.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_difference.h"
 #include "core/io/whole_file.h"
 #include "core/logs/events/export_events.h"
 #include "core/logs/file_kind.h"

@@ -18,6 +18,7 @@
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_check.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 

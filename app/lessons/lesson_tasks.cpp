@@ -8,6 +8,7 @@
 #include "app/actions/live_settings.h"
 #include "app/actions/run_control.h"
 #include "app/session/run_session.h"
+#include "core/config/config_field.h"
 #include "widgets/microscaling/tensor_lab.h"
 
 namespace moescope {
@@ -16,7 +17,7 @@ namespace {
 
 bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& settings) {
   return std::all_of(settings.begin(), settings.end(), [&](const LessonSetting& setting) {
-    return find_field(setting.key)->get(config) == setting.value;
+    return setting.setting.field().get(config) == setting.value;
   });
 }
 
@@ -71,12 +72,11 @@ void LessonTasks::perform(const LessonTask& task) {
       return control_->runUntil(task.until);
     case LessonTask::Kind::set:
       for (const int place : places(task))
-        for (const LessonSetting& setting : task.settings)
-          settings_->change(place, QString::fromStdString(setting.key), setting.value);
+        for (const auto& [setting, value] : task.settings) settings_->change(place, setting, value);
       return;
     case LessonTask::Kind::twin: {
       RunConfig twin = session_->config();
-      for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
+      for (const auto& [setting, value] : task.settings) setting.field().set(twin, value);
       return comparison_->addTwin(twin);
     }
     case LessonTask::Kind::show:

@@ -8,6 +8,8 @@
 #include <array>
 
 #include "app/session/settings.h"
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/io/output_guard.h"
 #include "core/lessons/lesson.h"

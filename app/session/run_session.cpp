@@ -7,6 +7,9 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"
@@ -457,7 +460,7 @@ QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) 
   if (!live_) return "a twin can be trained only beside a model in training";
   std::vector<LiveChange> changes;
   for (const ConfigDifference& found : difference(config(place), twin))
-    changes.push_back({runAt(place), found.key, find_field(found.key)->get(twin)});
+    changes.push_back({runAt(place), found.setting, found.setting.field().get(twin)});
   try {
     live_->branch(runAt(place), step, changes);
   } catch (const std::invalid_argument& refused) {

@@ -10,6 +10,8 @@
 
 #include "core/comparison/verdict.h"
 #include "core/config/candidates.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
 #include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/lock_step.h"
 

@@ -18,6 +18,9 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
 #include "core/config/candidates.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "core/config/dense_twin.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/sweep.h"
@@ -25,7 +28,7 @@
 
 namespace moescope {
 
-CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget* parent, std::optional<qint64> from)
+CompareDialog::CompareDialog(const RunConfig& first, Setting setting, QWidget* parent, std::optional<qint64> from)
     : QDialog(parent), first_(first), from_(from) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("compare_dialog");
@@ -83,12 +86,12 @@ CompareDialog::CompareDialog(const RunConfig& first, const QString& key, QWidget
   column->addWidget(buttons);
   setMinimumWidth(440);
   connect(keys_, &QComboBox::currentIndexChanged, this, &CompareDialog::onKeyChosen);
-  keys_->setCurrentIndex(std::max(0, keys_->findText(key.isEmpty() ? QString("precision.experts") : key)));
+  keys_->setCurrentIndex(std::max(0, keys_->findText(QString::fromStdString(setting.key()))));
   onKeyChosen();
 }
 
-bool CompareDialog::comparable(const ConfigField& field) {
-  return field.key.find("data.") != 0 && field.key.find("telemetry.") != 0 && field.key != "name";
+bool CompareDialog::comparable(Setting setting) {
+  return !setting.is_in<DataConfig>() && !setting.is_in<TelemetryConfig>() && setting != &RunConfig::name;
 }
 
 void CompareDialog::onKeyChosen() {

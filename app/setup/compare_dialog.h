@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 class QComboBox;
@@ -27,7 +28,7 @@ class CompareDialog : public QDialog {
  public:
   // With `from`, the step of a checkpoint, the twin continues from there: it can differ in live settings only, or in
   // none.
-  CompareDialog(const RunConfig& first, const QString& key, QWidget* parent = nullptr,
+  CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
   // What the twin will cost, in words; shown under the choice.
@@ -39,7 +40,7 @@ class CompareDialog : public QDialog {
   void setRoom(int runs);
 
   // Settings that twins may differ in: those of [data] are the batches, which all runs share.
-  static bool comparable(const ConfigField& field);
+  static bool comparable(Setting setting);
 
  signals:
   void twinRequested(moescope::RunConfig twin);

@@ -13,6 +13,7 @@
 
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
+#include "core/config/config_field.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 
@@ -63,20 +64,24 @@ QString fieldToolTip(const ConfigField& field) {
 }
 
 QString whyUnused(const ConfigField& field, const RunConfig& config) {
-  const auto only_with = [](const char* setting) { return QString("<p>Not used: only with %1.</p>").arg(setting); };
-  if (field.key.starts_with("optimizer.muon_") && config.optimizer.name != OptimizerName::muon)
-    return only_with("optimizer.name = muon");
-  if (field.key.starts_with("precision.hadamard_") && !config.precision.hadamard)
-    return only_with("precision.hadamard = true");
-  if (field.key == "precision.stochastic_operands" && config.precision.rounding != Rounding::stochastic)
-    return only_with("precision.rounding = stochastic");
+  const Setting setting = field;
+  const auto only_with = [](Setting other, const char* value) {
+    return QString("<p>Not used: only with %1 = %2.</p>").arg(QString::fromStdString(other.key()), value);
+  };
+  const bool of_muon = setting.is_in<OptimizerConfig>() && field.name().starts_with("muon_");
+  if (of_muon && config.optimizer.name != OptimizerName::muon) return only_with(&OptimizerConfig::name, "muon");
+  const bool of_rotation = setting == &PrecisionConfig::hadamard_gemms || setting == &PrecisionConfig::hadamard_signs;
+  if (of_rotation && !config.precision.hadamard) return only_with(&PrecisionConfig::hadamard, "true");
+  if (setting == &PrecisionConfig::stochastic_operands && config.precision.rounding != Rounding::stochastic)
+    return only_with(&PrecisionConfig::rounding, "stochastic");
   const BalanceRule rule = config.router.balance_rule;
-  const bool of_sign = field.key == "router.bias_update_rate" || field.key == "router.bias_centring";
-  const bool of_microbatch = field.key == "router.quantile_ema";
+  const bool of_sign = setting == &RouterConfig::bias_update_rate || setting == &RouterConfig::bias_centring;
+  const bool of_microbatch = setting == &RouterConfig::quantile_ema;
   if ((!of_sign || rule == BalanceRule::sign) && (!of_microbatch || rule == BalanceRule::quantile_microbatch))
     return {};
-  return QString("<p>Not used by the bias rule %1: only with router.balance_rule = %2.</p>")
-      .arg(QString::fromStdString(to_string(find_field("router.balance_rule")->get(config))),
+  const ConfigField& of_rule = Setting(&RouterConfig::balance_rule).field();
+  return QString("<p>Not used by the bias rule %1: only with %2 = %3.</p>")
+      .arg(QString::fromStdString(to_string(of_rule.get(config))), QString::fromStdString(of_rule.key),
            of_sign ? "sign" : "quantile_microbatch");
 }
 
@@ -87,7 +92,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
   row->setSpacing(2);
   QWidget* editor = makeEditor();
   row->addWidget(editor);
-  if (field.key == "data.path") {
+  if (Setting(field) == &DataConfig::path) {
     auto* button = new QToolButton;
     button->setText("...");
     button->setToolTip("Choose a text file or a folder of text files");
@@ -99,7 +104,7 @@ FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     button->setPopupMode(QToolButton::InstantPopup);
     row->addWidget(button);
   }
-  if (field.key == "precision.operands") addOperandsButton(row);
+  if (Setting(field) == &PrecisionConfig::operands) addOperandsButton(row);
   setFocusProxy(editor);
   setToolTip(fieldToolTip(field));
   editor->setAccessibleName(QString::fromStdString(field.label));

@@ -4,6 +4,7 @@
 #include <QWidget>
 #include <optional>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 class QCheckBox;

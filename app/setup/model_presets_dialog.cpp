@@ -11,8 +11,9 @@
 #include <algorithm>
 
 #include "app/setup/field_editor.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/model_presets.h"
-#include "core/config/run_config.h"
 #include "widgets/look/style.h"
 
 namespace moescope {
@@ -75,8 +76,8 @@ void ModelPresetsDialog::fill() {
     table_->setHorizontalHeaderItem(static_cast<int>(c), new QTableWidgetItem(QString::fromStdString(names[c])));
   for (std::size_t r = 0; r < settings.size(); ++r) {
     const int row = static_cast<int>(r);
-    const QString tip = fieldToolTip(*find_field(settings[r].key));
-    auto* label = new QTableWidgetItem(QString::fromStdString(settings[r].label));
+    const QString tip = fieldToolTip(settings[r].setting.field());
+    auto* label = new QTableWidgetItem(QString::fromStdString(settings[r].setting.field().label));
     label->setToolTip(tip);
     table_->setVerticalHeaderItem(row, label);
     for (std::size_t c = 0; c < names.size(); ++c) {

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/config/config_check.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 

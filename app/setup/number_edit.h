@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/config/config_check.h"
+
 namespace moescope {
 
 // The next sensible value up (+1) or down (-1).

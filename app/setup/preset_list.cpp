@@ -3,11 +3,11 @@
 #include <QAbstractItemView>
 #include <QPainter>
 #include <QStyleOptionComboBox>
-#include <QStyledItemDelegate>
 #include <QStylePainter>
+#include <QStyledItemDelegate>
 #include <algorithm>
 
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

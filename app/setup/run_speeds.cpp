@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/session/settings.h"
+#include "core/config/config_field.h"
 #include "core/training/run_cost.h"
 #include "widgets/plots/duration_text.h"
 
@@ -21,7 +22,7 @@ constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the wo
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
-    if ((field.key.starts_with("precision.") && !field.derived) || field.key == "optimizer.name")
+    if ((Setting(field).is_in<PrecisionConfig>() && !field.derived) || Setting(field) == &OptimizerConfig::name)
       formats << QString::fromStdString(to_string(field.get(config)));
   return formats.join(' ');
 }

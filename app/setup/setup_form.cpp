@@ -22,6 +22,10 @@
 #include "app/setup/group_header.h"
 #include "app/setup/model_presets_dialog.h"
 #include "app/setup/twin_menu.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/published_recipes.h"
 #include "core/training/run_cost.h"
 #include "widgets/look/fitted_text.h"
@@ -230,7 +234,8 @@ QWidget* SetupForm::makeBottom() {
   explanation_->setForegroundRole(QPalette::PlaceholderText);
   explanation_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   explained_->setText("<b>Settings</b>");
-  explanation_->setText("Point at a setting to read what it does. A right click on its name trains a twin with another value.");
+  explanation_->setText(
+      "Point at a setting to read what it does. A right click on its name trains a twin with another value.");
   // Of one height, whatever it explains: fields must not move under the pointer.
   auto* words = new QScrollArea;
   words->setWidgetResizable(true);
@@ -333,11 +338,10 @@ void SetupForm::addRow(QGridLayout* grid, const ConfigField& field) {
 void SetupForm::offerTwinsOf(const Row& row) {
   const ConfigField& field = row.editor->field();
   if (!CompareDialog::comparable(field)) return;
-  const QString key = QString::fromStdString(field.key);
   const TwinOffers offers{.now = [this, &field] { return field.get(has_open_run_ ? open_run_ : draft_); },
                           .possible = [this] { return has_open_run_; },
-                          .chosen = [this, key](const ConfigValue& value) { emit valueTwinRequested(key, value); },
-                          .other = [this, key] { emit compareRequested(key); }};
+                          .chosen = [this, &field](const ConfigValue& value) { emit valueTwinRequested(field, value); },
+                          .other = [this, &field] { emit compareRequested(Setting(field)); }};
   offerTwins(row.label, field, offers);
   if (!row.editor->findChild<QLineEdit*>()) offerTwins(row.editor->focusProxy(), field, offers);
 }
@@ -376,8 +380,7 @@ bool SetupForm::showField(const std::string& key) {
   if (!wanted) return false;
   filter_->clear();
   for (Group& group : groups_)
-    if (std::ranges::find(group.keys, key) != group.keys.end())
-      group.header->setChecked(true);
+    if (std::ranges::find(group.keys, key) != group.keys.end()) group.header->setChecked(true);
   // After the layout has taken the group in.
   QMetaObject::invokeMethod(
       this,
@@ -413,7 +416,7 @@ void SetupForm::onCommitted(const std::string& key) {
   const FieldEditor* editor = rows_[key].editor;
   const ConfigField& field = editor->field();
   if (!goesLive(field) || !editor->problem().isEmpty() || *editor->value() == field.get(open_run_)) return;
-  emit liveChangeRequested(QString::fromStdString(key), *editor->value());
+  emit liveChangeRequested(editor->field(), *editor->value());
 }
 
 // The draft with the values in the editors, so that a live field is checked before it is sent.
@@ -514,7 +517,7 @@ void SetupForm::markChanges() {
     if (row.label->font() != font) row.label->setFont(font);
     row.label->setText(labelOf(row, font));
   }
-  rows_.at("router.top_k").editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
+  rows_.at(Setting(&RouterConfig::top_k).key()).editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
 }
 
 // At the head of a group of which nothing changes while it trains, else beside each setting.
@@ -555,9 +558,9 @@ void SetupForm::explain(const ConfigField& field) {
   explained_->setText(QString("<b>%1</b> <code>%2</code>")
                           .arg(withoutParenthesis(QString::fromStdString(field.label)).toHtmlEscaped(),
                                QString::fromStdString(field.key)));
-  explanation_->setText(cardInPrint(QString("%1 <i>Allowed: %2.</i>")
-                                        .arg(QString::fromStdString(help).toHtmlEscaped(),
-                                             rangeText(field).toHtmlEscaped())));
+  explanation_->setText(
+      cardInPrint(QString("%1 <i>Allowed: %2.</i>")
+                      .arg(QString::fromStdString(help).toHtmlEscaped(), rangeText(field).toHtmlEscaped())));
 }
 
 }  // namespace moescope

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "app/setup/preset_list.h"
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 class QAction;
@@ -48,11 +50,11 @@ class SetupForm : public QWidget {
  signals:
   void closeRequested();
   void startRequested(moescope::RunConfig config);
-  void liveChangeRequested(QString key, moescope::ConfigValue value);
+  void liveChangeRequested(moescope::Setting setting, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
-  void compareRequested(QString key);  // with another value of this setting
-  void valueTwinRequested(QString key, moescope::ConfigValue value);
+  void compareRequested(std::optional<moescope::Setting> setting);  // with another value of this one
+  void valueTwinRequested(moescope::Setting setting, moescope::ConfigValue value);
   void twinRequested(moescope::RunConfig config);  // with the draft
 
  protected:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/config/config_field.h"
+
 namespace moescope {
 namespace {
 

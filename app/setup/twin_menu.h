@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 
 class QMenu;
 class QWidget;

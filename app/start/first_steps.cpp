@@ -12,6 +12,7 @@
 #include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 
 namespace moescope {
 

@@ -15,7 +15,7 @@
 #include "app/look/icons.h"
 #include "app/look/keep_keys.h"
 #include "app/start/start_examples.h"
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 #include "core/lessons/lesson.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"

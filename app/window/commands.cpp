@@ -14,7 +14,7 @@
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 #include "core/lessons/lesson.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"

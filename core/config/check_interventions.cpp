@@ -12,11 +12,12 @@ namespace {
 
 using Rules = std::vector<RuleViolation>;
 
-void check_list(const char* key, const std::string& text, ListOf kind, const ModelConfig& model, Rules& found) {
+void check_list(Setting setting, const std::string& text, ListOf kind, const ModelConfig& model, Rules& found) {
   try {
     parse_experts(text, model, kind);
   } catch (const std::invalid_argument& error) {
-    found.push_back({{key, "model.n_experts", "model.n_layers", "model.n_dense_layers"}, error.what()});
+    found.push_back(
+        {{setting, &ModelConfig::n_experts, &ModelConfig::n_layers, &ModelConfig::n_dense_layers}, error.what()});
   }
 }
 
@@ -45,7 +46,8 @@ void check_remaining(const RunConfig& c, Rules& found) {
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const int reachable = reachable_experts(c.router, masks[i]);
     if (reachable >= c.router.top_k) continue;
-    found.push_back({{"router.killed_experts", "router.top_k", "router.n_limited_groups", "router.n_groups"},
+    found.push_back({{&RouterConfig::killed_experts, &RouterConfig::top_k, &RouterConfig::n_limited_groups,
+                      &RouterConfig::n_groups},
                      "killed_experts leaves a token " + std::to_string(reachable) + " experts in layer " +
                          std::to_string(c.model.n_dense_layers + static_cast<int>(i)) + ", but top_k is " +
                          std::to_string(c.router.top_k) + ": choose fewer to kill, or a lower top_k"});
@@ -61,7 +63,7 @@ void check_mixture(const DataConfig& data, Rules& found) {
     }
     mixture_weights(data.mixture, generated_domain_names(data.generator));
   } catch (const std::invalid_argument& error) {
-    found.push_back({{"data.mixture", "data.generator"}, error.what()});
+    found.push_back({{&DataConfig::mixture, &DataConfig::generator}, error.what()});
   }
 }
 
@@ -69,14 +71,14 @@ void check_mixture(const DataConfig& data, Rules& found) {
 
 void check_interventions(const RunConfig& c, Rules& found) {
   const std::size_t before = found.size();
-  check_list("router.killed_experts", c.router.killed_experts, ListOf::experts, c.model, found);
+  check_list(&RouterConfig::killed_experts, c.router.killed_experts, ListOf::experts, c.model, found);
   const bool killed_is_readable = found.size() == before;
-  check_list("router.pinned_bias", c.router.pinned_bias, ListOf::values, c.model, found);
-  check_list("router.initial_bias", c.router.initial_bias, ListOf::values, c.model, found);
+  check_list(&RouterConfig::pinned_bias, c.router.pinned_bias, ListOf::values, c.model, found);
+  check_list(&RouterConfig::initial_bias, c.router.initial_bias, ListOf::values, c.model, found);
   const bool groups_fit = c.router.n_groups == 0 || c.model.n_experts % c.router.n_groups == 0;
   if (killed_is_readable && groups_fit && c.model.n_dense_layers <= c.model.n_layers) check_remaining(c, found);
   if (c.model.outlier_factor != 1 && c.model.outlier_channel >= c.model.dim)
-    found.push_back({{"model.outlier_channel", "model.dim"},
+    found.push_back({{&ModelConfig::outlier_channel, &ModelConfig::dim},
                      "outlier_channel is " + std::to_string(c.model.outlier_channel) + ", but dim is " +
                          std::to_string(c.model.dim) + ": choose 0 to " + std::to_string(c.model.dim - 1)});
   check_mixture(c.data, found);

@@ -11,7 +11,6 @@
 
 #include "core/config/config_rules.h"
 #include "core/config/operand_recipes.h"
-#include "core/config/run_config.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/threads.h"
 #include "core/parallel/placement_choice.h"
@@ -98,10 +97,11 @@ std::string check_text(const ConfigField& field, const std::string& text) {
     if (std::ranges::find(field.choices, text) != field.choices.end()) return {};
     return "is \"" + text + "\", allowed is " + quoted_list(field.choices);
   }
-  if (field.key == "name" && !is_name(text))
+  const Setting setting = field;
+  if (setting == &RunConfig::name && !is_name(text))
     return "is \"" + text + "\", allowed are 1 to 64 letters, digits and - _ . + without a leading dot";
-  if (field.key == "telemetry.probe") return check_probe(text);
-  if (field.key == "parallel.placement") return check_placement(text);
+  if (setting == &TelemetryConfig::probe) return check_probe(text);
+  if (setting == &ParallelConfig::placement) return check_placement(text);
   if (!is_plain_utf8(text)) return "holds control characters or is not UTF-8, allowed is plain UTF-8 text";
   return {};
 }
@@ -156,11 +156,11 @@ using Rules = std::vector<RuleViolation>;
 void check_layers(const RunConfig& c, Rules& found) {
   const ModelConfig& m = c.model;
   if (m.n_dense_layers > m.n_layers)
-    found.push_back({{"model.n_dense_layers", "model.n_layers"},
+    found.push_back({{&ModelConfig::n_dense_layers, &ModelConfig::n_layers},
                      "n_dense_layers is " + std::to_string(m.n_dense_layers) + ", but there are " +
                          std::to_string(m.n_layers) + " layers: choose 0 to " + std::to_string(m.n_layers)});
   if (m.qk_rope_head_dim % 2 != 0)
-    found.push_back({{"model.qk_rope_head_dim"},
+    found.push_back({{&ModelConfig::qk_rope_head_dim},
                      "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
                          ", but features are rotated in pairs: choose an even number"});
 }
@@ -171,12 +171,12 @@ void check_groups(const RunConfig& c, Rules& found) {
   const std::string experts = std::to_string(c.model.n_experts);
   if (r.n_groups == 0) {
     if (r.n_limited_groups != 0)
-      found.push_back({{"router.n_limited_groups", "router.n_groups"},
+      found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::n_groups},
                        "n_limited_groups is " + limited + ", but there are no groups: choose 0, or set n_groups"});
     return;
   }
   if (c.model.n_experts % r.n_groups != 0 || c.model.n_experts / r.n_groups < 2) {
-    found.push_back({{"router.n_groups", "model.n_experts"},
+    found.push_back({{&RouterConfig::n_groups, &ModelConfig::n_experts},
                      "n_groups is " + given + ", but the " + experts +
                          " experts must fall into equal groups of at least 2: choose a divisor of " + experts +
                          " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
@@ -184,14 +184,14 @@ void check_groups(const RunConfig& c, Rules& found) {
   }
   if (r.n_limited_groups == 0) return;
   if (r.n_limited_groups > r.n_groups) {
-    found.push_back({{"router.n_limited_groups", "router.n_groups"},
+    found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::n_groups},
                      "n_limited_groups is " + limited + ", but there are " + given + " groups: choose 1 to " + given +
                          ", or 0 for no limit"});
     return;
   }
   const int reachable = r.n_limited_groups * (c.model.n_experts / r.n_groups);
   if (reachable < r.top_k)
-    found.push_back({{"router.n_limited_groups", "router.top_k", "router.n_groups"},
+    found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::top_k, &RouterConfig::n_groups},
                      "n_limited_groups is " + limited + ", which leaves a token " + std::to_string(reachable) +
                          " experts, but top_k is " + std::to_string(r.top_k) +
                          ": raise n_limited_groups or lower top_k"});
@@ -204,43 +204,43 @@ void check_quantiles(const RunConfig& c, Rules& found) {
   const bool batch = r.balance_rule == BalanceRule::quantile_batch;
   const std::string rule = std::string("balance_rule is ") + (batch ? "quantile_batch" : "quantile_microbatch");
   if (batch && r.score_func != ScoreFunc::sigmoid)
-    found.push_back({{"router.balance_rule", "router.score_func"},
+    found.push_back({{&RouterConfig::balance_rule, &RouterConfig::score_func},
                      rule + ", whose histogram is made for scores from 0 to 1 of experts that do not compete: choose "
                             "score_func sigmoid, or another rule"});
   if (r.n_groups > 0 && r.n_limited_groups > 0)
-    found.push_back({{"router.balance_rule", "router.n_limited_groups"},
+    found.push_back({{&RouterConfig::balance_rule, &RouterConfig::n_limited_groups},
                      rule + ", but a token's choice is limited to groups, so that its cutoff does not hold for all "
                             "experts: set n_limited_groups to 0, or choose sign"});
   if (r.force_balance)
-    found.push_back({{"router.balance_rule", "router.force_balance"},
+    found.push_back({{&RouterConfig::balance_rule, &RouterConfig::force_balance},
                      rule + ", but experts take turns (force_balance), and there is no cutoff: choose sign"});
   if (r.gate_noise > 0)
-    found.push_back({{"router.balance_rule", "router.gate_noise"},
+    found.push_back({{&RouterConfig::balance_rule, &RouterConfig::gate_noise},
                      rule + ", which cuts scores without noise: set gate_noise to 0, or choose sign"});
   if (r.top_k >= c.model.n_experts)
     found.push_back(
-        {{"router.balance_rule", "router.top_k", "model.n_experts"},
+        {{&RouterConfig::balance_rule, &RouterConfig::top_k, &ModelConfig::n_experts},
          rule + ", but all " + std::to_string(c.model.n_experts) + " experts are chosen: lower top_k, or choose sign"});
 }
 
 void check_expert_parts(const RunConfig& c, Rules& found) {
   const ModelConfig& m = c.model;
   if (m.shared_expert_gate && m.n_shared == 0)
-    found.push_back({{"model.shared_expert_gate", "model.n_shared"},
+    found.push_back({{&ModelConfig::shared_expert_gate, &ModelConfig::n_shared},
                      "shared_expert_gate is on, but there is no shared expert: choose n_shared 1 or more, or no gate"});
   if (m.latent_norm && m.latent_dim == 0)
-    found.push_back({{"model.latent_norm", "model.latent_dim"},
+    found.push_back({{&ModelConfig::latent_norm, &ModelConfig::latent_dim},
                      "latent_norm is on, but experts are not latent: choose a latent_dim, for example " +
                          std::to_string(m.dim / 2) + ", or no norm"});
   if (m.latent_dim > m.dim)
-    found.push_back({{"model.latent_dim", "model.dim"},
+    found.push_back({{&ModelConfig::latent_dim, &ModelConfig::dim},
                      "latent_dim is " + std::to_string(m.latent_dim) + ", wider than the model: choose 0 to " +
                          std::to_string(m.dim)});
 }
 
 void check_dropping(const RunConfig& c, Rules& found) {
   if (c.router.token_drop != TokenDrop::none && c.router.capacity_factor == 0)
-    found.push_back({{"router.token_drop", "router.capacity_factor"},
+    found.push_back({{&RouterConfig::token_drop, &RouterConfig::capacity_factor},
                      "token_drop needs a capacity: set capacity_factor, for example to 1.25, or choose none"});
 }
 
@@ -248,14 +248,14 @@ void check_hash_layers(const RunConfig& c, Rules& found) {
   const int layers = c.model.n_layers - c.model.n_dense_layers, given = c.router.n_hash_layers;
   if (given == 0) return;
   if (given > layers)
-    found.push_back({{"router.n_hash_layers", "model.n_layers", "model.n_dense_layers"},
+    found.push_back({{&RouterConfig::n_hash_layers, &ModelConfig::n_layers, &ModelConfig::n_dense_layers},
                      "n_hash_layers is " + std::to_string(given) + ", but there are " + std::to_string(layers) +
                          " MoE layers: choose 0 to " + std::to_string(layers)});
   if (c.router.force_balance)
-    found.push_back({{"router.n_hash_layers", "router.force_balance"},
+    found.push_back({{&RouterConfig::n_hash_layers, &RouterConfig::force_balance},
                      "n_hash_layers gives experts by a table, force_balance in turns: choose one of them"});
   if (!c.router.killed_experts.empty())
-    found.push_back({{"router.killed_experts", "router.n_hash_layers"},
+    found.push_back({{&RouterConfig::killed_experts, &RouterConfig::n_hash_layers},
                      "the table of n_hash_layers knows no killed experts: choose one of the two"});
 }
 
@@ -263,11 +263,11 @@ void check_replay(const RunConfig& c, Rules& found) {
   if (!c.router.replay) return;
   if (c.router.force_balance)
     found.push_back(
-        {{"router.replay", "router.force_balance"},
+        {{&RouterConfig::replay, &RouterConfig::force_balance},
          "replay gives the experts that run A chose, force_balance gives them in turns: choose one of them"});
   if (!c.router.killed_experts.empty())
     found.push_back(
-        {{"router.killed_experts", "router.replay"},
+        {{&RouterConfig::killed_experts, &RouterConfig::replay},
          "replay gives the experts that run A chose, killed or not: choose one of the two, or kill them in run A"});
 }
 
@@ -277,7 +277,7 @@ void check_router(const RunConfig& c, Rules& found) {
   check_dropping(c, found);
   check_hash_layers(c, found);
   if (c.router.top_k > c.model.n_experts)
-    found.push_back({{"router.top_k", "model.n_experts"},
+    found.push_back({{&RouterConfig::top_k, &ModelConfig::n_experts},
                      "top_k is " + std::to_string(c.router.top_k) + ", but there are " +
                          std::to_string(c.model.n_experts) + " experts: choose 1 to " +
                          std::to_string(c.model.n_experts)});
@@ -289,35 +289,35 @@ void check_ranks(const RunConfig& c, Rules& found) {
   const ParallelConfig& p = c.parallel;
   const std::string ranks = std::to_string(p.ranks);
   if (c.model.n_experts % p.ranks != 0)
-    found.push_back({{"parallel.ranks", "model.n_experts"},
+    found.push_back({{&ParallelConfig::ranks, &ModelConfig::n_experts},
                      "ranks is " + ranks + ", but the " + std::to_string(c.model.n_experts) +
                          " experts must spread evenly: choose a divisor of " + std::to_string(c.model.n_experts)});
   const std::int64_t tokens = std::int64_t{c.data.batch} * c.data.seq;
   if (p.ranks > tokens)
-    found.push_back({{"parallel.ranks", "data.batch", "data.seq"},
+    found.push_back({{&ParallelConfig::ranks, &DataConfig::batch, &DataConfig::seq},
                      "ranks is " + ranks + ", but a batch has only " + std::to_string(tokens) +
                          " tokens (batch x seq): choose 1 to " + std::to_string(tokens)});
   if (p.ranks > p.ranks_per_node && p.ranks % p.ranks_per_node != 0)
-    found.push_back({{"parallel.ranks_per_node", "parallel.ranks"},
+    found.push_back({{&ParallelConfig::ranks_per_node, &ParallelConfig::ranks},
                      "ranks_per_node is " + std::to_string(p.ranks_per_node) + ", but the " + ranks +
                          " ranks must fill whole nodes: choose a divisor of " + ranks});
   const std::string misplaced =
       placement_problem(parse_placement_choice(p.placement), c.model.n_experts, std::max(1, p.ranks));
   if (!misplaced.empty())
-    found.push_back({{"parallel.placement", "parallel.ranks", "model.n_experts"},
+    found.push_back({{&ParallelConfig::placement, &ParallelConfig::ranks, &ModelConfig::n_experts},
                      misplaced + ": choose another placement, or contiguous"});
 }
 
 void check_schedule(const RunConfig& c, Rules& found) {
   const OptimizerConfig& o = c.optimizer;
   if (o.warmup_steps > o.total_steps)
-    found.push_back({{"optimizer.warmup_steps", "optimizer.total_steps"},
+    found.push_back({{&OptimizerConfig::warmup_steps, &OptimizerConfig::total_steps},
                      "warmup_steps is " + std::to_string(o.warmup_steps) + ", but the schedule has only " +
                          std::to_string(o.total_steps) + " steps (total_steps): choose 0 to " +
                          std::to_string(o.total_steps)});
   if (o.lr_min > o.lr)
     found.push_back(
-        {{"optimizer.lr_min", "optimizer.lr"},
+        {{&OptimizerConfig::lr_min, &OptimizerConfig::lr},
          "lr_min is " + to_string(o.lr_min) + ", but lr is " + to_string(o.lr) + ": choose 0 to " + to_string(o.lr)});
 }
 
@@ -330,37 +330,37 @@ int feed_forward_block(Recipe recipe) {
 
 // Rows of a model that is made for a block format fill its blocks. Attention, gate and head have rows that cannot (one
 // value per expert): there the last block is shorter.
-void check_blocks(const char* key, Recipe recipe, const char* size_key, int size, Rules& found) {
+void check_blocks(Setting recipe_of, Recipe recipe, Setting size_of, int size, Rules& found) {
   const int block = feed_forward_block(recipe);
   if (block == 0 || size % block == 0) return;
-  const std::string name = std::string(size_key).substr(std::string(size_key).find('.') + 1);
-  found.push_back({{size_key, key},
-                   name + " is " + std::to_string(size) + ", but " + recipe_info(recipe).name +
+  found.push_back({{size_of, recipe_of},
+                   size_of.name() + " is " + std::to_string(size) + ", but " + recipe_info(recipe).name +
                        " quantizes blocks of " + std::to_string(block) + " along it: choose a multiple of " +
-                       std::to_string(block) + ", or another " + key});
+                       std::to_string(block) + ", or another " + recipe_of.key()});
 }
 
-void check_expert_rows(const char* key, Recipe recipe, const ModelConfig& model, Rules& found) {
-  check_blocks(key, recipe, model.latent_dim > 0 ? "model.latent_dim" : "model.dim", model.row_dim(), found);
+void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& model, Rules& found) {
+  check_blocks(recipe_of, recipe, model.latent_dim > 0 ? &ModelConfig::latent_dim : &ModelConfig::dim, model.row_dim(),
+               found);
 }
 
 // Feed-forward units must fill the blocks of any operand's recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
-  constexpr auto kKey = "precision.operands";
+  const Setting operands = &PrecisionConfig::operands;
   if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
-    found.push_back({{kKey, "model.n_layers"},
+    found.push_back({{operands, &ModelConfig::n_layers},
                      "layer " + std::to_string(operand.layers.last) + " is named, but there are layers 0 to " +
                          std::to_string(c.model.n_layers - 1) + ": choose one of these"});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
   if (operand.gemm_class == GemmClass::experts)
-    check_expert_rows(kKey, operand.recipe, c.model, found);
+    check_expert_rows(operands, operand.recipe, c.model, found);
   else
-    check_blocks(kKey, operand.recipe, "model.dim", c.model.dim, found);
+    check_blocks(operands, operand.recipe, &ModelConfig::dim, c.model.dim, found);
   if (dense)
-    check_blocks(kKey, operand.recipe, "model.dense_inter", c.model.dense_inter, found);
+    check_blocks(operands, operand.recipe, &ModelConfig::dense_inter, c.model.dense_inter, found);
   else
-    check_blocks(kKey, operand.recipe, "model.moe_inter", c.model.moe_inter, found);
+    check_blocks(operands, operand.recipe, &ModelConfig::moe_inter, c.model.moe_inter, found);
 }
 
 // The two operands of a GEMM that one entry rotates and the other does not.
@@ -377,13 +377,13 @@ void check_operand_recipes(const RunConfig& c, Rules& found) {
       check_operand_recipe(c, operands[i], found);
       for (std::size_t before = 0; before < i; ++before)
         if (contradict(operands[before], operands[i]))
-          found.push_back({{"precision.operands"},
+          found.push_back({{&PrecisionConfig::operands},
                            "\"" + operand_recipes_text({operands[i]}) +
                                "\": the other operand of this GEMM says the "
                                "opposite, and a rotation of one alone does not cancel: say the same of both"});
     }
   } catch (const std::invalid_argument& error) {
-    found.push_back({{"precision.operands"}, error.what()});
+    found.push_back({{&PrecisionConfig::operands}, error.what()});
   }
 }
 
@@ -391,27 +391,28 @@ void check_precision(const RunConfig& c, Rules& found) {
   check_operand_recipes(c, found);
   const PrecisionConfig& p = c.precision;
   if (p.nvfp4_four_over_six != FourOverSixChoice::off && p.nvfp4_rule != Nvfp4Rule::transformer_engine)
-    found.push_back({{"precision.nvfp4_four_over_six", "precision.nvfp4_rule"},
+    found.push_back({{&PrecisionConfig::nvfp4_four_over_six, &PrecisionConfig::nvfp4_rule},
                      "nvfp4_four_over_six chooses between two scales of TransformerEngine: choose nvfp4_rule "
                      "transformer_engine, or off"});
   if (p.layers_at_start_in_bf16 + p.layers_at_end_in_bf16 > c.model.n_layers)
-    found.push_back({{"precision.layers_at_end_in_bf16", "precision.layers_at_start_in_bf16", "model.n_layers"},
-                     std::to_string(p.layers_at_start_in_bf16) + " layers at the start and " +
-                         std::to_string(p.layers_at_end_in_bf16) + " at the end are in BF16, but there are only " +
-                         std::to_string(c.model.n_layers) + ": choose fewer"});
+    found.push_back(
+        {{&PrecisionConfig::layers_at_end_in_bf16, &PrecisionConfig::layers_at_start_in_bf16, &ModelConfig::n_layers},
+         std::to_string(p.layers_at_start_in_bf16) + " layers at the start and " +
+             std::to_string(p.layers_at_end_in_bf16) + " at the end are in BF16, but there are only " +
+             std::to_string(c.model.n_layers) + ": choose fewer"});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
-  check_expert_rows("precision.experts", p.experts, c.model, found);
-  check_blocks("precision.experts", p.experts, "model.moe_inter", c.model.moe_inter, found);
+  check_expert_rows(&PrecisionConfig::experts, p.experts, c.model, found);
+  check_blocks(&PrecisionConfig::experts, p.experts, &ModelConfig::moe_inter, c.model.moe_inter, found);
   if (any_moe && c.model.n_shared > 0) {
-    check_blocks("precision.shared_experts", p.shared_experts, "model.dim", c.model.dim, found);
-    check_blocks("precision.shared_experts", p.shared_experts, "model.moe_inter", c.model.moe_inter, found);
+    check_blocks(&PrecisionConfig::shared_experts, p.shared_experts, &ModelConfig::dim, c.model.dim, found);
+    check_blocks(&PrecisionConfig::shared_experts, p.shared_experts, &ModelConfig::moe_inter, c.model.moe_inter, found);
   }
   if (c.model.n_dense_layers > 0) {
-    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dim", c.model.dim, found);
-    check_blocks("precision.dense_ffn", p.dense_ffn, "model.dense_inter", c.model.dense_inter, found);
+    check_blocks(&PrecisionConfig::dense_ffn, p.dense_ffn, &ModelConfig::dim, c.model.dim, found);
+    check_blocks(&PrecisionConfig::dense_ffn, p.dense_ffn, &ModelConfig::dense_inter, c.model.dense_inter, found);
   }
   if (!any_moe && feed_forward_block(p.experts) > 0)
-    found.push_back({{"precision.experts", "model.n_dense_layers"},
+    found.push_back({{&PrecisionConfig::experts, &ModelConfig::n_dense_layers},
                      "experts are to be quantized, but all layers are dense: choose fp32, or fewer n_dense_layers"});
 }
 
@@ -419,7 +420,8 @@ void check_memory(const RunConfig& c, Rules& found) {
   const double needed = memory_estimate(c);
   const double present = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
   if (needed > present)
-    found.push_back({{"model.dim", "model.n_layers", "model.n_experts", "model.moe_inter", "data.seq", "data.batch"},
+    found.push_back({{&ModelConfig::dim, &ModelConfig::n_layers, &ModelConfig::n_experts, &ModelConfig::moe_inter,
+                      &DataConfig::seq, &DataConfig::batch},
                      "training this would need about " + gib(needed) + " of memory, and this machine has " +
                          gib(present) + ": choose smaller dim, n_layers, n_experts, moe_inter, batch or seq"});
 }
@@ -484,28 +486,29 @@ std::string check_field(const ConfigField& field, const ConfigValue& value) {
 
 std::vector<ConfigProblem> validate(const RunConfig& config) {
   std::vector<ConfigProblem> problems;
-  std::set<std::string> bad;
+  std::set<Setting> bad;
   for (const ConfigField& field : config_fields())
     if (std::string message = check_field(field, field.get(config)); !message.empty()) {
       problems.push_back({"", 0, field.key, message});
-      bad.insert(field.key);
+      bad.insert(field);
     }
   add_rule_problems(config, bad, {}, "", problems);
   return problems;
 }
 
-void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
-                       const std::map<std::string, int>& lines, const std::string& file,
-                       std::vector<ConfigProblem>& problems) {
+void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
+                       const std::string& file, std::vector<ConfigProblem>& problems) {
   // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
-  if (bad.count("parallel.ranks") || bad.count("parallel.ranks_per_node") || bad.count("router.n_groups")) return;
+  for (const Setting size :
+       {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node), Setting(&RouterConfig::n_groups)})
+    if (bad.contains(size)) return;
   for (RuleViolation& violation : rule_violations(config)) {
-    if (std::ranges::any_of(violation.keys, [&](const std::string& key) { return bad.count(key) > 0; })) continue;
+    if (std::ranges::any_of(violation.settings, [&](Setting setting) { return bad.contains(setting); })) continue;
     const auto given =
-        std::ranges::find_if(violation.keys, [&](const std::string& key) { return lines.count(key) > 0; });
-    const std::string& key = given == violation.keys.end() ? violation.keys.front() : *given;
-    const auto line = lines.find(key);
-    problems.push_back({file, line == lines.end() ? 0 : line->second, key, std::move(violation.message)});
+        std::ranges::find_if(violation.settings, [&](Setting setting) { return lines.contains(setting); });
+    const Setting setting = given == violation.settings.end() ? violation.settings.front() : *given;
+    const auto line = lines.find(setting);
+    problems.push_back({file, line == lines.end() ? 0 : line->second, setting.key(), std::move(violation.message)});
   }
 }
 

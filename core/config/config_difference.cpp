@@ -1,18 +1,18 @@
-// In which settings two runs differ.
+#include "core/config/config_difference.h"
+
 #include <cctype>
 #include <utility>
 
 #include "core/config/dense_twin.h"
 #include "core/config/published_recipes.h"
-#include "core/config/run_config.h"
 
 namespace moescope {
 
 namespace {
 
 // The next value of a counted setting, or the first one where there is none.
-std::int64_t next(std::int64_t value, const char* key, std::int64_t first) {
-  return static_cast<double>(value) < find_field(key)->max ? value + 1 : first;
+std::int64_t next(std::int64_t value, Setting setting, std::int64_t first) {
+  return static_cast<double>(value) < setting.field().max ? value + 1 : first;
 }
 
 std::string valid_name(std::string name) {
@@ -28,38 +28,39 @@ std::string valid_name(std::string name) {
 std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b) {
   std::vector<ConfigDifference> differences;
   for (const ConfigField& field : config_fields()) {
-    if (field.key == "name" || field.derived) continue;
+    if (Setting(field) == &RunConfig::name || field.derived) continue;
     const ConfigValue of_a = field.get(a), of_b = field.get(b);
     if (of_a == of_b) continue;
-    differences.push_back({field.key, field.label, to_string(of_a), to_string(of_b)});
+    differences.push_back({field, to_string(of_a), to_string(of_b)});
   }
   return differences;
 }
 
 bool is_noise_twin(const RunConfig& a, const RunConfig& b) {
   for (const ConfigDifference& found : difference(a, b)) {
-    const bool observes = found.key.starts_with("telemetry.") || found.key.starts_with("parallel.");
-    if (found.key != "seed" && found.key != "perturbation" && !observes) return false;
+    const bool observes = found.setting.is_in<TelemetryConfig>() || found.setting.is_in<ParallelConfig>();
+    const bool chance = found.setting == &RunConfig::seed || found.setting == &RunConfig::perturbation;
+    if (!chance && !observes) return false;
   }
   return a.seed != b.seed || a.perturbation != b.perturbation;
 }
 
 bool same_start(const RunConfig& a, const RunConfig& b) {
   for (const ConfigDifference& found : difference(a, b))
-    if (found.key == "seed" || found.key.starts_with("model.")) return false;
+    if (found.setting == &RunConfig::seed || found.setting.is_in<ModelConfig>()) return false;
   return true;
 }
 
 RunConfig noise_twin(const RunConfig& config) {
   RunConfig twin = config;
-  twin.seed = next(config.seed, "seed", 0);
+  twin.seed = next(config.seed, &RunConfig::seed, 0);
   twin.name = twin_name(config, twin);
   return twin;
 }
 
 RunConfig perturbed_twin(const RunConfig& config) {
   RunConfig twin = config;
-  twin.perturbation = next(config.perturbation, "perturbation", 1);
+  twin.perturbation = next(config.perturbation, &RunConfig::perturbation, 1);
   twin.name = twin_name(config, twin);
   return twin;
 }
@@ -72,9 +73,9 @@ std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
   if (!recipe.empty()) name += '+' + recipe;
   for (const ConfigDifference& found : difference(first, twin)) {
-    if (!recipe.empty() && found.key.starts_with("precision.")) continue;
-    const std::string key = found.key.substr(found.key.rfind('.') + 1);
-    const std::string part = '+' + (find_field(found.key)->choices.empty() ? key + '-' + found.b : found.b);
+    if (!recipe.empty() && found.setting.is_in<PrecisionConfig>()) continue;
+    const bool is_choice = !found.setting.field().choices.empty();
+    const std::string part = '+' + (is_choice ? found.b : found.setting.name() + '-' + found.b);
     if (part != last) name += part;  // one format in several classes of weights is named once
     last = part;
   }

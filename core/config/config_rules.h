@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/config/run_config.h"
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 
 namespace moescope {
 
 struct RuleViolation {
-  std::vector<std::string> keys;  // those involved, the one to change first
+  std::vector<Setting> settings;  // those involved, the one to change first
   std::string message;
 };
 // Expects each value to be within its own range.
@@ -20,10 +21,9 @@ std::vector<RuleViolation> rule_violations(const RunConfig& config);
 // The part of them that concerns interventions: what a person does to routers and data.
 void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
 
-// Appends the violations that involve no key of `bad`, at the line of the first key that has one.
-void add_rule_problems(const RunConfig& config, const std::set<std::string>& bad,
-                       const std::map<std::string, int>& lines, const std::string& file,
-                       std::vector<ConfigProblem>& problems);
+// Appends the violations that involve no setting of `bad`, at the line of the first one that has a line.
+void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
+                       const std::string& file, std::vector<ConfigProblem>& problems);
 
 std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a point
 

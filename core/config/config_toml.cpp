@@ -1,4 +1,5 @@
-// Configs as TOML files, read so that every problem is found in one go and knows its line.
+#include "core/config/config_toml.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -8,9 +9,9 @@
 #include <stdexcept>
 
 #include "core/config/candidates.h"
+#include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/model_presets.h"
-#include "core/config/run_config.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
@@ -38,16 +39,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string_view last_part(std::string_view key) {
-  return key.substr(key.rfind('.') + 1);
-}
-
 std::string section_list() {
   std::string text;
+  std::string_view last;
   for (const ConfigField& field : config_fields()) {
-    const std::string section = field.key.substr(0, field.key.find('.'));
-    if (section == field.key || text.find("[" + section + "]") != std::string::npos) continue;
-    text += (text.empty() ? "[" : ", [") + section + "]";
+    if (field.section == last) continue;
+    last = field.section;
+    text += (text.empty() ? "[" : ", [") + std::string(last) + "]";
   }
   return text;
 }
@@ -57,13 +55,13 @@ constexpr const char *kPresetKey = "preset", *kCompareKey = "compare";
 struct Reader {
   ParsedConfig parsed;
   std::string file;
-  std::set<std::string> bad;
-  std::map<std::string, int> lines;
+  std::set<Setting> bad;
+  std::map<Setting, int> lines;
   bool in_twin = false;
 
   void problem(int line, const std::string& key, std::string message) {
     parsed.problems.push_back({file, line, key, std::move(message)});
-    bad.insert(key);
+    if (const ConfigField* field = find_field(key)) bad.insert(*field);
   }
 
   // What stands for other keys comes before them, so that a key beside it has the last word.
@@ -90,7 +88,7 @@ struct Reader {
   }
 
   static bool is_section(const std::string& name) {
-    return std::ranges::any_of(config_fields(), [&](const auto& f) { return f.key.starts_with(name + "."); });
+    return std::ranges::find(config_fields(), name, &ConfigField::section) != config_fields().end();
   }
 
   void read_preset(const toml::table& table) {
@@ -123,8 +121,9 @@ struct Reader {
     reader.in_twin = true;
     reader.parsed.config = parsed.config;
     reader.read(table, "");
-    for (const auto& [key, at] : reader.lines)
-      if (key.starts_with("data.")) reader.problem(at, key, "runs that are compared read the same batches");
+    for (const auto& [setting, at] : reader.lines)
+      if (setting.is_in<DataConfig>())
+        reader.problem(at, setting.key(), "runs that are compared read the same batches");
     RunConfig& twin = reader.parsed.config;
     if (!table.contains("name")) twin.name = twin_name(parsed.config, twin);
     if (reader.parsed.problems.empty() && difference(parsed.config, twin).empty())
@@ -135,7 +134,7 @@ struct Reader {
   }
 
   void read_field(const ConfigField& field, const toml::node& node, int line) {
-    lines[field.key] = line;
+    lines[field] = line;
     ConfigValue value;
     if (node.is_boolean()) {
       value = **node.as_boolean();
@@ -211,12 +210,12 @@ std::string toml_value(const ConfigValue& value) {
 }
 
 std::string nearest_key(std::string_view given) {
+  const std::string_view given_name = given.substr(given.rfind('.') + 1);
   const ConfigField* best = nullptr;
   std::size_t best_distance = 0;
   for (const ConfigField& field : config_fields()) {
     // A correct key in the wrong section is closer than any misspelling.
-    const std::size_t distance =
-        8 * edit_distance(last_part(given), last_part(field.key)) + edit_distance(given, field.key);
+    const std::size_t distance = 8 * edit_distance(given_name, field.name()) + edit_distance(given, field.key);
     if (best == nullptr || distance < best_distance) {
       best = &field;
       best_distance = distance;
@@ -349,17 +348,15 @@ ParsedConfig load_preset(std::string_view name) {
 
 std::string to_toml(const RunConfig& config) {
   std::string out = "# MoEscope run config. Keys that are left out keep the program's defaults.\n";
-  std::string section;
+  std::string_view section;
   for (const ConfigField& field : config_fields()) {
     if (field.derived) continue;
-    const std::size_t dot = field.key.find('.');
-    const std::string own = dot == std::string::npos ? "" : field.key.substr(0, dot);
-    if (own != section) out += "\n[" + own + "]\n";
-    section = own;
+    if (field.section != section) out += "\n[" + std::string(field.section) + "]\n";
+    section = field.section;
     out += '\n';
     append_wrapped(out, field.help, 110);
     out += "# Allowed: " + allowed_text(field) + (field.live ? "; can be changed while it trains.\n" : ".\n");
-    out += std::string(last_part(field.key)) + " = " + toml_value(field.get(config)) + '\n';
+    out += std::string(field.name()) + " = " + toml_value(field.get(config)) + '\n';
   }
   return out;
 }

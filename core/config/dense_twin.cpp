@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+
 namespace moescope {
 namespace {
 

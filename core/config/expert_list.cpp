@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/config/config_field.h"
 #include "core/io/trimmed.h"
 
 namespace moescope {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/io/trimmed.h"
 #include "core/numerics/rng.h"

@@ -2,21 +2,21 @@
 
 #include <algorithm>
 
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 
 namespace moescope {
 namespace {
 
 // Whether a setting does anything in a run.
-bool has_effect(const RunConfig& config, const std::string& key) {
+bool has_effect(const RunConfig& config, Setting setting) {
   const RouterConfig& r = config.router;
-  if (key == "model.dense_inter") return config.model.n_dense_layers > 0;
-  if (key == "model.latent_norm") return config.model.latent_dim > 0;
-  if (key == "model.shared_expert_gate") return config.model.n_shared > 0;
-  if (key == "router.n_limited_groups") return r.n_groups > 0;
-  if (key == "router.aux_coeff") return r.aux_mode != AuxMode::none;
-  if (key == "router.bias_update_rate") return r.balance_rule == BalanceRule::sign;
-  if (key == "router.balance_rule") return r.balance_rule != BalanceRule::sign || r.bias_update_rate > 0;
+  if (setting == &ModelConfig::dense_inter) return config.model.n_dense_layers > 0;
+  if (setting == &ModelConfig::latent_norm) return config.model.latent_dim > 0;
+  if (setting == &ModelConfig::shared_expert_gate) return config.model.n_shared > 0;
+  if (setting == &RouterConfig::n_limited_groups) return r.n_groups > 0;
+  if (setting == &RouterConfig::aux_coeff) return r.aux_mode != AuxMode::none;
+  if (setting == &RouterConfig::bias_update_rate) return r.balance_rule == BalanceRule::sign;
+  if (setting == &RouterConfig::balance_rule) return r.balance_rule != BalanceRule::sign || r.bias_update_rate > 0;
   return true;
 }
 
@@ -31,10 +31,11 @@ std::vector<PresetSetting> model_preset_table() {
   for (const std::string& name : model_preset_names()) presets.push_back(load_preset(name).config);
   std::vector<PresetSetting> table;
   for (const ConfigField& field : config_fields()) {
-    if (!field.key.starts_with("model.") && !field.key.starts_with("router.")) continue;
-    PresetSetting row{field.key, field.label, field.group, field.help, {}};
+    const Setting setting = field;
+    if (!setting.is_in<ModelConfig>() && !setting.is_in<RouterConfig>()) continue;
+    PresetSetting row{setting, {}};
     for (const RunConfig& preset : presets)
-      row.values.push_back(has_effect(preset, field.key) ? to_string(field.get(preset)) : std::string());
+      row.values.push_back(has_effect(preset, setting) ? to_string(field.get(preset)) : std::string());
     if (std::ranges::adjacent_find(row.values, std::not_equal_to()) != row.values.end()) table.push_back(row);
   }
   return table;

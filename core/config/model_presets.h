@@ -4,17 +4,17 @@
 #include <string>
 #include <vector>
 
-namespace moescope {
+#include "core/config/config_field.h"
 
-struct RunConfig;
+namespace moescope {
 
 // In order of publication of what they brought: assets/presets/<name>.toml.
 std::vector<std::string> model_preset_names();
 
 // One setting in which they differ.
 struct PresetSetting {
-  std::string key, label, group, help;  // as in config_fields()
-  std::vector<std::string> values;      // by preset; empty where it has no effect there
+  Setting setting;
+  std::vector<std::string> values;  // by preset; empty where it has no effect there
 };
 // Of the model and the router, in the order of config_fields(). Weights of losses that are off, and the like, are left
 // empty.

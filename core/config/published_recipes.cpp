@@ -4,6 +4,7 @@
 #include <cassert>
 #include <map>
 
+#include "core/config/config_toml.h"
 #include "core/io/assets.h"
 #include "core/io/toml_text.h"
 

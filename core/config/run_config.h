@@ -1,16 +1,9 @@
-// All settings of a run: plain structs, and one table of their fields.
-//
-// The table (config_fields) is the only place that knows a key's name, range, unit and meaning;
-// the TOML reader, the validator, the set-up form, live changes and --help all read it.
+// All settings of a run, as plain structs. Their keys, ranges, units and meanings: config_field.h.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 #include "core/numerics/recipes.h"
 
@@ -194,104 +187,5 @@ struct RunConfig {
   ParallelConfig parallel;
   TelemetryConfig telemetry;
 };
-
-using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
-
-// One key. Enumerations are strings out of `choices`.
-struct ConfigField {
-  std::string key;                   // "router.top_k"
-  std::string group;                 // title of the form's group: "Router"
-  std::string label;                 // "Experts per token (top_k)"
-  std::string unit;                  // "experts", "tokens", "steps", "" for none
-  std::string help;                  // what it does, what good values are
-  double min = 0, max = 0;           // inclusive; numbers only
-  std::vector<std::string> choices;  // strings with a fixed set only
-  bool live = false;                 // may change between two steps of a running trainer
-  bool derived = false;              // stands for others: set() sets those, get() recognises them; kept in no file
-  ConfigValue (*get)(const RunConfig&) = nullptr;
-  void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
-};
-
-std::span<const ConfigField> config_fields();
-const ConfigField* find_field(std::string_view key);  // nullptr: no such key
-std::string nearest_key(std::string_view key);        // the known key closest in spelling
-
-// What is wrong with a config, where, and what is allowed.
-struct ConfigProblem {
-  std::string file;  // empty when it did not come from a file
-  int line = 0;      // 1-based; 0: unknown
-  std::string key;
-  std::string message;       // "top_k is 20, but there are 16 experts: choose 1 to 16"
-  std::string text() const;  // "run.toml:12: router.top_k: ..."
-};
-
-// Number of trained parameters of the model.
-double parameter_count(const RunConfig& config);
-// A rough lower bound on the bytes that training needs: 16 per parameter (weight, gradient, two moments) and what the
-// forward pass keeps for the backward pass.
-double memory_estimate(const RunConfig& config);
-
-// All problems at once; empty: the config can be trained.
-std::vector<ConfigProblem> validate(const RunConfig& config);
-// Problem with one value on its own (type, range, choice); empty message: none.
-std::string check_field(const ConfigField& field, const ConfigValue& value);
-
-struct ParsedConfig {
-  RunConfig config;
-  std::vector<RunConfig> twins;         // to train beside it, in lock-step
-  std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
-};
-// Besides the keys of config_fields() a file may hold
-//   preset = "16B-like"                    the settings of a preset in place of the defaults
-//   [[compare]]                            a twin: its name and the settings in which it differs
-//   name = "mxfp8"
-//   precision.experts = "mxfp8_rceil"
-ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
-ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
-// Names of the presets in teaching order: assets/presets/<name>.toml, one run each, and
-// assets/presets/compare/<name>.toml, several runs. load_preset takes either.
-std::vector<std::string> preset_names();
-std::vector<std::string> comparison_preset_names();
-ParsedConfig load_preset(std::string_view name);
-// The comment at the top of a preset's file; for comparisons it says what to expect and what was measured.
-std::string preset_about(std::string_view name);
-// The comparison preset that these runs come from, recognised by names, seeds and size; empty: none.
-std::string comparison_preset_of(const std::vector<RunConfig>& runs);
-// The parsed run and its twins.
-std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
-
-// Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
-std::string to_toml(const RunConfig& config);
-
-// One key in which two configs differ.
-struct ConfigDifference {
-  std::string key, label;
-  std::string a, b;  // as to_string() writes them
-  bool operator==(const ConfigDifference&) const = default;
-};
-// In the table's order. Names do not count: every run has its own.
-std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b);
-// Whether `b` shows what chance alone does to `a`: another seed or perturbation, and otherwise the same settings as far
-// as they affect training ([telemetry] and [parallel] do not). Runs in lock-step read the batches of the first,
-// whatever their seeds: such twins differ only in their initial weights.
-bool is_noise_twin(const RunConfig& a, const RunConfig& b);
-// Whether both start from the same weights but for a perturbation: one seed, one shape of model.
-bool same_start(const RunConfig& a, const RunConfig& b);
-RunConfig noise_twin(const RunConfig& config);      // the next seed, and a name that says so
-RunConfig perturbed_twin(const RunConfig& config);  // the same with the next perturbation
-// A valid name for a run that is compared with `first`: "16B-like+mxfp8_rceil", "nano+top_k-4".
-std::string twin_name(const RunConfig& first, const RunConfig& twin);
-
-// A change of one live field between two steps.
-struct LiveChange {
-  int run = 0;
-  std::string key;
-  ConfigValue value;
-};
-
-std::string to_string(const ConfigValue& value);
-// The value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is
-// allowed when it is of another type; check_field checks the range.
-ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 }  // namespace moescope

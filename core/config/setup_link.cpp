@@ -7,7 +7,9 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
+#include "core/config/config_toml.h"
 #include "core/io/base64.h"
 #include "core/io/text_escape.h"
 
@@ -33,7 +35,8 @@ std::string lines_of(const RunConfig& from, const RunConfig& to) {
   std::string lines = "name = " + toml_value(to.name) + '\n';
   for (const ConfigField& field : config_fields()) {
     const ConfigValue value = field.get(to);
-    if (field.key != "name" && value != field.get(from)) lines += field.key + " = " + toml_value(value) + '\n';
+    if (Setting(field) != &RunConfig::name && value != field.get(from))
+      lines += field.key + " = " + toml_value(value) + '\n';
   }
   return lines;
 }

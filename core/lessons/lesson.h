@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/frame/metrics.h"
 #include "core/lessons/lesson_tensors.h"
@@ -75,7 +77,7 @@ struct LessonCheck {
 };
 
 struct LessonSetting {
-  std::string key;
+  Setting setting;
   ConfigValue value;
 };
 

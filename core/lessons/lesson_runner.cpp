@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/config/config_field.h"
 #include "core/training/engine/live_runs.h"
 
 namespace moescope {
@@ -29,15 +30,15 @@ void change_settings(const LessonTask& task, LiveRuns& live) {
   const bool all = task.run == kAllRuns;
   const int last = all ? static_cast<int>(live.histories().size()) - 1 : task.run;
   for (int place = all ? 0 : task.run; place <= last; ++place)
-    for (const LessonSetting& setting : task.settings)
-      live.change({.run = run_at(live, place), .key = setting.key, .value = setting.value});
+    for (const auto& [setting, value] : task.settings)
+      live.change({.run = run_at(live, place), .setting = setting, .value = value});
   live.flush();
 }
 
 void add_twin(const LessonTask& task, LiveRuns& live) {
   RunConfig twin = live.config(run_at(live, 0));
   twin.name = task.name;
-  for (const LessonSetting& setting : task.settings) find_field(setting.key)->set(twin, setting.value);
+  for (const auto& [setting, value] : task.settings) setting.field().set(twin, value);
   live.add_run(twin);
   live.run_until(live.status().step);
   wait_until_stopped(live);

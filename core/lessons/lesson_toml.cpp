@@ -4,6 +4,9 @@
 #include <functional>
 #include <set>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/io/assets.h"
 #include "core/io/input_file.h"
 #include "core/io/text_encoding.h"
@@ -171,13 +174,13 @@ void read_settings(const toml::table& table, const std::string& prefix, const st
     } else if (const std::string message = check_field(*field, *value); !message.empty()) {
       problems.add(line, path + "." + name, message);
     } else {
-      settings.push_back({name, *value});
+      settings.push_back({*field, *value});
     }
   }
 }
 
 void apply_settings(RunConfig& config, const std::vector<LessonSetting>& settings) {
-  for (const LessonSetting& setting : settings) find_field(setting.key)->set(config, setting.value);
+  for (const auto& [setting, value] : settings) setting.field().set(config, value);
 }
 
 std::vector<LessonSetting> settings_of(Section& section, bool live) {
@@ -484,7 +487,7 @@ class LessonParser {
   static std::string default_text(const LessonTask& task) {
     std::string settings;
     for (const LessonSetting& s : task.settings)
-      settings += (settings.empty() ? "" : ", ") + s.key + " = " + to_string(s.value);
+      settings += (settings.empty() ? "" : ", ") + s.setting.key() + " = " + to_string(s.value);
     switch (task.kind) {
       case LessonTask::Kind::start:
         return "Start the run of this step";

@@ -4,7 +4,8 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "core/training/recorded_run.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 
 namespace moescope {
 namespace {
@@ -29,9 +30,10 @@ bool limits_groups(const RouterConfig& router) {
 }
 
 // Puts the recipe's name in place of its keys.
-void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<std::string_view> keys) {
-  const auto removed = std::erase_if(
-      things, [&](const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); });
+void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<Setting> settings) {
+  const auto removed = std::erase_if(things, [&](const std::string& thing) {
+    return std::ranges::find(settings, thing, &Setting::key) != settings.end();
+  });
   if (removed > 0) things.push_back(recipe);
 }
 
@@ -53,13 +55,13 @@ void add(const std::string& sentence, std::vector<std::string>& unclear) {
 void apply(const LessonTask& task, Configs& configs) {
   if (task.kind == LessonTask::Kind::start) configs = task.start.configs;
   if (task.kind == LessonTask::Kind::twin && !configs.empty()) configs.push_back(configs.front());
-  for (const LessonSetting& setting : task.settings) {
+  for (const auto& [setting, value] : task.settings) {
     for (std::size_t place = 0; place < configs.size(); ++place) {
       const bool meant =
           task.kind == LessonTask::Kind::twin
               ? place + 1 == configs.size()
-              : task.run == kAllRuns || static_cast<int>(place) == task.run || setting.key == kMixtureKey;
-      if (meant) find_field(setting.key)->set(configs[place], setting.value);
+              : task.run == kAllRuns || static_cast<int>(place) == task.run || setting == &DataConfig::mixture;
+      if (meant) setting.field().set(configs[place], value);
     }
   }
 }
@@ -95,11 +97,12 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
 
 std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig& b) {
   std::vector<std::string> things;
-  for (const ConfigDifference& each : difference(a, b)) things.push_back(each.key);
+  for (const ConfigDifference& each : difference(a, b)) things.push_back(each.setting.key());
   if (another_way_of_balancing(a.router, b.router))
-    fold(things, "way of balancing", {"router.bias_update_rate", "router.aux_mode", "router.aux_coeff"});
+    fold(things, "way of balancing",
+         {&RouterConfig::bias_update_rate, &RouterConfig::aux_mode, &RouterConfig::aux_coeff});
   if (!limits_groups(a.router) || !limits_groups(b.router))
-    fold(things, "limit on groups", {"router.n_groups", "router.n_limited_groups"});
+    fold(things, "limit on groups", {&RouterConfig::n_groups, &RouterConfig::n_limited_groups});
   return things;
 }
 

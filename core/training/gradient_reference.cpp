@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "core/config/config_field.h"
 #include "core/training/routing_flips.h"
 
 namespace moescope {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/config/config_check.h"
 #include "core/training/gradient_reference.h"
 
 namespace moescope {

@@ -69,7 +69,8 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   plan.data = data.data;
   plan.data_seed = data.seed;
   for (auto& [at, change] : recorded_changes(first))
-    if (change.key == kMixtureKey && at <= step) plan.mixtures.emplace_back(at, std::get<std::string>(change.value));
+    if (change.setting == &DataConfig::mixture && at <= step)
+      plan.mixtures.emplace_back(at, std::get<std::string>(change.value));
   return plan;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/data/dataset.h"
 #include "core/history/history.h"
 #include "core/training/capture.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/frame/change_marker.h"
 
 namespace moescope {
@@ -17,7 +19,7 @@ LiveChange recorded_change(const Marker& marker) {
   const bool is_text = std::holds_alternative<std::string>(field->get({}));
   if (is_text && marker.value.ends_with("...")) throw fail("does not say the new value in full");
   try {
-    const LiveChange change{marker.run, field->key, parse_value(*field, marker.value)};
+    const LiveChange change{marker.run, *field, parse_value(*field, marker.value)};
     if (const std::string problem = check_field(*field, change.value); !problem.empty()) throw fail(problem);
     return change;
   } catch (const std::invalid_argument& problem) {

@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/history/history.h"
 
 namespace moescope {
-
-// data.mixture is shared by all runs in lock-step.
-inline constexpr const char* kMixtureKey = "data.mixture";
 
 // The change that a marker of kind "change" describes. Throws std::runtime_error with its step if it does not name a
 // setting and a value of it, or was cut short by an early version of the program.

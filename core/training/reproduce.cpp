@@ -70,7 +70,8 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
     for (; change != changes.end() && change->first <= step; ++change) {
       trainer.apply(change->second);
-      if (change->second.key == kMixtureKey) mixture = data->mixture(std::get<std::string>(change->second.value));
+      if (change->second.setting == &DataConfig::mixture)
+        mixture = data->mixture(std::get<std::string>(change->second.value));
     }
     const float loss = trainer.step(data->batch(step, mixture)).ce_loss;
     const std::int64_t at[] = {step};  // one by one: a damaged recording may claim any number of steps

@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/model/moe/router_sums.h"
 #include "core/model/rank_gather.h"
 #include "core/numerics/kernels.h"
@@ -270,13 +273,12 @@ std::vector<LayerRouting> Trainer::routing() const {
 }
 
 void Trainer::apply(const LiveChange& change) {
-  const ConfigField* field = find_field(change.key);
-  if (!field) throw std::invalid_argument(change.key + ": there is no such setting");
-  if (!field->live) throw std::invalid_argument(change.key + ": cannot change while a run trains");
-  if (const std::string problem = check_field(*field, change.value); !problem.empty())
-    throw std::invalid_argument(change.key + ": " + problem);
+  const ConfigField& field = change.setting.field();
+  if (!field.live) throw std::invalid_argument(field.key + ": cannot change while a run trains");
+  if (const std::string problem = check_field(field, change.value); !problem.empty())
+    throw std::invalid_argument(field.key + ": " + problem);
   RunConfig changed = config();
-  field->set(changed, change.value);
+  field.set(changed, change.value);
   if (const auto problems = validate(changed); !problems.empty()) throw std::invalid_argument(problems.front().text());
   const bool placed_anew = changed.parallel.placement != config().parallel.placement;
   state_->learner.config = changed;

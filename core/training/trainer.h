@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/frame/frame.h"

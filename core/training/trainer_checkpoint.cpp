@@ -21,6 +21,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"

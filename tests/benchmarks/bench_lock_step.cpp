@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
 #include "core/training/engine/lock_step.h"
 #include "tests/benchmarks/bench_measures.h"

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_toml.h"
 #include "core/model/layers/parameters.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels.h"

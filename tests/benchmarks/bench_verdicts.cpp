@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "core/comparison/verdict.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
 #include "core/training/engine/lock_step.h"
 

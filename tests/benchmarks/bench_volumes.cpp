@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
 #include "core/parallel/volumes.h"
 #include "core/training/trainer.h"

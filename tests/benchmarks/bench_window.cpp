@@ -25,6 +25,7 @@
 #include "app/program/batch_schedule.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/numerics/threads.h"
 #include "tests/benchmarks/bench_measures.h"

@@ -1,7 +1,7 @@
 // The real moescope-cli binary, as a user would call it.
 #include <random>
 
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/sample_frames.h"

@@ -2,6 +2,7 @@
 // std::runtime_error that names the file; a small file cannot claim a large model. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
+#include "core/config/config_check.h"
 #include "core/numerics/threads.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"

@@ -2,7 +2,9 @@
 // settings without a problem are written and read back as the same settings. How to run: tests/CMakeLists.txt.
 #include <stdexcept>
 
-#include "core/config/run_config.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
 #include "core/training/engine/queue_file.h"

@@ -19,6 +19,10 @@
 #include "app/setup/mixture_editor.h"
 #include "app/setup/setup_form.h"
 #include "app/window/main_window.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/published_recipes.h"
 #include "tests/support/controls.h"
 #include "tests/support/takes_keys.h"
@@ -87,7 +91,7 @@ class ActionsTest : public QObject {
     const auto precision = [&] { return t.live()->config(0).precision; };
     auto* form = t.window.findChild<SetupForm*>();
     const auto choose = [&](const char* recipe) {
-      emit form->liveChangeRequested("precision.published_recipe", std::string(recipe));
+      emit form->liveChangeRequested(*find_field("precision.published_recipe"), std::string(recipe));
     };
     choose("nvfp4_4over6");
     QCOMPARE(published_recipe_of(precision()), std::string("nvfp4_4over6"));
@@ -138,7 +142,7 @@ class ActionsTest : public QObject {
     QVERIFY(t.window.findChild<ActionsDock*>()->isVisible());
     t.key(Qt::Key_Z);
     QVERIFY(t.router().frozen);
-    auto* line = t.window.findChild<ActionsDock*>()->editor("router.gate_noise")->findChild<QLineEdit*>();
+    auto* line = t.window.findChild<ActionsDock*>()->editor(&RouterConfig::gate_noise)->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, "0.25");

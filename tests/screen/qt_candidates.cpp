@@ -16,6 +16,8 @@
 #include "app/bars/outcomes_dock.h"
 #include "app/bars/outcomes_panel.h"
 #include "app/setup/compare_dialog.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/queue_file.h"
 #include "core/training/recorded_run.h"
@@ -84,7 +86,7 @@ class CandidatesTest : public QObject {
   void init() { useSettingsOfTest(home_); }
 
   void theListTakesSixteenCandidatesAndRefusesMore() {
-    CompareDialog dialog(nano(), "optimizer.lr");
+    CompareDialog dialog(nano(), &OptimizerConfig::lr);
     dialog.setAttribute(Qt::WA_DeleteOnClose, false);
     QSignalSpy groups(&dialog, &CompareDialog::groupsRequested);
     dialog.show();
@@ -139,7 +141,7 @@ class CandidatesTest : public QObject {
   void aGridPutsItsCombinationsOnTheList() {
     RunConfig first = nano();
     first.router.top_k = 2;
-    CompareDialog dialog(first, "optimizer.lr");
+    CompareDialog dialog(first, &OptimizerConfig::lr);
     dialog.setAttribute(Qt::WA_DeleteOnClose, false);
     dialog.show();
     auto* grid = dialog.findChild<QLineEdit*>("grid");

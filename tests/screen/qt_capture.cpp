@@ -15,6 +15,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_histogram_panel.h"

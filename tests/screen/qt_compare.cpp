@@ -34,6 +34,9 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/comparison/operand_sqnr.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/frame/operand_costs.h"
 #include "core/frame/router_stats.h"
 #include "tests/support/controls.h"
@@ -243,7 +246,8 @@ class CompareTest : public QObject {
   }
 
   void theDialogIsFinishedWithTabAndReturn() {
-    for (const char* setting : {"optimizer.lr", "precision.experts"}) {  // a number, a list
+    for (const Setting setting :
+         {Setting(&OptimizerConfig::lr), Setting(&PrecisionConfig::experts)}) {  // a number, a list
       CompareDialog dialog(RunConfig{}, setting);
       dialog.setAttribute(Qt::WA_DeleteOnClose, false);
       QSignalSpy wanted(&dialog, &CompareDialog::twinRequested);
@@ -261,7 +265,7 @@ class CompareTest : public QObject {
       }
       QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
       auto* ok = qobject_cast<QPushButton*>(QApplication::focusWidget());
-      QVERIFY2(ok && ok->text() == "Train the twin", setting);
+      QVERIFY2(ok && ok->text() == "Train the twin", setting.key().c_str());
       editor->setFocus();
       QTest::keyClick(editor, Qt::Key_Return);
       QCOMPARE(wanted.size(), 1);
@@ -344,8 +348,9 @@ class CompareTest : public QObject {
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.trainTo(20);
     QTRY_VERIFY(w.answer<RoutingFlipsPanel>().contains("the same experts as in A"));
-    QCOMPARE(w.window.session()->change({.run = 1, .key = "precision.router_gate", .value = std::string("mxfp4")}),
-             QString());
+    QCOMPARE(
+        w.window.session()->change({.run = 1, .setting = &PrecisionConfig::router_gate, .value = std::string("mxfp4")}),
+        QString());
     w.trainTo(21);
     QTRY_VERIFY2(w.answer<RoutingFlipsPanel>().contains("the weights are still A's"),
                  qPrintable(w.answer<RoutingFlipsPanel>()));
@@ -444,7 +449,7 @@ class CompareTest : public QObject {
     w.window.findChild<CompareActions*>()->addTwin(noise_twin(w.window.session()->config()));
     w.trainTo(55);
     const auto change = [&](double lr) {
-      QVERIFY(w.window.session()->change({.run = 0, .key = "optimizer.lr", .value = lr}).isEmpty());
+      QVERIFY(w.window.session()->change({.run = 0, .setting = &OptimizerConfig::lr, .value = lr}).isEmpty());
     };
     const double lr = w.window.session()->config().optimizer.lr;
     change(2 * lr);
@@ -550,7 +555,7 @@ class CompareTest : public QObject {
       fillTwinMenu(&menu, field,
                    {.now = [&] { return field.get(w.window.session()->config()); },
                     .possible = [] { return true; },
-                    .chosen = [&](const ConfigValue& value) { emit form->valueTwinRequested(key, value); },
+                    .chosen = [&](const ConfigValue& value) { emit form->valueTwinRequested(field, value); },
                     .other = [] {}});
       for (QAction* action : menu.actions())
         if (action->text().trimmed() == text) return action->trigger();

@@ -26,6 +26,7 @@
 #include "app/workspaces/picture.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 #include "core/findings/health.h"
 #include "core/io/assets.h"
 #include "tests/support/synthetic_run.h"

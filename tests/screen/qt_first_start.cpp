@@ -14,6 +14,7 @@
 #include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_difference.h"
 #include "tests/support/open_window.h"
 #include "widgets/look/fitted_text.h"
 

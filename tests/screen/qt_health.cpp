@@ -559,7 +559,7 @@ class QtHealth : public QObject {
     QCOMPARE(shown("compare"), QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 
     auto* bar = window.findChild<LivePopover*>();
-    QVERIFY(!bar->editor("optimizer.lr")->isEnabled());
+    QVERIFY(!bar->editor(&OptimizerConfig::lr)->isEnabled());
     QMenu* menu = nullptr;
     for (QMenu* each : window.findChildren<QMenu*>())
       if (each->title() == "&Run") menu = each;

@@ -16,7 +16,7 @@
 
 #include "app/session/host_training.h"
 #include "app/setup/hosts_dialog.h"
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 #include "core/recording/recording.h"
 
 using namespace moescope;

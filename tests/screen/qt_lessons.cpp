@@ -25,6 +25,7 @@
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
 #include "tests/support/takes_keys.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -245,8 +246,9 @@ class LessonTest : public QObject {
     file.close();
     OpenWindow open;
     open.open(qPrintable(file.fileName()));
-    open.window.findChild<LiveSettings*>()->change(0, "router.bias_update_rate", 0.25);  // by hand, in one of them
-    QTest::qWait(500);  // the guide looks four times a second
+    open.window.findChild<LiveSettings*>()->change(0, &RouterConfig::bias_update_rate,
+                                                   0.25);  // by hand, in one of them
+    QTest::qWait(500);                                     // the guide looks four times a second
     QVERIFY(!open.tasks()[0]->done());
     open.takeStep();
     for (int place : {0, 1}) QCOMPARE(open.window.session()->config(place).router.bias_update_rate, 0.25);

@@ -35,6 +35,7 @@
 #include "app/window/frame_clock.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 #include "tests/support/open_window.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/look/tokens.h"
@@ -111,7 +112,7 @@ class MainWindowTest : public QObject {
 
   void periodInANumberIsAPeriod() {
     OpenWindow w;
-    w.typeLive("optimizer.lr", "0.003");
+    w.typeLive(&OptimizerConfig::lr, "0.003");
     QCOMPARE(w.step(), 0);
     QCOMPARE(w.live()->config(0).optimizer.lr, 0.003);
   }
@@ -138,7 +139,7 @@ class MainWindowTest : public QObject {
   void resetStartsOverWithTheSettingsAsTheyAre() {
     OpenWindow w;
     w.trainTo(3);
-    w.typeLive("router.bias_update_rate", "0.05");
+    w.typeLive(&RouterConfig::bias_update_rate, "0.05");
     QSignalSpy opened(w.window.session(), &RunSession::opened);
     w.key(Qt::Key_R);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
@@ -150,7 +151,7 @@ class MainWindowTest : public QObject {
     OpenWindow w;
     const double before = w.live()->config(0).router.bias_update_rate;
     w.trainTo(2);
-    w.typeLive("router.bias_update_rate", "0.1");
+    w.typeLive(&RouterConfig::bias_update_rate, "0.1");
     QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     w.trainTo(4);
     auto markers = w.markers();
@@ -160,7 +161,8 @@ class MainWindowTest : public QObject {
 
     w.key(Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(w.live()->config(0).router.bias_update_rate, before);
-    QCOMPARE(std::get<double>(*w.window.findChild<LivePopover*>()->editor("router.bias_update_rate")->value()), before);
+    QCOMPARE(std::get<double>(*w.window.findChild<LivePopover*>()->editor(&RouterConfig::bias_update_rate)->value()),
+             before);
     QCOMPARE(std::get<double>(*w.window.findChild<SetupForm*>()->editor("router.bias_update_rate")->value()), before);
     w.key(Qt::Key_Y, Qt::ControlModifier);
     QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
@@ -182,7 +184,7 @@ class MainWindowTest : public QObject {
   void anImpossibleLiveChangeIsToldAndNotMade() {
     OpenWindow w;
     const int before = w.live()->config(0).router.top_k;
-    w.typeLive("router.top_k", "63");
+    w.typeLive(&RouterConfig::top_k, "63");
     QCOMPARE(w.live()->config(0).router.top_k, before);
     QCOMPARE(w.window.findChild<QUndoStack*>()->count(), 0);
     w.trainTo(1);
@@ -195,7 +197,7 @@ class MainWindowTest : public QObject {
     auto* live = w.window.findChild<LivePopover*>();
     w.key(Qt::Key_F4);
     QVERIFY(live->isVisible());
-    w.typeLive("router.bias_update_rate", "0.1");
+    w.typeLive(&RouterConfig::bias_update_rate, "0.1");
     QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.1);
     QTest::keyClick(live, Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(w.live()->config(0).router.bias_update_rate, before);

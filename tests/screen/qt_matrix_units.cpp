@@ -16,6 +16,7 @@
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
+#include "core/config/config_toml.h"
 
 using namespace moescope;
 

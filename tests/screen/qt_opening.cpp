@@ -30,6 +30,7 @@
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_difference.h"
 #include "core/config/setup_link.h"
 #include "core/recording/recording.h"
 #include "tests/support/event_bytes.h"

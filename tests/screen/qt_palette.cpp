@@ -29,6 +29,8 @@
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/recording.h"
 #include "tests/support/takes_keys.h"

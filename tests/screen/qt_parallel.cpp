@@ -21,6 +21,7 @@
 #include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "core/config/config_toml.h"
 #include "core/logs/run_feed.h"
 #include "core/parallel/wire.h"
 #include "core/recording/recording.h"

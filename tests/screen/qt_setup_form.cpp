@@ -19,6 +19,8 @@
 #include "app/setup/operands_dialog.h"
 #include "app/setup/run_speeds.h"
 #include "app/setup/setup_form.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 
 using namespace moescope;
 
@@ -179,7 +181,7 @@ class SetupFormTest : public QObject {
     QCOMPARE(live.count(), 0);  // not with every key
     QTest::keyClick(f.line("router.bias_update_rate"), Qt::Key_Return);
     QCOMPARE(live.count(), 1);
-    QCOMPARE(live[0][0].toString(), QString("router.bias_update_rate"));
+    QVERIFY(*static_cast<const Setting*>(live[0][0].constData()) == &RouterConfig::bias_update_rate);
     QCOMPARE(std::get<double>(live[0][1].value<ConfigValue>()), 0.01);
     f.type("model.dim", "64");  // not live: stays in the draft
     QTest::keyClick(f.line("model.dim"), Qt::Key_Return);
@@ -338,7 +340,7 @@ class SetupFormTest : public QObject {
     const RunConfig nano = load_preset("nano").config;
     RunSpeeds speeds(false);
     speeds.note(nano, 0.5);
-    CompareDialog dialog(nano, "router.bias_update_rate");
+    CompareDialog dialog(nano, &RouterConfig::bias_update_rate);
     dialog.setCost([&](const RunConfig& twin) { return speeds.twinText(twin, 60); });
     const auto* cost = dialog.findChild<QLabel*>("twin_cost");
     QVERIFY(cost->isHidden());  // no other value is chosen yet

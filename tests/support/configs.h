@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 namespace moescope {

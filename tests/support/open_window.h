@@ -15,6 +15,7 @@
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"
+#include "core/config/config_toml.h"
 #include "tests/support/takes_keys.h"
 
 namespace moescope {
@@ -57,8 +58,8 @@ struct OpenWindow {
     QTRY_VERIFY_WITH_TIMEOUT(!live()->status().running && this->step() == step, kWaitMs);
     live()->flush();
   }
-  void typeLive(const char* field, const char* text) {
-    auto* line = window.findChild<LivePopover*>()->editor(field)->findChild<QLineEdit*>();
+  void typeLive(Setting setting, const char* text) {
+    auto* line = window.findChild<LivePopover*>()->editor(setting)->findChild<QLineEdit*>();
     line->setFocus();
     line->selectAll();
     QTest::keyClicks(line, text);

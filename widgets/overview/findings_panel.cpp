@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 #include "core/io/whole_file.h"
 #include "core/io/words.h"
 #include "widgets/look/style.h"

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 #include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"

@@ -5,6 +5,8 @@
 
 #include "app/cli/train/text_columns.h"
 #include "core/comparison/run_letters.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "core/training/engine/outcomes.h"
 
 namespace moescope {
@@ -63,7 +65,7 @@ std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::
 std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> configs, std::size_t i) {
   for (std::size_t own = 1; own < configs.size(); ++own) {
     const auto found = difference(configs[own], configs[i]);
-    if (found.size() == 1 && found.front().key == "router.replay") return own;
+    if (found.size() == 1 && found.front().setting == &RouterConfig::replay) return own;
   }
   return {};
 }

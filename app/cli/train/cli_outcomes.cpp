@@ -8,6 +8,8 @@
 
 #include "app/cli/cli_json.h"
 #include "app/cli/train/text_columns.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "core/io/whole_file.h"
 #include "core/io/words.h"
 #include "core/training/engine/outcome_table.h"

@@ -24,6 +24,8 @@
 #include "app/cli/train/cli_train_queue.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/cli_train_stop.h"
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/findings/health.h"
 #include "core/io/output_guard.h"
@@ -135,7 +137,7 @@ struct WireTotals {
       if (i / size == i % size) continue;  // stays on its rank
       sent += static_cast<double>(wire.sent_RR[i]);
     }
-    const std::string payload = to_string(find_field("precision.payload")->get(config));
+    const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
     const RowBytes row = wire_row_bytes(payload, config.model.row_dim());
     for (const RouterFrame& router : frame.routers)
       for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row))

@@ -1,7 +1,8 @@
 #include "app/cli/train/cli_train_options.h"
 
 #include "core/config/candidates.h"
-#include "core/config/run_config.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 
 namespace moescope {
 

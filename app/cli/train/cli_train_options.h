@@ -7,6 +7,7 @@
 
 #include "app/cli/command_line.h"
 #include "core/comparison/comparison.h"
+#include "core/config/config_difference.h"
 
 namespace moescope {
 

@@ -6,6 +6,10 @@
 #include <stdexcept>
 
 #include "core/config/candidates.h"
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
@@ -20,7 +24,7 @@ namespace fs = std::filesystem;
 // One setting that the command line gives for a key of the config.
 struct Override {
   std::string option;  // as the user wrote it: "--seed 3"
-  const ConfigField* field;
+  Setting setting;
   ConfigValue value;
 };
 
@@ -34,43 +38,42 @@ struct Override {
 }
 
 void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
-                  const std::string& key, const std::string& text) {
-  const ConfigField* field = find_field(key);
-  if (field == nullptr) {
-    problems.push_back({"", 0, option, "no such key, did you mean " + nearest_key(key) + "?"});
-    return;
-  }
+                  Setting setting, const std::string& text) {
   std::string message;
   try {
-    ConfigValue value = parse_value(*field, text);
-    message = check_field(*field, value);
-    if (message.empty()) list.push_back({option, field, std::move(value)});
+    ConfigValue value = parse_value(setting.field(), text);
+    message = check_field(setting.field(), value);
+    if (message.empty()) list.push_back({option, setting, std::move(value)});
   } catch (const std::invalid_argument& error) {
     message = error.what();
   }
-  if (!message.empty()) problems.push_back({"", 0, option, key + ' ' + message});
+  if (!message.empty()) problems.push_back({"", 0, option, setting.key() + ' ' + message});
 }
 
 // KEY=VALUE as the user wrote it behind `option`.
 void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
                  const std::string& setting) {
   const std::size_t equals = setting.find('=');
+  const std::string key = setting.substr(0, equals);
   if (equals == std::string::npos)
     problems.push_back({"", 0, option, "expected KEY=VALUE, such as router.top_k=4"});
+  else if (const ConfigField* field = find_field(key))
+    add_override(list, problems, option, *field, setting.substr(equals + 1));
   else
-    add_override(list, problems, option, setting.substr(0, equals), setting.substr(equals + 1));
+    problems.push_back({"", 0, option, "no such key, did you mean " + nearest_key(key) + "?"});
 }
 
 std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigProblem>& problems) {
   std::vector<Override> list;
-  if (o.has_data) add_override(list, problems, "--data " + o.data, "data.path", o.data);
-  if (o.has_seed) add_override(list, problems, "--seed " + std::to_string(o.seed), "seed", std::to_string(o.seed));
+  if (o.has_data) add_override(list, problems, "--data " + o.data, &DataConfig::path, o.data);
+  if (o.has_seed)
+    add_override(list, problems, "--seed " + std::to_string(o.seed), &RunConfig::seed, std::to_string(o.seed));
   if (!o.precision.empty())
-    add_override(list, problems, "--precision " + o.precision, "precision.experts", o.precision);
+    add_override(list, problems, "--precision " + o.precision, &PrecisionConfig::experts, o.precision);
   if (o.ep > 0) {  // the virtual ranks are the real ones
-    add_override(list, problems, "--ep " + std::to_string(o.ep), "parallel.ranks", std::to_string(o.ep));
+    add_override(list, problems, "--ep " + std::to_string(o.ep), &ParallelConfig::ranks, std::to_string(o.ep));
     const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
-    add_override(list, problems, "--ranks-per-node " + per_node, "parallel.ranks_per_node", per_node);
+    add_override(list, problems, "--ranks-per-node " + per_node, &ParallelConfig::ranks_per_node, per_node);
   }
   for (const std::string& setting : o.set) add_setting(list, problems, "--set " + setting, setting);
   return list;
@@ -90,8 +93,8 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
   for (RunConfig& run : runs) {
     const std::vector<ConfigDifference> own = difference(parsed.config, run);
     for (const Override& change : overrides)
-      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.key == change.field->key; }))
-        change.field->set(run, change.value);
+      if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.setting == change.setting; }))
+        change.setting.field().set(run, change.value);
   }
   // Problems of the file itself are known already; the config with its overrides is checked as a whole.
   for (const RunConfig& run : runs)
@@ -108,7 +111,7 @@ RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   std::istringstream list(settings);
   for (std::string setting; std::getline(list, setting, ',');) add_setting(changes, problems, option, setting);
   RunConfig twin = first;
-  for (const Override& change : changes) change.field->set(twin, change.value);
+  for (const Override& change : changes) change.setting.field().set(twin, change.value);
   twin.name = twin_name(first, twin);
   if (problems.empty()) problems = validate(twin);
   if (!problems.empty()) refuse(problems);
@@ -163,7 +166,8 @@ void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
                               to_string(kept) +
                               (option.find('=') == std::string::npos ? ", not " + to_string(wanted) : "")});
   };
-  for (const Override& change : read_overrides(o, problems)) compare(change.option, *change.field, change.value);
+  for (const Override& change : read_overrides(o, problems))
+    compare(change.option, change.setting.field(), change.value);
   if (!o.config.empty() || !o.preset.empty()) {
     const ParsedConfig named = named_config(o);
     problems.insert(problems.end(), named.problems.begin(), named.problems.end());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/config/config_field.h"
+
 namespace moescope {
 
 const PinnedChange& ChangeLog::add(LiveChange change, Marker marker) {
@@ -19,7 +21,7 @@ std::vector<PinnedChange> ChangeLog::inherited(const Inheritance& inheritance) c
   std::vector<PinnedChange> inherited;
   for (const PinnedChange& made : changes_) {
     if (made.change.run == inheritance.run && made.id > inheritance.after &&
-        !inheritance.except.contains(made.change.key))
+        !inheritance.except.contains(made.change.setting))
       inherited.push_back(made);
   }
   return inherited;

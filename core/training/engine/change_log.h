@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -26,9 +26,9 @@ struct PinnedChange {
 
 // Which changes a run gets that joins later.
 struct Inheritance {
-  int run = 0;                   // those of this run,
-  std::uint64_t after = 0;       // after the one of this id, the last that its first settings contain,
-  std::set<std::string> except;  // but for these keys, in which it differs on purpose
+  int run = 0;               // those of this run,
+  std::uint64_t after = 0;   // after the one of this id, the last that its first settings contain,
+  std::set<Setting> except;  // but for these, in which it differs on purpose
 };
 
 class ChangeLog {

@@ -5,6 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "core/frame/change_marker.h"
 #include "core/recording/notes.h"
 #include "core/training/engine/live_state.h"
@@ -45,7 +48,7 @@ void require_domains(const std::string& mixture, const std::vector<std::string>&
   try {
     mixture_weights(mixture, domains);
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(std::string(kMixtureKey) + ": " + error.what());
+    throw std::invalid_argument(Setting(&DataConfig::mixture).key() + ": " + error.what());
   }
 }
 
@@ -66,7 +69,7 @@ std::string unique_name(const LiveState& live, RunConfig config) {
 RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
   RunConfig now = request.config;
   for (const PinnedChange& made : live.changes.inherited(request.inheritance)) {
-    find_field(made.change.key)->set(now, made.change.value);
+    made.change.setting.field().set(now, made.change.value);
     require_valid(now);
   }
   return now;
@@ -110,9 +113,10 @@ int open_new_run(LiveState& live, AddRunRequest request) {
 }
 
 // A valid change of one run.
-void accept_change(LiveState& live, LiveChange change, const ConfigField& field, LiveState::OpenRun& run) {
-  const bool for_all = change.key == kMixtureKey && live.runs.size() > 1;
-  Marker marker = change_marker(change.run, PinnedChange::kNotYet, change.key, to_string(field.get(run.config)),
+void accept_change(LiveState& live, LiveChange change, LiveState::OpenRun& run) {
+  const ConfigField& field = change.setting.field();
+  const bool for_all = change.setting == &DataConfig::mixture && live.runs.size() > 1;
+  Marker marker = change_marker(change.run, PinnedChange::kNotYet, field.key, to_string(field.get(run.config)),
                                 to_string(change.value), for_all);
   field.set(run.config, change.value);
   live.requests.push_back(live.changes.add(std::move(change), std::move(marker)));
@@ -197,13 +201,13 @@ int LiveRuns::add_run(RunConfig config) {
   const std::int64_t first_step = state_->first_step;
   if (first_step > 0) request.from = state_->ring.find(first_step, first.number);
   for (const ConfigDifference& found : difference(first.config, config)) {
-    const ConfigField& field = *find_field(found.key);
+    const ConfigField& field = found.setting.field();
     if (first_step > 0 && (!field.live || !request.from))
       throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
-                                  ", so that a new run cannot take the steps before: " + found.key +
+                                  ", so that a new run cannot take the steps before: " + field.key +
                                   " can be compared only from the beginning");
     field.set(request.config, field.get(config));
-    request.inheritance.except.insert(found.key);
+    request.inheritance.except.insert(found.setting);
   }
   if (first_step > 0 && !request.from)
     throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
@@ -224,21 +228,19 @@ void LiveRuns::remove_run(int run) {
 
 void LiveRuns::change(const LiveChange& change) {
   const std::lock_guard lock(state_->mutex);
-  const ConfigField* field = find_field(change.key);
+  const ConfigField& field = change.setting.field();
   const LiveState::OpenRun& run = state_->find_or_throw(change.run);
-  if (field == nullptr) throw std::invalid_argument(change.key + ": no such key");
-  if (!field->live) throw std::invalid_argument(change.key + ": cannot be changed while it trains");
-  if (std::string message = check_field(*field, change.value); !message.empty())
-    throw std::invalid_argument(change.key + ' ' + message);
-  const bool shared = change.key == kMixtureKey;
+  if (!field.live) throw std::invalid_argument(field.key + ": cannot be changed while it trains");
+  if (std::string message = check_field(field, change.value); !message.empty())
+    throw std::invalid_argument(field.key + ' ' + message);
+  const bool shared = change.setting == &DataConfig::mixture;
   if (shared) require_domains(std::get<std::string>(change.value), state_->domains);
   RunConfig changed = run.config;
-  field->set(changed, change.value);
+  field.set(changed, change.value);
   require_valid(changed);
   require_replayable(*state_, change.run, changed);
   for (LiveState::OpenRun& open : state_->runs)
-    if (shared || open.number == change.run)
-      accept_change(*state_, {open.number, change.key, change.value}, *field, open);
+    if (shared || open.number == change.run) accept_change(*state_, {open.number, change.setting, change.value}, open);
   state_->ask();
 }
 
@@ -318,14 +320,14 @@ int LiveRuns::branch(int run, std::int64_t step, const std::vector<LiveChange>& 
   request.inheritance = {run, state_->changes.last_before(step), {}};
   request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
   for (const LiveChange& change : changes) {
-    const ConfigField* field = find_field(change.key);
-    if (!field || !field->live || change.key == kMixtureKey)
-      throw std::invalid_argument(change.key + ": cannot be changed for a twin alone");
-    if (std::string message = check_field(*field, change.value); !message.empty())
-      throw std::invalid_argument(change.key + ' ' + message);
-    request.text += ", " + change_text(field->key, to_string(field->get(request.config)), to_string(change.value));
-    field->set(request.config, change.value);
-    request.inheritance.except.insert(change.key);
+    const ConfigField& field = change.setting.field();
+    if (!field.live || change.setting == &DataConfig::mixture)
+      throw std::invalid_argument(field.key + ": cannot be changed for a twin alone");
+    if (std::string message = check_field(field, change.value); !message.empty())
+      throw std::invalid_argument(field.key + ' ' + message);
+    request.text += ", " + change_text(field.key, to_string(field.get(request.config)), to_string(change.value));
+    field.set(request.config, change.value);
+    request.inheritance.except.insert(change.setting);
   }
   request.config.name = twin_name(request.from->config, request.config);
   require_routing_to_come(*state_, request.config, step);

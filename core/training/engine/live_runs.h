@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/history/history.h"
 #include "core/training/capture.h"

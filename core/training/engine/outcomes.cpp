@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/config/config_difference.h"
+
 namespace moescope {
 namespace {
 
@@ -43,7 +45,7 @@ void add_sqnr(std::span<const JudgedRun> runs, std::vector<Outcome>& outcomes) {
 std::string differing_settings(const RunConfig& first, const RunConfig& config) {
   std::string text;
   for (const ConfigDifference& found : difference(first, config))
-    text += (text.empty() ? "" : ", ") + found.key + " = " + found.b;
+    text += (text.empty() ? "" : ", ") + found.setting.key() + " = " + found.b;
   return text;
 }
 

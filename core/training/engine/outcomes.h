@@ -7,6 +7,7 @@
 
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"
+#include "core/config/config_difference.h"
 #include "core/config/run_config.h"
 
 namespace moescope {

@@ -7,6 +7,8 @@
 #include <stdexcept>
 
 #include "core/config/candidates.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/whole_file.h"
@@ -73,7 +75,7 @@ void require_same_runs(const std::string& path, const std::vector<RunInfo>& reco
     const RunConfig config = recorded_config(recorded[i]);
     if (config.name != runs[i].name) fail("it holds " + config.name + ", not " + runs[i].name);
     for (const ConfigDifference& found : difference(config, runs[i]))
-      fail("in " + config.name + ' ' + found.key + " is " + found.a + ", not " + found.b);
+      fail("in " + config.name + ' ' + found.setting.key() + " is " + found.a + ", not " + found.b);
   }
 }
 

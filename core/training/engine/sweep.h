@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/comparison/gap_track.h"
+#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 
 namespace moescope {

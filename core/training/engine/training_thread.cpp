@@ -159,7 +159,7 @@ void TrainingThread::serve(PinnedChange& request) {
     const std::lock_guard lock(shared_.mutex);
     shared_.changes.set_step(request.id, request.step);  // unless a later request to rewind will undo it
   }
-  if (request.change.key == kMixtureKey && request.change.run == first().number)
+  if (request.change.setting == &DataConfig::mixture && request.change.run == first().number)
     lock_step_.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
     apply_pending(request.step);  // changes made to the first run at this step come first

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
 #include "core/config/expert_list.h"
 #include "core/config/mixture.h"
 #include "core/model/learner.h"
@@ -98,7 +100,7 @@ class Acts : public testing::Test {
  protected:
   void TearDown() override { set_num_threads(0); }
   TelemetryFrame step(Trainer& trainer) { return trainer.step(data_->batch(trainer.steps_taken())); }
-  void change(Trainer& trainer, const char* key, ConfigValue value) { trainer.apply({0, key, std::move(value)}); }
+  void change(Trainer& trainer, Setting setting, ConfigValue value) { trainer.apply({0, setting, std::move(value)}); }
   static std::uint32_t tokens(const TelemetryFrame& frame, int layer, std::size_t expert) {
     return frame.routers[static_cast<std::size_t>(layer - 1)].tokens_per_expert[expert];
   }
@@ -112,7 +114,7 @@ TEST_F(Acts, KilledExpertsGetNothingFromTheNextStepOnAndRevivedOnesSome) {
     config_.router.n_limited_groups = grouped ? 2 : 0;
     Trainer trainer(config_);
     EXPECT_GT(tokens(step(trainer), 2, 5), 0u);
-    change(trainer, "router.killed_experts", std::string("2:5, *:0"));
+    change(trainer, &RouterConfig::killed_experts, std::string("2:5, *:0"));
     for (int i = 0; i < 4; ++i) {
       const TelemetryFrame frame = step(trainer);
       EXPECT_EQ(tokens(frame, 2, 5), 0u);
@@ -121,7 +123,7 @@ TEST_F(Acts, KilledExpertsGetNothingFromTheNextStepOnAndRevivedOnesSome) {
       const auto& counts = frame.routers[1].tokens_per_expert;
       EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0u), 4u * 48 * 2);
     }
-    change(trainer, "router.killed_experts", std::string());
+    change(trainer, &RouterConfig::killed_experts, std::string());
     EXPECT_GT(tokens(step(trainer), 2, 5), 0u);
   }
 }
@@ -133,7 +135,7 @@ TEST_F(Acts, WholeGroupsMayDieAndForcedBalanceDealsToTheLiving) {
   Trainer trainer(config_);
   TelemetryFrame frame = step(trainer);
   EXPECT_EQ(tokens(frame, 2, 0) + tokens(frame, 2, 1) + tokens(frame, 2, 2), 0u);
-  change(trainer, "router.force_balance", true);
+  change(trainer, &RouterConfig::force_balance, true);
   frame = step(trainer);
   for (std::size_t e = 0; e < 8; ++e) EXPECT_NEAR(tokens(frame, 2, e), e < 3 ? 0 : 4.0 * 48 * 2 / 5, 1) << e;
 }
@@ -159,14 +161,14 @@ TEST_F(Acts, PinnedBiasesStayAndLetGoTheyMoveOn) {
   config_.router.bias_update_rate = 0.01;
   Trainer trainer(config_);
   step(trainer);
-  change(trainer, "router.pinned_bias", std::string("2:3=0.75"));
+  change(trainer, &RouterConfig::pinned_bias, std::string("2:3=0.75"));
   for (int i = 0; i < 3; ++i) {
     const TelemetryFrame frame = step(trainer);
     EXPECT_EQ(frame.routers[1].expert_bias[3], 0.75f);
     EXPECT_NE(frame.routers[0].expert_bias[3], 0.75f);
     EXPECT_GT(tokens(frame, 2, 3), 4u * 48 * 2 / 8) << "a bias of 0.75 draws more than a fair share";
   }
-  change(trainer, "router.pinned_bias", std::string());
+  change(trainer, &RouterConfig::pinned_bias, std::string());
   const float after = step(trainer).routers[1].expert_bias[3];
   EXPECT_NE(after, 0.75f);
   EXPECT_NEAR(after, 0.75f, 0.02f);
@@ -261,20 +263,20 @@ TEST_F(Acts, GateNoiseChoosesButDoesNotWeigh) {
 TEST_F(Acts, ScoreFunctionNormAndGroupsChangeWhileItTrains) {
   Trainer trainer(config_);
   step(trainer);
-  change(trainer, "router.n_groups", std::int64_t{4});
+  change(trainer, &RouterConfig::n_groups, std::int64_t{4});
   const float free = step(trainer).ce_loss;
   EXPECT_TRUE(std::isfinite(free));
-  change(trainer, "router.n_limited_groups", std::int64_t{1});
+  change(trainer, &RouterConfig::n_limited_groups, std::int64_t{1});
   step(trainer);
   for (const LayerRouting& layer : trainer.routing())
     for (std::size_t t = 0; t < 192; ++t)
       EXPECT_EQ(layer.ids_TK[2 * t] / 2, layer.ids_TK[2 * t + 1] / 2) << "both of one group";
-  change(trainer, "router.score_func", std::string("softmax"));
-  change(trainer, "router.route_norm", false);
+  change(trainer, &RouterConfig::score_func, std::string("softmax"));
+  change(trainer, &RouterConfig::route_norm, false);
   const TelemetryFrame frame = step(trainer);
   EXPECT_TRUE(std::isfinite(frame.ce_loss) && std::isfinite(frame.grad_norm));
-  EXPECT_THROW(change(trainer, "router.top_k", std::int64_t{3}), std::invalid_argument) << "a group has two";
-  EXPECT_THROW(change(trainer, "router.killed_experts", std::string("1:0")), std::invalid_argument);
+  EXPECT_THROW(change(trainer, &RouterConfig::top_k, std::int64_t{3}), std::invalid_argument) << "a group has two";
+  EXPECT_THROW(change(trainer, &RouterConfig::killed_experts, std::string("1:0")), std::invalid_argument);
 }
 
 TEST_F(Acts, OutlierChannelIsLoudAndChangesNothingElse) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "tests/support/configs.h"
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/config/config_field.h"
 #include "core/data/dataset.h"
 #include "core/data/domain_generator.h"
 

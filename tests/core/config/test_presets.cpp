@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/model_presets.h"
 #include "core/config/published_recipes.h"
 #include "core/config/run_config.h"
@@ -41,9 +45,8 @@ TEST(Presets, ComparisonsAreValidAndEachHasANoiseTwin) {
   EXPECT_EQ(check[0].model.n_experts, 64) << "as preset = \"16B-like\" says";
   EXPECT_EQ(check[0].precision.experts, Recipe::bf16);
   EXPECT_EQ(difference(check[0], check[1]),
-            (std::vector<ConfigDifference>{
-                {"precision.experts", find_field("precision.experts")->label, "bf16", "mxfp8_rceil"},
-                {"precision.dense_ffn", find_field("precision.dense_ffn")->label, "bf16", "mxfp8_rceil"}}));
+            (std::vector<ConfigDifference>{{&PrecisionConfig::experts, "bf16", "mxfp8_rceil"},
+                                           {&PrecisionConfig::dense_ffn, "bf16", "mxfp8_rceil"}}));
 }
 
 TEST(Presets, AreWhatTheyArePromisedToBe) {
@@ -85,9 +88,10 @@ TEST(Presets, TableOfRealModels) {
   const auto column = static_cast<std::size_t>(std::ranges::find(names, "Kimi-K3") - names.begin());
   std::map<std::string, std::string> of_k3;
   for (const PresetSetting& row : model_preset_table()) {
-    ASSERT_EQ(row.values.size(), names.size()) << row.key;
-    EXPECT_TRUE(std::ranges::any_of(row.values, [&](const std::string& v) { return v != row.values[0]; })) << row.key;
-    of_k3[row.key] = row.values[column];
+    ASSERT_EQ(row.values.size(), names.size()) << row.setting.key();
+    EXPECT_TRUE(std::ranges::any_of(row.values, [&](const std::string& v) { return v != row.values[0]; }))
+        << row.setting.key();
+    of_k3[row.setting.key()] = row.values[column];
   }
   EXPECT_EQ(of_k3["router.balance_rule"], "quantile_batch");
   EXPECT_EQ(of_k3["model.n_experts"], "112");
@@ -129,7 +133,7 @@ TEST(PublishedRecipes, AreASettingWhoseNeighboursHaveTheLastWord) {
   EXPECT_EQ(to_string(field.get(parsed.config)), "own");
   EXPECT_EQ(to_string(field.get(parsed.twins.at(0))), "mxfp8_nvidia");
   for (const ConfigDifference& found : difference(parsed.config, parsed.twins.at(0)))
-    EXPECT_NE(found.key, field.key) << "what it sets is named";
+    EXPECT_NE(found.setting, Setting(field)) << "what it sets is named";
   RunConfig same = parsed.config;
   field.set(same, std::string("own"));
   EXPECT_EQ(same.precision, parsed.config.precision);
@@ -154,7 +158,7 @@ TEST(Presets, TrainInTheFormatsOfThePublishedRuns) {
       EXPECT_EQ(recipe, Recipe::fp32) << name;
   }
   for (const ConfigDifference& found : difference(load_preset("small").config, load_preset("small-fp32").config))
-    EXPECT_TRUE(found.key.starts_with("precision.")) << found.key;
+    EXPECT_TRUE(found.setting.is_in<PrecisionConfig>()) << found.setting.key();
 }
 
 TEST(Presets, UnknownOneNamesTheKnown) {

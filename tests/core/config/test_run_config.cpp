@@ -6,6 +6,10 @@
 #include <fstream>
 #include <set>
 
+#include "core/config/config_check.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
 #include "core/config/operand_recipes.h"
 #include "core/config/run_config.h"
@@ -161,9 +165,9 @@ TEST(Difference, NamesKeysAndValues) {
   b.router.top_k = 4;
   b.router.bias_centring = false;
   EXPECT_EQ(difference(a, b), (std::vector<ConfigDifference>{
-                                  {"router.top_k", find_field("router.top_k")->label, "2", "4"},
-                                  {"router.bias_centring", find_field("router.bias_centring")->label, "true", "false"},
-                                  {"precision.experts", find_field("precision.experts")->label, "fp32", "mxfp8_rceil"},
+                                  {&RouterConfig::top_k, "2", "4"},
+                                  {&RouterConfig::bias_centring, "true", "false"},
+                                  {&PrecisionConfig::experts, "fp32", "mxfp8_rceil"},
                               }));
 }
 

@@ -4,6 +4,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/io/base64.h"
 

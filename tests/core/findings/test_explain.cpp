@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/explain/explain.h"

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "core/config/config_field.h"
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/findings/checks.h"

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/config/config_toml.h"
 #include "core/explain/explain.h"
 #include "core/frame/change_marker.h"
 #include "core/frame/metrics.h"

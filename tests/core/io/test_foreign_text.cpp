@@ -8,7 +8,7 @@
 #include <iterator>
 #include <limits>
 
-#include "core/config/run_config.h"
+#include "core/config/config_toml.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"

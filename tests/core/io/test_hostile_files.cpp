@@ -21,7 +21,8 @@
 
 #include "core/cluster/calibration.h"
 #include "core/cluster/hardware.h"
-#include "core/config/run_config.h"
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/io/nesting.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/events/import_events.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/config/config_check.h"
 #include "core/lessons/lesson.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/lesson_twins.h"

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/model/learner.h"
 #include "core/training/engine/lock_step.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/run_config.h"
+#include "core/config/config_field.h"
 #include "core/frame/metrics.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/quant_format.h"

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/engine/live_runs.h"
@@ -156,7 +158,7 @@ TEST(Capture, TheSameTensorIsTheSameWhereverItIsQuantized) {
 
 TEST(Capture, FullPrecisionCanBeLookedAt) {
   Course course(tiny());
-  course.trainer.apply({0, "precision.experts", ConfigValue(std::string("fp32"))});
+  course.trainer.apply({0, &PrecisionConfig::experts, ConfigValue(std::string("fp32"))});
   const CapturedOperand x = course.ahead({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
   EXPECT_EQ(x.format.scheme, QuantScheme::fp32);
   EXPECT_EQ(x.rows, 2u * 40 * course.trainer.config().router.top_k);

@@ -10,6 +10,8 @@
 #include <numeric>
 
 #include "core/comparison/comparison.h"
+#include "core/config/config_difference.h"
+#include "core/config/config_toml.h"
 #include "core/training/engine/lock_step.h"
 #include "tests/support/seeds.h"
 

@@ -143,7 +143,7 @@ TEST_P(Determinism, ThreadsDoNotChangeABit) {
 TEST_P(Determinism, ResumedEqualsUninterrupted) {
   Trainer whole(config_);
   whole.step(data_->batch(0));
-  whole.apply({0, "optimizer.lr", 5e-3});
+  whole.apply({0, &OptimizerConfig::lr, 5e-3});
   for (int step = 1; step < 5; ++step) whole.step(data_->batch(step));
   whole.save(path("checkpoint"));
   Trainer resumed = Trainer::resume(path("checkpoint"));

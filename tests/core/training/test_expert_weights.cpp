@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/config/config_toml.h"
 #include "core/data/dataset.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/trainer.h"

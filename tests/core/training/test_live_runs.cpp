@@ -8,6 +8,7 @@
 #include <span>
 #include <thread>
 
+#include "core/config/config_field.h"
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
@@ -121,7 +122,7 @@ TEST(LiveRuns, TwinsAreIdenticalUntilAChange) {
   run_to(live, 6);
   const auto a = live.histories().at(0), b = live.histories().at(1);
   EXPECT_EQ(all_losses(*a), all_losses(*b));
-  live.change({.run = 1, .key = "router.top_k", .value = std::int64_t{1}});
+  live.change({.run = 1, .setting = &RouterConfig::top_k, .value = std::int64_t{1}});
   EXPECT_EQ(live.config(1).router.top_k, 1);
   EXPECT_EQ(live.config(0).router.top_k, 2);
   run_to(live, 8);
@@ -136,20 +137,20 @@ TEST(LiveRuns, TwinsAreIdenticalUntilAChange) {
 TEST(LiveRuns, EveryLiveKeyReachesTheTrainer) {
   LiveRuns live({one_layer()}, "");
   run_to(live, 1);
-  const auto change = [&](const char* key, ConfigValue value) { live.change({0, key, std::move(value)}); };
-  change("optimizer.lr", 3e-3);
-  change("router.bias_update_rate", 0.02);
-  change("router.bias_centring", false);
-  change("router.aux_mode", std::string("batch"));
-  change("router.aux_coeff", 0.1);
-  change("router.z_coeff", 1e-3);
-  change("router.top_k", std::int64_t{3});
-  change("router.force_balance", true);
-  change("router.route_scale", 2.0);
-  change("router.capacity_factor", 1.25);
-  change("precision.experts", std::string("mxfp8_floor"));
-  change("telemetry.every", std::int64_t{2});
-  change("telemetry.quant_every", std::int64_t{3});
+  const auto change = [&](Setting setting, ConfigValue value) { live.change({0, setting, std::move(value)}); };
+  change(&OptimizerConfig::lr, 3e-3);
+  change(&RouterConfig::bias_update_rate, 0.02);
+  change(&RouterConfig::bias_centring, false);
+  change(&RouterConfig::aux_mode, std::string("batch"));
+  change(&RouterConfig::aux_coeff, 0.1);
+  change(&RouterConfig::z_coeff, 1e-3);
+  change(&RouterConfig::top_k, std::int64_t{3});
+  change(&RouterConfig::force_balance, true);
+  change(&RouterConfig::route_scale, 2.0);
+  change(&RouterConfig::capacity_factor, 1.25);
+  change(&PrecisionConfig::experts, std::string("mxfp8_floor"));
+  change(&TelemetryConfig::every, std::int64_t{2});
+  change(&TelemetryConfig::quant_every, std::int64_t{3});
   run_to(live, 4);
   EXPECT_EQ(live.status().error, "");
   EXPECT_EQ(live.histories()[0]->markers().size(), 13u);
@@ -190,8 +191,8 @@ TEST(LiveRuns, ValidationLossIsMeasuredBesideTheTraining) {
 TEST(LiveRuns, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
   LiveRuns together({one_layer("a"), one_layer("b")}, "");
   run_to(together, 4);
-  EXPECT_THROW(together.change({1, "data.mixture", std::string("klingon=1")}), std::invalid_argument);
-  together.change({1, "data.mixture", std::string("JSON=1")});
+  EXPECT_THROW(together.change({1, &DataConfig::mixture, std::string("klingon=1")}), std::invalid_argument);
+  together.change({1, &DataConfig::mixture, std::string("JSON=1")});
   EXPECT_EQ(together.config(0).data.mixture, "JSON=1");
   run_to(together, 8);
   EXPECT_EQ(together.status().error, "");
@@ -215,12 +216,11 @@ TEST(LiveRuns, MixtureOfDomainsIsOneForAllRunsAndKeptByStep) {
 
 TEST(LiveRuns, RefusesChangesThatCannotBe) {
   LiveRuns live({one_layer()}, "");
-  EXPECT_THROW(live.change({0, "router.top_k", std::int64_t{5}}), std::invalid_argument);
-  EXPECT_THROW(live.change({0, "router.top_k", 2.0}), std::invalid_argument);
-  EXPECT_THROW(live.change({0, "router.topk", std::int64_t{2}}), std::invalid_argument);
-  EXPECT_THROW(live.change({0, "model.dim", std::int64_t{64}}), std::invalid_argument);
-  EXPECT_THROW(live.change({1, "router.top_k", std::int64_t{1}}), std::invalid_argument);
-  EXPECT_THROW(live.change({0, "optimizer.lr", std::nan("")}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, &RouterConfig::top_k, std::int64_t{5}}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, &RouterConfig::top_k, 2.0}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, &ModelConfig::dim, std::int64_t{64}}), std::invalid_argument);
+  EXPECT_THROW(live.change({1, &RouterConfig::top_k, std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(live.change({0, &OptimizerConfig::lr, std::nan("")}), std::invalid_argument);
   EXPECT_EQ(live.config(0).router.top_k, 2);
   live.flush();
   EXPECT_TRUE(live.histories()[0]->markers().empty());
@@ -262,10 +262,10 @@ TEST(LiveRuns, TwinThatJoinsLaterCatchesUpAndIsWhatItWouldHaveBeen) {
 TEST(LiveRuns, TwinGetsTheChangesOfTheFirstAtTheSameSteps) {
   LiveRuns live({one_layer("a")}, "");
   run_to(live, 3);
-  live.change({0, "router.bias_update_rate", 0.05});
-  live.change({0, "router.top_k", std::int64_t{3}});
+  live.change({0, &RouterConfig::bias_update_rate, 0.05});
+  live.change({0, &RouterConfig::top_k, std::int64_t{3}});
   run_to(live, 6);
-  live.change({0, "optimizer.lr", 4e-3});
+  live.change({0, &OptimizerConfig::lr, 4e-3});
   RunConfig same = live.config(0);
   RunConfig other = live.config(0);
   other.router.top_k = 2;  // as it was at the start: now a difference, and meant
@@ -292,7 +292,7 @@ TEST(LiveRuns, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
   LiveRuns live({one_layer("a")}, "");
   run_to(live, 5);
   const int twin = live.add_run(one_layer("b"));
-  live.change({twin, "optimizer.lr", 1e-3});
+  live.change({twin, &OptimizerConfig::lr, 1e-3});
   run_to(live, 7);
   const auto markers = live.histories()[1]->markers();
   ASSERT_EQ(markers.size(), 1u);
@@ -309,7 +309,7 @@ TEST(LiveRuns, RefusesTwinsThatCannotBe) {
   wrong.router.top_k = 9;
   EXPECT_THROW(live.add_run(longer), std::invalid_argument);
   EXPECT_THROW(live.add_run(wrong), std::invalid_argument);
-  live.change({0, "router.top_k", std::int64_t{4}});
+  live.change({0, &RouterConfig::top_k, std::int64_t{4}});
   RunConfig fewer = live.config(0);
   fewer.model.n_experts = 2;
   fewer.router.top_k = 1;
@@ -365,9 +365,9 @@ TEST(LiveRuns, RoutingIsReplayedFromARunThatChoosesAndFromTheStartOn) {
   run_to(live, 4);
   EXPECT_EQ(all_losses(*live.histories()[1]), all_losses(*live.histories()[0]));
   EXPECT_THROW(live.add_run(replayed), std::invalid_argument) << "the routing of four steps is gone";
-  EXPECT_THROW(live.change({0, "router.top_k", std::int64_t{1}}), std::invalid_argument);
-  EXPECT_THROW(live.change({1, "router.killed_experts", std::string("1:2")}), std::invalid_argument);
-  live.change({0, "router.killed_experts", std::string("1:2")});
+  EXPECT_THROW(live.change({0, &RouterConfig::top_k, std::int64_t{1}}), std::invalid_argument);
+  EXPECT_THROW(live.change({1, &RouterConfig::killed_experts, std::string("1:2")}), std::invalid_argument);
+  live.change({0, &RouterConfig::killed_experts, std::string("1:2")});
   run_to(live, 6);
   EXPECT_EQ(live.histories()[1]->frame_at(5)->routers[0].tokens_per_expert[2], 0u) << "killed in run A, so here, too";
   EXPECT_EQ(live.status().error, "");
@@ -423,7 +423,7 @@ TEST_F(LiveFiles, ResumedEqualsUninterrupted) {
   std::vector<float> whole;
   {
     LiveRuns live({one_layer("a"), one_layer("b")}, "");
-    live.change({1, "precision.experts", std::string("mxfp8_rceil")});
+    live.change({1, &PrecisionConfig::experts, std::string("mxfp8_rceil")});
     run_to(live, 4);
     live.save_checkpoint(path("kept"));
     run_to(live, 8);
@@ -516,7 +516,7 @@ TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
   for (int who = 0; who < 4; ++who)
     askers.emplace_back([&live, who] {
       for (int i = 0; i < 20; ++i) {
-        live.change({0, "optimizer.lr", 1e-3 * (1 + who)});
+        live.change({0, &OptimizerConfig::lr, 1e-3 * (1 + who)});
         live.pin_note(0, i, "n");
         live.status();
         live.config(0);

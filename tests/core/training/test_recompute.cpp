@@ -61,9 +61,9 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
     second.precision.experts = Recipe::fp8_deepseek_128;
     LiveRuns live({of_two_recipes(), second}, path);
     run_to(live, 3);
-    live.change({0, "optimizer.lr", 3e-3});
-    live.change({0, "data.mixture", std::string("JSON=1")});
-    live.change({1, "router.top_k", std::int64_t{1}});
+    live.change({0, &OptimizerConfig::lr, 3e-3});
+    live.change({0, &DataConfig::mixture, std::string("JSON=1")});
+    live.change({1, &RouterConfig::top_k, std::int64_t{1}});
     run_to(live, 6);
     const auto a = live.capture(0, kExperts), b = live.capture(1, kAttention);
     live.run_until(7);

@@ -1,6 +1,7 @@
 // What markers say of a change is the change.
 #include <gtest/gtest.h>
 
+#include "core/config/config_field.h"
 #include "core/frame/change_marker.h"
 #include "core/training/recorded_run.h"
 
@@ -20,7 +21,7 @@ TEST(RecordedRun, EveryLiveSettingIsMadeAgain) {
     if (!field.live) continue;
     const ConfigValue value = field.get(RunConfig{});
     const LiveChange change = recorded_change(change_marker(2, 7, field.key, "", to_string(value)));
-    EXPECT_EQ(change.key, field.key);
+    EXPECT_EQ(change.setting, Setting(field));
     EXPECT_EQ(change.value, value) << field.key;
     EXPECT_EQ(change.run, 2);
     ++settings;
@@ -36,7 +37,7 @@ TEST(RecordedRun, EveryLiveSettingIsReadBackFromItsWords) {
     const ConfigValue value = field.get(other);
     const std::string words = to_string(value);
     const LiveChange change = recorded_change(marker(change_text(field.key, words, words, settings % 2 == 0)));
-    EXPECT_EQ(change.key, field.key);
+    EXPECT_EQ(change.setting, Setting(field));
     EXPECT_EQ(change.value, value) << field.key;
     EXPECT_EQ(change.run, 2);
     ++settings;

@@ -26,12 +26,13 @@ class ReproduceTest : public testing::Test {
     other.seed = 7;
     LiveRuns live({small_run(), other}, path_);
     train_to(live, 4);
-    live.change({0, "router.bias_update_rate", 0.05});
-    live.change({1, "router.killed_experts", std::string("1:3")});
-    live.change({0, "data.mixture", std::string("prose=1, code=2, arithmetic=3, JSON=4, brackets=1, DNA=1, log=5")});
+    live.change({0, &RouterConfig::bias_update_rate, 0.05});
+    live.change({1, &RouterConfig::killed_experts, std::string("1:3")});
+    live.change(
+        {0, &DataConfig::mixture, std::string("prose=1, code=2, arithmetic=3, JSON=4, brackets=1, DNA=1, log=5")});
     train_to(live, 8);
-    live.change({0, "optimizer.lr", 0.0123456789});
-    live.change({0, "telemetry.probe", std::string("a -> b")});
+    live.change({0, &OptimizerConfig::lr, 0.0123456789});
+    live.change({0, &TelemetryConfig::probe, std::string("a -> b")});
     train_to(live, 12);
   }
 

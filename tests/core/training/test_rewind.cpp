@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/config/config_check.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
 #include "tests/support/live_steps.h"
@@ -55,10 +56,10 @@ std::vector<std::int64_t> steps_of(const std::vector<KeptCheckpoint>& all) {
 
 TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   LiveRuns live({two_layers("a"), two_layers("b")}, "");
-  live.change({1, "router.top_k", std::int64_t{1}});
+  live.change({1, &RouterConfig::top_k, std::int64_t{1}});
   run_to(live, 6);
-  live.change({0, "optimizer.lr", 4e-3});
-  live.change({0, "data.mixture", std::string("JSON=1")});
+  live.change({0, &OptimizerConfig::lr, 4e-3});
+  live.change({0, &DataConfig::mixture, std::string("JSON=1")});
   run_to(live, 10);
   const auto a = losses(live, 0), b = losses(live, 1);
   EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0, 4, 8}));
@@ -79,8 +80,8 @@ TEST(Rewind, TrainedAgainIsTheSameToTheBit) {
   EXPECT_EQ(steps_of(live.checkpoints()), (std::vector<std::int64_t>{0, 4}));
   run_to(live, 6);
   EXPECT_EQ(losses(live, 0), std::vector<float>(a.begin(), a.begin() + 6));
-  live.change({0, "optimizer.lr", 4e-3});
-  live.change({0, "data.mixture", std::string("JSON=1")});
+  live.change({0, &OptimizerConfig::lr, 4e-3});
+  live.change({0, &DataConfig::mixture, std::string("JSON=1")});
   run_to(live, 10);
   EXPECT_EQ(losses(live, 0), a);
   EXPECT_EQ(losses(live, 1), b);
@@ -109,11 +110,11 @@ TEST(Rewind, ToTheBeginningWhileItRuns) {
 TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
   LiveRuns live({two_layers()}, "");
   run_to(live, 5);
-  live.change({0, "router.top_k", std::int64_t{3}});
+  live.change({0, &RouterConfig::top_k, std::int64_t{3}});
   live.keep_checkpoint();
   live.flush();
-  live.change({0, "router.top_k", std::int64_t{1}});
-  live.change({0, "data.mixture", std::string("DNA=1")});
+  live.change({0, &RouterConfig::top_k, std::int64_t{1}});
+  live.change({0, &DataConfig::mixture, std::string("DNA=1")});
   run_to(live, 7);
   live.rewind(5);
   EXPECT_EQ(live.config(0).router.top_k, 3);
@@ -121,7 +122,7 @@ TEST(Rewind, ChangesAfterACheckpointByHandAtTheSameStepAreTakenBack) {
   const auto again = losses(live, 0);
   LiveRuns other({two_layers()}, "");
   run_to(other, 5);
-  other.change({0, "router.top_k", std::int64_t{3}});
+  other.change({0, &RouterConfig::top_k, std::int64_t{3}});
   run_to(other, 7);
   EXPECT_EQ(again, losses(other, 0));
   EXPECT_TRUE(live.checkpoints().back().by_hand);
@@ -132,8 +133,8 @@ TEST(Rewind, HealsALossThatIsNoNumber) {
   config.optimizer.clip = 1e9;
   LiveRuns live({config}, "");
   run_to(live, 5);
-  live.change({0, "optimizer.lr", 1.0});
-  live.change({0, "router.route_scale", 100.0});
+  live.change({0, &OptimizerConfig::lr, 1.0});
+  live.change({0, &RouterConfig::route_scale, 100.0});
   live.run_until(300);
   for (int i = 0; i < 1000 && live.status().running; ++i) std::this_thread::sleep_for(10ms);
   live.rewind(0);
@@ -148,9 +149,9 @@ TEST(Rewind, RefusesWhatIsNotKept) {
   EXPECT_THROW(live.rewind(5), std::invalid_argument);
   EXPECT_THROW(live.branch(0, 5, {}), std::invalid_argument);
   EXPECT_THROW(live.branch(7, 4, {}), std::invalid_argument);
-  EXPECT_THROW(live.branch(0, 4, {{0, "model.dim", std::int64_t{64}}}), std::invalid_argument);
-  EXPECT_THROW(live.branch(0, 4, {{0, "data.mixture", std::string("JSON=1")}}), std::invalid_argument);
-  EXPECT_THROW(live.branch(0, 4, {{0, "router.top_k", std::int64_t{9}}}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, &ModelConfig::dim, std::int64_t{64}}}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, &DataConfig::mixture, std::string("JSON=1")}}), std::invalid_argument);
+  EXPECT_THROW(live.branch(0, 4, {{0, &RouterConfig::top_k, std::int64_t{9}}}), std::invalid_argument);
   live.branch(0, 8, {});
   EXPECT_THROW(live.rewind(4), std::invalid_argument) << "the twin began at 8";
   EXPECT_EQ(live.status().step, 9);
@@ -163,11 +164,11 @@ TEST(Rewind, RefusesWhatIsNotKept) {
 TEST(Branch, WithoutAChangeIsTheSameRunAndWithOneAnother) {
   LiveRuns live({two_layers("a")}, "");
   run_to(live, 6);
-  live.change({0, "optimizer.lr", 4e-3});
-  live.change({0, "data.mixture", std::string("JSON=1")});
+  live.change({0, &OptimizerConfig::lr, 4e-3});
+  live.change({0, &DataConfig::mixture, std::string("JSON=1")});
   run_to(live, 10);
   const int same = live.branch(0, 4, {});
-  const int other = live.branch(0, 4, {{0, "router.killed_experts", std::string("1:2")}});
+  const int other = live.branch(0, 4, {{0, &RouterConfig::killed_experts, std::string("1:2")}});
   EXPECT_EQ(live.status().catching_up.size(), 2u);
   EXPECT_EQ(live.status().catching_up[0].step, 4);
   EXPECT_EQ(live.config(same).optimizer.lr, 4e-3) << "it gets what was changed later";
@@ -228,7 +229,7 @@ TEST_F(RingFolder, HoldsWhatMemoryHoldsAndAtTheEndTheNewestAndThoseMadeByHand) {
   std::vector<float> whole;
   {
     LiveRuns live({two_layers("z"), two_layers("b")}, (root_ / "r.moescope").string());
-    live.change({0, "router.pinned_bias", std::string("1:0=0.2")});
+    live.change({0, &RouterConfig::pinned_bias, std::string("1:0=0.2")});
     run_to(live, 3);
     live.keep_checkpoint();
     run_to(live, 9);

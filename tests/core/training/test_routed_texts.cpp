@@ -177,21 +177,21 @@ TEST_F(RoutedTextsTest, AnEditedProbeIsRoutedAtTheNextStep) {
   Trainer trainer(config_);
   step(trainer);
   EXPECT_TRUE(step(trainer).texts.empty());
-  trainer.apply({0, "telemetry.probe", std::string("x = 7;\\x00\\xff")});
+  trainer.apply({0, &TelemetryConfig::probe, std::string("x = 7;\\x00\\xff")});
   const TelemetryFrame edited = step(trainer);
   ASSERT_NE(text_of(edited, TextKind::probe), nullptr);
   EXPECT_EQ(text_of(edited, TextKind::probe)->text, std::string("x = 7;\x00\xff", 8));
   EXPECT_NE(text_of(edited, TextKind::sample), nullptr);
   EXPECT_TRUE(step(trainer).texts.empty());
-  EXPECT_THROW(trainer.apply({0, "telemetry.probe", std::string("a\\q")}), std::invalid_argument);
-  trainer.apply({0, "telemetry.probe", std::string()});
+  EXPECT_THROW(trainer.apply({0, &TelemetryConfig::probe, std::string("a\\q")}), std::invalid_argument);
+  trainer.apply({0, &TelemetryConfig::probe, std::string()});
   EXPECT_EQ(text_of(step(trainer), TextKind::probe), nullptr);
 }
 
 TEST_F(RoutedTextsTest, LiveTopKReachesTheProbe) {
   Trainer trainer(config_);
   step(trainer), step(trainer);
-  trainer.apply({0, "router.top_k", std::int64_t{3}});
+  trainer.apply({0, &RouterConfig::top_k, std::int64_t{3}});
   EXPECT_EQ(text_of(step(trainer), TextKind::probe)->layers[0].top_k, 3);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
 #include "core/training/trainer.h"

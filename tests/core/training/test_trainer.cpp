@@ -9,6 +9,8 @@
 #include <string>
 
 #include "core/cluster/model_shape.h"
+#include "core/config/config_check.h"
+#include "core/config/config_toml.h"
 #include "core/config/model_presets.h"
 #include "core/model/learner.h"
 #include "core/parallel/placement_choice.h"
@@ -92,8 +94,8 @@ TEST_F(TrainerTest, ComparingGradientsLeavesTheTrainingAsItIs) {
     config_.telemetry.gradient_every = 2;
     Trainer with(config_);
     for (int i = 0; i < 7; ++i) {
-      if (i == 4) with.apply(change("router.top_k", std::int64_t{3}));
-      if (i == 4) without.apply(change("router.top_k", std::int64_t{3}));
+      if (i == 4) with.apply(change(&RouterConfig::top_k, std::int64_t{3}));
+      if (i == 4) without.apply(change(&RouterConfig::top_k, std::int64_t{3}));
       const TelemetryFrame a = step(without), b = step(with);
       EXPECT_TRUE(a.gradients.empty());
       EXPECT_EQ(b.gradients.empty(), i % 2 != 0) << i;
@@ -191,11 +193,11 @@ TEST_F(TrainerTest, WindowedFiguresForgetOldSteps) {
   config_.router.bias_update_rate = 0;
   Trainer trainer(config_);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(trainer).routers[0].max_vio, 0);
-  trainer.apply(change("router.force_balance", false));
+  trainer.apply(change(&RouterConfig::force_balance, false));
   const TelemetryFrame mixed = step(trainer);
   EXPECT_GT(mixed.routers[0].max_vio, 0);
   EXPECT_LT(mixed.routers[0].max_vio_window, mixed.routers[0].max_vio);
-  trainer.apply(change("router.force_balance", true));
+  trainer.apply(change(&RouterConfig::force_balance, true));
   for (int i = 0; i < 2; ++i) EXPECT_GT(step(trainer).routers[0].max_vio_window, 0);
   EXPECT_EQ(step(trainer).routers[0].max_vio_window, 0);
 }
@@ -230,7 +232,7 @@ TEST_F(TrainerTest, DroppedCopiesAreNotSentAndWeighNothing) {
   for (std::size_t e = 0; e < first.tokens_per_expert.size(); ++e)
     EXPECT_EQ(first.tokens_per_expert[e] > 0, first.gate_mass[e] > 0);
   // All of a capacity that nobody reaches.
-  dropping.apply(change("router.capacity_factor", 16.0));
+  dropping.apply(change(&RouterConfig::capacity_factor, 16.0));
   EXPECT_EQ(sent(step(dropping).routers[1]), 160u);
 }
 
@@ -269,7 +271,7 @@ TEST_F(TrainerTest, ReplicasArePlannedFromTheStepsBefore) {
   EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, copies);
   EXPECT_EQ(step(kept).routers[0].volume.copies_RR, copies);
   EXPECT_EQ(step(resumed).routers[0].volume.copies_RR, step(trainer).routers[0].volume.copies_RR);
-  resumed.apply(change("parallel.placement", std::string("balanced:4")));
+  resumed.apply(change(&ParallelConfig::placement, std::string("balanced:4")));
   seen.push_back(step(resumed).routers[0]);
   EXPECT_FALSE(received_as_planned(5, {}).replicated());
   std::filesystem::remove(path);
@@ -294,26 +296,26 @@ TEST_F(TrainerTest, LearningRateAndRouterChangesTakeEffectAtTheNextStep) {
   config_.optimizer.schedule = Schedule::constant;
   Trainer trainer(config_);
   EXPECT_FLOAT_EQ(step(trainer).lr, 2e-3f);
-  trainer.apply(change("optimizer.lr", 5e-3));
+  trainer.apply(change(&OptimizerConfig::lr, 5e-3));
   EXPECT_FLOAT_EQ(step(trainer).lr, 5e-3f);
   EXPECT_EQ(trainer.config().optimizer.lr, 5e-3);
 
-  trainer.apply(change("router.bias_update_rate", 0.25));
-  trainer.apply(change("router.bias_centring", false));
+  trainer.apply(change(&RouterConfig::bias_update_rate, 0.25));
+  trainer.apply(change(&RouterConfig::bias_centring, false));
   const std::vector<float> before = step(trainer).routers[0].expert_bias;
   const std::vector<float> after = step(trainer).routers[0].expert_bias;
   for (std::size_t e = 0; e < before.size(); ++e) {
     const float moved = std::fabs(after[e] - before[e]);
     EXPECT_TRUE(moved == 0 || std::fabs(moved - 0.25f) < 1e-6f) << moved;
   }
-  trainer.apply(change("router.bias_update_rate", 0.0));
+  trainer.apply(change(&RouterConfig::bias_update_rate, 0.0));
   EXPECT_EQ(step(trainer).routers[0].expert_bias, after);
 
   EXPECT_EQ(step(trainer).aux_loss, 0);
-  trainer.apply(change("router.aux_mode", std::string("batch")));
-  trainer.apply(change("router.aux_coeff", 0.1));
+  trainer.apply(change(&RouterConfig::aux_mode, std::string("batch")));
+  trainer.apply(change(&RouterConfig::aux_coeff, 0.1));
   EXPECT_GT(step(trainer).aux_loss, 0);
-  trainer.apply(change("router.z_coeff", 0.1));
+  trainer.apply(change(&RouterConfig::z_coeff, 0.1));
   EXPECT_GT(step(trainer).z_loss, 0);
 }
 
@@ -338,13 +340,13 @@ TEST_F(TrainerTest, TheRuleOfTheBiasMayChange) {
   Trainer trainer(config_);
   step(trainer);
   for (const char* rule : {"quantile_batch", "quantile_microbatch", "sign"}) {
-    trainer.apply(change("router.balance_rule", std::string(rule)));
+    trainer.apply(change(&RouterConfig::balance_rule, std::string(rule)));
     const std::vector<float> bias = step(trainer).routers[0].expert_bias;
     EXPECT_NEAR(std::accumulate(bias.begin(), bias.end(), 0.0), 0, 1e-5) << rule;
     EXPECT_NE(step(trainer).routers[0].expert_bias, bias) << rule;
   }
-  trainer.apply(change("router.balance_rule", std::string("quantile_microbatch")));
-  trainer.apply(change("router.frozen", true));
+  trainer.apply(change(&RouterConfig::balance_rule, std::string("quantile_microbatch")));
+  trainer.apply(change(&RouterConfig::frozen, true));
   const std::vector<float> frozen = step(trainer).routers[0].expert_bias;
   EXPECT_EQ(step(trainer).routers[0].expert_bias, frozen);
 }
@@ -368,7 +370,7 @@ TEST_F(TrainerTest, TopKMayGrowToAllExpertsAndShrinkAgain) {
   Trainer trainer(config_);
   step(trainer);
   for (const int k : {8, 1, 3}) {
-    trainer.apply(change("router.top_k", std::int64_t{k}));
+    trainer.apply(change(&RouterConfig::top_k, std::int64_t{k}));
     const TelemetryFrame f = step(trainer);
     const auto& n = f.routers[1].tokens_per_expert;
     EXPECT_EQ(std::accumulate(n.begin(), n.end(), 0u), static_cast<unsigned>(80 * k));
@@ -379,10 +381,9 @@ TEST_F(TrainerTest, TopKMayGrowToAllExpertsAndShrinkAgain) {
 
 TEST_F(TrainerTest, RefusesWrongChangesAndKeepsTheConfig) {
   Trainer trainer(config_);
-  EXPECT_THROW(trainer.apply(change("router.top_k", std::int64_t{9})), std::invalid_argument);
-  EXPECT_THROW(trainer.apply(change("router.top_k", 2.5)), std::invalid_argument);
-  EXPECT_THROW(trainer.apply(change("model.dim", std::int64_t{64})), std::invalid_argument);
-  EXPECT_THROW(trainer.apply(change("router.nonsense", true)), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change(&RouterConfig::top_k, std::int64_t{9})), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change(&RouterConfig::top_k, 2.5)), std::invalid_argument);
+  EXPECT_THROW(trainer.apply(change(&ModelConfig::dim, std::int64_t{64})), std::invalid_argument);
   EXPECT_EQ(trainer.config().router.top_k, 2);
   EXPECT_TRUE(std::isfinite(step(trainer).ce_loss));
 }

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
 #include "core/model/layers/linear.h"
 #include "core/model/layers/precision.h"
 #include "core/model/learner.h"
@@ -64,14 +66,14 @@ TEST_F(TrainerTest, InBf16TheBackwardPassHasTheFiguresOfTheForwardPass) {
 
 TEST_F(TrainerTest, PrecisionMayChange) {
   Trainer exact(config_), rounded(config_);
-  rounded.apply(change("precision.experts", std::string("mxfp8_floor")));
+  rounded.apply(change(&PrecisionConfig::experts, std::string("mxfp8_floor")));
   const TelemetryFrame a = step(exact), b = step(rounded);
   EXPECT_NE(a.ce_loss, b.ce_loss);
   EXPECT_NEAR(a.ce_loss, b.ce_loss, 1e-2);
   EXPECT_FALSE(b.quants.empty());
-  rounded.apply(change("precision.experts", std::string("bf16")));
+  rounded.apply(change(&PrecisionConfig::experts, std::string("bf16")));
   for (const QuantFrame& q : step(rounded).quants) EXPECT_EQ(q.format, "bf16");
-  rounded.apply(change("precision.experts", std::string("fp32")));
+  rounded.apply(change(&PrecisionConfig::experts, std::string("fp32")));
   EXPECT_TRUE(step(rounded).quants.empty());
 }
 
@@ -97,7 +99,7 @@ TEST_F(TrainerTest, EveryKeyOfPrecisionMayChangeWhileARunTrains) {
     if (!field.choices.empty()) value = field.choices.back() == "nvfp4" ? "bf16" : field.choices.back();
     if (!field.choices.empty() && field.choices.size() == kNumRecipes) value = std::string("nvfp4");
     if (field.key == "precision.operands") value = std::string("attention.W=mxfp4");
-    changed.apply(change(field.key, value));
+    changed.apply(change(field, value));
     const TelemetryFrame a = step(changed), b = step(as_it_was);
     EXPECT_TRUE(std::isfinite(a.ce_loss));
     EXPECT_TRUE(a.ce_loss != b.ce_loss || a.grad_norm != b.grad_norm);
