@@ -24,7 +24,6 @@ namespace moescope {
 struct Column {
   const char* name;       // in recordings; in JSON lines the key
   const char* note = "";  // beside the column in the schema; of blobs what they are an array of
-  int since = 1;          // format of recordings (schema.h) that has it first; 1: as long as its table
 };
 struct LayerColumn {
   const char* note = "";
@@ -62,24 +61,20 @@ void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.bins(router.score_chosen,
              Column{"score_chosen",
                     "uint32 [40], or [48] where scores have no upper end: of chosen experts, bin b from "
-                    "2^((b - 40) / 2), the first from 0",
-                    4});
-  visit.bins(router.score_rejected, Column{"score_rejected", "the same of all others", 4});
-  visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin", 4});
+                    "2^((b - 40) / 2), the first from 0"});
+  visit.bins(router.score_rejected, Column{"score_rejected", "the same of all others"});
+  visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin"});
 }
 
-// visitor.gemm(quant.gemm), visitor.scales(quant.e8m0_blocks), and visitor.gemm_class(quant.gemm) where recordings have
-// the class of the weight: last.
+// Also visitor.gemm(quant.gemm), the class of the weight and its name, and visitor.scales(quant.e8m0_blocks).
 void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.layer(quant.layer, LayerColumn{"-1: not of a layer", -1});
   visit.gemm(quant.gemm);
   visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
   visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
-  visit.text(quant.format,
-             Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'; of recordings before that 'e4m3', the element"});
+  visit.text(quant.format, Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'"});
   visit.figures(quant, kQuantFigures);
   visit.scales(quant.e8m0_blocks);
-  visit.gemm_class(quant.gemm);
 }
 
 // Of which reference it is, the list says that it is in.

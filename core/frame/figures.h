@@ -77,7 +77,6 @@ struct FigureField {
   float Frame::*member;
   const char* column;  // in recordings; in JSON lines the key
   const char* note;    // beside the column in the schema
-  int since = 1;       // format of recordings (schema.h) that has it first; 1: as long as its table
 };
 template <class Frame>
 struct FrameFigure : FigureField<Frame> {
@@ -123,15 +122,14 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Falls: the machine is shared or hot, the load of the experts has become uneven, or twins train beside the run "
       "and share its threads.",
       "model sizes, data.batch", "wall clock"}},
-    {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte",
-      7},
+    {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte"},
      {"val_loss", "Validation loss", "nats/token",
       "mean of -ln p(next token) over the tokens of four fixed batches that are never trained on, with the weights "
       "after the step",
       "Falls with the training loss. It varies less, because the text is the same each time.",
       "Stays above a falling training loss: the model memorizes the training text. Rises: stop the training.",
       "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},
-    {{Metric::max_logit, &TelemetryFrame::max_logit, "max_logit", "largest attention score before the softmax", 10},
+    {{Metric::max_logit, &TelemetryFrame::max_logit, "max_logit", "largest attention score before the softmax"},
      {"max_logit", "Max QK logit", "", "max over layers, heads and pairs of tokens of q.k / sqrt(d_head)",
       "Grows slowly and stays in the tens: attention still mixes tokens.",
       "Hundreds and rising: attention reads a single token, and with low precision a NaN follows. QK-clip scales down "
@@ -206,7 +204,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "dropped.",
       "router.capacity_factor, router.token_drop", "arXiv:2101.03961"}},
     {{Metric::mutual_information, &RouterFrame::mutual_information, "mutual_information",
-      "entropy of the mean scores minus score_entropy, nats", 4},
+      "entropy of the mean scores minus score_entropy, nats"},
      {"mutual_information", "Mutual information", "nats",
       "H(mean over tokens of p_te) - mean over tokens of H(p_te), p_te = s_te / sum_e s_te, H(p) = -sum p ln p",
       "Rises from 0: the scores depend on the token; at most ln E.",
@@ -214,7 +212,7 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "router.score_func, router.aux_coeff, router.z_coeff",
       "between token and expert of the score distribution; as in Fast-LLM's routing metrics"}},
     {{Metric::predicted_share, &RouterFrame::predicted_share, "predicted_share",
-      "share of the choices that those of the MoE layer before predict", 11},
+      "share of the choices that those of the MoE layer before predict"},
      {"predicted_share", "Predicted by the previous layer", "share",
       "mean over tokens of |guessed and chosen experts| / K; guessed: the K experts j with the largest sum of N_ij / "
       "N_i over the token's experts i in the previous MoE layer, N_ij the number of tokens with both. Every second "
@@ -283,7 +281,7 @@ inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
       "of two runs drifts apart long before the loss does. Compare it with the noise twin: two seeds agree only by "
       "chance.",
       "precision.experts, router.bias_update_rate", "set of chosen experts compared token by token with run A"}},
-    {{std::nullopt, &FlipFrame::overlap, "overlap", "mean over tokens of |A and B| / K", 9},
+    {{std::nullopt, &FlipFrame::overlap, "overlap", "mean over tokens of |A and B| / K"},
      {"overlap", "Overlap of expert sets", "share",
       "mean over tokens of |S_A and S_B| / K, S the K experts that the token's copies go to in run A and in the twin",
       "1: every token has the same experts as in run A, as with router.replay.",

@@ -58,16 +58,9 @@ bool cpu_can_run(std::string_view core) {
   return cpu != kUnknown && needs(core) <= cpu;
 }
 
-// The loops of kernels/lanes.h add over sixteen lanes on every processor. Those of before were compiled for one kind of
-// processor each, and gave the same bits on those that fuse products with sums. Tiles, those of tile_products.h, matter
-// where there are matrix units.
-constexpr std::string_view kLoops = "16-lane-tiled", kSameSums[] = {kLoops, "16-lane", "x86-64-v4", "x86-64-v3"};
-
-bool same_loops(const Kernels& a, const Kernels& b) {
-  if (a.vectors == b.vectors) return true;
-  const bool tiles = !multiplied_by_openblas(a.units) || !multiplied_by_openblas(b.units);
-  return !tiles && std::ranges::count(kSameSums, a.vectors) && std::ranges::count(kSameSums, b.vectors);
-}
+// The loops of kernels/lanes.h add over sixteen lanes on every processor, and BF16 is multiplied in the tiles of
+// tile_products.h.
+constexpr std::string_view kLoops = "16-lane-tiled";
 
 // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
 std::string openblas_version() {
@@ -115,14 +108,10 @@ bool set_by_user(const char* variable) {
   return std::getenv(variable) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
 }
 
-bool same_units(const std::string& a, const std::string& b) {
-  return a == b || (multiplied_by_openblas(a) && multiplied_by_openblas(b));
-}
-
 // The choice of matrix units that gives `then` here; empty: none does, or it is made.
 std::string units_for(const std::string& then, const std::string& here) {
-  if (same_units(then, here)) return "";
-  if (multiplied_by_openblas(then)) return "off";
+  if (then == here) return "";
+  if (then == kNoMatrixUnits) return "off";
   for (const MatrixUnitChoice& choice : matrix_unit_choices())
     if (choice.name != "auto" && choice.lacks.empty() && then == matrix_unit_text(choice.unit))
       return std::string(choice.name);
@@ -136,16 +125,6 @@ const Kernels& kernels_here() {
   return here;
 }
 
-bool before_matrix_units(const std::string& recorded) {
-  const std::optional<Kernels> then = parse_kernels(recorded);
-  return !then || then->units.empty();
-}
-
-bool before_tile_products(const std::string& recorded) {
-  const std::optional<Kernels> then = parse_kernels(recorded);
-  return !then || then->vectors != kLoops;
-}
-
 KernelCheck check_kernels(const std::string& recorded) {
   using Outcome = KernelCheck::Outcome;
   const Kernels& here = kernels_here();
@@ -155,16 +134,12 @@ KernelCheck check_kernels(const std::string& recorded) {
             "Which kernels computed it is not recorded; here are " + here.text() +
                 ". On another kind of CPU the bits may differ.",
             "", ""};
-  if (then->openblas == here.openblas && then->core == here.core && same_loops(*then, here) &&
-      same_units(then->units, here.units))
-    return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
+  if (*then == here) return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
   KernelCheck check{Outcome::other,
                     "Computed by " + then->text() + "; here are " + here.text() +
                         ". Other kernels add in another order, so the bits may differ from the first step on.",
                     "", units_for(then->units, here.units)};
-  if (!same_units(then->units, here.units) && check.units.empty())
-    check.text += then->units.starts_with("oneDNN") ? " MoEScope multiplied by oneDNN then, and does so by itself now."
-                                                    : " This CPU cannot run " + then->units + '.';
+  if (then->units != here.units && check.units.empty()) check.text += " This CPU cannot run " + then->units + '.';
   if (then->core == here.core) return check;
   if (cpu_can_run(then->core)) {
     check.core = then->core;

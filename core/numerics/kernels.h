@@ -9,10 +9,6 @@
 namespace moescope {
 
 const Kernels& kernels_here();
-// Of before BF16 was multiplied as BF16, which attention's scores were not then.
-bool before_matrix_units(const std::string& recorded);
-// Of before those scores were of BF16 numbers beside quantized weights, too.
-bool before_tile_products(const std::string& recorded);
 
 struct KernelCheck {
   enum class Outcome { same, not_recorded, other };
@@ -23,7 +19,7 @@ struct KernelCheck {
   std::string units;  // choose_matrix_unit()'s
   bool helps() const { return !core.empty() || !units.empty(); }
 };
-// `recorded`: RunInfo::kernels or those of a checkpoint, Kernels::text(); empty: of before they were stored.
+// `recorded`: RunInfo::kernels or those of a checkpoint, Kernels::text(); empty: not known.
 KernelCheck check_kernels(const std::string& recorded);
 // The same, after a restart of this program with the recorded core and matrix units where that helps; those that the
 // user set are kept.

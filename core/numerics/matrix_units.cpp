@@ -84,7 +84,7 @@ MatrixUnit matrix_unit() {
 
 std::string matrix_unit_text(MatrixUnit unit) {
   if (unit == MatrixUnit::none) return std::string(kNoMatrixUnits);
-  return std::string(kOwnTiles) + ' ' + kMatrixUnitNames[static_cast<int>(unit)];
+  return std::string(kOwnTiles) + kMatrixUnitNames[static_cast<int>(unit)];
 }
 
 const std::string& matrix_unit_text() {

@@ -6,7 +6,7 @@
 //          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
 //
-// "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in old recordings and in logs of
+// "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in logs of
 // other programs: its scales are not known.
 //
 // Figures of bell-shaped data are those of a standard normal tensor of 1024 x 1024

@@ -41,15 +41,13 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
-// With the nan_mask after them, those that the format has.
+// With the nan_mask after them.
 template <class Frame, std::size_t N>
-void get_figures(Statement& row, std::int64_t version, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-  const auto has = [version](const auto& figure) { return figure.since <= version; };
-  for (const auto& figure : table)
-    if (has(figure)) frame.*figure.member = get_float(row);
+void get_figures(Statement& row, Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
+  for (const auto& figure : table) frame.*figure.member = get_float(row);
   const std::int64_t nan_mask = row.get_integer();
   for (std::size_t i = 0; i < N; ++i)
-    if (has(table[i]) && nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
+    if (nan_mask >> i & 1) frame.*table[i].member = std::numeric_limits<float>::quiet_NaN();
 }
 
 template <class Enum>
@@ -66,12 +64,12 @@ bool is_sought_by_id(Connection& connection, const char* table) {
 // A row of a table, as a visitor of describe().
 class RowReader {
  public:
-  RowReader(Statement& row, const RunInfo& info, std::int64_t version) : row_(row), info_(info), version_(version) {}
+  RowReader(Statement& row, const RunInfo& info) : row_(row), info_(info) {}
 
   void layer(int& layer, LayerColumn column) { layer = narrow(row_.get_integer(), column.lowest, kMaxLayers, "layer"); }
   template <class Frame, std::size_t N>
   void figures(Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
-    get_figures(row_, version_, frame, table);
+    get_figures(row_, frame, table);
   }
   void by_expert(std::vector<float>& values, Column column) {
     const auto blob = row_.get_blob();
@@ -83,7 +81,6 @@ class RowReader {
     counts = counts_of(blob, experts_in(blob), narrow ? 2 : 4, column.name);
   }
   void bins(std::vector<std::uint32_t>& counts, Column column) {
-    if (column.since > version_) return;
     const auto blob = row_.get_blob();
     const bool wide = blob.size() == kWideHalfOctaves * sizeof(std::uint32_t);
     counts = array_of<std::uint32_t>(blob, blob.empty() ? 0 : wide ? kWideHalfOctaves : kHalfOctaves, column.name);
@@ -97,12 +94,11 @@ class RowReader {
     value = enumerator(row_.get_text(), names, column.name);
   }
   void text(std::string& text, Column) { text = row_.get_text(); }
-  void gemm(Gemm&) { gemm_name_ = row_.get_text(); }
-  void gemm_class(Gemm& gemm) {
-    GemmClass gemm_class = GemmClass::experts;
-    if (version_ >= 3) gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
-    const auto found = find_gemm(gemm_class, gemm_name_);
-    if (!found) throw std::runtime_error("weight is '" + gemm_name_ + "'");
+  void gemm(Gemm& gemm) {
+    const GemmClass of = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
+    const std::string name = row_.get_text();
+    const auto found = find_gemm(of, name);
+    if (!found) throw std::runtime_error("weight is '" + name + "'");
     gemm = *found;
   }
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
@@ -120,8 +116,6 @@ class RowReader {
 
   Statement& row_;
   const RunInfo& info_;
-  std::int64_t version_;
-  std::string gemm_name_;  // until its class is read
 };
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {
@@ -150,15 +144,15 @@ void read_wire(Statement& row, WireFrame& wire) {
 }
 
 // Into the frame's list that it belongs to.
-void add_flip(Statement& row, std::int64_t version, const FlipFrame& flip, TelemetryFrame& frame) {
-  const std::string reference = version >= 4 ? row.get_text() : kRun0Reference;
+void add_flip(Statement& row, const FlipFrame& flip, TelemetryFrame& frame) {
+  const std::string reference = row.get_text();
   if (reference != kRun0Reference && reference != kFp32Reference)
     throw std::runtime_error("reference is '" + reference + "', known are '" + kRun0Reference + "' and '" +
                              kFp32Reference + '\'');
   (reference == kFp32Reference ? frame.rounding_flips : frame.flips).push_back(flip);
 }
 
-void read_specialisation(Statement& row, const RunInfo& info, std::int64_t version, SpecialisationFrame& special) {
+void read_specialisation(Statement& row, const RunInfo& info, SpecialisationFrame& special) {
   special.layer = narrow(row.get_integer(), 0, kMaxLayers, "layer");
   const auto experts = static_cast<std::size_t>(info.n_experts);
   const auto domains = row.get_blob();
@@ -174,7 +168,6 @@ void read_specialisation(Statement& row, const RunInfo& info, std::int64_t versi
     const auto blob = row.get_blob();
     if (!blob.empty()) *values = array_of<float>(blob, experts, "weight_norm or weight_sqnr");
   }
-  if (version < 10) return;
   const auto biases = row.get_blob();
   if (!biases.empty()) special.bias_for_share_EQ = array_of<float>(biases, experts * kBiasShares, "bias_for_share");
 }
@@ -227,27 +220,21 @@ FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64
     : info_(info),
       every_(every),
       frames_(connection, "SELECT * FROM frame WHERE run = ? AND id >= ? AND id <= ? ORDER BY id"),
-      version_(connection.integer("PRAGMA user_version")),
       routers_(connection, "router", info.run),
       volumes_(connection, "volume", info.run),
-      quants_(connection, "quant", info.run) {
-  if (version_ >= 2) {
-    flips_.emplace(connection, "flip", info.run);
-    gradients_.emplace(connection, "gradient", info.run);
-  }
-  if (version_ >= 4) {
-    specialisation_.emplace(connection, "specialisation", info.run);
-    texts_.emplace(connection, "text", info.run);
-    text_layers_.emplace(connection, "text_layer", info.run);
-    wires_.emplace(connection, "wire", info.run);
-  }
-}
+      quants_(connection, "quant", info.run),
+      flips_(connection, "flip", info.run),
+      gradients_(connection, "gradient", info.run),
+      specialisation_(connection, "specialisation", info.run),
+      texts_(connection, "text", info.run),
+      text_layers_(connection, "text_layer", info.run),
+      wires_(connection, "wire", info.run) {}
 
 template <class Do>
 void FrameReader::each_table(Do what) {
-  for (FrameRows* table : {&routers_, &volumes_, &quants_}) what(*table);
-  for (auto* table : {&flips_, &gradients_, &specialisation_, &texts_, &text_layers_, &wires_})
-    if (*table) what(**table);
+  for (FrameRows* table :
+       {&routers_, &volumes_, &quants_, &flips_, &gradients_, &specialisation_, &texts_, &text_layers_, &wires_})
+    what(*table);
 }
 
 bool FrameReader::seeks() {
@@ -273,21 +260,20 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
   frame->step = frames_.get_integer();
   if (!frames_.get_real(frame->wall_s)) frame->wall_s = kNoValue;
   frame->tokens = frames_.get_integer();
-  get_figures(frames_, version_, *frame, kFrameFigures);
+  get_figures(frames_, *frame, kFrameFigures);
   for (float& ms : frame->phase_ms) ms = get_float(frames_);
   if (n_++ % every_ != 0) return frame;
   each_table([&](FrameRows& table) {
     if (every_ > 1 && table.seeks()) table.seek(id, id);
   });
   read_rows(id, *frame);
-  if (version_ >= 2) read_later_rows(id, *frame);
   return frame;
 }
 
 template <class Row>
 Row FrameReader::get(Statement& statement) const {
   Row row;
-  RowReader reader(statement, info_, version_);
+  RowReader reader(statement, info_);
   describe(row, reader);
   return row;
 }
@@ -302,18 +288,13 @@ void FrameReader::read_rows(std::int64_t id, TelemetryFrame& frame) {
     read_volume(row, frame.routers[position].volume);
   });
   quants_.of_frame(id, [&](Statement& row, std::int64_t) { frame.quants.push_back(get<QuantFrame>(row)); });
-}
-
-void FrameReader::read_later_rows(std::int64_t id, TelemetryFrame& frame) {
-  flips_->of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, version_, get<FlipFrame>(row), frame); });
-  gradients_->of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
-  if (version_ < 4) return;
-  specialisation_->of_frame(id, [&](Statement& row, std::int64_t) {
-    read_specialisation(row, info_, version_, frame.specialisation.emplace_back());
-  });
-  texts_->of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
-  text_layers_->of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
-  wires_->of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame.wire); });
+  flips_.of_frame(id, [&](Statement& row, std::int64_t) { add_flip(row, get<FlipFrame>(row), frame); });
+  gradients_.of_frame(id, [&](Statement& row, std::int64_t) { frame.gradients.push_back(get<GradientFrame>(row)); });
+  specialisation_.of_frame(
+      id, [&](Statement& row, std::int64_t) { read_specialisation(row, info_, frame.specialisation.emplace_back()); });
+  texts_.of_frame(id, [&](Statement& row, std::int64_t) { read_text(row, frame.texts.emplace_back()); });
+  text_layers_.of_frame(id, [&](Statement& row, std::int64_t) { read_text_layer(row, info_, frame.texts); });
+  wires_.of_frame(id, [&](Statement& row, std::int64_t) { read_wire(row, frame.wire); });
 }
 
 }  // namespace moescope

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -61,17 +60,13 @@ class FrameReader {
   template <class Row>
   Row get(Statement& statement) const;
   void read_rows(std::int64_t id, TelemetryFrame& frame);
-  void read_later_rows(std::int64_t id, TelemetryFrame& frame);  // of tables that the first format had not
   template <class Do>
   void each_table(Do what);
 
   const RunInfo& info_;
   std::int64_t every_, n_ = 0;
   Statement frames_;
-  std::int64_t version_ = 0;
-  FrameRows routers_, volumes_, quants_;
-  std::optional<FrameRows> flips_, gradients_;                             // since format 2
-  std::optional<FrameRows> specialisation_, texts_, text_layers_, wires_;  // since format 4
+  FrameRows routers_, volumes_, quants_, flips_, gradients_, specialisation_, texts_, text_layers_, wires_;
 };
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ class Connection;
 
 std::string note_at(const History& history, std::int64_t step);  // empty: none
 
-// Writes a note into a recording of any format version; another program may be writing it, too. Throws
+// Writes a note into a recording; another program may be writing it, too. Throws
 // std::runtime_error with the path: it cannot be written, or is no recording. note.run is its number in the file.
 void write_note(const std::string& recording, const Marker& note);
 

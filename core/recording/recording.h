@@ -41,8 +41,8 @@ class RecordingWriter {
 // May open a recording that is still being written: load() then reads what there is, and load_new() what follows.
 class RecordingReader {
  public:
-  // Throws std::runtime_error: no such file, not a recording, a newer version, damaged. The file is not trusted, and
-  // never written to. `go_on` is called every few milliseconds; false ends opening with an error.
+  // Throws std::runtime_error: no such file, not a recording, another format version, damaged. The file is not trusted,
+  // and never written to. `go_on` is called every few milliseconds; false ends opening with an error.
   explicit RecordingReader(const std::string& path, const std::function<bool()>& go_on = {});
   ~RecordingReader();
   const std::vector<RunInfo>& runs() const;

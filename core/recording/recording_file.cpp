@@ -44,12 +44,8 @@ std::unique_ptr<Connection> open_immutable(const std::string& path) {
   return std::make_unique<Connection>(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr, path);
 }
 
-std::vector<const char*> tables_of(std::int64_t version) {
-  std::vector<const char*> tables = {"run", "frame", "router", "volume", "quant", "marker"};
-  if (version >= 2) tables.insert(tables.end(), {"flip", "gradient"});
-  if (version >= 4) tables.insert(tables.end(), {"specialisation", "text", "text_layer", "wire"});
-  return tables;
-}
+constexpr const char* kTables[] = {"meta", "run",      "frame",          "router", "volume",     "quant", "flip",
+                                   "text", "gradient", "specialisation", "wire",   "text_layer", "marker"};
 
 // Reading a view runs its query, which may never end; a virtual table runs code, and a computed column its expression.
 void require_table(Connection& connection, const char* name) {
@@ -69,10 +65,7 @@ void require_table(Connection& connection, const char* name) {
     throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
 }
 
-// "": not given, by an early version of the program.
 std::string state_of(Connection& connection) {
-  if (connection.integer("SELECT count(*) FROM sqlite_master WHERE name = 'meta' AND type = 'table'") == 0) return {};
-  require_table(connection, "meta");
   Statement row(connection, "SELECT value FROM meta WHERE key = 'state'");
   return row.next() ? row.get_text("meta.state", 64) : std::string();
 }
@@ -110,12 +103,10 @@ void require_recording(Connection& connection) {
         (empty ? "an empty database" : "SQLite application id " + hex(id) + ", expected " + hex(kApplicationId)));
   }
   const std::int64_t version = connection.integer("PRAGMA user_version");
-  if (version < kOldestFormatVersion || version > kFormatVersion) {
+  if (version != kFormatVersion)
     throw std::runtime_error(connection.path() + ": recording format " + std::to_string(version) +
-                             ", but this program reads formats " + std::to_string(kOldestFormatVersion) + " to " +
-                             std::to_string(kFormatVersion) +
-                             (version > kFormatVersion ? ": a newer MoEScope wrote it" : ""));
-  }
+                             ", but this MoEScope reads format " + std::to_string(kFormatVersion) +
+                             ": open it with the version of MoEScope that wrote it");
 }
 
 RecordingFile::RecordingFile(const std::string& path, const std::function<bool()>& go_on) : path_(path) {
@@ -133,8 +124,7 @@ RecordingFile::RecordingFile(const std::string& path, const std::function<bool()
 
 void RecordingFile::check() {
   require_recording(*connection_);
-  version_ = connection_->integer("PRAGMA user_version");
-  for (const char* table : tables_of(version_)) require_table(*connection_, table);
+  for (const char* table : kTables) require_table(*connection_, table);
 }
 
 void RecordingFile::open_without_locks() {
@@ -215,11 +205,8 @@ std::string RecordingFile::missing() const {
   if (state == kClosed || state == kLogTakenIn) return {};
   if (opened_.log_bytes >= 0)
     return is_complete_log(log) ? "" : path_ + ": its log, " + log + ", is damaged or was cut off. " + ends;
-  if (!state.empty())
-    return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
-           ", is not here. " + ends;
-  if (any) return {};  // an early version's, closed or not
-  return path_ + ": if its program was killed, its steps are in a log, " + log + ", which is not here. " + ends;
+  return path_ + ": its program was killed or is still writing to it, and the log that belongs beside it, " + log +
+         ", is not here. " + ends;
 }
 
 }  // namespace moescope

@@ -16,11 +16,10 @@ namespace moescope {
 class RecordingFile {
  public:
   // `go_on` as in Connection::on_progress, during opening. Throws std::runtime_error with the path: no such file, not a
-  // recording, a newer version, views or virtual tables, a log that cannot be read.
+  // recording, another format version, views or virtual tables, a log that cannot be read.
   explicit RecordingFile(const std::string& path, const std::function<bool()>& go_on = {});
 
   Connection& connection() const { return *connection_; }
-  std::int64_t version() const { return version_; }
   // Whether the file was written to since, unseen by `connection`; call reopen() then. A file that nobody is writing is
   // opened without locks, since these would leave files beside it.
   bool changed_unseen() const;
@@ -49,7 +48,6 @@ class RecordingFile {
 
   std::string path_;
   std::unique_ptr<Connection> connection_;
-  std::int64_t version_ = 0;
   bool locks_ = false;
   State opened_;
 };
@@ -61,8 +59,7 @@ inline constexpr const char* kLogTakenIn = "killed, log taken in";  // by a late
 
 std::string log_of(const std::string& recording);  // PATH-wal
 
-// Throws std::runtime_error with the path: another application's file, or a format version that this program does not
-// read.
+// Throws std::runtime_error with the path: another application's file, or another format version.
 void require_recording(Connection& connection);
 
 }  // namespace moescope

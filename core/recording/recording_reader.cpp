@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/frame/change_marker.h"
 #include "core/io/json_text.h"
 #include "core/io/processors.h"
 #include "core/io/sqlite.h"
@@ -37,7 +36,7 @@ nlohmann::json parse_array(const std::string& text) {
   }
 }
 
-RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) {
+RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
   const std::string where = path + ": damaged: run " + std::to_string(info.run) + ": ";
@@ -62,23 +61,21 @@ RunInfo read_run(Statement& row, std::int64_t version, const std::string& path) 
   info.ranks_per_node = narrow(row.get_integer(), 0, kMaxRanks, where + "ranks_per_node");
   info.dim = narrow(row.get_integer(), 0, 1 << 24, where + "dim");
   info.window = narrow(row.get_integer(), 0, std::numeric_limits<int>::max(), where + "window");
-  if (version < 4) return info;
   const auto domains = parse_array(row.get_text((where + "domains").c_str(), kLongestOfRun));
   if (!domains.is_array() ||
       !std::all_of(domains.begin(), domains.end(), [](const auto& name) { return name.is_string(); })) {
     throw std::runtime_error(where + "domains is not a JSON array of names");
   }
   info.domains = domains.template get<std::vector<std::string>>();
-  if (version >= 5) info.kernels = row.get_text();
+  info.kernels = row.get_text();
   return info;
 }
 
 // With an id beyond `after`, which becomes that of the last one.
-std::vector<Marker> read_markers(Connection& connection, std::int64_t version, int run, std::int64_t& after) {
-  const bool has_keys = version >= 6;
+std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& after) {
   std::vector<Marker> markers;
-  Statement rows(connection, std::string("SELECT id, step, kind, text") + (has_keys ? ", key, value" : "") +
-                                 " FROM marker WHERE run = ? AND id > ? ORDER BY id");
+  Statement rows(connection,
+                 "SELECT id, step, kind, text, key, value FROM marker WHERE run = ? AND id > ? ORDER BY id");
   rows.bind(std::int64_t{run}).bind(after);
   while (rows.next()) {
     Marker& marker = markers.emplace_back();
@@ -87,12 +84,8 @@ std::vector<Marker> read_markers(Connection& connection, std::int64_t version, i
     marker.step = rows.get_integer();
     marker.kind = rows.get_text();
     marker.text = rows.get_text("a marker's text", kLongestNote);
-    if (has_keys) {
-      marker.key = rows.get_text("a marker's key");
-      marker.value = rows.get_text("a marker's value", kLongestNote);
-    } else {
-      read_change_text(marker);
-    }
+    marker.key = rows.get_text("a marker's key");
+    marker.value = rows.get_text("a marker's value", kLongestNote);
   }
   return markers;
 }
@@ -138,7 +131,7 @@ struct RecordingReader::Database {
     while (rows.next()) {
       if (runs.size() == kMaxRuns)
         throw std::runtime_error(path + ": damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
-      runs.push_back(read_run(rows, file.version(), path));
+      runs.push_back(read_run(rows, path));
     }
     connection().on_progress({});
     connection().limit_length(kLongestValue);
@@ -220,7 +213,7 @@ bool RecordingReader::Database::read_on(Loaded& of, std::int64_t every, const Re
   const Asking asking(connection(), go_on);
   try {
     if (!read_frames(of, every, go_on)) return false;
-    for (Marker& marker : read_markers(connection(), file.version(), run, of.last_marker)) {
+    for (Marker& marker : read_markers(connection(), run, of.last_marker)) {
       marker.run = as_run;
       of.history->append(std::move(marker));
     }
@@ -340,7 +333,7 @@ void RecordingReader::read(
 
 std::vector<Marker> RecordingReader::markers(int run) const {
   std::int64_t after = 0;
-  return read_markers(db_->connection(), db_->file.version(), run, after);
+  return read_markers(db_->connection(), run, after);
 }
 
 }  // namespace moescope

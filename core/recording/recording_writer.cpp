@@ -80,8 +80,7 @@ class RowBinder {
     statement_.bind(names.name_of(value));
   }
   void text(const std::string& text, Column) { statement_.bind(std::string_view(text)); }
-  void gemm(Gemm gemm) { statement_.bind(gemm_name(gemm)); }
-  void gemm_class(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))); }
+  void gemm(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))).bind(gemm_name(gemm)); }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
     statement_.bind(std::int64_t{range.first});

@@ -17,8 +17,7 @@ void fill_up(std::string& line, std::size_t length, std::size_t at_least) {
 // Lines of the columns of a table, as a visitor of describe().
 class ColumnLines {
  public:
-  void add(const char* name, const char* type, std::string note = {}, int since = 1) {
-    if (since > 1) note += (note.empty() ? "since version " : "; since version ") + std::to_string(since);
+  void add(const char* name, const char* type, std::string note = {}) {
     lines_.push_back({name, type, std::move(note)});
   }
   // Of describe().
@@ -27,28 +26,26 @@ class ColumnLines {
   void figures(const Frame&, const std::array<FrameFigure<Frame>, N>& table) {
     for (std::size_t i = 0; i < N; ++i) {
       const std::string bit = "[" + std::to_string(i) + "]";
-      add(table[i].column, "REAL", *table[i].note ? bit + ' ' + table[i].note : bit, table[i].since);
+      add(table[i].column, "REAL", *table[i].note ? bit + ' ' + table[i].note : bit);
     }
     add("nan_mask", "INTEGER");
   }
   template <class T>
   void by_expert(const std::vector<T>&, Column column) {
-    add(column.name, "BLOB", column.note, column.since);
+    add(column.name, "BLOB", column.note);
   }
   template <class Bins>
   void bins(const Bins&, Column column) {
-    add(column.name, "BLOB", column.note, column.since);
+    add(column.name, "BLOB", column.note);
   }
   template <class Enum>
   void name(Enum, Column column, Names<Enum>) {
-    add(column.name, "TEXT", column.note, column.since);
+    add(column.name, "TEXT", column.note);
   }
-  void text(const std::string&, Column column) { add(column.name, "TEXT", column.note, column.since); }
+  void text(const std::string&, Column column) { add(column.name, "TEXT", column.note); }
   void gemm(Gemm) {
+    add("gemm_class", "TEXT", "'experts' (routed), 'attention', ... as the keys in [precision]");
     add("weight", "TEXT", "'w1', 'w2', 'w3'; of other classes 'wq', 'wkv_b', 'gate', 'output', ... too");
-  }
-  void gemm_class(Gemm) {
-    add("gemm_class", "TEXT", "'experts' (routed), 'attention', ... as the keys in [precision]", 3);
   }
   void scales(const std::array<std::uint32_t, 256>&) {
     add("first_byte", "INTEGER", "exponent + 127 (in MX the E8M0 byte) of the scales in the first count");
@@ -98,9 +95,9 @@ CREATE TABLE run (
   ranks_per_node  INTEGER,
   dim             INTEGER,       -- D, width of a token; its copy is 2 D bytes in BF16
   window          INTEGER,       -- steps of max_vio_window and dead_fraction
-  domains         TEXT,          -- JSON array of the names of the data's domains; since version 4
+  domains         TEXT,          -- JSON array of the names of the data's domains
   kernels         TEXT           -- that computed it, beside config, seed and data all that decides its bits:
-                                 -- 'OpenBLAS 0.3.21 SkylakeX, x86-64-v4 loops'; empty: not known; since version 5
+                                 -- 'OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx'; empty: not known
 );
 
 )sql";
@@ -122,7 +119,7 @@ CREATE TABLE volume (            -- token copies between ranks in one layer's di
 )sql";
 
 constexpr const char* kOthers = R"sql(
-CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, since the row before; since version 4
+CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, since the row before
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
@@ -133,10 +130,10 @@ CREATE TABLE specialisation (    -- who chose which expert in one MoE layer, sin
   weight_norm     BLOB,          -- float32 [E] length of the expert's weights; empty: not known
   weight_sqnr     BLOB,          -- float32 [E] dB, of the weights in the run's format; NaN: not quantized
   bias_for_share  BLOB           -- float32 [E, 33] quantiles over the step's tokens of cutoff - score; at which
-                                 -- shares: core/frame/specialisation.h; or empty; since version 10
+                                 -- shares: core/frame/specialisation.h; or empty
 );
 
-CREATE TABLE text (              -- a text and how it was routed; a token is a byte; since version 4
+CREATE TABLE text (              -- a text and how it was routed; a token is a byte
   id              INTEGER PRIMARY KEY,  -- (frame id << 16) + position in the frame
   run             INTEGER,
   step            INTEGER,
@@ -159,7 +156,7 @@ CREATE TABLE text_layer (        -- one MoE layer's routing of a text
   margin          BLOB           -- float32 [T]
 );
 
-CREATE TABLE wire (              -- what the all-to-alls of a step moved between processes; since version 4
+CREATE TABLE wire (              -- what the all-to-alls of a step moved between processes
   id              INTEGER PRIMARY KEY,  -- frame id << 16
   run             INTEGER,
   step            INTEGER,
@@ -176,7 +173,7 @@ CREATE TABLE marker (            -- a live change, a note or an event, pinned to
   kind            TEXT,          -- 'change', 'note' (at most one a step), 'event'
   text            TEXT,          -- of a change a sentence: 'router.bias_update_rate 0.001 -> 0.01'
   key             TEXT,          -- of a change: the setting, as in run.config_toml: 'router.bias_update_rate'; else ''
-  value           TEXT           -- its new value in full: '0.01', a text without quotes; both since version 6
+  value           TEXT           -- its new value in full: '0.01', a text without quotes
 );
 )sql";
 
@@ -214,7 +211,7 @@ ColumnLines row_columns() {
 
 ColumnLines flip_columns() {
   ColumnLines columns = row_columns<FlipFrame>();
-  columns.add("reference", "TEXT", "'run 0', or 'fp32': a pass in FP32 with the run's own weights", 4);
+  columns.add("reference", "TEXT", "'run 0', or 'fp32': a pass in FP32 with the run's own weights");
   return columns;
 }
 

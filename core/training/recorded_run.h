@@ -14,7 +14,7 @@
 namespace moescope {
 
 // The change that a marker of kind "change" describes. Throws std::runtime_error with its step if it does not name a
-// setting and a value of it, or was cut short by an early version of the program.
+// setting and a value of it.
 LiveChange recorded_change(const Marker& marker);
 
 // Settings at the first step. Throws std::runtime_error if none are known or this version cannot read them.

@@ -18,12 +18,6 @@ bool same_bits_or_nan(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-// Whether attention's scores were in FP32 then, although its weights were not.
-bool attention_was_in_fp32(const std::string& kernels, Recipe weights) {
-  if (weights == Recipe::fp32) return false;
-  return weights == Recipe::bf16 ? before_matrix_units(kernels) : before_tile_products(kernels);
-}
-
 }  // namespace
 
 std::string Reproduction::text() const {
@@ -64,8 +58,6 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
   Reproduction result;
   if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
     result.kernels = check.text;
-  if (attention_was_in_fp32(history.info().kernels, of_first.precision.attention))
-    result.kernels += " Attention rounds queries, keys, values and scores to BF16 now, which it did not then.";
   auto change = changes.begin();
   for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
     for (; change != changes.end() && change->first <= step; ++change) {

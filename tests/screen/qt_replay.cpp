@@ -126,7 +126,7 @@ class QtReplay : public QObject {
   // Named before the run, which waits for an answer.
   void otherKernelsAreAskedAbout() {
     const QString path = recorded("elsewhere");
-    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.21 Prescott, x86-64 loops'");
+    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.21 Prescott, 16-lane-tiled loops, no matrix units'");
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -136,7 +136,7 @@ class QtReplay : public QObject {
     action(&window, "Reproduce this recording")->trigger();
     QPointer<QMessageBox> question = window.findChild<QMessageBox*>("other_kernels");
     QVERIFY(question);
-    QVERIFY2(question->text().contains("Computed by OpenBLAS 0.3.21 Prescott, x86-64 loops"),
+    QVERIFY2(question->text().contains("Computed by OpenBLAS 0.3.21 Prescott, 16-lane-tiled loops, no matrix units"),
              qPrintable(question->text()));
     QVERIFY(!window.findChild<QProgressDialog*>());
 #if defined(__x86_64__)
@@ -160,7 +160,7 @@ class QtReplay : public QObject {
   // Of another CPU that this one does not match: there is no window with its kernels.
   void kernelsThatCannotRunHereAreNamedOnly() {
     const QString path = recorded("faraway");
-    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.99 Zen9, x86-64-v9 loops'");
+    alter(path, "UPDATE run SET kernels = 'OpenBLAS 0.3.99 Zen9, 16-lane-tiled loops, no matrix units'");
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -173,12 +173,9 @@ class QtReplay : public QObject {
     QVERIFY(!question->findChild<QPushButton*>("with_recorded_kernels"));
   }
 
-  void aRecordingOfBeforeSaysThatItsKernelsAreNotRecorded() {
+  void aRecordingWithoutKernelsSaysThatTheyAreNotRecorded() {
     const QString path = recorded("before");
-    alter(path,
-          "ALTER TABLE router DROP COLUMN predicted_share; ALTER TABLE frame DROP COLUMN max_logit; ALTER TABLE frame "
-          "DROP COLUMN val_loss; ALTER TABLE run DROP "
-          "COLUMN kernels; PRAGMA user_version = 4");
+    alter(path, "UPDATE run SET kernels = ''");
     MainWindow window(false);
     window.show();
     QSignalSpy opened(window.session(), &RunSession::opened);

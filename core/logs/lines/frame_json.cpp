@@ -166,7 +166,6 @@ class RowFromJson {
     if (!found) throw Unreadable("weight: \"" + weight + "\" is not known");
     gemm = *found;
   }
-  void gemm_class(Gemm) {}
   void scales(std::array<std::uint32_t, 256>& e8m0_blocks) {
     const JsonValue* blocks = member(json_, {"e8m0_blocks"});
     if (!blocks) return;

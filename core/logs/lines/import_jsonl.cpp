@@ -8,7 +8,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/frame/change_marker.h"
 #include "core/frame/figures.h"
 #include "core/io/input_file.h"
 #include "core/io/json_copy.h"
@@ -455,7 +454,6 @@ void LogReader::State::take_markers(Run& run, const JsonFields& json) {
     };
     Marker marker{run.imported->info().run, 0, text("kind", "event"), text("text", ""), text("key", ""),
                   text("value", "")};
-    if (marker.key.empty()) read_change_text(marker);
     const JsonValue* step = member(fields, {"step"});
     marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
     const bool taken_back = marker.kind == kNoteKind && marker.text.empty();

@@ -69,7 +69,6 @@ class RowToJson {
     json["gemm_class"] = gemm_class_name(gemm_class_of(gemm));
     json["weight"] = gemm_name(gemm);
   }
-  void gemm_class(Gemm) {}
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     Json& blocks = json["e8m0_blocks"] = Json::object();
     for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte) {

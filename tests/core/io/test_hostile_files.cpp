@@ -430,15 +430,6 @@ TEST_F(HostileFiles, ANoteInAKilledRecordingTakesInItsLog) {
   EXPECT_GE(reader.load(0)->steps().last, last.step);
 }
 
-// Early versions of the program did not say whether they closed a recording.
-TEST_F(HostileFiles, AnEarlyRecordingWithoutStepsSaysWhereTheyMayBe) {
-  const std::string early = recording();
-  change(early, "DELETE FROM meta WHERE key = 'state'");
-  EXPECT_EQ(RecordingReader(early).missing(), "");
-  change(early, "DELETE FROM frame");
-  EXPECT_TRUE(has(RecordingReader(early).missing(), early + "-wal, which is not here. The recording has no step"));
-}
-
 // All of it is read, log included, by somebody who may not write (root may anywhere: the child becomes nobody).
 TEST_F(HostileFiles, AKilledRecordingIsReadWholeFromAMediumThatCannotBeWritten) {
   const std::string killed = path("killed.moescope");

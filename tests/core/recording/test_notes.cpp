@@ -72,18 +72,6 @@ TEST_F(Notes, LeaveOtherMarkersAlone) {
   EXPECT_EQ(markers[0].kind, "change");
 }
 
-TEST_F(Notes, GoIntoRecordingsOfTheOldestFormat) {
-  record(path("r.moescope"), 3);
-  {
-    Connection file(path("r.moescope"), SQLITE_OPEN_READWRITE);
-    file.execute("PRAGMA user_version = 1");
-  }
-  write_note(path("r.moescope"), {0, 2, kNoteKind, "old"});
-  Connection file(path("r.moescope"), SQLITE_OPEN_READONLY);
-  EXPECT_EQ(file.integer("SELECT count(*) FROM marker WHERE text = 'old'"), 1);
-  EXPECT_EQ(file.integer("PRAGMA user_version"), 1) << "whoever could read it can yet";
-}
-
 TEST_F(Notes, AreRefusedByWhatIsNoRecording) {
   std::ofstream(path("log.jsonl")) << "{}\n";
   EXPECT_THROW(write_note(path("log.jsonl"), {0, 0, kNoteKind, "x"}), std::runtime_error);

@@ -165,7 +165,7 @@ TEST(Recording, ColumnsAreTheFields) {
   const auto router = columns("router");
   for (std::size_t i = 0; i < kRouterFigures.size(); ++i) EXPECT_EQ(router[4 + i], kRouterFigures[i].column);
   const auto quant = columns("quant");
-  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) EXPECT_EQ(quant[8 + i], kQuantFigures[i].column);
+  for (std::size_t i = 0; i < kQuantFigures.size(); ++i) EXPECT_EQ(quant[9 + i], kQuantFigures[i].column);
   const auto gradient = columns("gradient");
   for (std::size_t i = 0; i < kGradientFigures.size(); ++i) EXPECT_EQ(gradient[5 + i], kGradientFigures[i].column);
   EXPECT_EQ(columns("flip")[4], kFlipFigures[0].column);
@@ -326,10 +326,11 @@ TEST(Recording, SaysWhatIsWrongWithAFile) {
   Connection(foreign, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE).execute("CREATE TABLE songs (name TEXT)");
   expect_failure(foreign, "application id 0x00000000, expected 0x4d6f4553");
 
-  const std::string newer = temporary_file("newer.moescope");
-  write_run(newer, 2);
-  Connection(newer, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 12");
-  expect_failure(newer, "format 12, but this program reads formats 1 to 11: a newer MoEScope wrote it");
+  const std::string other = temporary_file("other_format.moescope");
+  write_run(other, 2);
+  Connection(other, SQLITE_OPEN_READWRITE).execute("PRAGMA user_version = 2");
+  expect_failure(other,
+                 "format 2, but this MoEScope reads format 1: open it with the version of MoEScope that wrote it");
 }
 
 TEST(Recording, SpecialisationAndTextsRoundTripBitForBit) {
