@@ -6,37 +6,6 @@ namespace moescope {
 
 namespace {
 
-bool has_loads(const TelemetryFrame& frame) {
-  return std::any_of(frame.routers.begin(), frame.routers.end(),
-                     [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); });
-}
-
-struct PartFormat {
-  bool (*present)(const TelemetryFrame&);
-  PackedFrame (*pack)(const TelemetryFrame&);
-  void (*unpack)(const PackedFrame&, TelemetryFrame&);
-};
-
-// A frame has at most one text of a kind.
-template <TextKind kind>
-constexpr PartFormat text_format() {
-  return {[](const TelemetryFrame& frame) { return find_text(frame, kind) != nullptr; },
-          [](const TelemetryFrame& frame) { return pack_text(frame, *find_text(frame, kind)); }, unpack_text};
-}
-
-// In the order of FramePart.
-constexpr std::array<PartFormat, kNumFrameParts> kPartFormats = {{
-    {has_loads, pack_routers, unpack_routers},
-    {[](const TelemetryFrame& frame) { return !frame.quants.empty(); }, pack_quants, unpack_quants},
-    {[](const TelemetryFrame& frame) { return !frame.flips.empty(); }, pack_flips, unpack_flips},
-    {[](const TelemetryFrame& frame) { return !frame.gradients.empty(); }, pack_gradients, unpack_gradients},
-    {[](const TelemetryFrame& frame) { return !frame.specialisation.empty(); }, pack_specialisation,
-     unpack_specialisation},
-    text_format<TextKind::probe>(),
-    text_format<TextKind::sample>(),
-    text_format<TextKind::batch>(),
-}};
-
 constexpr std::size_t index_of(FramePart part) {
   return static_cast<std::size_t>(part);
 }
@@ -53,22 +22,9 @@ constexpr std::size_t place_of(FramePart part) {
 
 }  // namespace
 
-FramePart text_part(TextKind kind) {
-  return static_cast<FramePart>(index_of(FramePart::probe) + static_cast<std::size_t>(kind));
-}
-
-const TokenFrame* find_text(const TelemetryFrame& frame, TextKind kind) {
-  for (const TokenFrame& text : frame.texts) {
-    if (text.kind == kind) return &text;
-  }
-  return nullptr;
-}
-
 PackedParts pack_parts(const TelemetryFrame& frame) {
   PackedParts parts;
-  for (std::size_t i = 0; i < kNumFrameParts; ++i) {
-    if (kPartFormats[i].present(frame)) parts[i] = kPartFormats[i].pack(frame);
-  }
+  for (std::size_t i = 0; i < kNumFrameParts; ++i) parts[i] = pack(frame, static_cast<FramePart>(i));
   return parts;
 }
 
@@ -105,7 +61,7 @@ FrameArchive::Found FrameArchive::find(FramePart part, std::int64_t step) const 
 
 FrameArchive::FramePtr FrameArchive::unpack(const std::vector<PackedPart>& packed) {
   auto frame = std::make_shared<TelemetryFrame>();
-  for (const auto& [part, bytes] : packed) kPartFormats[index_of(part)].unpack(*bytes, *frame);
+  for (const auto& [part, bytes] : packed) moescope::unpack(*bytes, part, *frame);
   return frame;
 }
 

@@ -18,11 +18,6 @@
 
 namespace moescope {
 
-enum class FramePart { routers, quants, flips, gradients, specialisation, probe, sample, batch };
-inline constexpr std::size_t kNumFrameParts = 8;
-FramePart text_part(TextKind kind);
-const TokenFrame* find_text(const TelemetryFrame& frame, TextKind kind);  // nullptr: it has none
-
 // By part; nothing where the frame has no such arrays.
 using PackedParts = std::array<std::optional<PackedFrame>, kNumFrameParts>;
 PackedParts pack_parts(const TelemetryFrame& frame);

@@ -1,11 +1,11 @@
-// Frames as the history keeps them: a tenth of their size in memory, restored bit for bit.
+// Parts of a frame as the history keeps them: a tenth of their size in memory, restored bit for bit.
 //
 // Counts take 1, 2 or 4 bytes each as the largest of their vector needs; E8M0 histograms only the occupied range.
 // The bytes live in this process only; the format on disk is the recording's (schema.h).
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/frame/frame.h"
@@ -13,28 +13,20 @@
 
 namespace moescope {
 
+// Arrays that come together, at a cadence of their own. The routers have the volumes and the wire, the gradients the
+// flips against FP32; the last three are texts, of which a frame has at most one of a kind.
+enum class FramePart { routers, quants, flips, gradients, specialisation, probe, sample, batch };
+inline constexpr std::size_t kNumFrameParts = 8;
+FramePart text_part(TextKind kind);
+const TokenFrame* find_text(const TelemetryFrame& frame, TextKind kind);  // nullptr: it has none
+
 using PackedFrame = std::vector<std::uint8_t>;
+std::optional<PackedFrame> pack(const TelemetryFrame& frame, FramePart part);  // with the scalars; nothing: it has none
+void unpack(const PackedFrame& packed, FramePart part, TelemetryFrame& frame);  // adds a text to the frame's
 
-PackedFrame pack_routers(const TelemetryFrame& frame);                       // scalars and routers
-PackedFrame pack_quants(const TelemetryFrame& frame);                        // scalars and quants
-PackedFrame pack_flips(const TelemetryFrame& frame);                         // scalars and flips
-PackedFrame pack_gradients(const TelemetryFrame& frame);                     // scalars and gradients
-PackedFrame pack_specialisation(const TelemetryFrame& frame);                // scalars and specialisation
-PackedFrame pack_text(const TelemetryFrame& frame, const TokenFrame& text);  // scalars and one of the frame's texts
-void unpack_routers(const PackedFrame& packed, TelemetryFrame& frame);
-void unpack_quants(const PackedFrame& packed, TelemetryFrame& frame);
-void unpack_flips(const PackedFrame& packed, TelemetryFrame& frame);
-void unpack_gradients(const PackedFrame& packed, TelemetryFrame& frame);
-void unpack_specialisation(const PackedFrame& packed, TelemetryFrame& frame);
-void unpack_text(const PackedFrame& packed, TelemetryFrame& frame);  // adds it to the frame's
-
-// One layer out of pack_specialisation; false: it is not there.
-bool unpack_specialisation_of(const PackedFrame& packed, int layer, SpecialisationFrame& special);
-
-// The expert_bias of one layer out of pack_routers; false: the layer is not there or has none.
-bool unpack_bias(const PackedFrame& packed, int layer, std::vector<float>& bias);
-
-// Writes to `counts` [256] the scale histogram of one operand out of pack_quants; false: it is not there.
-bool unpack_scales(const PackedFrame& packed, const OperandPlace& place, std::uint32_t* counts);
+// One row out of a part, without unpacking the others; nothing: it is not there.
+std::optional<RouterFrame> unpack_router(const PackedFrame& routers, int layer);
+std::optional<QuantFrame> unpack_quant(const PackedFrame& quants, const OperandPlace& place);
+std::optional<SpecialisationFrame> unpack_specialisation(const PackedFrame& specialisation, int layer);
 
 }  // namespace moescope

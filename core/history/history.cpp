@@ -28,9 +28,7 @@ std::size_t bins_of(std::span<const std::int64_t> edges) {
 
 struct History::State {
   State(const RunInfo& info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
-      : array_budget(array_budget_bytes),
-        scalars(info, scalar_budget_bytes),
-        load(std::make_unique<LoadRows>(info.moe_layers, info.n_experts)) {}
+      : array_budget(array_budget_bytes), scalars(info, scalar_budget_bytes), load(info.n_experts) {}
 
   const std::size_t array_budget;  // of `load` and `frames` together
   mutable std::mutex mutex;
@@ -41,7 +39,7 @@ struct History::State {
 
   // All below under the mutex; the one writer may read its own writes without.
   ScalarColumns scalars;
-  std::unique_ptr<LoadRows> load;
+  LoadRows load;
   FrameArchive frames;
   std::vector<Marker> markers;                   // a note that was removed has no text
   std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
@@ -49,7 +47,7 @@ struct History::State {
 
   void append(Marker marker);
   void truncate(std::int64_t step);
-  std::size_t array_bytes() const { return load->bytes() + frames.bytes(); }
+  std::size_t array_bytes() const { return load.bytes() + frames.bytes(); }
   bool thin_largest();
   // What to read from without the lock: of each bin the newest kept frame, nullptr: none.
   std::vector<std::shared_ptr<const PackedFrame>> newest_of(FramePart part, std::span<const std::int64_t> edges) const;
@@ -62,7 +60,7 @@ struct History::State {
 void History::State::truncate(std::int64_t step) {
   ++truncations;
   scalars.truncate(step);
-  load->truncate(step);
+  load.truncate(step);
   frames.truncate(step);
   if (last_marker <= step) return;
   std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
@@ -88,13 +86,10 @@ void History::State::append(Marker marker) {
 // For the writer only: it rebuilds outside of the lock.
 bool History::State::thin_largest() {
   KeptFrames& larger = frames.largest();
-  if (load->bytes() >= larger.bytes()) {
-    if (auto rest = load->thinning()) {
-      while (rest->next < rest->end) {
-        auto thin = load->thinned(*rest);
-        const std::lock_guard lock(mutex);
-        load.swap(thin);
-      }
+  if (load.bytes() >= larger.bytes()) {
+    if (auto thinned = load.thinned()) {
+      const std::lock_guard lock(mutex);
+      load.replace(std::move(*thinned));
       return true;
     }
   }
@@ -124,9 +119,9 @@ bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t las
       step = entry->step - 1;
       packed = entry->packed;
     }
-    std::vector<float> found;
-    if (!unpack_bias(*packed, layer, found)) continue;
-    bias = std::move(found);
+    auto router = unpack_router(*packed, layer);
+    if (!router || router->expert_bias.empty()) continue;
+    bias = std::move(router->expert_bias);
     return true;
   }
 }
@@ -134,12 +129,12 @@ bool History::State::newest_bias(int layer, std::int64_t first, std::int64_t las
 LoadRows::View History::State::load_view(int layer, std::span<const std::int64_t> edges) const {
   assert(!edges.empty());
   const std::lock_guard lock(mutex);
-  return load->view(layer, edges);
+  return load.view(layer, edges);
 }
 
 int History::State::experts() const {
   const std::lock_guard lock(mutex);
-  return load->n_experts();
+  return load.n_experts();
 }
 
 // Unpacks without the lock.
@@ -163,19 +158,16 @@ History::~History() = default;
 struct History::Packed {
   FramePtr frame;
   PackedParts parts;
-  std::vector<std::int16_t> load;  // as load_rows.h encodes it
   bool has_load() const { return parts[static_cast<std::size_t>(FramePart::routers)].has_value(); }
 };
 
 std::shared_ptr<History::Packed> History::pack(FramePtr frame) {
-  auto packed = std::make_shared<Packed>(Packed{frame, pack_parts(*frame), {}});
-  if (packed->has_load()) packed->load = LoadRows::encode(frame->routers);
-  return packed;
+  PackedParts parts = pack_parts(*frame);
+  return std::make_shared<Packed>(Packed{std::move(frame), std::move(parts)});
 }
 
 void History::append(FramePtr frame) {
-  append(state_->array_budget > 0 ? pack(std::move(frame))
-                                  : std::make_shared<Packed>(Packed{std::move(frame), {}, {}}));
+  append(state_->array_budget > 0 ? pack(std::move(frame)) : std::make_shared<Packed>(Packed{std::move(frame), {}}));
 }
 
 void History::append(std::shared_ptr<Packed> packed) {
@@ -186,7 +178,7 @@ void History::append(std::shared_ptr<Packed> packed) {
     const StepRange steps = state_->scalars.steps();
     if (!steps.empty() && frame->step <= steps.last) state_->truncate(frame->step);
     state_->scalars.append(*frame);
-    if (packed->has_load()) state_->load->append(frame->step, frame->routers, packed->load);
+    if (packed->has_load()) state_->load.append(frame->step, frame->routers);
     state_->frames.append(frame, std::move(packed->parts));
     ++state_->sequence;
   }
@@ -279,9 +271,7 @@ std::optional<SpecialisationFrame> History::specialisation_of(int layer, std::in
     if (!entry) return std::nullopt;
     packed = entry->packed;
   }
-  SpecialisationFrame special;
-  if (!unpack_specialisation_of(*packed, layer, special)) return std::nullopt;
-  return special;
+  return unpack_specialisation(*packed, layer);
 }
 
 std::shared_ptr<const TelemetryFrame> History::specialisation_layer_at(int layer, std::int64_t step) const {
@@ -294,8 +284,10 @@ std::shared_ptr<const TelemetryFrame> History::specialisation_layer_at(int layer
     packed = entry->packed;
     frame->step = entry->step;
   }
-  if (unpack_specialisation_of(*packed, layer, frame->specialisation.emplace_back())) return frame;
-  return specialisation_frame_at(step);
+  auto special = unpack_specialisation(*packed, layer);
+  if (!special) return specialisation_frame_at(step);
+  frame->specialisation.push_back(std::move(*special));
+  return frame;
 }
 
 std::shared_ptr<const TokenFrame> History::text_at(TextKind kind, std::int64_t& step) const {
@@ -402,7 +394,7 @@ std::vector<float> History::utilisation(int layer, std::span<const std::int64_t>
 std::vector<float> History::assignments(std::span<const std::int64_t> edges) const {
   if (edges.empty()) return {};
   const std::lock_guard lock(state_->mutex);
-  return state_->load->assignments(edges);
+  return state_->load.assignments(edges);
 }
 
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, StepRange range, int bins) const {
@@ -424,11 +416,13 @@ std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t>
   const auto newest = state_->newest_of(FramePart::routers, edges);
   const auto experts = static_cast<std::size_t>(state_->experts());
   std::vector<float> out(experts * newest.size(), std::numeric_limits<float>::quiet_NaN());
-  std::vector<float> bias, known;  // of a log that has it on some steps only, the last known one goes on
+  std::vector<float> known;  // of a log that has it on some steps only, the last known one goes on
   std::int64_t known_at = edges.empty() ? 0 : edges.front() - 1;
   for (std::size_t b = 0; b < newest.size(); ++b) {
     if (!newest[b]) continue;
-    if (!unpack_bias(*newest[b], layer, bias)) {
+    const auto router = unpack_router(*newest[b], layer);
+    std::vector<float> bias = router ? router->expert_bias : std::vector<float>();
+    if (bias.empty()) {
       const std::int64_t last = edges[b + 1] - 1;
       if (state_->newest_bias(layer, known_at + 1, last, known)) known_at = last;
       bias = known;
@@ -443,7 +437,8 @@ std::vector<std::uint32_t> History::scale_waterfall(const OperandPlace& place, S
   std::vector<std::uint32_t> out(static_cast<std::size_t>(bins) * 256);
   const auto newest = state_->newest_of(FramePart::quants, slice_edges(range, bins));
   for (std::size_t b = 0; b < newest.size(); ++b) {
-    if (newest[b]) unpack_scales(*newest[b], place, out.data() + std::size_t{256} * b);
+    const auto quant = newest[b] ? unpack_quant(*newest[b], place) : std::nullopt;
+    if (quant) std::ranges::copy(quant->e8m0_blocks, out.begin() + static_cast<std::ptrdiff_t>(256 * b));
   }
   return out;
 }

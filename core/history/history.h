@@ -5,9 +5,8 @@
 // step in a min/max/mean pyramid up to a budget (a metric of a layer takes 6 bytes a step): beyond it the oldest single
 // values are reduced to min, max and mean of every 16, then those to 256. Arrays keep whole frames up to a byte budget;
 // beyond it the older half is thinned by two, and kept_every() grows. Where that half is thinned unevenly its densest
-// part is thinned first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit log2 u in steps
-// of 1/2048 octave (exact to 0.02 %); thinned, two of its rows merge into one that holds the value farther from 1 and
-// the mean.
+// part is thinned first, so that a long run stays evenly covered. Utilisation is kept apart, as 16-bit counts; thinned,
+// two of its rows merge into one that holds the value farther from 1 and the mean (load_rows.h).
 #pragma once
 
 #include <cstddef>

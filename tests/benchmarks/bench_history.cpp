@@ -6,7 +6,6 @@
 #include <random>
 
 #include "core/frame/router_stats.h"
-#include "core/history/frame_pack.h"
 #include "core/parallel/volumes.h"
 #include "core/recording/frame_sink.h"
 #include "tests/support/sample_frames.h"

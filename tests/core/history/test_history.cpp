@@ -376,138 +376,101 @@ TEST(History, PercentilesOverLayers) {
   EXPECT_EQ(history.value_at(Metric::max_vio_window_max, kWholeRun, 0), 2);
 }
 
-TEST(History, LoadCodesAreExactToAHundredthOfAPercent) {
-  for (double u = 1e-4; u < 1e4; u *= 1.0137) ASSERT_NEAR(LoadRows::decode(LoadRows::encode(u)) / u, 1, 1.8e-4);
-  EXPECT_EQ(LoadRows::decode(LoadRows::encode(0)), 0.0f);
-  EXPECT_EQ(LoadRows::decode(LoadRows::encode(1)), 1.0f);
-  EXPECT_TRUE(std::isnan(LoadRows::decode(LoadRows::kAbsent)));
-}
-
-TEST(History, LoadCodesAreRoundedLogarithms) {
-  const auto expect_code = [](double u) {
-    const double code = std::clamp(std::round(2048 * std::log2(u)), -32766.0, 32766.0);
-    EXPECT_EQ(LoadRows::encode(u), static_cast<std::int16_t>(code)) << u;
-  };
-  for (int n = 1; n < 3000; ++n)
-    for (const double sum : {4096.0, 131072.0, 99991.0}) expect_code(n * 256.0 / sum);
-  for (int code = -40000; code < 40000; code += 7) {
-    const double between = std::exp2((code + 0.5) / 2048);  // two codes
-    for (const double u : {std::nextafter(between, 0.0), between, std::nextafter(between, 1e9)}) expect_code(u);
+// Counts of one layer, [steps][experts], as they are drawn.
+using Loads = std::vector<std::vector<std::uint32_t>>;
+void append_loads(LoadRows& rows, const Loads& loads) {
+  for (std::size_t step = 0; step < loads.size(); ++step) {
+    RouterFrame router;
+    router.layer = 1;
+    router.tokens_per_expert = loads[step];
+    rows.append(static_cast<std::int64_t>(step), std::span(&router, 1));
   }
-  for (const double u : {5e-324, 1e-300, 1e300, std::numeric_limits<double>::infinity()}) expect_code(u);
 }
 
-// Codes are remembered by sum and number of experts: neither may be mistaken for another's.
-TEST(History, LoadCodesOfRowsAreThoseOfTheirCounts) {
+double utilisation_of(const std::vector<std::uint32_t>& counts, std::size_t expert) {
+  const auto sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  return static_cast<double>(counts[expert]) * static_cast<double>(counts.size()) / static_cast<double>(sum);
+}
+
+TEST(History, LoadsOfAStepAreExactUpTo65535TokensOfAnExpert) {
   std::mt19937 rng(21);
-  for (int frame = 0; frame < 20; ++frame) {
-    std::vector<RouterFrame> routers(9);
-    for (int row = 0; row < 9; ++row) {
-      auto& counts = routers[row].tokens_per_expert;
-      counts = sample_counts(row % 3 == 2 ? 8 : 4, frame % 5 == 4 ? 1u << 30 : 400, rng);
-      if (row == 4) counts.assign(4, 0);
-      if (row == 7) counts.clear();
-      if (row < 4 || row == 8) {  // rows of one sum
-        counts.back() = 0;
-        counts.back() = (frame % 5 == 4 ? ~0u : 5000u) - std::accumulate(counts.begin(), counts.end(), 0u);
-      }
+  Loads loads;
+  for (int step = 0; step < 100; ++step) loads.push_back(sample_counts(8, step % 2 ? 65535 : 1u << 30, rng));
+  loads.push_back({0, 1, 65535, 7, 0, 0, 0, 0});
+  loads.push_back({0, 1, 1u << 31, 7, 0, 0, 0, 0});
+  LoadRows rows(8);
+  append_loads(rows, loads);
+  for (std::size_t step = 0; step < loads.size(); ++step) {
+    const auto at = static_cast<std::int64_t>(step);
+    const std::int64_t edges[] = {at, at + 1};
+    const auto farthest = rows.view(1, edges).draw_farthest(), means = rows.view(1, edges).draw_mean();
+    const std::uint32_t most = std::ranges::max(loads[step]);
+    const double largest = utilisation_of(
+        loads[step], static_cast<std::size_t>(std::ranges::max_element(loads[step]) - loads[step].begin()));
+    for (std::size_t e = 0; e < 8; ++e) {
+      const double u = utilisation_of(loads[step], e);
+      ASSERT_NEAR(static_cast<double>(farthest[e]), u, most <= 65535 ? 2e-7 * u : largest / 65535) << step;
+      ASSERT_EQ(farthest[e], means[e]);
+      ASSERT_EQ(farthest[e] == 0, loads[step][e] == 0);
     }
-    const auto codes = LoadRows::encode(routers);
-    std::size_t i = 0;
-    for (const RouterFrame& router : routers) {
-      const auto& counts = router.tokens_per_expert;
-      const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
-      for (const std::uint32_t n : counts)
-        ASSERT_EQ(codes[i++], LoadRows::encode(n * static_cast<double>(counts.size()) / sum)) << n << " of " << sum;
-    }
-    ASSERT_EQ(i, codes.size());
   }
 }
 
-// More than is thinned at once, on one thread.
 TEST(History, ThinnedLoadsAreTheFarthestAndTheMeanOfTheirSteps) {
-  constexpr int kLayers = 32, kExperts = 512, kSteps = 1700;
-  std::vector<int> layers(kLayers);
-  std::iota(layers.begin(), layers.end(), 0);
+  constexpr std::size_t kExperts = 512, kSteps = 1700;
   std::mt19937 rng(22);
-  LoadRows whole(layers, kExperts);
-  std::vector<std::vector<std::int16_t>> codes;  // [steps][layers, experts]
-  for (int step = 0; step < kSteps; ++step) {
-    std::vector<RouterFrame> routers(kLayers);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      routers[layer].layer = layer;
-      auto& counts = routers[layer].tokens_per_expert = sample_counts(kExperts, 1u << (layer % 20), rng);
-      if (rng() % 4 == 0)
-        for (std::uint32_t& n : counts) n = rng() % 8 == 0 ? 0 : n;
-      if (rng() % 16 == 0) std::ranges::fill(counts, 0u);
-    }
-    whole.append(step, routers, codes.emplace_back(LoadRows::encode(routers)));
+  Loads loads;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    auto& counts = loads.emplace_back(sample_counts(kExperts, 1u << (step % 16), rng));
+    if (rng() % 4 == 0)
+      for (std::uint32_t& n : counts) n = rng() % 8 == 0 ? 0 : n;
   }
-  auto rest = whole.thinning();
-  ASSERT_TRUE(rest);
-  std::unique_ptr<LoadRows> thin;
-  int parts = 0;
-  for (; rest->next < rest->end; ++parts) thin = (thin ? *thin : whole).thinned(*rest);
-  EXPECT_GT(parts, 1);
-  constexpr int kThinned = kSteps / 2 / 64 * 64;
-  EXPECT_EQ(thin->size(), std::size_t{kSteps - kThinned / 2});
-
-  const auto mean_of = [](std::int16_t a, std::int16_t b) {
-    if (a == LoadRows::kAbsent || b == LoadRows::kAbsent) return std::max(a, b);
-    return LoadRows::encode((static_cast<double>(LoadRows::decode(a)) + LoadRows::decode(b)) / 2);
-  };
-  const auto distance = [](std::int16_t code) { return code == LoadRows::kAbsent ? -1 : std::abs(code); };
+  LoadRows rows(kExperts);
+  append_loads(rows, loads);
+  int merged = 0;
+  for (auto thinned = rows.thinned(); thinned && thinned->chunk.chunk->merges == 1; thinned = rows.thinned()) {
+    rows.replace(std::move(*thinned));
+    ++merged;
+  }
+  EXPECT_GT(merged, 6);
   std::vector<std::int64_t> edges;
-  for (std::int64_t step = 0; step <= kSteps; step += step < kThinned ? 2 : 1) edges.push_back(step);
-  for (int layer = 0; layer < kLayers; layer += 5) {
-    const LoadRows::View view = thin->view(layer, edges);
-    const auto means = view.draw_mean(), farthest = view.draw_farthest();
-    const auto expect = [](float drawn, std::int16_t code) {
-      const float wanted = LoadRows::decode(code);
-      return drawn == wanted || (std::isnan(drawn) && std::isnan(wanted));
-    };
-    for (std::size_t bin = 0; bin + 1 < edges.size(); ++bin) {
-      for (std::size_t e = 0; e < kExperts; ++e) {
-        const std::size_t at = static_cast<std::size_t>(layer) * kExperts + e;
-        const std::int16_t a = codes[edges[bin]][at], b = codes[edges[bin + 1] - 1][at];
-        ASSERT_TRUE(expect(means[bin * kExperts + e], mean_of(a, b))) << layer << ' ' << bin << ": " << a << ", " << b;
-        ASSERT_TRUE(expect(farthest[bin * kExperts + e], distance(b) > distance(a) ? b : a)) << a << ", " << b;
-      }
+  for (std::int64_t step = 0; step <= static_cast<std::int64_t>(kSteps); step += 2) edges.push_back(step);
+  const LoadRows::View view = rows.view(1, edges);
+  const auto means = view.draw_mean(), farthest = view.draw_farthest();
+  const auto distance = [](double u) { return u < 1 ? 1 / u : u; };
+  for (std::size_t bin = 0; bin + 1 < edges.size(); ++bin) {
+    const auto &a = loads[2 * bin], &b = loads[2 * bin + 1];
+    for (std::size_t e = 0; e < kExperts; ++e) {
+      const auto mean = static_cast<double>(means[bin * kExperts + e]);
+      const auto far = static_cast<double>(farthest[bin * kExperts + e]);
+      const double u_a = utilisation_of(a, e), u_b = utilisation_of(b, e);
+      ASSERT_NEAR(mean, (u_a + u_b) / 2, 1e-3) << bin;
+      ASSERT_NEAR(far, distance(u_a) > distance(u_b) ? u_a : u_b, 1e-3) << bin << ' ' << u_a << ", " << u_b;
     }
   }
 }
 
-// A log that names one of 4,096 layers in each step: room is for what it names, and thinning keeps all of it.
+// A log that names one of 4,096 layers in each step: room is for what it names.
 TEST(History, LayersThatAStepDoesNotNameTakeNoMemory) {
   constexpr int kLayers = 4096, kSteps = 6000;
-  std::vector<int> layers(kLayers);
-  std::iota(layers.begin(), layers.end(), 0);
-  LoadRows rows(layers, 64);
+  LoadRows rows(64);
   std::vector<RouterFrame> one(1);
   one[0].tokens_per_expert.assign(64, 1);
   one[0].tokens_per_expert[5] = 0;
-  const auto codes = LoadRows::encode(one);
   for (int step = 0; step < kSteps; ++step) {
     one[0].layer = step % kLayers;
-    rows.append(step, one, codes);
+    rows.append(step, one);
   }
   EXPECT_LT(rows.bytes(), std::size_t{16} << 20);  // of all layers in every row 3 GB
-  const auto drawn = [](const LoadRows& of, int layer, std::int64_t first, std::int64_t end) {
-    return of.view(layer, std::vector<std::int64_t>{first, end}).draw_mean();
+  const auto drawn = [&](int layer, std::int64_t first, std::int64_t end) {
+    return rows.view(layer, std::vector<std::int64_t>{first, end}).draw_mean();
   };
-  EXPECT_EQ(drawn(rows, 1000, 1000, 1001)[5], 0.0f);
-  EXPECT_TRUE(std::isnan(drawn(rows, 1000, 1001, 1002)[5]));
-  auto rest = rows.thinning();
-  ASSERT_TRUE(rest);
-  std::unique_ptr<LoadRows> thin;
-  while (rest->next < rest->end) thin = (thin ? *thin : rows).thinned(*rest);
-  for (const int layer : {1000, 1001}) {
-    EXPECT_EQ(drawn(*thin, layer, 1000, 1001)[5], 0.0f) << "steps 1000 and 1001 are one row";
-    EXPECT_FLOAT_EQ(drawn(*thin, layer, 0, kSteps)[6], drawn(rows, layer, layer, layer + 1)[6]);
-  }
+  EXPECT_EQ(drawn(1000, 1000, 1001)[5], 0.0f);
+  EXPECT_TRUE(std::isnan(drawn(1000, 1001, 1002)[5]));
+  EXPECT_FLOAT_EQ(drawn(1000, 0, kSteps)[6], 64.0f / 63);
   rows.truncate(5990);
-  EXPECT_TRUE(std::isnan(drawn(rows, 5995 % kLayers, 5990, kSteps)[6]));
-  EXPECT_FALSE(std::isnan(drawn(rows, 5985 % kLayers, 5980, kSteps)[6]));
+  EXPECT_TRUE(std::isnan(drawn(5995 % kLayers, 5990, kSteps)[6]));
+  EXPECT_FALSE(std::isnan(drawn(5985 % kLayers, 5980, kSteps)[6]));
 }
 
 TEST(History, WaterfallTakesTheNewestOfEachBin) {
