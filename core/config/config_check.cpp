@@ -1,4 +1,5 @@
 // What makes a config trainable: every value on its own, then the values together.
+#include <simdjson.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,26 +41,8 @@ std::string check_number(const ConfigField& field, double number, const ConfigVa
 
 // Text that is not UTF-8 or holds control characters could not be written as TOML and read back.
 bool is_plain_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead < 0x20 || lead == 0x7F) return false;
-    const int length = lead < 0x80                   ? 1
-                       : lead >= 0xC2 && lead < 0xE0 ? 2
-                       : (lead & 0xF0) == 0xE0       ? 3
-                       : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                     : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    std::uint32_t code = length == 1 ? lead : lead & (0xFF >> (length + 1));
-    for (int k = 1; k < length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + k]);
-      if ((byte & 0xC0) != 0x80) return false;
-      code = code << 6 | (byte & 0x3F);
-    }
-    if ((length == 3 && code < 0x800) || (length == 4 && code < 0x10000) || code > 0x10FFFF) return false;
-    if (code >= 0xD800 && code < 0xE000) return false;
-    i += length;
-  }
-  return true;
+  return simdjson::validate_utf8(text) &&
+         std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
 }
 
 // A name becomes part of file names.

@@ -96,8 +96,8 @@ std::string_view non_json_literal(std::string_view line) {
   return {};
 }
 
-std::string why_not_json(std::string_view line) {
-  if (json_too_deep_at(line) != std::string_view::npos) return too_deep_text();
+std::string why_not_json(std::string_view line, simdjson::error_code error) {
+  if (error == simdjson::DEPTH_ERROR) return kTooDeep;
   if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
   if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
     return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON must be";
@@ -111,23 +111,14 @@ std::string why_not_json(std::string_view line) {
 
 }  // namespace
 
-// The parser counts the innermost list or object only where it is not empty, so that its limit is met by what is one
-// less deep than it may be.
-simdjson::error_code JsonLines::parse_deeper(std::string_view text, JsonValue& value) {
-  if (json_too_deep_at(text) != std::string_view::npos) return simdjson::DEPTH_ERROR;
-  if (const auto error = parser_.allocate(parser_.capacity(), kMaxNesting + 1)) return error;
-  const auto error = parse_as_it_is(text, value);
-  const auto back = parser_.allocate(parser_.capacity(), kMaxNesting);
-  return error ? error : back;
-}
-
 simdjson::error_code JsonLines::parse_as_it_is(std::string_view text, JsonValue& value) {
   text = without_byte_order_mark(text);
   const std::size_t capacity = std::max(kLeastCapacity, std::bit_ceil(text.size()));
   if (parser_.capacity() < capacity || (parser_.capacity() > kLargestKept && capacity <= kLargestKept)) {
     parser_ = decltype(parser_)();
     if (const auto error = parser_.doc.allocate(capacity)) return error;
-    if (const auto error = parser_.allocate(capacity, kMaxNesting)) return error;
+    // The parser's depth is that of what stands inside: a number in 64 lists is 65 deep.
+    if (const auto error = parser_.allocate(capacity, kMaxNesting + 1)) return error;
   }
   padded_.assign(text).append(simdjson::SIMDJSON_PADDING, ' ');
   return parser_.parse(padded_.data(), text.size(), false).get(value);
@@ -140,8 +131,7 @@ JsonFields JsonLines::parse(std::string_view line) {
   JsonValue value;
   auto error = parse_as_it_is(text, value);
   if (error == simdjson::NUMBER_ERROR) error = parse_as_it_is(outside_of_strings(text, widen_large_numbers), value);
-  if (error == simdjson::DEPTH_ERROR) error = parse_deeper(text, value);
-  if (error) throw Unreadable(why_not_json(line));
+  if (error) throw Unreadable(why_not_json(line, error));
   if (value.is_string() && non_numbers)
     throw Unreadable("holds " + std::string(value.get_string().value_unsafe()) + " and nothing else, so no step");
   simdjson::dom::object object;

@@ -20,7 +20,6 @@ class JsonLines {
 
  private:
   simdjson::error_code parse_as_it_is(std::string_view text, JsonValue& value);
-  simdjson::error_code parse_deeper(std::string_view text, JsonValue& value);
   simdjson::dom::parser parser_;
   std::string padded_;  // the text, and what the parser may read behind it
 };

@@ -9,10 +9,13 @@ namespace moescope {
 
 nlohmann::json parse_json(std::string_view text) {
   constexpr std::size_t kLongestWhy = 300;  // the library repeats what it read last, however long
-  if (const std::size_t at = json_too_deep_at(text); at != std::string_view::npos)
-    throw BadJson(too_deep_text() + " at byte " + std::to_string(at + 1));
+  using Event = nlohmann::json::parse_event_t;
+  const auto check_depth = [](int depth, Event event, const nlohmann::json&) {
+    if (depth >= kMaxNesting && (event == Event::object_start || event == Event::array_start)) throw BadJson(kTooDeep);
+    return true;
+  };
   try {
-    return nlohmann::json::parse(text.begin(), text.end());
+    return nlohmann::json::parse(text.begin(), text.end(), check_depth);
   } catch (const nlohmann::json::exception& error) {
     std::string why = error.what();  // begins with the library's own number of the error, in brackets
     why.erase(0, std::min(why.find("] ") + 2, why.size()));

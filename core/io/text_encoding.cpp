@@ -1,5 +1,7 @@
 #include "core/io/text_encoding.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -65,6 +67,7 @@ std::string text_problem(std::string_view text) {
 }
 
 std::size_t not_utf8_at(std::string_view text) {
+  if (simdjson::validate_utf8(text)) return std::string_view::npos;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t bytes = utf8_bytes(text, i);
     if (bytes == 0) return i;

@@ -4,21 +4,64 @@
 #include <memory>
 #include <string>
 
-#include "core/io/nesting.h"
-
 namespace moescope {
 
+namespace {
+
+constexpr int kMostKeyParts = 16;
+
+// Behind the string that begins at `at`, or at the end of the text.
+std::size_t after_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const bool lines = text.substr(at, 3) == std::string(3, quote);
+  const std::string end(lines ? 3 : 1, quote);
+  for (at += end.size(); at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\')
+      ++at;
+    else if (!lines && text[at] == '\n')
+      return at;
+    else if (text.substr(at, end.size()) == end)  // to which two more quotes may belong
+      return lines ? std::min({text.find_first_not_of(quote, at), at + 5, text.size()}) : at + 1;
+  }
+  return text.size();
+}
+
+// Where a dotted key has more parts than kMostKeyParts; npos: nowhere. Each part is a table in a table, which the
+// parser's own limit on nesting does not count.
+std::size_t long_key_at(std::string_view text) {
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = after_string(text, at);
+      continue;
+    }
+    if (c == '#') at = std::min(text.find('\n', at), text.size() - 1);
+    if (c == '.' && ++dots == kMostKeyParts) return at;
+    if (std::string_view("#=,\n[]{}").find(c) != std::string_view::npos) dots = 0;
+    ++at;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
 toml::table parse_toml(std::string_view text, std::string_view file_name) {
-  if (const std::size_t at = toml_too_deep_at(text); at != std::string_view::npos) {
+  if (const std::size_t at = long_key_at(text); at != std::string_view::npos) {
     const std::string_view before = text.substr(0, at);
     toml::source_region where;
     where.begin.line = static_cast<toml::source_index>(1 + std::count(before.begin(), before.end(), '\n'));
     where.begin.column = static_cast<toml::source_index>(at - (before.rfind('\n') + 1) + 1);
     where.end = where.begin;
     where.path = std::make_shared<const std::string>(file_name);
-    throw toml::parse_error(too_deep_text().c_str(), where);
+    throw toml::parse_error("a key of more than 16 parts", where);
   }
-  return toml::parse(text, file_name);
+  try {
+    return toml::parse(text, file_name);
+  } catch (const toml::parse_error& error) {
+    if (error.description().find("TOML_MAX_NESTED_VALUES") == std::string_view::npos) throw;
+    throw toml::parse_error("nested more than 256 deep", error.source());
+  }
 }
 
 std::string leading_comment(std::string_view text) {

@@ -8,7 +8,8 @@
 
 namespace moescope {
 
-// Throws toml::parse_error with the line and what is wrong, also for nesting deeper than kMaxNesting.
+// Throws toml::parse_error with the line and what is wrong, also for keys of more than 16 parts and values nested more
+// than 256 deep.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
 
 // The comment that a file begins with, without its signs.

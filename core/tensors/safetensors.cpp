@@ -165,6 +165,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
   bool begin(Json::value_t type) {
     if (in_header_) {
+      if (open_.size() + 1 >= kMaxNesting) fail(path_, std::string("header is not valid JSON of tensors: ") + kTooDeep);
       keep(2 * kValueBytes);
       open_.emplace_back(type);
       keys_.emplace_back();
@@ -209,8 +210,6 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 };
 
 void read_header(const std::string& path, std::string_view text, HeaderReader::Take take) {
-  if (json_too_deep_at(text) != std::string_view::npos)
-    fail(path, "header is not valid JSON of tensors: " + too_deep_text());
   HeaderReader reader(path, text, std::move(take));
   Json::sax_parse(text.begin(), text.end(), &reader);
 }

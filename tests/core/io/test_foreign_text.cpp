@@ -195,7 +195,7 @@ TEST(JsonLine, WhatIsNoneIsNamedAsWhatItIs) {
   EXPECT_EQ(why(in_utf16("{\"step\": 0}", false, false)).substr(0, 15), "is UTF-16 text:");
   EXPECT_EQ(why("{\"step\": 0, \"loss\": NaN}"), "");
   const auto nested = [](int depth) {
-    return "{\"x\": " + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+    return "{\"x\": " + std::string(depth - 1, '[') + "1" + std::string(depth - 1, ']') + "}";
   };
   EXPECT_EQ(why(nested(64)), "");
   EXPECT_EQ(why(nested(65)), "nested more than 64 deep");
