@@ -1,7 +1,7 @@
-// Passes frames from the training thread to the histories and the recording; the trainer never waits.
+// Passes frames from the training thread to the histories and the recording; the trainer never waits for either.
 //
-// publish() links the frame into a lock-free list and returns; one light history thread drains it, appends to the
-// histories and writes the recording, one transaction per drain.
+// publish() puts the frame into a list and returns; one light history thread takes what is there, appends to the
+// histories and writes the recording, in one transaction.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ class FrameSink {
   // Any thread; the order within one thread is kept. A frame is appended to the history of its run, which must have
   // been added before.
   std::shared_ptr<History> add_run(const RunInfo& info);
-  void remove_run(int run);            // no more frames of it will come; what is recorded stays
-  void publish(TelemetryFrame frame);  // wait-free
-  void publish(Marker marker);         // wait-free
+  void remove_run(int run);  // no more frames of it will come; what is recorded stays
+  void publish(TelemetryFrame frame);
+  void publish(Marker marker);
   // Rewinds the run to before `step`: its history drops `step` and later ones at once, the recording with the next
   // frame.
   void rewind(int run, std::int64_t step);

@@ -1,18 +1,14 @@
 #include "core/recording/read_ahead.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
-
-#include "core/recording/frame_reader.h"
 
 namespace moescope {
 
 namespace {
 
-// Few, since a frame may have megabytes; many, since each chunk wakes threads.
+// Few, since a frame may have megabytes; many, since each chunk starts a thread.
 constexpr std::size_t kBytesAChunk = std::size_t{2} << 20, kMostFramesAChunk = 64;
-constexpr std::size_t kChunksAThread = 4;  // that wait to be taken, or are being read
 
 }  // namespace
 
@@ -21,72 +17,41 @@ ReadAhead::ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const
     : info_(info),
       ids_(std::move(ids)),
       frames_a_chunk_(
-          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)),
-      wanted_(kChunksAThread * connections.size()),
-      spent_(connections.size()),
-      connections_(std::move(connections)) {
-  for (std::size_t thread = 0; thread < connections_.size(); ++thread) {
-    connections_[thread]->on_progress([this] { return !stopped_; });
-    threads_.emplace_back([this, thread] { read(thread); });
+          std::clamp<std::size_t>(kBytesAChunk / std::max<std::size_t>(1, frame_bytes), 1, kMostFramesAChunk)) {
+  for (auto& connection : connections) {
+    connection->on_progress([this] { return !stopped_; });
+    readers_.push_back({std::move(connection), nullptr});
   }
+  for (Reader& reader : readers_) start(reader);
 }
 
 ReadAhead::~ReadAhead() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  change_.notify_all();
+  stopped_ = true;
 }
 
-std::size_t ReadAhead::chunks() const {
-  return (ids_.size() + frames_a_chunk_ - 1) / frames_a_chunk_;
+void ReadAhead::start(Reader& reader) {
+  if (begun_ == ids_.size()) return;
+  const auto ids = std::span(ids_).subspan(begun_, std::min(frames_a_chunk_, ids_.size() - begun_));
+  begun_ += ids.size();
+  chunks_.push_back({&reader, std::async(std::launch::async, [this, &reader, ids] { return read(reader, ids); })});
 }
 
-std::span<const std::int64_t> ReadAhead::ids_of(std::size_t chunk) const {
-  const std::size_t first = chunk * frames_a_chunk_;
-  return std::span(ids_).subspan(first, std::min(frames_a_chunk_, ids_.size() - first));
+std::vector<ReadAhead::Read> ReadAhead::read(Reader& reader, std::span<const std::int64_t> ids) const {
+  if (!reader.frames) reader.frames = std::make_unique<FrameReader>(*reader.connection, info_, 1);
+  reader.frames->seek(ids.front(), ids.back());
+  std::vector<Read> frames;
+  std::int64_t id = 0;
+  while (auto frame = reader.frames->next(id)) frames.push_back({id, History::pack(std::move(frame))});
+  return frames;
 }
 
-bool ReadAhead::begin(std::size_t& chunk) {
-  std::unique_lock lock(mutex_);
-  change_.wait(lock, [this] { return stopped_ || begun_ == chunks() || begun_ < wanted_; });
-  if (stopped_ || begun_ == chunks()) return false;
-  chunk = begun_++;
-  return true;
-}
-
-void ReadAhead::read(std::size_t thread) {
-  std::optional<FrameReader> reader;
-  for (std::size_t chunk = 0; begin(chunk);) {
-    Chunk read{{}, nullptr, thread};
-    try {
-      if (!reader) reader.emplace(*connections_[thread], info_, 1);
-      const auto ids = ids_of(chunk);
-      reader->seek(ids.front(), ids.back());
-      std::int64_t id = 0;
-      while (auto frame = reader->next(id)) read.frames.push_back({id, History::pack(std::move(frame))});
-    } catch (...) {
-      read.error = std::current_exception();
-    }
-    std::vector<Chunk> spent;  // freed without the lock
-    const std::lock_guard lock(mutex_);
-    ready_.emplace(chunk, std::move(read));
-    spent.swap(spent_[thread]);
-    change_.notify_all();
-  }
-}
-
-std::span<const ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
-  std::unique_lock lock(mutex_);
-  if (!current_.frames.empty()) spent_[current_.thread].push_back(std::exchange(current_, {}));
-  if (!change_.wait_for(lock, most, [this] { return ready_.contains(taken_); })) return {};
-  current_ = std::move(ready_.extract(taken_).mapped());
-  ++taken_;
-  ++wanted_;
-  change_.notify_all();
-  if (current_.error) std::rethrow_exception(current_.error);
-  return current_.frames;
+std::vector<ReadAhead::Read> ReadAhead::wait(std::chrono::milliseconds most) {
+  if (chunks_.front().frames.wait_for(most) != std::future_status::ready) return {};
+  Chunk chunk = std::move(chunks_.front());
+  chunks_.pop_front();
+  std::vector<Read> frames = chunk.frames.get();
+  start(*chunk.reader);
+  return frames;
 }
 
 }  // namespace moescope

@@ -3,19 +3,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
-#include <map>
+#include <deque>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
-#include "core/frame/frame.h"
 #include "core/history/history.h"
 #include "core/io/sqlite.h"
+#include "core/recording/frame_reader.h"
 
 namespace moescope {
 
@@ -30,38 +27,29 @@ class ReadAhead {
   ReadAhead(std::vector<std::unique_ptr<Connection>> connections, const RunInfo& info, std::vector<std::int64_t> ids,
             std::size_t frame_bytes);
   ~ReadAhead();  // ends the reading
-  bool done() const { return taken_ == chunks(); }
-  // The frames that come next, until the next call; empty: not read after `most`. Throws what FrameReader throws, at
-  // its frame.
-  std::span<const Read> wait(std::chrono::milliseconds most);
+  bool done() const { return chunks_.empty(); }
+  // The frames that come next; empty: not read after `most`. Throws what FrameReader throws, at its frame.
+  std::vector<Read> wait(std::chrono::milliseconds most);
 
  private:
-  struct Chunk {
-    std::vector<Read> frames;
-    std::exception_ptr error;
-    std::size_t thread = 0;
+  struct Reader {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<FrameReader> frames;
   };
-  std::size_t chunks() const;
-  std::span<const std::int64_t> ids_of(std::size_t chunk) const;
-  bool begin(std::size_t& chunk);  // false: nothing is left to be read
-  void read(std::size_t thread);
+  struct Chunk {
+    Reader* reader;  // which reads one at a time
+    std::future<std::vector<Read>> frames;
+  };
+  void start(Reader& reader);  // the next chunk, if one is left
+  std::vector<Read> read(Reader& reader, std::span<const std::int64_t> ids) const;
 
   const RunInfo& info_;
-  std::vector<std::int64_t> ids_;
+  const std::vector<std::int64_t> ids_;
   const std::size_t frames_a_chunk_;
-  std::size_t taken_ = 0;  // chunks
-
-  std::mutex mutex_;
-  std::condition_variable change_;
-  std::size_t begun_ = 0;
-  std::size_t wanted_ = 0;  // chunks that may be begun
-  std::map<std::size_t, Chunk> ready_;
-  Chunk current_;  // whose frames wait() handed out
-  // By thread, chunks that it read and nobody needs any more: memory is freed fastest by who allocated it.
-  std::vector<std::vector<Chunk>> spent_;
+  std::size_t begun_ = 0;  // frames
   std::atomic<bool> stopped_{false};
-  std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<std::jthread> threads_;  // last: they use all of the above
+  std::vector<Reader> readers_;
+  std::deque<Chunk> chunks_;  // in order; last: their threads use all of the above
 };
 
 }  // namespace moescope

@@ -192,8 +192,8 @@ bool RecordingReader::Database::read_frames_ahead(Loaded& of, ReadAhead& ahead,
                                                   const std::function<bool()>& go_on) const {
   while (!ahead.done()) {
     if (!go_on()) return false;
-    for (const auto& [id, frame] : ahead.wait(kAskAfter)) {
-      of.history->append(frame);
+    for (auto& [id, frame] : ahead.wait(kAskAfter)) {
+      of.history->append(std::move(frame));
       of.last_frame = id;
     }
   }
