@@ -1,0 +1,467 @@
+#include "core/logs/lines/log_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/frame/figures.h"
+#include "core/io/json_line.h"
+#include "core/io/text_encoding.h"
+#include "core/logs/lines/frame_json.h"
+#include "core/logs/lines/line_names.h"
+#include "core/logs/lines/step_fields.h"
+#include "core/logs/lines/text_log.h"
+#include "core/logs/run_choice.h"
+
+namespace moescope {
+
+namespace {
+
+// Steps without a load that wait for the first one with it, and their bytes in all runs of a file.
+constexpr std::size_t kMaxHeld = 64, kMaxHeldBytes = std::size_t{64} << 20;
+constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
+constexpr std::size_t kMaxRemarks = 100;
+constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
+constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
+constexpr double kLastStep = 1e15;
+
+// What a line may say of its step beside the figures: by these it is seen that a step comes again.
+constexpr std::array<const char*, 8> kValuesOfStep = {
+    "tokens_per_expert", "utilization", "expert_bias", "routers", "quants", "gradients", "specialisation", "texts"};
+
+// Of a line after the first step: without a step and without these it is a remark of the script, as {"end": true}.
+bool has_figures(const NamedLine& line) {
+  return has_nested(line.fields) || !line.of_layers.empty() || member(line.fields, {"routers", "layer", "markers"}) ||
+         std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
+}
+
+std::string json_text(const JsonFields& fields) {
+  std::string text;
+  for (const auto& [key, value] : fields)
+    text += (text.empty() ? "" : ",") + nlohmann::json(key).dump() + ':' + simdjson::minify(value);
+  return '{' + text + '}';
+}
+
+// The last line of Hugging Face's Trainer: totals and means of the whole training.
+bool is_closing(const JsonFields& json) {
+  return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
+}
+
+std::string list_of_unknown(const std::set<std::string>& names) {
+  constexpr std::size_t kListed = 8;
+  std::string list;
+  std::size_t listed = 0;
+  for (const std::string& name : names)
+    if (++listed <= kListed) list += (listed > 1 ? ", " : "") + name;
+  return names.size() > kListed ? list + ", ..." : list;
+}
+
+// What a step given layer by layer sums up to.
+void sum_up(TelemetryFrame& frame) {
+  for (const auto& [field, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*field)) *sum = is_missing(*sum) ? router.*field : *sum + router.*field;
+  }
+}
+
+}  // namespace
+
+struct LogReader::State {
+  struct HeldStep {
+    std::int64_t line, step;
+    std::string text;
+  };
+  struct Run {
+    int number = 0;                       // in the file
+    std::optional<std::string> settings;  // JSON; empty: the run has them elsewhere
+    RunInfo stated;                       // in the line of settings
+    float aux_coeff = kNoValue;
+    int dense_layers = 0;
+    std::optional<bool> is_read;  // decided at its first step
+    std::unique_ptr<ImportedRun> imported;
+    // Of the step in work: one given layer by layer, or what further lines say of a step that was added.
+    std::optional<TelemetryFrame> part;
+    bool joins = false;
+    std::int64_t part_line = 0, newest = -1;
+    RestartRule restarts;
+    std::vector<HeldStep> held;
+  };
+
+  State(std::string source, const ImportOptions* options)
+      : source(std::move(source)),
+        options(options),
+        names(options && !options->tags.empty() ? TagMap::load(options->tags) : TagMap::built_in()),
+        router_names(names.tags()),
+        text(&names.tags()) {}
+
+  ImportOptions own_options;
+  std::string source;
+  const ImportOptions* options;
+  std::deque<Run> runs;  // in the order of their first lines
+  std::vector<std::string> remarks;
+  std::size_t held_bytes = 0;
+  std::int64_t lines = 0;
+  BadLines bad;
+  JsonLines parser;
+  LineNames names;
+  mutable LineNames router_names;  // of the entries of "routers"; learns names as it reads them
+  TextLogReader text;
+  enum class Form { unknown, json, text } form = Form::unknown;
+  std::string_view line;  // that is being read
+
+  void read_json(std::string_view json);
+  void read_unknown(std::string_view read);
+
+  void parse_line();
+  void describe(Run& run, const JsonFields& json);
+  void step(Run& run, const JsonFields& json);
+  void add_part(Run& run);
+  void add_held_steps(Run& run);
+  void open(Run& run, RunInfo info, std::int64_t first_step);
+  Run& run_of(int number);  // in the file
+  std::string name_of(const Run& run, const RunInfo& info) const;
+  bool is_chosen(const Run& run) const;
+  int place_of(const Run& run) const;
+  TelemetryFrame frame_of(const Run& run, const NamedLine& line, const RunInfo& info) const;
+  TelemetryFrame layer_frame_of(const Run& run, const JsonFields& json) const;
+  void take(Run& run, const NamedLine& line);
+  void go_back(Run& run, const NamedLine& line, std::int64_t step);
+  void place(Run& run, TelemetryFrame frame, bool whole);
+  void take_markers(Run& run, const JsonFields& json);
+};
+
+void LogReader::State::describe(Run& run, const JsonFields& json) {
+  if (run.imported || run.part || !run.held.empty()) {
+    if (!is_closing(json) && has_figures(names.read(json))) throw Unreadable("no step");
+    return;
+  }
+  if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
+  if (run.settings) throw Unreadable("no step, and the settings came before");
+  run.stated = run_info_from_json(json);
+  if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
+  if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
+    run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
+  // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
+  const JsonValue* config = json.find("config");
+  const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
+  run.settings = elsewhere ? std::string() : json_text(json);
+}
+
+// In a file of several runs those without a name are told apart by their number.
+std::string LogReader::State::name_of(const Run& run, const RunInfo& info) const {
+  if (!info.name.empty()) return info.name;
+  const std::string stem = std::filesystem::path(source).stem().string();
+  return run.number == 0 ? stem : stem + " run " + std::to_string(run.number);
+}
+
+bool LogReader::State::is_chosen(const Run& run) const {
+  return is_wanted(*options, name_of(run, run.stated));
+}
+
+// Among the runs that are read, by their first lines.
+int LogReader::State::place_of(const Run& run) const {
+  const auto end = std::ranges::find(runs, run.number, &Run::number);
+  return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
+}
+
+LogReader::State::Run& LogReader::State::run_of(int number) {
+  if (const auto run = std::ranges::find(runs, number, &Run::number); run != runs.end()) return *run;
+  if (runs.size() >= kMostRuns) throw Unreadable("run: more than 64 runs in one file");
+  runs.emplace_back().number = number;
+  return runs.back();
+}
+
+void LogReader::State::open(Run& run, RunInfo info, std::int64_t first_step) {
+  std::sort(info.moe_layers.begin(), info.moe_layers.end());
+  info.moe_layers.erase(std::unique(info.moe_layers.begin(), info.moe_layers.end()), info.moe_layers.end());
+  if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
+  info.name = name_of(run, info);
+  info.source = source;
+  info.run = options->run + place_of(run);
+  run.imported = std::make_unique<ImportedRun>(std::move(info), *options);
+  if (text.log())
+    run.imported->add(Marker{0, first_step, "event", std::string("Read as ") + text_log_name(*text.log())});
+  if (run.settings && !run.settings->empty()) run.imported->add(Marker{0, first_step, kSettingsMarker, *run.settings});
+}
+
+TelemetryFrame LogReader::State::frame_of(const Run& run, const NamedLine& named, const RunInfo& info) const {
+  const JsonFields& json = named.fields;
+  LineBudget budget(line.size());
+  TelemetryFrame frame =
+      frame_from_json(json, info, budget, [this](const JsonFields& entry) { return router_names.read(entry).fields; });
+  for (const RouterFrame& router : frame.routers) require_layer(router.layer, info);
+  std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
+  if (frame.routers.empty() && has_nested(json)) read_nested(json, info, run.aux_coeff, frame);
+  read_domains(json, info, frame);
+  join_layer_values(named.of_layers, info, frame);
+  return frame;
+}
+
+// Of a line that is one layer.
+TelemetryFrame LogReader::State::layer_frame_of(const Run& run, const JsonFields& json) const {
+  RunInfo info = run.imported ? run.imported->info() : run.stated;
+  if (const JsonValue* load = member(json, {"tokens_per_expert"}); load && load->is_array() && !run.imported) {
+    if (run.part && !run.part->routers.empty())
+      info.n_experts = static_cast<int>(run.part->routers.front().tokens_per_expert.size());
+    else if (info.n_experts == 0)
+      info.n_experts = listed_experts(load);
+  }
+  LineBudget budget(line.size());
+  TelemetryFrame frame = frame_from_json(json, info, budget);
+  frame.routers.push_back(router_from_json(json, info, budget));
+  if (run.imported) require_layer(frame.routers.back().layer, info);
+  check_imported_shape(run.part ? run.part->routers.size() + 1 : 1, static_cast<std::size_t>(info.n_experts));
+  return frame;
+}
+
+// What was noted at the step of a line.
+void LogReader::State::take_markers(Run& run, const JsonFields& json) {
+  const JsonValue* markers = member(json, {"markers"});
+  if (!markers) return;
+  for (const JsonValue each : list_of(*markers, "markers", 0, "entries")) {
+    const JsonFields fields = fields_of(each, "markers", "not objects");
+    const auto text = [&](const char* key, const char* otherwise) {
+      const JsonValue* found = fields.find(key);
+      return found ? to_text(*found, key) : otherwise;
+    };
+    Marker marker{run.imported->info().run, 0, text("kind", "event"), text("text", ""), text("key", ""),
+                  text("value", "")};
+    const JsonValue* step = member(fields, {"step"});
+    marker.step = to_count(step ? *step : *member(json, {"step"}), "markers: step", kLastStep);
+    const bool taken_back = marker.kind == kNoteKind && marker.text.empty();
+    if (!taken_back) run.imported->add(std::move(marker));
+  }
+}
+
+// Drops what an earlier attempt logged, if these values were there before.
+void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t step) {
+  std::optional<Restart> restart;
+  const auto take_key = [&](std::string_view key) {
+    if (const auto found = run.restarts.take(key, step); found && !restart) restart = found;
+  };
+  const JsonValue* layer = named.fields.find("layer");
+  if (layer && layer->is_number()) {
+    take_key("layer " + std::to_string(to_index(*layer, "layer", 0, kLastImportedLayer)));
+  } else {
+    for (const auto& figure : kFrameFigures)
+      if (member(named.fields, {figure.column})) take_key(figure.column);
+    for (const char* key : kValuesOfStep)
+      if (member(named.fields, {key})) take_key(key);
+  }
+  for (const LayerValue& each : named.of_layers)
+    take_key(each.match.rule->column + " of layer " + std::to_string(each.match.layer) + ", expert " +
+             std::to_string(each.match.expert));
+  if (!restart) return;
+  add_part(run);
+  const std::string said = run.imported ? run.imported->drop(*restart) : std::string();
+  if (!said.empty() && remarks.size() < kMaxRemarks) remarks.push_back(said);
+  run.newest = std::min(run.newest, restart->step - 1);
+}
+
+// A step that is whole is shown at once; what may be a part of one waits for the next step.
+void LogReader::State::place(Run& run, TelemetryFrame frame, bool whole) {
+  if (run.part && run.part->step == frame.step) return join_frames(*run.part, std::move(frame));
+  add_part(run);
+  if (run.imported)  // perhaps by the part that was added just now
+    for (const RouterFrame& router : frame.routers) require_layer(router.layer, run.imported->info());
+  if (whole && frame.step > run.newest) {
+    run.newest = frame.step;
+    return run.imported->add(std::move(frame));
+  }
+  run.joins = frame.step <= run.newest;
+  run.newest = std::max(run.newest, frame.step);
+  run.part = std::move(frame);
+  run.part_line = lines;
+}
+
+void LogReader::State::take(Run& run, const NamedLine& named) {
+  const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
+  if (run.part && !of_layer && !run.imported) add_part(run);
+  TelemetryFrame frame = of_layer ? layer_frame_of(run, named.fields) : frame_of(run, named, run.imported->info());
+  go_back(run, named, frame.step);
+  place(run, std::move(frame), !of_layer);
+  if (!of_layer) take_markers(run, named.fields);
+}
+
+// Takes the step in work as complete.
+void LogReader::State::add_part(Run& run) {
+  if (!run.part) return;
+  TelemetryFrame frame = std::move(*run.part);
+  run.part.reset();
+  if (run.joins) {
+    const std::int64_t step = frame.step;
+    if (!run.imported->join(std::move(frame)))
+      bad.add(run.part_line, "step " + std::to_string(step) + ": too many steps came before these values of it");
+    return;
+  }
+  sum_up(frame);
+  if (!run.imported) {
+    RunInfo info = run.stated;
+    info.moe_layers.clear();
+    for (const RouterFrame& router : frame.routers) {
+      info.moe_layers.push_back(router.layer);
+      if (!router.tokens_per_expert.empty()) info.n_experts = static_cast<int>(router.tokens_per_expert.size());
+    }
+    open(run, std::move(info), frame.step);
+  }
+  run.imported->add(std::move(frame));
+}
+
+void LogReader::State::add_held_steps(Run& run) {
+  JsonLines held_lines;  // that of the line in work is in use
+  for (const HeldStep& held : std::exchange(run.held, {})) {
+    held_bytes -= held.text.size();
+    try {
+      const NamedLine named = names.read(held_lines.parse(held.text));
+      if (!run.imported) {
+        const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+        open(run, info, frame_of(run, named, info).step);
+      }
+      take(run, named);
+    } catch (const Unreadable& unreadable) {
+      bad.add(held.line, unreadable.what());
+    }
+  }
+}
+
+void LogReader::State::step(Run& run, const JsonFields& json) {
+  if (is_closing(json)) return;
+  const NamedLine named = names.read(json);
+  const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
+  if (run.imported || run.part || of_layer) return take(run, named);
+  const RunInfo info = info_of_first_step(run.stated, run.dense_layers, named, router_names);
+  TelemetryFrame frame = frame_of(run, named, info);
+  const bool no_load = info.moe_layers.empty() || (info.n_experts == 0 && !named.of_layers.empty());
+  if (no_load && run.held.size() < kMaxHeld && held_bytes + line.size() <= kMaxHeldBytes) {
+    held_bytes += line.size();
+    run.held.push_back({lines, frame.step, std::string(line)});
+    return;
+  }
+  const std::int64_t first_step = run.held.empty() ? frame.step : run.held.front().step;
+  open(run, info, first_step);
+  add_held_steps(run);
+  take(run, named);
+}
+
+void LogReader::State::parse_line() {
+  const JsonFields json = parser.parse(line);
+  if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
+  const JsonValue* run_key = member(json, {"run"});
+  const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
+  Run& run = run_of(number);
+  if (!names.has_step(json)) return describe(run, json);
+  form = form == Form::unknown ? Form::json : form;
+  // As many as can be shown are read: that there are more is known at the end, with all their names.
+  if (!run.is_read)
+    run.is_read =
+        is_chosen(run) && static_cast<std::size_t>(place_of(run)) < std::min(options->most_runs, kMostRunsRead);
+  if (*run.is_read) step(run, json);
+}
+
+LogReader::LogReader(std::string source, const ImportOptions& options)
+    : state_(std::make_unique<State>(std::move(source), &options)) {}
+LogReader::LogReader(std::string source) : state_(std::make_unique<State>(std::move(source), nullptr)) {
+  state_->options = &state_->own_options;
+}
+LogReader::~LogReader() = default;
+LogReader::LogReader(LogReader&&) noexcept = default;
+
+void LogReader::State::read_json(std::string_view json) {
+  line = json;
+  try {
+    parse_line();
+  } catch (const Unreadable& unreadable) {
+    bad.add(lines, unreadable.what());
+  }
+}
+
+// Until a line of JSON has a step: such lines, or what a program printed among its other output.
+void LogReader::State::read_unknown(std::string_view read) {
+  const std::int64_t bad_before = bad.count();
+  read_json(read);
+  if (form == Form::json || bad.count() == bad_before) return;
+  text.read(read, [&](std::string_view json) {
+    if (form != Form::text) bad = {};  // of lines that are no steps and need not be
+    form = Form::text;
+    read_json(json);
+  });
+}
+
+void LogReader::read_line(std::string_view line) {
+  State& state = *state_;
+  if (++state.lines == 1) line = without_byte_order_mark(line);
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (state.form == State::Form::unknown)
+    state.read_unknown(line);
+  else if (state.form == State::Form::json)
+    state.read_json(line);
+  else
+    state.text.read(line, [&](std::string_view json) { state.read_json(json); });
+}
+
+void LogReader::refuse_line(std::string why) {
+  state_->bad.add(++state_->lines, std::move(why));
+}
+
+void LogReader::finish_step() {
+  for (State::Run& run : state_->runs) {
+    state_->add_part(run);
+    state_->add_held_steps(run);
+    state_->add_part(run);
+  }
+}
+
+std::vector<std::string> LogReader::run_names() const {
+  std::vector<std::string> names;
+  for (const State::Run& run : state_->runs)
+    if (run.is_read) names.push_back(state_->name_of(run, run.stated));
+  return names;
+}
+
+std::vector<std::shared_ptr<History>> LogReader::histories() const {
+  std::vector<std::shared_ptr<History>> out;
+  for (const State::Run& run : state_->runs)
+    if (run.imported && run.imported->steps() > 0) out.push_back(run.imported->history());
+  return out;
+}
+std::shared_ptr<History> LogReader::history() const {
+  const auto all = histories();
+  return all.empty() ? nullptr : all.front();
+}
+std::int64_t LogReader::lines() const {
+  return state_->lines;
+}
+std::int64_t LogReader::steps() const {
+  std::int64_t steps = 0;
+  for (const State::Run& run : state_->runs) steps += run.imported ? run.imported->steps() : 0;
+  return steps;
+}
+std::vector<std::string> LogReader::remarks() const {
+  std::vector<std::string> remarks = state_->remarks;
+  const TextLogReader& text = state_->text;
+  if (state_->form == State::Form::text) {
+    remarks.push_back("read as " + std::string(text_log_name(*text.log())) + ": " + std::to_string(text.taken()) +
+                      " of " + std::to_string(state_->lines) + " lines have figures of a step");
+    if (text.of_other_ranks() > 0)
+      remarks.push_back(std::to_string(text.of_other_ranks()) + " lines of other ranks are left out");
+    if (text.is_numbered())
+      remarks.push_back(
+          "its lines have no step: they are numbered 1, 2, ... in their order (trainer_state.json has the steps)");
+  }
+  std::set<std::string> not_shown = state_->names.unknown();
+  not_shown.insert(state_->router_names.unknown().begin(), state_->router_names.unknown().end());
+  if (const std::string unknown = list_of_unknown(not_shown); !unknown.empty())
+    remarks.push_back("not shown: " + unknown);
+  return remarks;
+}
+const BadLines& LogReader::bad() const {
+  return state_->bad;
+}
+
+}  // namespace moescope

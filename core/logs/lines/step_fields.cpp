@@ -1,0 +1,252 @@
+#include "core/logs/lines/step_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/logs/import.h"
+
+namespace moescope {
+
+namespace {
+
+// Keys of a step that hold a list with an entry a layer.
+constexpr std::initializer_list<const char*> kNestedKeys = {"tokens_per_expert", "utilization", "expert_bias",
+                                                            "score_entropy",     "margin",      "aux"};
+constexpr double kCountsOfFairShare = 10000;  // of a log that has shares only
+
+// For a model with one MoE layer some programs write the counts without the outer list.
+bool is_one_layer(JsonValue load) {
+  JsonList list;
+  return load.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_number();
+}
+
+// The layers and experts that names with numbers speak of.
+void add_layers_of(const std::vector<LayerValue>& values, RunInfo& info) {
+  std::set<int> layers(info.moe_layers.begin(), info.moe_layers.end());
+  for (const LayerValue& each : values) {
+    layers.insert(std::max(0, each.match.layer));
+    JsonList list;
+    const std::size_t listed = each.value.get(list) == simdjson::SUCCESS ? list.size() : 0;
+    const auto experts = std::max(listed, static_cast<std::size_t>(each.match.expert + 1));
+    info.n_experts = static_cast<int>(std::max<std::size_t>(static_cast<std::size_t>(info.n_experts), experts));
+    if (experts > kMaxImportedExperts) throw Unreadable("tokens_per_expert: too many experts");
+  }
+  info.moe_layers.assign(layers.begin(), layers.end());
+}
+
+// Loads over the fair share, of a log that does not have the tokens.
+std::vector<std::uint32_t> counts_of_shares(const std::vector<float>& shares) {
+  std::vector<std::uint32_t> counts;
+  for (const float share : shares) {
+    const double count = std::round(kCountsOfFairShare * static_cast<double>(share));
+    if (!(count >= 0 && count <= 4294967295.0)) throw Unreadable("utilization: not a share from 0 on");
+    counts.push_back(static_cast<std::uint32_t>(count));
+  }
+  return counts;
+}
+
+// Values whose names have numbers of layers and experts, put together by layer.
+class LayerValues {
+ public:
+  explicit LayerValues(const RunInfo& info) : info_(&info), experts_(static_cast<std::size_t>(info.n_experts)) {}
+
+  void take(const LayerValue& each) {
+    const int layer = std::max(0, each.match.layer);
+    require_layer(layer, *info_);
+    const TagRule& rule = *each.match.rule;
+    Layer& of = layers_.try_emplace(layer).first->second;
+    const char* name = rule.column.c_str();
+    if (rule.means == TagMeaning::router_figure) {
+      of.router.*rule.router = scaled(to_float(each.value, name), rule);
+      return;
+    }
+    std::vector<float>& list = rule.means == TagMeaning::tokens_per_expert ? of.counts
+                               : rule.means == TagMeaning::utilization     ? of.shares
+                                                                           : of.bias;
+    if (each.match.expert < 0) {
+      list = to_floats(each.value, name, experts_);
+      for (float& value : list) value = scaled(value, rule);
+      return;
+    }
+    if (each.match.expert >= info_->n_experts) throw Unreadable(rule.column + ": more experts than in the first step");
+    list.resize(experts_, kNoValue);
+    list[static_cast<std::size_t>(each.match.expert)] = scaled(to_float(each.value, name), rule);
+  }
+
+  void join(TelemetryFrame& frame) {
+    if (layers_.empty()) return;
+    TelemetryFrame more;
+    more.aux_loss = more.z_loss = kNoValue;
+    for (auto& [layer, of] : layers_) {
+      of.router.layer = layer;
+      if (!of.counts.empty()) of.router.tokens_per_expert = whole_counts(of.counts);
+      if (of.counts.empty() && is_complete(of.shares, "utilization"))
+        of.router.tokens_per_expert = counts_of_shares(of.shares);
+      if (is_complete(of.bias, "expert_bias")) of.router.expert_bias = std::move(of.bias);
+      more.routers.push_back(std::move(of.router));
+    }
+    join_frames(frame, std::move(more));
+  }
+
+ private:
+  struct Layer {
+    std::vector<float> counts, shares, bias;
+    RouterFrame router;
+  };
+  static float scaled(float value, const TagRule& rule) {
+    return is_missing(value) || rule.scale == 1 ? value : static_cast<float>(rule.scale * static_cast<double>(value));
+  }
+  static bool is_complete(const std::vector<float>& list, const char* name) {
+    if (std::ranges::any_of(list, is_missing)) throw Unreadable(std::string(name) + ": not of all experts");
+    return !list.empty();
+  }
+  static std::vector<std::uint32_t> whole_counts(const std::vector<float>& list) {
+    is_complete(list, "tokens_per_expert");
+    std::vector<std::uint32_t> counts;
+    for (const float value : list) {
+      if (!(value >= 0 && value < 4294967296.0f && value == std::floor(value)))
+        throw Unreadable("tokens_per_expert: " + std::to_string(value) + " is not a whole number from 0 on");
+      counts.push_back(static_cast<std::uint32_t>(value));
+    }
+    return counts;
+  }
+
+  const RunInfo* info_;
+  std::size_t experts_;
+  std::map<int, Layer> layers_;
+};
+
+}  // namespace
+
+void check_imported_shape(std::size_t layers, std::size_t experts) {
+  if (layers > kMaxImportedLayers) throw Unreadable("tokens_per_expert: too many layers");
+  if (experts > kMaxImportedExperts || layers * experts > kMaxImportedLoads)
+    throw Unreadable("tokens_per_expert: too many experts");
+}
+
+void require_layer(int layer, const RunInfo& info) {
+  if (!std::ranges::binary_search(info.moe_layers, layer))
+    throw Unreadable("layer " + std::to_string(layer) + " is not among the MoE layers of the first step");
+}
+
+int listed_experts(const JsonValue* load) {
+  JsonList list;
+  if (!load || load->get(list) != simdjson::SUCCESS) return 0;
+  return static_cast<int>(std::min(list.size(), kMaxImportedExperts + 1));
+}
+
+RunInfo info_of_first_step(const RunInfo& stated, int dense_layers, const NamedLine& line, LineNames& router_names) {
+  const JsonFields& first_step = line.fields;
+  RunInfo info = stated;
+  std::size_t layers = 0;
+  if (const JsonValue* load = member(first_step, {"tokens_per_expert", "utilization"});
+      load && !first_step.find("layer")) {
+    const JsonList list = list_of(*load, "tokens_per_expert", 0, "layers");
+    const bool one_layer = is_one_layer(*load);
+    layers = one_layer ? 1 : list.size();
+    const JsonValue one = one_layer || layers == 0 ? *load : *list.begin();
+    const std::size_t experts = layers ? list_of(one, "tokens_per_expert", 0, "experts").size() : 0;
+    check_imported_shape(layers, experts);
+    info.n_experts = static_cast<int>(experts);
+  }
+  JsonList routers;
+  if (const JsonValue* list = member(first_step, {"routers"}); list && list->get(routers) == simdjson::SUCCESS) {
+    check_imported_shape(routers.size(), 0);
+    for (const JsonValue each : routers) {
+      const JsonFields router = router_names.read(fields_of(each, "routers", "no layer")).fields;
+      if (!router.find("layer")) throw Unreadable("routers: no layer");
+      const int layer = to_index(*router.find("layer"), "layer", 0, kLastImportedLayer);
+      if (stated.moe_layers.empty()) info.moe_layers.push_back(layer);
+      const JsonValue* load = member(router, {"tokens_per_expert"});
+      if (load && load->is_array()) info.n_experts = listed_experts(load);
+    }
+    check_imported_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  }
+  if (stated.moe_layers.empty()) add_layers_of(line.of_layers, info);
+  if (layers == 0 && info.moe_layers.empty() && info.n_experts > 0)
+    layers = static_cast<std::size_t>(std::max(0, info.n_layers - dense_layers));
+  if (layers > 0 && info.moe_layers.size() != layers) {
+    info.n_layers = std::max(info.n_layers, static_cast<int>(layers));
+    info.moe_layers.clear();
+    for (std::size_t i = 0; i < layers; ++i) info.moe_layers.push_back(info.n_layers - static_cast<int>(layers - i));
+  }
+  check_imported_shape(info.moe_layers.size(), static_cast<std::size_t>(info.n_experts));
+  std::ranges::sort(info.moe_layers);
+  return info;
+}
+
+bool has_nested(const JsonFields& json) {
+  return std::any_of(kNestedKeys.begin(), kNestedKeys.end(), [&](const char* key) { return member(json, {key}); });
+}
+
+void read_nested(const JsonFields& json, const RunInfo& info, float aux_coeff, TelemetryFrame& frame) {
+  const std::size_t layers = info.moe_layers.size();
+  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  frame.routers.resize(layers);
+  for (std::size_t i = 0; i < layers; ++i) frame.routers[i].layer = info.moe_layers[i];
+  // A list a layer; of one layer it may be missing around it.
+  const auto by_layer = [&](const char* key, auto take) {
+    const JsonValue* value = member(json, {key});
+    if (!value) return false;
+    if (is_one_layer(*value) && layers == 1) return take(frame.routers[0], *value), true;
+    const JsonList list = list_of(*value, key, layers, "layers");
+    if (list.size() != layers) throw Unreadable(std::string(key) + ": the number of layers is not known");
+    for (auto router = frame.routers.begin(); const JsonValue of_layer : list) take(*router++, of_layer);
+    return true;
+  };
+  const bool has_counts = by_layer("tokens_per_expert", [&](RouterFrame& router, JsonValue list) {
+    router.tokens_per_expert = to_counts(list, "tokens_per_expert", n_experts);
+  });
+  if (!has_counts)
+    by_layer("utilization", [&](RouterFrame& router, JsonValue list) {
+      router.tokens_per_expert = counts_of_shares(to_floats(list, "utilization", n_experts));
+    });
+  by_layer("expert_bias", [&](RouterFrame& router, JsonValue list) {
+    router.expert_bias = to_floats(list, "expert_bias", n_experts);
+  });
+  const auto scalars = [&](const char* key, float RouterFrame::*field, float factor) {
+    const JsonValue* list = member(json, {key});
+    if (!list || is_missing(factor)) return;
+    const std::vector<float> values = to_floats(*list, key, layers, "layers");
+    for (std::size_t i = 0; i < std::min(layers, values.size()); ++i)
+      frame.routers[i].*field = is_missing(values[i]) ? kNoValue : factor * values[i];
+  };
+  scalars("score_entropy", &RouterFrame::score_entropy, 1);
+  scalars("margin", &RouterFrame::margin, 1);
+  scalars("aux", &RouterFrame::aux_loss, aux_coeff);
+  if (is_missing(frame.aux_loss) && !frame.routers.empty() && !is_missing(frame.routers.front().aux_loss)) {
+    frame.aux_loss = 0;
+    for (const RouterFrame& router : frame.routers) frame.aux_loss += router.aux_loss;
+  }
+}
+
+void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) {
+  const JsonValue* table = member(json, {"domain_expert"});
+  if (!table || info.domains.empty() || info.n_experts == 0) return;
+  const JsonFields by_domain = fields_of(*table, "domain_expert", "not an object of lists");
+  SpecialisationFrame special;
+  const JsonValue* layer = member(json, {"domain_expert_layer"});
+  if (!layer) throw Unreadable("domain_expert without domain_expert_layer");
+  special.layer = to_index(*layer, "domain_expert_layer", 0, kLastImportedLayer);
+  special.experts = info.n_experts;
+  const auto n_experts = static_cast<std::size_t>(info.n_experts);
+  for (const std::string& domain : info.domains) {
+    const JsonValue* found = by_domain.find(domain);
+    const auto counts = found ? to_counts(*found, "domain_expert", n_experts) : std::vector<std::uint32_t>(n_experts);
+    special.domain_DE.insert(special.domain_DE.end(), counts.begin(), counts.end());
+  }
+  frame.specialisation.push_back(std::move(special));
+}
+
+void join_layer_values(const std::vector<LayerValue>& values, const RunInfo& info, TelemetryFrame& frame) {
+  LayerValues by_layer(info);
+  for (const LayerValue& each : values) by_layer.take(each);
+  by_layer.join(frame);
+}
+
+}  // namespace moescope
