@@ -1,13 +1,11 @@
 #include "core/logs/file_follower.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "core/logs/file_kind.h"
@@ -36,30 +34,13 @@ struct FileFollower::State {
   BadLines bad;
   std::vector<std::string> remarks;
   std::string problem;
-  bool ended = false;
-  std::condition_variable end;
 
   // Used by the thread only.
   std::optional<FileStamp> read;
   Clock::time_point next{};
-  std::thread thread;
 
-  ~State() {
-    {
-      const std::lock_guard lock(mutex);
-      ended = true;
-    }
-    end.notify_all();
-    if (thread.joinable()) thread.join();
-  }
-
-  bool has_ended() const {
-    const std::lock_guard lock(mutex);
-    return ended;
-  }
   void check_file();
   void read_file();
-  void run();
 };
 
 void FileFollower::State::check_file() {
@@ -89,14 +70,6 @@ void FileFollower::State::read_file() {
   bad = opened.skipped.empty() ? BadLines() : std::move(opened.skipped.front().bad);
 }
 
-void FileFollower::State::run() {
-  for (;;) {
-    check_file();
-    std::unique_lock lock(mutex);
-    if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
-  }
-}
-
 FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only)
     : state_(std::make_unique<State>()) {
   state_->path = std::move(path);
@@ -104,8 +77,10 @@ FileFollower::FileFollower(std::string path, int run, std::size_t most_runs, std
   state_->options.run = run;
   state_->options.only = std::move(only);
   state_->options.growing = true;
-  state_->options.progress = [state = state_.get()](double) { return !state->has_ended(); };
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  thread_ = std::jthread([state = state_.get()](const std::stop_token& stop) {
+    state->options.progress = [&stop](double) { return !stop.stop_requested(); };
+    look_every(kEvery, stop, [state] { state->check_file(); });
+  });
 }
 
 FileFollower::~FileFollower() = default;

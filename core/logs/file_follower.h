@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/logs/follower.h"
@@ -34,6 +35,7 @@ class FileFollower : public Follower {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  std::jthread thread_;  // last: it uses the state
 };
 
 // A log of JSON lines, which need not be there yet, is read on (log_follower.h); other kinds again and again.

@@ -1,7 +1,11 @@
 // Shows a run while another program writes it.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -24,5 +28,16 @@ class Follower {
   virtual int restarts() const = 0;                      // how often the file started again
   virtual std::string problem() const = 0;  // why the file cannot be read at present: "no such file"; empty: it can
 };
+
+// Calls look() again and again, until `stop`.
+template <class Look>
+void look_every(std::chrono::milliseconds pause, const std::stop_token& stop, Look look) {
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  do {
+    look();
+  } while (!stopped.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); }));
+}
 
 }  // namespace moescope

@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "core/io/text_encoding.h"
 #include "core/logs/lines/import_jsonl.h"
@@ -38,8 +36,6 @@ struct LogFollower::State {
   std::unique_ptr<LogReader> reader;
   std::string problem;
   int restarts = 0;
-  bool ended = false;
-  std::condition_variable end;
 
   // Used by the thread only.
   LineSplitter splitter;
@@ -51,15 +47,9 @@ struct LogFollower::State {
   std::string first_bytes, last_bytes;
   std::chrono::steady_clock::time_point last_line{};
   bool settled = true;
-  std::thread thread;
+  std::stop_token stop;
 
   ~State() {
-    {
-      const std::lock_guard lock(mutex);
-      ended = true;
-    }
-    end.notify_all();
-    if (thread.joinable()) thread.join();
     if (file >= 0) ::close(file);
   }
 
@@ -70,7 +60,6 @@ struct LogFollower::State {
   void remember(std::string_view bytes);
   void read_on();
   void check_file();
-  void run();
 };
 
 void LogFollower::State::restart() {
@@ -140,7 +129,7 @@ void LogFollower::State::read_on() {
     splitter.add(bytes, *reader);
     last_line = std::chrono::steady_clock::now();
     settled = false;
-    if (ended) return;
+    if (stop.stop_requested()) return;
   }
 }
 
@@ -154,14 +143,6 @@ void LogFollower::State::check_file() {
   reader->finish_step();
 }
 
-void LogFollower::State::run() {
-  for (;;) {
-    check_file();
-    std::unique_lock lock(mutex);
-    if (end.wait_for(lock, kEvery, [this] { return ended; })) return;
-  }
-}
-
 LogFollower::LogFollower(std::string path, ByHand) : state_(std::make_unique<State>()) {
   state_->path = std::move(path);
   state_->reader = std::make_unique<LogReader>(state_->path, state_->options);
@@ -169,7 +150,10 @@ LogFollower::LogFollower(std::string path, ByHand) : state_(std::make_unique<Sta
 
 LogFollower::LogFollower(std::string path, int run) : LogFollower(std::move(path), ByHand()) {
   state_->options.run = run;
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  thread_ = std::jthread([state = state_.get()](const std::stop_token& stop) {
+    state->stop = stop;
+    look_every(kEvery, stop, [state] { state->check_file(); });
+  });
 }
 
 LogFollower::~LogFollower() = default;

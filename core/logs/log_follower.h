@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/logs/follower.h"
@@ -39,6 +40,7 @@ class LogFollower : public Follower {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  std::jthread thread_;  // last: it uses the state
 };
 
 }  // namespace moescope
