@@ -228,8 +228,6 @@ struct RecordingWriter::Database {
 
   void insert(const TelemetryFrame& frame);
   void insert(const TelemetryFrame& frame, const RouterFrame& router, std::int64_t row_id);
-  void insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id);
-  void insert(const TelemetryFrame& frame, const GradientFrame& gradient, std::int64_t row_id);
   void insert_flips(const TelemetryFrame& frame, std::int64_t frame_id);
   // The columns that all rows of a frame begin with, and those of describe().
   template <class Row>
@@ -246,6 +244,15 @@ struct RecordingWriter::Database {
   void insert_all(const TelemetryFrame& frame, const std::vector<Row>& rows, std::int64_t frame_id) {
     std::int64_t row_id = frame_id << 16;
     for (const Row& row : rows) insert(frame, row, row_id++);
+  }
+  template <class Row>
+  void insert_all(Statement& statement, const TelemetryFrame& frame, const std::vector<Row>& rows,
+                  std::int64_t frame_id) {
+    std::int64_t row_id = frame_id << 16;
+    for (const Row& row : rows) {
+      bind_row(statement, frame, row, row_id++);
+      statement.run();
+    }
   }
   void forget_from(int run, std::int64_t step);
   bool has_note(const Marker& note);
@@ -289,9 +296,9 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
   insert_all(frame, frame.routers, id);
-  insert_all(frame, frame.quants, id);
+  insert_all(insert_quant, frame, frame.quants, id);
   insert_flips(frame, id);
-  insert_all(frame, frame.gradients, id);
+  insert_all(insert_gradient, frame, frame.gradients, id);
   insert_all(frame, frame.specialisation, id);
   insert_all(frame, frame.texts, id);
   insert_text_layers(frame, id);
@@ -313,11 +320,6 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Router
   insert_volume.run();
 }
 
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const QuantFrame& quant, std::int64_t row_id) {
-  bind_row(insert_quant, frame, quant, row_id);
-  insert_quant.run();
-}
-
 void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::int64_t frame_id) {
   std::int64_t row_id = frame_id << 16;
   for (const bool fp32 : {false, true}) {
@@ -327,12 +329,6 @@ void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::i
       insert_flip.run();
     }
   }
-}
-
-void RecordingWriter::Database::insert(const TelemetryFrame& frame, const GradientFrame& gradient,
-                                       std::int64_t row_id) {
-  bind_row(insert_gradient, frame, gradient, row_id);
-  insert_gradient.run();
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
