@@ -1,14 +1,24 @@
-// A text without the blanks around it.
+// Pieces of a text.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 namespace moescope {
 
+// Without the blanks around it.
 inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r") {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// What stands before the next `end`; `text` goes on behind it.
+inline std::string_view take_until(std::string_view& text, char end) {
+  const std::size_t at = std::min(text.find(end), text.size());
+  const std::string_view taken = text.substr(0, at);
+  text.remove_prefix(std::min(at + 1, text.size()));
+  return taken;
 }
 
 }  // namespace moescope

@@ -84,6 +84,10 @@ std::string BadLines::summary() const {
          " " + std::to_string(first.number) + ": " + first.why;
 }
 
+std::string BadLines::first_reason() const {
+  return first_.empty() ? "" : "; line " + std::to_string(first_[0].number) + ": " + first_[0].why;
+}
+
 std::string BadLines::text() const {
   std::string out;
   for (const BadLine& bad : first_)
@@ -91,6 +95,11 @@ std::string BadLines::text() const {
   const auto more = count_ - static_cast<std::int64_t>(first_.size());
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
   return out;
+}
+
+void append_marker(History& history, const ImportOptions& options, const Marker& marker) {
+  history.append(marker);
+  if (options.on_marker) options.on_marker(marker);
 }
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {

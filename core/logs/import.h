@@ -42,7 +42,8 @@ class BadLines {
   const std::vector<BadLine>& first() const { return first_; }
   // "3 lines could not be read, the first: line 7: not JSON, or cut off"; empty: none.
   std::string summary() const;
-  std::string text() const;  // one per line, and how many more there are
+  std::string first_reason() const;  // "; line 7: not JSON, or cut off"; empty: none
+  std::string text() const;          // one per line, and how many more there are
   const char* unit() const { return unit_; }
 
  private:
@@ -110,6 +111,9 @@ class ImportedRun {
   std::vector<std::int64_t> kept_;                            // the steps that were not dropped
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // the newest of them
 };
+
+// At the end of an import.
+void append_marker(History& history, const ImportOptions& options, const Marker& marker);
 
 // Puts what `more` has of a step into `frame`: figures, routers by layer, rows.
 void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);

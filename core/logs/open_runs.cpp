@@ -126,11 +126,8 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     opened.glanced |= imported.glanced;
     for (const std::string& remark : imported.remarks) opened.remarks.push_back(paths[i] + ": " + remark);
     if (imported.bad.count() > 0) {
-      for (const auto& run : imported.runs) {
-        const Marker marker{run->info().run, run->steps().last, "event", imported.bad.summary()};
-        run->append(marker);
-        if (options.on_marker) options.on_marker(marker);
-      }
+      for (const auto& run : imported.runs)
+        append_marker(*run, options, {run->info().run, run->steps().last, "event", imported.bad.summary()});
       opened.skipped.push_back({paths[i], std::move(imported.bad)});
     }
     for (auto& run : imported.runs) opened.histories.push_back(std::move(run));

@@ -73,11 +73,7 @@ Number number_of(std::string_view text, const char* what) {
 // "1732400000123 3.25 17"; without a step: 0.
 LoggedValue value_of(std::string_view line) {
   std::vector<std::string_view> parts;
-  while (!(line = trimmed(line, " \t\r")).empty()) {
-    const std::size_t end = std::min(line.find(' '), line.size());
-    parts.push_back(line.substr(0, end));
-    line.remove_prefix(end);
-  }
+  while (!(line = trimmed(line, " \t\r")).empty()) parts.push_back(take_until(line, ' '));
   if (parts.size() < 2) throw Unreadable("not a line of time, value and step");
   return {parts.size() > 2 ? number_of<std::int64_t>(parts[2], "step") : 0, number_of<double>(parts[1], "value"),
           static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
@@ -103,9 +99,7 @@ std::string text_of(const fs::path& path) {
 // The value of "run_name: ..." in meta.yaml, which MLflow writes without nesting.
 std::string name_in(const std::string& yaml) {
   for (std::string_view rest = yaml; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view line = take_until(rest, '\n');
     if (!line.starts_with("run_name:")) continue;
     const std::string_view name = trimmed(line.substr(9), " \t\r");
     const bool quoted = name.size() > 1 && (name.front() == '\'' || name.front() == '"') && name.back() == name.front();

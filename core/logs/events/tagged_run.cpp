@@ -328,9 +328,7 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
 }
 
 void add_settings(History& history, const ImportOptions& options, const std::string& json) {
-  const Marker marker{history.info().run, history.steps().first, kSettingsMarker, json};
-  history.append(marker);
-  if (options.on_marker) options.on_marker(marker);
+  append_marker(history, options, {history.info().run, history.steps().first, kSettingsMarker, json});
 }
 
 std::string no_known_tags(const std::string& path, const std::set<std::string>& unknown, const BadLines& bad) {

@@ -66,12 +66,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   if (!reader.run_names().empty()) check_choice(path, reader.run_names(), options);
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
   imported.remarks = reader.remarks();
-  if (imported.runs.empty()) {
-    const auto& bad = reader.first_bad_lines();
-    throw std::runtime_error(
-        path + ": holds no training step" +
-        (bad.empty() ? std::string() : "; line " + std::to_string(bad[0].number) + ": " + bad[0].why));
-  }
+  if (imported.runs.empty()) throw std::runtime_error(path + ": holds no training step" + reader.bad().first_reason());
   return imported;
 }
 

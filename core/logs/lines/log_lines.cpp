@@ -1,9 +1,9 @@
 #include "core/logs/lines/log_lines.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/io/input_file.h"
+#include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 
 namespace moescope {
@@ -47,11 +47,7 @@ bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t lon
 }
 
 void take_lines(std::string_view bytes, const TakeLine& take, BadLines& bad) {
-  for (std::int64_t number = 1; !bytes.empty(); ++number) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    take_line(bytes.substr(0, end), number, take, bad);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  for (std::int64_t number = 1; !bytes.empty(); ++number) take_line(take_until(bytes, '\n'), number, take, bad);
 }
 
 }  // namespace moescope

@@ -299,21 +299,16 @@ bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {
 
 bool TextLogReader::read(std::string_view line, const TakeJson& take) {
   bool found = false;
-  while (!line.empty()) {  // a progress bar goes back to the beginning of its line
-    const std::size_t end = std::min(line.find('\r'), line.size());
-    found = read_piece(line.substr(0, end), take) || found;
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
+  while (!line.empty())  // a progress bar goes back to the beginning of its line
+    found = read_piece(take_until(line, '\r'), take) || found;
   return found;
 }
 
 std::optional<TextLog> text_log_kind(std::string_view beginning) {
   TextLogReader reader(&TagMap::built_in());
   while (!beginning.empty()) {
-    const std::size_t end = std::min(beginning.find('\n'), beginning.size());
-    reader.read(beginning.substr(0, end), [](std::string_view) {});
+    reader.read(take_until(beginning, '\n'), [](std::string_view) {});
     if (reader.log() && (*reader.log() != TextLog::other || reader.taken() > 1)) return reader.log();
-    beginning.remove_prefix(std::min(end + 1, beginning.size()));
   }
   return std::nullopt;
 }

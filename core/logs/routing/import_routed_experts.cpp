@@ -12,6 +12,7 @@
 #include "core/io/base64.h"
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
+#include "core/io/trimmed.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/tensors/npy.h"
@@ -233,9 +234,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();
-  const Marker marker{run, 0, "event", "Each step is a sequence: a response, or a row of the batch"};
-  history->append(marker);
-  if (options.on_marker) options.on_marker(marker);
+  append_marker(*history, options, {run, 0, "event", "Each step is a sequence: a response, or a row of the batch"});
   reader.empty_slots().mark(*history, options);
   return history;
 }
@@ -258,16 +257,14 @@ void take_text(std::string_view text, Responses& responses, Imported& imported) 
     if (!problem.empty()) imported.bad.add(1, problem);
     return;
   }
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = take_until(rest, '\n');
     ++imported.lines;
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
       const std::string problem = take(line);
       if (!problem.empty() && imported.lines == 1 && take(text).empty()) return;
       if (!problem.empty()) imported.bad.add(imported.lines, problem);
     }
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 

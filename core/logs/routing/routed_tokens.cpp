@@ -52,11 +52,10 @@ SpecialisationFrame chosen_together(std::vector<std::uint32_t> upper_EE, int exp
 
 void EmptySlotCount::mark(History& history, const ImportOptions& options) const {
   if (empty_ == 0) return;
-  const Marker marker{
-      history.info().run, 0, "event",
-      std::to_string(empty_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere"};
-  history.append(marker);
-  if (options.on_marker) options.on_marker(marker);
+  append_marker(
+      history, options,
+      {history.info().run, 0, "event",
+       std::to_string(empty_) + " of " + std::to_string(slots_) + " slots hold no expert and are sent nowhere"});
 }
 
 void RoutedTokens::expect_top_k(std::size_t top_k) {

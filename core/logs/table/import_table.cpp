@@ -105,12 +105,7 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   }
   imported.lines = reader.lines();
   imported.bad = std::move(reader.bad());
-  if (reader.empty()) {
-    const auto& bad = imported.bad.first();
-    throw std::runtime_error(
-        path + ": holds no row that can be read" +
-        (bad.empty() ? std::string() : "; line " + std::to_string(bad[0].number) + ": " + bad[0].why));
-  }
+  if (reader.empty()) throw std::runtime_error(path + ": holds no row that can be read" + imported.bad.first_reason());
   if (auto* loads = std::get_if<TableLoads>(&reader.rows())) {
     if (auto history = loads->build(options, imported.remarks)) imported.runs = {std::move(history)};
   } else {

@@ -72,10 +72,7 @@ void TableFigures::build(const ImportOptions& options, Imported& imported) {
   imported.runs = reader.histories();
   imported.remarks = reader.remarks();
   if (!imported.runs.empty()) return;
-  const auto& first = imported.bad.first();
-  throw std::runtime_error(
-      path_ + ": none of its columns is a figure that is known" +
-      (first.empty() ? std::string() : "; line " + std::to_string(first[0].number) + ": " + first[0].why));
+  throw std::runtime_error(path_ + ": none of its columns is a figure that is known" + imported.bad.first_reason());
 }
 
 }  // namespace moescope
