@@ -81,7 +81,7 @@ Statement::~Statement() {
   sqlite3_finalize(statement_);
 }
 
-Statement& Statement::bind(std::int64_t value) {
+Statement& Statement::bind_integer(std::int64_t value) {
   if (sqlite3_bind_int64(statement_, ++parameter_, value) != SQLITE_OK) connection_.fail("");
   return *this;
 }

@@ -3,11 +3,13 @@
 
 #include <sqlite3.h>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moescope {
 
@@ -51,10 +53,18 @@ class Statement {
   Statement& operator=(const Statement&) = delete;
 
   // Parameters, from left to right. Blobs and texts must live until the statement has run.
-  Statement& bind(std::int64_t value);
+  Statement& bind(std::integral auto value) { return bind_integer(static_cast<std::int64_t>(value)); }
   Statement& bind(double value);  // NaN binds NULL
   Statement& bind(std::string_view text);
+  template <class T>
+  Statement& bind(const std::vector<T>& array) {  // as a blob
+    return bind_blob(array.data(), array.size() * sizeof(T));
+  }
   Statement& bind_blob(const void* data, std::size_t bytes);
+  template <class... Values>
+  Statement& bind_all(const Values&... values) {
+    return (bind(values), ..., *this);
+  }
   void run();    // a statement without result; ready for the next parameters
   bool next();   // the next row; false: no more
   void reset();  // ready for other parameters, before the last row
@@ -71,6 +81,7 @@ class Statement {
   std::span<const std::uint8_t> get_blob();  // until the next row
 
  private:
+  Statement& bind_integer(std::int64_t value);
   Connection& connection_;
   sqlite3_stmt* statement_ = nullptr;
   int parameter_ = 0;

@@ -58,7 +58,7 @@ Enum enumerator(const std::string& name, Names<Enum> names, const char* what) {
 
 bool is_sought_by_id(Connection& connection, const char* table) {
   Statement key(connection, "SELECT pk = 1 AND upper(type) = 'INTEGER' FROM pragma_table_xinfo(?) WHERE cid = 0");
-  return key.bind(std::string_view(table)).next() && key.get_integer() != 0;
+  return key.bind(table).next() && key.get_integer() != 0;
 }
 
 // A row of a table, as a visitor of describe().
@@ -208,7 +208,7 @@ void FrameRows::seek(std::int64_t first_frame, std::int64_t last_frame) {
   if (first_frame > kLastFrame) return;
   rows_.reset();
   const bool to_end = last_frame > kLastFrame;
-  rows_.bind(first_frame << 16).bind(to_end ? INT64_MAX : last_frame << 16 | 0xffff).bind(std::int64_t{run_});
+  rows_.bind_all(first_frame << 16, to_end ? INT64_MAX : last_frame << 16 | 0xffff, run_);
   advance();
 }
 
@@ -245,7 +245,7 @@ bool FrameReader::seeks() {
 
 void FrameReader::seek(std::int64_t first, std::int64_t last) {
   frames_.reset();
-  frames_.bind(std::int64_t{info_.run}).bind(first).bind(last);
+  frames_.bind_all(info_.run, first, last);
   n_ = 0;
   each_table([&](FrameRows& table) {
     if (every_ == 1 || !table.seeks()) table.seek(first, last);

@@ -19,16 +19,11 @@ std::string note_at(const History& history, std::int64_t step) {
 
 void replace_note(Connection& connection, const Marker& note) {
   Statement(connection, "DELETE FROM marker WHERE run = ? AND step = ? AND kind = ?")
-      .bind(std::int64_t{note.run})
-      .bind(note.step)
-      .bind(kNoteKind)
+      .bind_all(note.run, note.step, kNoteKind)
       .run();
   if (note.text.empty()) return;
   Statement(connection, "INSERT INTO marker (run, step, kind, text) VALUES (?, ?, ?, ?)")
-      .bind(std::int64_t{note.run})
-      .bind(note.step)
-      .bind(kNoteKind)
-      .bind(std::string_view(note.text))
+      .bind_all(note.run, note.step, kNoteKind, note.text)
       .run();
 }
 

@@ -51,7 +51,7 @@ constexpr const char* kTables[] = {"meta", "run",      "frame",          "router
 void require_table(Connection& connection, const char* name) {
   const std::string where = connection.path() + ": damaged: ";
   Statement entry(connection, "SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
-  entry.bind(std::string_view(name));
+  entry.bind(name);
   if (!entry.next()) throw std::runtime_error(where + "no such table: " + name);
   const std::string type = entry.get_text("type", 64);
   const bool is_virtual = type == "table" && entry.get_integer() == 0;
@@ -60,7 +60,7 @@ void require_table(Connection& connection, const char* name) {
                              ", expected table");
   entry.reset();
   Statement computed(connection, "SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0");
-  computed.bind(std::string_view(name)).next();
+  computed.bind(name).next();
   if (computed.get_integer() > 0)
     throw std::runtime_error(where + "table " + name + " has a computed column, expected stored ones");
 }

@@ -76,7 +76,7 @@ std::vector<Marker> read_markers(Connection& connection, int run, std::int64_t& 
   std::vector<Marker> markers;
   Statement rows(connection,
                  "SELECT id, step, kind, text, key, value FROM marker WHERE run = ? AND id > ? ORDER BY id");
-  rows.bind(std::int64_t{run}).bind(after);
+  rows.bind_all(run, after);
   while (rows.next()) {
     Marker& marker = markers.emplace_back();
     after = rows.get_integer();
@@ -169,7 +169,7 @@ std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& o
     if (!(connection = file.another_connection())) return nullptr;
   std::vector<std::int64_t> ids;
   Statement rows(connection(), "SELECT id FROM frame WHERE run = ? AND id > 0 ORDER BY id");
-  rows.bind(std::int64_t{of.info.run});
+  rows.bind(of.info.run);
   while (rows.next()) ids.push_back(rows.get_integer());
   const std::int64_t bytes = connection().integer("PRAGMA page_count") * connection().integer("PRAGMA page_size");
   const std::int64_t frames = std::max<std::int64_t>(1, connection().integer("SELECT count(*) FROM frame"));

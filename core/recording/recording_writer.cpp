@@ -40,18 +40,13 @@ std::string insert_sql(Connection& connection, const std::string& table) {
   return sql + ")";
 }
 
-template <class T>
-void bind_array(Statement& statement, const std::vector<T>& values) {
-  statement.bind_blob(values.data(), values.size() * sizeof(T));
-}
-
 // Binds the columns of a row, as a visitor of describe(). The row must live until the statement has run.
 class RowBinder {
  public:
   // Narrow counts are kept in `narrow`, which must live as long.
   RowBinder(Statement& statement, std::vector<std::uint16_t>& narrow) : statement_(statement), narrow_(narrow) {}
 
-  void layer(int layer, LayerColumn) { statement_.bind(std::int64_t{layer}); }
+  void layer(int layer, LayerColumn) { statement_.bind(layer); }
   // And the nan_mask after them.
   template <class Frame, std::size_t N>
   void figures(const Frame& frame, const std::array<FrameFigure<Frame>, N>& table) {
@@ -63,13 +58,16 @@ class RowBinder {
     }
     statement_.bind(nan_mask);
   }
-  void by_expert(const std::vector<float>& values, Column) { bind_array(statement_, values); }
+  void by_expert(const std::vector<float>& values, Column) { statement_.bind(values); }
   void by_expert(const std::vector<std::uint32_t>& counts, Column) {
     std::uint32_t bits = 0;
     for (const std::uint32_t n : counts) bits |= n;
-    if (bits > std::numeric_limits<std::uint16_t>::max()) return bind_array(statement_, counts);
+    if (bits > std::numeric_limits<std::uint16_t>::max()) {
+      statement_.bind(counts);
+      return;
+    }
     narrow_.assign(counts.begin(), counts.end());
-    bind_array(statement_, narrow_);
+    statement_.bind(narrow_);
   }
   template <class Bins>
   void bins(const Bins& bins, Column) {
@@ -79,11 +77,11 @@ class RowBinder {
   void name(Enum value, Column, Names<Enum> names) {
     statement_.bind(names.name_of(value));
   }
-  void text(const std::string& text, Column) { statement_.bind(std::string_view(text)); }
+  void text(const std::string& text, Column) { statement_.bind(text); }
   void gemm(Gemm gemm) { statement_.bind(gemm_class_name(gemm_class_of(gemm))).bind(gemm_name(gemm)); }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     const ByteRange range = occupied_bytes(e8m0_blocks);
-    statement_.bind(std::int64_t{range.first});
+    statement_.bind(range.first);
     statement_.bind_blob(e8m0_blocks.data() + range.first,
                          static_cast<std::size_t>(range.count) * sizeof(std::uint32_t));
   }
@@ -163,10 +161,10 @@ std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable 
   Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
   const std::string version = std::to_string(kFormatVersion);
   const std::string now = utc_now();
-  meta.bind("format_version").bind(std::string_view(version)).run();
-  meta.bind("program").bind("MoEScope").run();
-  meta.bind("created").bind(std::string_view(now)).run();
-  meta.bind("state").bind(kBeingWritten).run();
+  meta.bind_all("format_version", version).run();
+  meta.bind_all("program", "MoEScope").run();
+  meta.bind_all("created", now).run();
+  meta.bind_all("state", kBeingWritten).run();
   file->execute("COMMIT");
   // Into the file proper at once: a killed process leaves a recording even if its WAL is not copied along.
   if (durable == Durable::always) file->execute("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -232,7 +230,7 @@ struct RecordingWriter::Database {
   // The columns that all rows of a frame begin with, and those of describe().
   template <class Row>
   void bind_row(Statement& statement, const TelemetryFrame& frame, const Row& row, std::int64_t row_id) {
-    statement.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step);
+    statement.bind_all(row_id, frame.run, frame.step);
     RowBinder binder(statement, narrow_counts);
     describe(row, binder);
   }
@@ -291,7 +289,7 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame) {
   newest_step[frame.run] = frame.step;
 
   const std::int64_t id = next_id++;
-  insert_frame.bind(id).bind(std::int64_t{frame.run}).bind(frame.step).bind(frame.wall_s).bind(frame.tokens);
+  insert_frame.bind_all(id, frame.run, frame.step, frame.wall_s, frame.tokens);
   RowBinder(insert_frame, narrow_counts).figures(frame, kFrameFigures);
   for (const float ms : frame.phase_ms) insert_frame.bind(static_cast<double>(ms));
   insert_frame.run();
@@ -311,9 +309,8 @@ void RecordingWriter::Database::insert(const TelemetryFrame& frame, const Router
   const VolumeFrame& volume = router.volume;
   if (volume.ranks == 0) return;
   NarrowCounts counts(volume);
-  insert_volume.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{router.layer});
-  insert_volume.bind(std::int64_t{volume.ranks}).bind(std::int64_t{volume.ranks_per_node});
-  insert_volume.bind(std::int64_t{counts.width()});
+  insert_volume.bind_all(row_id, frame.run, frame.step, router.layer, volume.ranks, volume.ranks_per_node,
+                         counts.width());
   counts.bind(insert_volume, volume.copies_RR);
   counts.bind(insert_volume, volume.distinct_RR);
   counts.bind(insert_volume, volume.nodes_RN);
@@ -333,51 +330,37 @@ void RecordingWriter::Database::insert_flips(const TelemetryFrame& frame, std::i
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const SpecialisationFrame& special,
                                        std::int64_t row_id) {
-  insert_specialisation.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{special.layer});
-  bind_array(insert_specialisation, special.domain_DE);
-  bind_array(insert_specialisation, special.together_EE);
-  bind_array(insert_specialisation, special.byte_256E);
-  bind_array(insert_specialisation, special.weight_norm_E);
-  bind_array(insert_specialisation, special.weight_sqnr_E);
-  bind_array(insert_specialisation, special.bias_for_share_EQ);
-  insert_specialisation.run();
+  insert_specialisation
+      .bind_all(row_id, frame.run, frame.step, special.layer, special.domain_DE, special.together_EE, special.byte_256E,
+                special.weight_norm_E, special.weight_sqnr_E, special.bias_for_share_EQ)
+      .run();
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const TokenFrame& text, std::int64_t row_id) {
-  insert_text.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(text_kind_name(text.kind));
-  insert_text.bind_blob(text.text.data(), text.text.size());
-  insert_text.bind(std::int64_t{text.prompt}).bind(std::string_view(text.domain));
-  bind_array(insert_text, text.loss_T);
-  insert_text.run();
+  insert_text.bind_all(row_id, frame.run, frame.step, text_kind_name(text.kind));
+  insert_text.bind_blob(text.text.data(), text.text.size()).bind_all(text.prompt, text.domain, text.loss_T).run();
 }
 
 void RecordingWriter::Database::insert(const TelemetryFrame& frame, const WireFrame& wire, std::int64_t row_id) {
-  insert_wire.bind(row_id).bind(std::int64_t{frame.run}).bind(frame.step).bind(std::int64_t{wire.ranks});
-  insert_wire.bind(std::int64_t{wire.over_nodes});
-  bind_array(insert_wire, wire.sent_RR);
-  bind_array(insert_wire, wire.all_to_all_ms_R);
-  insert_wire.run();
+  insert_wire.bind_all(row_id, frame.run, frame.step, wire.ranks, wire.over_nodes, wire.sent_RR, wire.all_to_all_ms_R)
+      .run();
 }
 
 void RecordingWriter::Database::insert_text_layers(const TelemetryFrame& frame, std::int64_t frame_id) {
   std::int64_t row_id = frame_id << 16;
   for (std::size_t position = 0; position < frame.texts.size(); ++position) {
-    for (const TokenLayer& layer : frame.texts[position].layers) {
-      insert_text_layer.bind(row_id++).bind(std::int64_t{frame.run}).bind(frame.step);
-      insert_text_layer.bind(static_cast<std::int64_t>(position)).bind(std::int64_t{layer.layer});
-      insert_text_layer.bind(std::int64_t{layer.top_k});
-      bind_array(insert_text_layer, layer.experts_TK);
-      bind_array(insert_text_layer, layer.scores_TK);
-      bind_array(insert_text_layer, layer.margin_T);
-      insert_text_layer.run();
-    }
+    for (const TokenLayer& layer : frame.texts[position].layers)
+      insert_text_layer
+          .bind_all(row_id++, frame.run, frame.step, position, layer.layer, layer.top_k, layer.experts_TK,
+                    layer.scores_TK, layer.margin_T)
+          .run();
   }
 }
 
 // A rewind deletes the steps that are trained again. Their rows are at the end of each table.
 void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
   Statement find(connection, "SELECT coalesce(min(id), 0) FROM frame WHERE run = ? AND step >= ?");
-  find.bind(std::int64_t{run}).bind(step);
+  find.bind_all(run, step);
   find.next();
   const std::int64_t id = find.get_integer();
   find.run();
@@ -385,9 +368,9 @@ void RecordingWriter::Database::forget_from(int run, std::int64_t step) {
        {"router", "volume", "quant", "flip", "gradient", "specialisation", "text", "text_layer", "wire", "frame"}) {
     const bool is_frame = std::string_view(table) == "frame";
     Statement remove(connection, std::string("DELETE FROM ") + table + " WHERE id >= ? AND run = ? AND step >= ?");
-    remove.bind(is_frame ? id : id << 16).bind(std::int64_t{run}).bind(step).run();
+    remove.bind_all(is_frame ? id : id << 16, run, step).run();
   }
-  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind(std::int64_t{run}).bind(step).run();
+  Statement(connection, "DELETE FROM marker WHERE run = ? AND step > ?").bind_all(run, step).run();
 }
 
 // Moves the log into the file, as far as no reader needs the old state: little is then lost if the program is killed
@@ -453,12 +436,10 @@ void RecordingWriter::add_run(const RunInfo& info) {
   const std::string domains =
       nlohmann::json(info.domains).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   Statement insert(db_->connection, "INSERT OR REPLACE INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(std::int64_t{info.run}).bind(std::string_view(info.name)).bind(std::string_view(info.source));
-  insert.bind(std::string_view(info.config_toml)).bind(std::int64_t{info.n_layers}).bind(std::string_view(layers));
-  insert.bind(std::int64_t{info.n_experts}).bind(std::int64_t{info.top_k}).bind(info.tokens_per_step);
-  insert.bind(std::int64_t{info.ranks}).bind(std::int64_t{info.ranks_per_node}).bind(std::int64_t{info.dim});
-  insert.bind(std::int64_t{info.window}).bind(std::string_view(domains));
-  insert.bind(std::string_view(info.kernels)).run();
+  insert
+      .bind_all(info.run, info.name, info.source, info.config_toml, info.n_layers, layers, info.n_experts, info.top_k,
+                info.tokens_per_step, info.ranks, info.ranks_per_node, info.dim, info.window, domains, info.kernels)
+      .run();
   db_->has_run = true;
 }
 
@@ -500,7 +481,7 @@ bool RecordingWriter::Database::has_note(const Marker& note) {
   if (!noted) {
     noted.emplace();
     Statement rows(connection, "SELECT run, step FROM marker WHERE kind = ?");
-    rows.bind(std::string_view(kNoteKind));
+    rows.bind(kNoteKind);
     while (rows.next()) {
       const std::int64_t run = rows.get_integer();
       noted->emplace(run, rows.get_integer());
@@ -512,10 +493,7 @@ bool RecordingWriter::Database::has_note(const Marker& note) {
 void RecordingWriter::write(const Marker& marker) {
   if (marker.kind == kNoteKind && (db_->has_note(marker) || marker.text.empty()))
     return replace_note(db_->connection, marker);
-  db_->insert_marker.bind(std::int64_t{marker.run}).bind(marker.step);
-  for (const std::string* text : {&marker.kind, &marker.text, &marker.key, &marker.value})
-    db_->insert_marker.bind(std::string_view(*text));
-  db_->insert_marker.run();
+  db_->insert_marker.bind_all(marker.run, marker.step, marker.kind, marker.text, marker.key, marker.value).run();
 }
 
 }  // namespace moescope

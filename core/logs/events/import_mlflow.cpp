@@ -203,7 +203,7 @@ std::vector<DatabaseRun> runs_in(Connection& database) {
 
 bool has_known_key(Connection& database, const TagMap& tags, const std::string& id, std::set<std::string>& unknown) {
   Statement keys(database, "SELECT DISTINCT key FROM metrics WHERE run_uuid = ?");
-  keys.bind(std::string_view(id));
+  keys.bind(id);
   TaggedRun run(tags, {});
   bool known = false;
   while (keys.next()) known |= run.find(keys.get_text("a key")) != nullptr;
@@ -215,7 +215,7 @@ bool has_known_key(Connection& database, const TagMap& tags, const std::string& 
 void read_metrics(Connection& database, const std::string& id, MlflowRun& run, Imported& imported) {
   Statement rows(
       database, "SELECT key, timestamp, is_nan, value, step FROM metrics WHERE run_uuid = ? ORDER BY timestamp, rowid");
-  rows.bind(std::string_view(id));
+  rows.bind(id);
   while (rows.next()) {
     ++imported.lines;
     const std::string key = rows.get_text("a key");
@@ -240,7 +240,7 @@ void read_metrics(Connection& database, const std::string& id, MlflowRun& run, I
 
 void read_params(Connection& database, const std::string& id, MlflowRun& run) {
   Statement params(database, "SELECT key, value FROM params WHERE run_uuid = ?");
-  params.bind(std::string_view(id));
+  params.bind(id);
   while (params.next()) {
     const std::string key = params.get_text("a key");
     run.set(key, params.get_text("a value", kMaxParamBytes));
