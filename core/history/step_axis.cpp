@@ -26,12 +26,6 @@ std::int64_t steps_taken(const History& history, std::int64_t upto) {
   return std::ssize(history.steps_in({history.steps().first, upto}));
 }
 
-StepRange newest_steps(const History& history, std::int64_t n) {
-  const StepRange steps = history.steps();
-  if (are_far_apart(steps, history.count())) return history.last_steps(n);
-  return {std::max(steps.first, steps.last - n + 1), steps.last};
-}
-
 void StepAxis::restart() {
   positions_ = {};
   steps_.clear();

@@ -20,9 +20,6 @@ inline constexpr std::int64_t kFarApart = 100;
 std::int64_t counted_steps(const History& history);
 // Those up to the step `upto` of a run that may have been read from its middle on: the first has the number 0.
 std::int64_t steps_taken(const History& history, std::int64_t upto);
-// The newest `n` of these.
-StepRange newest_steps(const History& history, std::int64_t n);
-
 // Positions, one after the other, for steps that may be far apart.
 class StepAxis {
  public:

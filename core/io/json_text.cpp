@@ -1,6 +1,8 @@
 #include "core/io/json_text.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <string>
 
 #include "core/io/nesting.h"
@@ -22,6 +24,17 @@ nlohmann::json parse_json(std::string_view text) {
     if (why.size() > kLongestWhy) why = why.substr(0, kLongestWhy) + "...";
     throw BadJson(why);
   }
+}
+
+std::string json_string(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string json_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 }  // namespace moescope

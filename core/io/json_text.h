@@ -1,8 +1,9 @@
-// A whole JSON text of unknown origin. For lines of logs, of which there are many: json_line.h.
+// A whole JSON text of unknown origin, and values as JSON. For lines of logs, of which there are many: json_line.h.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace moescope {
@@ -12,5 +13,8 @@ struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 nlohmann::json parse_json(std::string_view text);
+
+std::string json_string(std::string_view text);  // in quotes; what is not UTF-8 is replaced
+std::string json_number(double value);           // "2.5", "NaN", "-Infinity", as Python's json writes it
 
 }  // namespace moescope

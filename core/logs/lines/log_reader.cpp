@@ -4,13 +4,13 @@
 #include <array>
 #include <deque>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "core/frame/figures.h"
 #include "core/io/json_line.h"
+#include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/line_names.h"
@@ -40,10 +40,10 @@ bool has_figures(const NamedLine& line) {
          std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
 }
 
-std::string json_text(const JsonFields& fields) {
+std::string settings_text(const JsonFields& fields) {
   std::string text;
   for (const auto& [key, value] : fields)
-    text += (text.empty() ? "" : ",") + nlohmann::json(key).dump() + ':' + simdjson::minify(value);
+    text += (text.empty() ? "" : ",") + json_string(key) + ':' + simdjson::minify(value);
   return '{' + text + '}';
 }
 
@@ -150,7 +150,7 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
   // This program's own lines have settings elsewhere: for its trainings as `config`, for imported runs as a marker.
   const JsonValue* config = json.find("config");
   const bool elsewhere = (json.find("source") && json.find("moe_layers")) || (config && config->is_string());
-  run.settings = elsewhere ? std::string() : json_text(json);
+  run.settings = elsewhere ? std::string() : settings_text(json);
 }
 
 // In a file of several runs those without a name are told apart by their number.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/io/json_text.h"
 #include "core/io/nesting.h"
 #include "core/io/trimmed.h"
 
@@ -26,7 +27,7 @@ class DictReader {
     return take('{') && read_list('}', [&] {
              std::string key;
              if (!read_string(key) || !take(':')) return false;
-             json_ += json_text(key) + ':';
+             json_ += json_string(key) + ':';
              return read_value(depth);
            });
   }
@@ -61,7 +62,7 @@ class DictReader {
       std::string text;
       if (!read_string(text)) return false;
       const auto number = json_number(text);
-      json_ += number ? *number : json_text(text);
+      json_ += number ? *number : json_string(text);
       return true;
     }
     return read_word(depth);
@@ -84,7 +85,7 @@ class DictReader {
              : word == "True" || word == "true"   ? "true"
              : word == "False" || word == "false" ? "false"
              : word == "None" || word == "null"   ? "null"
-                                                  : json_text(word);
+                                                  : json_string(word);
     return true;
   }
   bool read_string(std::string& out) {
@@ -131,21 +132,8 @@ std::optional<std::string> json_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || end != digits.data() + digits.size()) return std::nullopt;
-  if (error == std::errc::result_out_of_range) return std::nullopt;
   if (error != std::errc()) return std::nullopt;
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  char out[32];
-  return std::string(out, std::to_chars(out, out + sizeof out, value).ptr);
-}
-
-std::string json_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c < ' ' || c > '~' ? '?' : c;
-  }
-  return out + '"';
+  return json_number(value);
 }
 
 }  // namespace moescope

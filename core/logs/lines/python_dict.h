@@ -16,6 +16,5 @@ std::optional<PythonDict> read_python_dict(std::string_view text);
 
 // A number as JSON, or NaN, Infinity, -Infinity (json_line.h); of "72,914" 72914. Nothing: it is none.
 std::optional<std::string> json_number(std::string_view text);
-std::string json_text(std::string_view text);  // in quotes; what is not ASCII becomes ?
 
 }  // namespace moescope

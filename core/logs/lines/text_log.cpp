@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/io/json_text.h"
 #include "core/io/trimmed.h"
 #include "core/io/unreadable.h"
 #include "core/logs/lines/python_dict.h"
@@ -233,7 +234,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     if (text == Text::validation) pair.name = "val_loss";
     known = known || (found && is_shown(found->rule->means));
     has_loss = has_loss || is_loss;
-    json += ',' + json_text(pair.name) + ':' + pair.number;
+    json += ',' + json_string(pair.name) + ':' + pair.number;
   }
   // Megatron-LM prints no loss that is not above 0, which NaN is not.
   if (nan_iterations && !has_loss) json += ",\"lm loss\":NaN", known = true;

@@ -4,9 +4,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/io/json_text.h"
 #include "core/io/unreadable.h"
 
 namespace moescope {
@@ -59,23 +59,7 @@ std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* 
 
 void append_json_value(std::string_view cell, std::string& json) {
   const std::optional<double> value = plain_number(cell);
-  if (!value) {
-    if (is_list(cell))
-      json += cell;
-    else
-      append_json_text(cell, json);
-  } else if (std::isnan(*value)) {
-    json += "NaN";
-  } else if (std::isinf(*value)) {
-    json += *value > 0 ? "Infinity" : "-Infinity";
-  } else {
-    char text[32];
-    json.append(text, std::to_chars(text, text + sizeof text, *value).ptr);
-  }
-}
-
-void append_json_text(std::string_view text, std::string& json) {
-  json += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  json += value ? json_number(*value) : is_list(cell) ? std::string(cell) : json_string(cell);
 }
 
 }  // namespace moescope

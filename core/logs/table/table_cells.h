@@ -12,6 +12,5 @@ namespace moescope {
 std::int64_t whole_number(std::string_view cell, std::int64_t most, const char* what);
 // As a value of JSON: numbers as such, NaN and infinity as Python writes them, lists of numbers, all else as text.
 void append_json_value(std::string_view cell, std::string& json);
-void append_json_text(std::string_view text, std::string& json);
 
 }  // namespace moescope

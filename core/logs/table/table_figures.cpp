@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/io/json_text.h"
 #include "core/io/unreadable.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/table/import_table.h"
@@ -32,7 +33,7 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (static_cast<int>(i) == form_.step || cells[i].empty()) continue;
     text_ += ',';
-    append_json_text(static_cast<int>(i) == form_.layer ? "layer" : form_.names[i], text_);
+    text_ += json_string(static_cast<int>(i) == form_.layer ? "layer" : form_.names[i]);
     text_ += ':';
     append_json_value(cells[i], text_);
   }
