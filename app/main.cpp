@@ -18,7 +18,6 @@
 #include "app/session/crash_watch.h"
 #include "app/session/exit_guard.h"
 #include "app/session/stop_signals.h"
-#include "app/session/unit_setting.h"
 #include "app/start/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
@@ -70,13 +69,13 @@ QStringList aboutFacts(const std::string& blas) {
                                               : matrix_unit_text()))};
 }
 
-int runWindow(QApplication& app, const Arguments& arguments, const UnitsOfStart& units, const QStringList& facts,
+int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
   StopSignals stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first started
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
-  MainWindow window(for_a_person, facts, units);
+  MainWindow window(for_a_person, facts);
   if (arguments.size.isValid()) {
     window.setWindowState(Qt::WindowNoState);
     window.resize(arguments.size);
@@ -151,10 +150,8 @@ int main(int argc, char** argv) {
     return refuse(
         {"no display (DISPLAY and WAYLAND_DISPLAY are not set): a window cannot open; --screenshot OUT.png, "
          "--export and moescope-cli work without one"});
-  const UnitsOfStart units = chooseKeptMatrixUnits(arguments.matrix_units);
-  if (!units.note.isEmpty()) std::fprintf(stderr, "moescope: %s\n", printable_lines(units.note.toStdString()).c_str());
   try {
-    return runWindow(app, arguments, units, aboutFacts(blas), since_start);
+    return runWindow(app, arguments, aboutFacts(blas), since_start);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "moescope: %s\n", printable_lines(e.what()).c_str());
     return 1;

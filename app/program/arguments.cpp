@@ -88,7 +88,7 @@ void addOptions(QCommandLineParser& parser) {
   parser.addOption({"projector", "Begin in the projector view (F5): larger type, fewer panels."});
   parser.addOption({"matrix-units",
                     "What multiplies BF16 and quantized operands: auto, amx, avx512_bf16 or off (OpenBLAS); by "
-                    "default what MOESCOPE_MATRIX_UNITS says, else the setting Run > Matrix units.",
+                    "default what MOESCOPE_MATRIX_UNITS says, else auto.",
                     "NAME"});
   parser.addOption({"workspace", workspaceNames().join(", ") + ".", "NAME"});
 }
@@ -200,8 +200,7 @@ void readSteps(const QCommandLineParser& parser, Arguments& result) {
 
 void readMatrixUnits(const QCommandLineParser& parser, Arguments& result) {
   if (!parser.isSet("matrix-units")) return;
-  result.matrix_units = parser.value("matrix-units");
-  const std::string problem = choose_matrix_unit(result.matrix_units.toStdString());
+  const std::string problem = choose_matrix_unit(parser.value("matrix-units").toStdString());
   if (!problem.empty()) result.problems << "--matrix-units: " + QString::fromStdString(problem);
 }
 

@@ -25,7 +25,6 @@ struct Arguments {
   QSize size;  // invalid: as last time
   std::optional<Theme> theme;
   bool projector = false;
-  QString matrix_units;  // chosen already; empty: --matrix-units is not there
   QString workspace;     // empty: as last time
   QStringList problems;  // one per line, as on the CLI; empty: all is well
   QString print;         // help or version text to print instead of running

@@ -26,7 +26,6 @@
 #include "app/actions/scan_actions.h"
 #include "app/actions/setup_links.h"
 #include "app/actions/source_status.h"
-#include "app/actions/unit_actions.h"
 #include "app/bars/actions_dock.h"
 #include "app/bars/live_popover.h"
 #include "app/bars/notes_dock.h"
@@ -78,7 +77,7 @@ QStringList whatCanBeOpened(const QMimeData* data) {
 
 }  // namespace
 
-MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfStart& units)
+MainWindow::MainWindow(bool remembers, const QStringList& about)
     : session_(this),
       selection_(this),
       clock_(&selection_, this),
@@ -94,7 +93,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   buildWorkspaces();
   buildDocks();
   connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
-  buildActions(units);
+  buildActions();
   buildLessons();
   buildMenus(about);
   connectSession();
@@ -106,7 +105,6 @@ MainWindow::MainWindow(bool remembers, const QStringList& about, const UnitsOfSt
   layout_->restore();
   outcomes_->hide();  // it holds nothing yet, wherever it was
   outcomes_->keepHeight(settings().value("window/outcomes").toInt());
-  if (!units.note.isEmpty()) messages_->say(units.note, kNoteMs);
 }
 
 // Tab goes from one widget to the next in the order in which they come into the window: bar, workspaces, status.
@@ -154,7 +152,7 @@ void MainWindow::buildDocks() {
   projector_ = new ProjectorView(layout_, messages_, this);
 }
 
-void MainWindow::buildActions(const UnitsOfStart& units) {
+void MainWindow::buildActions() {
   settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, bar_->live(), actions_dock_, workspaces_);
   control_ = new RunControl(&session_, &selection_, &replay_, bar_, workspaces_, messages_);
   files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
@@ -164,7 +162,6 @@ void MainWindow::buildActions(const UnitsOfStart& units) {
   hosts_ = new HostActions(&session_, form_, notice_, messages_);
   checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
   recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
-  units_ = new UnitActions(&session_, messages_, units, matrix_unit_choices());
   router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
   exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
   costs_ = new RunCosts(&session_, &selection_, form_, comparison_, remembers_);
@@ -245,7 +242,6 @@ void MainWindow::buildRunMenu() {
   recordings_->addActionsTo(menu);
   menu->addSeparator();
   control_->addPresetsTo(menu);
-  units_->addMenuTo(menu);
 }
 
 void MainWindow::buildActionsMenu() {

@@ -9,7 +9,6 @@
 #include "app/look/messages.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
-#include "app/session/unit_setting.h"
 #include "app/window/frame_clock.h"
 #include "app/window/mouse_pace.h"
 #include "widgets/overview/findings_watch.h"
@@ -41,7 +40,6 @@ class SetupDrawer;
 class SetupForm;
 class SourceStatus;
 class StatusLine;
-class UnitActions;
 class WindowBar;
 class WindowLayout;
 class WorkspaceTabs;
@@ -53,7 +51,7 @@ class MainWindow : public QMainWindow {
   // Without memory neither layout nor size of the last window are taken over, nor this one's kept.
   // `about`: facts of this program and machine for Help > About, rich text.
   // `units`: who chose the matrix units of this process.
-  explicit MainWindow(bool remembers = true, const QStringList& about = {}, const UnitsOfStart& units = {});
+  explicit MainWindow(bool remembers = true, const QStringList& about = {});
 
   RunSession* session() { return &session_; }
   Selection* selection() { return &selection_; }
@@ -83,7 +81,7 @@ class MainWindow : public QMainWindow {
  private:
   void buildWorkspaces();
   void buildDocks();
-  void buildActions(const UnitsOfStart& units);
+  void buildActions();
   void buildLessons();
   void buildMenus(const QStringList& about);
   void buildMenuButton();
@@ -137,7 +135,6 @@ class MainWindow : public QMainWindow {
   CheckpointActions* checkpoints_;
   RecordingActions* recordings_;
   RouterActions* router_;
-  UnitActions* units_;
   ExportActions* exports_;
   LessonActions* lessons_;
   FirstSteps* first_steps_;

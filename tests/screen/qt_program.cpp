@@ -114,25 +114,6 @@ class ProgramTest : public QObject {
     QVERIFY2(result.err.contains(message), qPrintable(result.err));
   }
 
-  // Of what was chosen in an earlier window; the command line goes before it, and says so.
-  void keptMatrixUnitsHoldUnlessTheCommandLineHasOthers() {
-    QDir().mkpath(home_.filePath("moescope"));
-    QFile file(home_.filePath("moescope/moescope.ini"));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("[General]\nmatrix_units=off\n");
-    file.close();
-    const QStringList picture = {"--preset", "nano", "--after-steps", "1", "--screenshot", home_.filePath("units.png")};
-    const Result kept = start(picture, {"MOESCOPE_MATRIX_UNITS"});
-    QCOMPARE(kept.status, 0);
-    QVERIFY2(!kept.err.contains("Matrix units"), qPrintable(kept.err));
-    const Result given =
-        start(picture + QStringList{"--overwrite", "--matrix-units", "auto"}, {"MOESCOPE_MATRIX_UNITS"});
-    QCOMPARE(given.status, 0);
-    QVERIFY2(given.err.contains("--matrix-units says auto") && given.err.contains("Run > Matrix units is off"),
-             qPrintable(given.err));
-    QVERIFY(file.remove());
-  }
-
   void aPictureThatCannotBeWrittenIsTold() {
     const Result result = start({"--preset", "nano", "--screenshot", "/nowhere/x.png", "--after-steps", "1"});
     QCOMPARE(result.status, 1);
