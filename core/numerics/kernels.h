@@ -28,7 +28,9 @@ KernelCheck use_recorded_kernels(const std::string& recorded);
 
 // OpenBLAS picks kernels by CPU model and falls back to those of 2004 for models it does not know. Where the chosen
 // kernels are older than the CPU's instruction sets, restarts this program once with OPENBLAS_CORETYPE set (a type
-// that the user set is left alone). Call first in main(). Returns a sentence for the log and the about box.
+// that the user set is left alone). With the same restart threads of a loop spin shortly before they sleep
+// (GOMP_SPINCOUNT, unless the user set it or OMP_WAIT_POLICY): libgomp reads it before main(). Call first in main().
+// Returns a sentence for the log and the about box.
 std::string ensure_fast_openblas(char** argv);
 
 }  // namespace moescope
