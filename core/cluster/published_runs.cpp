@@ -159,9 +159,8 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
             : "fitted on one cluster; on another half of the line rate is assumed as the slow end (widened after the "
               "H100 pair had shown 35 to be too narrow)"},
       {kDeepEpNetwork, "GB/s", 0.75 * 57, line_rate(),
-       "DeepEP V1's README counts copies to the own node: 57 GB/s at EP32, of which 3 of 4 nodes lie beyond the "
-       "network, "
-       "is 43; 51 GB/s at EP64, 7 of 8 nodes, is 45. The fast end is the line rate"},
+       "the figures of DeepEP V1 (docs/legacy.md) count copies to the own node: 57 GB/s at EP32, of which 3 of 4 nodes "
+       "lie beyond the network, is 43; 51 GB/s at EP64, 7 of 8 nodes, is 45. The fast end is the line rate"},
       {kSpeedup, "x", 1.19, 1.60, "torchao's DeepSeek-V3 shapes, 1 to 8 groups"},
       {kOtherCompute, "ms/token", r.other_high, r.other_low,
        "what the readings of the B200 runs leave beside routed experts and all-to-all"},
@@ -171,7 +170,7 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
   if (config.hardware.attention_bf16.kind == Provenance::assumed)
     open.push_back({kAttention, "TFLOP/s", 0.35 * peak, 0.75 * peak,
                     "arXiv:2407.08608: FlashAttention-2 reaches 35 % and FlashAttention-3 75 % of an H100's peak"});
-  open.push_back({kLatency, "us", 200, 50, "usual between nodes; 77 to 90 were measured inside one"});
+  open.push_back({kLatency, "us", 200, 50, "assumed between nodes; 77 to 90 were measured inside one"});
   return open;
 }
 

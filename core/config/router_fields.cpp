@@ -149,10 +149,11 @@ std::vector<ConfigField> router_fields() {
           live(field<&RouterConfig::gate_noise>(
               "gate_noise", "Gate noise", "", {0, 100},
               "Standard deviation of Gaussian noise that is added to the router's outputs when experts are chosen in "
-              "training; the mixing weights come from the scores without noise. The noisy gate of Shazeer et al. 2017 "
-              "differs: there the standard deviation is learnt per expert and token, and the noise also enters the "
-              "mixing weights. Router outputs are about 1 to 5 in size: 0.1 changes only narrow choices, 10 makes the "
-              "choice random. The noise depends on seed, step and position only. 0: none.")),
+              "training; the mixing weights come from the scores without noise. The noisy gate of "
+              "arXiv:1701.06538 differs (section 2.1, equations 3 and 4): there the standard deviation is computed per "
+              "expert and token from learnt weights, and the noise also enters the mixing weights. Router outputs are "
+              "about 1 to 5 in size: 0.1 changes only narrow choices, 10 makes the choice random. The noise depends on "
+              "seed, step and position only. 0: none.")),
           field<&RouterConfig::initial_bias>(
               "initial_bias", "Initial biases",
               "expert_bias before the first step, as LAYER:EXPERT=BIAS: *:0=0.3. Commas separate several. An uneven "

@@ -107,7 +107,7 @@ inline constexpr MetricInfo kScalesCard = {
 inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
      "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
-     "tokens: 0.08 at n = 128, 0.35 at n = 8.",
+     "tokens: up to 0.09 at n = 128, up to 0.35 at n = 8.",
      "2 is twice the fair share, 0 a dead expert. With expert parallelism all ranks wait for the fullest one.",
      "router.bias_update_rate, router.aux_coeff", "NeMo Automodel, expert utilization ratio"},
     {"expert_bias", "Expert bias", "",
