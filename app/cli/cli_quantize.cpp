@@ -155,7 +155,7 @@ void write_quantized(const TensorView& tensor, const OperandFormat& format, Safe
   each_piece(shape, [&](std::size_t first, std::size_t rows, std::size_t cols) {
     const std::vector<float> values = tensor.floats(first, rows * cols);
     decoded.resize(rows * cols);
-    quantize_operand(format, {values.data(), rows, cols, cols}, BlockAxis::row, {}, decoded.data(), cols, nullptr);
+    quantize_operand({{values.data(), rows, cols, cols}, format, BlockAxis::row, {}}, {decoded.data(), rows, cols});
     out.append(std::as_bytes(std::span(decoded)));
   });
 }

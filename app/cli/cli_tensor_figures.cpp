@@ -19,14 +19,15 @@ void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, 
   for (std::size_t row = 0; row < stack.rows; row += rows) {
     const std::size_t count = std::min(rows, stack.rows - row);
     const std::vector<float> values = tensor.floats((matrix * stack.rows + row) * stack.cols, count * stack.cols);
-    visit(row, MatrixView{values.data(), count, stack.cols, stack.cols});
+    visit(row, Matrix<const float>{values.data(), count, stack.cols, stack.cols});
   }
 }
 
 float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& tensor, std::size_t matrix) {
   float amax = 0;
-  each_piece(tensor, matrix, 1,
-             [&](std::size_t, MatrixView piece) { amax = larger_amax(amax, operand_amax(format, piece, axis, {})); });
+  each_piece(tensor, matrix, 1, [&](std::size_t, Matrix<const float> piece) {
+    amax = larger_amax(amax, operand_amax({piece, format, axis}));
+  });
   return amax;
 }
 
@@ -53,10 +54,10 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
   for (std::size_t m = 0; m < stack.matrices && stack.rows > 0; ++m) {
     const float amax = has_tensor_scale(format) ? amax_of(format, axis, tensor, m) : 0;
     const std::size_t unit = needs_whole_columns(format, axis) ? stack.rows : kTileRows;
-    each_piece(tensor, m, unit, [&](std::size_t row, MatrixView piece) {
+    each_piece(tensor, m, unit, [&](std::size_t row, Matrix<const float> piece) {
       decoded.resize(piece.rows * piece.cols);
       const RoundingKey key{.first_row = static_cast<std::uint32_t>(row)};
-      quantize_operand_tile(format, piece, axis, key, amax, decoded.data(), piece.cols, &sums);
+      quantize_operand({piece, format, axis, key, &sums, amax}, {decoded.data(), piece.rows, piece.cols});
     });
   }
   return sums;
@@ -65,7 +66,7 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
 std::vector<WhatIfRow> what_if_of(const TensorView& tensor) {
   std::vector<WhatIfRow> all;
   for (std::size_t m = 0; m < matrices_of(tensor).matrices; ++m) {
-    each_piece(tensor, m, kLargestBlock, [&](std::size_t, MatrixView piece) {
+    each_piece(tensor, m, kLargestBlock, [&](std::size_t, Matrix<const float> piece) {
       std::vector<WhatIfRow> found = what_if(piece);
       if (all.empty()) {
         all = std::move(found);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/what_if.h"
 #include "core/tensors/safetensors.h"
 

@@ -18,7 +18,7 @@
 #include "core/config/run_config.h"
 #include "core/frame/metrics.h"
 #include "core/lessons/lesson_tensors.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 

@@ -9,7 +9,7 @@
 #include "core/cluster/calibration.h"
 #include "core/frame/metrics.h"
 #include "core/io/assets.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 namespace {
@@ -81,7 +81,7 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
   const auto rows = static_cast<std::size_t>(tensor.rows), cols = static_cast<std::size_t>(tensor.cols);
   std::vector<float> q(values.size());
   QuantSums sums;
-  quantize_operand(format.format, {values.data(), rows, cols, cols}, format.axis, {}, q.data(), cols, &sums);
+  quantize_operand({{values.data(), rows, cols, cols}, format.format, format.axis, {}, &sums}, {q.data(), rows, cols});
   if (key == "clipped") return sums.clipped_share();
   if (key == "clipped_blocks") return sums.clipped_blocks_share();
   double x2 = 0, err2 = 0, nonzero = 0, lost = 0;

@@ -143,7 +143,7 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step) {
 
 template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
-                  std::span<const ParameterRun> slices, const T* gradients, T* weights, T* moment1, T* moment2) {
+                  std::span<const ParameterRun> slices, const AdamWArenas<T>& arenas) {
   const double n = static_cast<double>(step + 1);
   const AdamWFactors<T> factors{
       .decay = static_cast<T>(1 - lr * config.weight_decay),
@@ -158,14 +158,15 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
   };
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
     const auto [offset, count, expert] = slices[static_cast<std::size_t>(i)];
-    update_slice(factors, count, gradients + offset, weights + offset, moment1 + offset, moment2 + offset);
+    update_slice(factors, count, arenas.gradients + offset, arenas.weights + offset, arenas.moment1 + offset,
+                 arenas.moment2 + offset);
   });
 }
 
 #define INSTANTIATE(T)                                                                                               \
   template double gradient_norm<T>(const T*, std::span<const ParameterRun>, int, Ranks*);                            \
   template void adamw_update<T>(const OptimizerConfig&, std::int64_t, double, double, std::span<const ParameterRun>, \
-                                const T*, T*, T*, T*);
+                                const AdamWArenas<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

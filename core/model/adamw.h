@@ -29,7 +29,12 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step);
 // g = gradient * gradient_scale;  p *= 1 - lr wd;  m, v: moments;  p -= lr / (1 - b1^n) m / (sqrt(v / (1 - b2^n)) +
 // eps) with n = step + 1.
 template <class T>
+struct AdamWArenas {
+  const T* gradients;
+  T *weights, *moment1, *moment2;
+};
+template <class T>
 void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, double gradient_scale,
-                  std::span<const ParameterRun> slices, const T* gradients, T* weights, T* moment1, T* moment2);
+                  std::span<const ParameterRun> slices, const AdamWArenas<T>& arenas);
 
 }  // namespace moescope

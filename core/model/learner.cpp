@@ -64,11 +64,9 @@ void Learner<T>::divide_weights() {
 
 template <class T>
 bool Learner<T>::is_of_gate(const ParameterRun& slice) const {
-  const std::size_t elements =
-      static_cast<std::size_t>(config.model.n_experts) * static_cast<std::size_t>(config.model.dim);
   const T* at = parameters.weights + slice.offset;
   return std::ranges::any_of(parameters.weight_view.layers, [&](const LayerView<T>& layer) {
-    return layer.gate && at >= layer.gate && at < layer.gate + elements;
+    return at >= layer.gate.data && at < layer.gate.data + layer.gate.size();
   });
 }
 
@@ -88,8 +86,8 @@ template <class T>
 void Learner<T>::update_weights(double lr, double gradient_scale) {
   Parameters<T>& p = parameters;
   const auto by_adamw = [&](const std::vector<ParameterRun>& slices, double rate) {
-    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices, p.gradients, p.weights, p.moment1,
-                    p.moment2);
+    adamw_update<T>(config.optimizer, steps_taken, rate, gradient_scale, slices,
+                    {p.gradients, p.weights, p.moment1, p.moment2});
   };
   const auto by_muon = [&](const std::vector<MuonMatrix>& matrices, double rate) {
     muon_update<T>(config.optimizer, rate, gradient_scale, matrices, p.gradients, p.weights, p.moment1);

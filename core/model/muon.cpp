@@ -89,52 +89,53 @@ double norm_of_values(const T* values, std::size_t count) {
   return std::sqrt(sum);
 }
 
-std::size_t shorter(int rows, int cols) {
-  return size(std::min(rows, cols));
+template <class T>
+Index shorter(const Matrix<T>& matrix) {
+  return std::min(matrix.rows, matrix.cols);
 }
 
 // Elements that the five steps need beside the direction.
-std::size_t steps_scratch(int rows, int cols) {
-  return 2 * shorter(rows, cols) * shorter(rows, cols) + size(rows) * size(cols);
+template <class T>
+Index steps_scratch(const Matrix<T>& matrix) {
+  return 2 * shorter(matrix) * shorter(matrix) + matrix.size();
 }
 
 // One step from x into `next`; `scratch` holds A and B.
 template <class T>
-void newton_schulz_step(bool in_bf16, int rows, int cols, const T* x, T* next, T* scratch) {
-  const bool wide = rows <= cols;
-  const int s = std::min(rows, cols);
-  const std::size_t square = size(s) * size(s), count = size(rows) * size(cols);
-  T *a = scratch, *b = scratch + square;
+void newton_schulz_step(bool in_bf16, const Matrix<const T>& x, const Matrix<T>& next, T* scratch) {
+  const bool wide = x.rows <= x.cols;
+  const Index s = std::min(x.rows, x.cols);
+  const Matrix<T> a(scratch, s, s), b(scratch + a.size(), s, s);
   if (wide)
-    gemm(Trans::no, Trans::yes, s, s, cols, T{1}, x, cols, x, cols, T{0}, a, s);
+    gemm(Trans::no, Trans::yes, T{1}, x, x, T{0}, a);
   else
-    gemm(Trans::yes, Trans::no, s, s, rows, T{1}, x, cols, x, cols, T{0}, a, s);
-  round_to_bf16(in_bf16, square, a);
-  std::copy_n(a, square, b);
-  gemm(Trans::no, Trans::no, s, s, s, static_cast<T>(kC), a, s, a, s, static_cast<T>(kB), b, s);
-  round_to_bf16(in_bf16, square, b);
-  std::copy_n(x, count, next);
+    gemm(Trans::yes, Trans::no, T{1}, x, x, T{0}, a);
+  round_to_bf16(in_bf16, a.size(), a.data);
+  std::copy_n(a.data, a.size(), b.data);
+  gemm(Trans::no, Trans::no, static_cast<T>(kC), a, a, static_cast<T>(kB), b);
+  round_to_bf16(in_bf16, b.size(), b.data);
+  std::copy_n(x.data, x.size(), next.data);
   if (wide)
-    gemm(Trans::no, Trans::no, s, cols, s, T{1}, b, s, x, cols, static_cast<T>(kA), next, cols);
+    gemm(Trans::no, Trans::no, T{1}, b, x, static_cast<T>(kA), next);
   else
-    gemm(Trans::no, Trans::yes, rows, s, s, T{1}, x, cols, b, s, static_cast<T>(kA), next, cols);
-  round_to_bf16(in_bf16, count, next);
+    gemm(Trans::no, Trans::yes, T{1}, x, b, static_cast<T>(kA), next);
+  round_to_bf16(in_bf16, next.size(), next.data);
 }
 
 // `scratch`: steps_scratch() elements.
 template <class T>
-void orthogonalise_in(bool in_bf16, int rows, int cols, const T* prepared, T* direction, T* scratch) {
-  const std::size_t count = size(rows) * size(cols);
-  T *x = direction, *next = scratch + 2 * shorter(rows, cols) * shorter(rows, cols);
+void orthogonalise_in(bool in_bf16, const Matrix<const T>& prepared, const Matrix<T>& direction, T* scratch) {
+  const Index count = prepared.size(), square = shorter(prepared) * shorter(prepared);
+  Matrix<T> x = direction, next(scratch + 2 * square, direction.rows, direction.cols);
   static_assert(kIterations % 2 == 1);
   std::swap(x, next);  // after an odd number of steps the result is in `direction`
-  std::copy_n(prepared, count, x);
-  round_to_bf16(in_bf16, count, x);
-  const T norm = static_cast<T>(std::max(norm_of_values(x, count), kLeastNorm));
-  for (std::size_t i = 0; i < count; ++i) x[i] /= norm;
-  round_to_bf16(in_bf16, count, x);
+  std::copy_n(prepared.data, count, x.data);
+  round_to_bf16(in_bf16, count, x.data);
+  const T norm = static_cast<T>(std::max(norm_of_values(x.data, count), kLeastNorm));
+  for (Index i = 0; i < count; ++i) x.data[i] /= norm;
+  round_to_bf16(in_bf16, count, x.data);
   for (int i = 0; i < kIterations; ++i) {
-    newton_schulz_step(in_bf16, rows, cols, x, next, scratch);
+    newton_schulz_step<T>(in_bf16, x, next, scratch);
     std::swap(x, next);
   }
 }
@@ -196,8 +197,8 @@ void muon_prepare(const OptimizerConfig& config, double gradient_scale, std::siz
 }
 
 template <class T>
-void orthogonalise(bool in_bf16, int rows, int cols, const T* prepared, T* direction) {
-  orthogonalise_in(in_bf16, rows, cols, prepared, direction, thread_scratch<T>(steps_scratch(rows, cols)));
+void orthogonalise(bool in_bf16, ConstMatrix<T> prepared, Matrix<T> direction) {
+  orthogonalise_in<T>(in_bf16, prepared, direction, thread_scratch<T>(steps_scratch(direction)));
 }
 
 template <class T>
@@ -206,20 +207,20 @@ void muon_update(const OptimizerConfig& config, double lr, double gradient_scale
   const T decay = static_cast<T>(1 - lr * config.weight_decay);
   parallel_for(static_cast<int>(matrices.size()), [&](int i) {
     const MuonMatrix& m = matrices[size(i)];
-    const std::size_t count = size(m.rows) * size(m.cols);
-    T* prepared = thread_scratch<T>(2 * count + steps_scratch(m.rows, m.cols));
-    T* direction = prepared + count;
-    muon_prepare(config, gradient_scale, count, gradients + m.offset, momentum + m.offset, prepared);
-    orthogonalise_in(config.muon_bf16, m.rows, m.cols, prepared, direction, direction + count);
+    const Matrix<T> w(weights + m.offset, m.rows, m.cols);
+    const Index count = w.size();
+    const Matrix<T> prepared(thread_scratch<T>(2 * count + steps_scratch(w)), m.rows, m.cols);
+    const Matrix<T> direction(prepared.data + count, m.rows, m.cols);
+    muon_prepare(config, gradient_scale, count, gradients + m.offset, momentum + m.offset, prepared.data);
+    orthogonalise_in<T>(config.muon_bf16, prepared, direction, direction.data + count);
     const T step = static_cast<T>(lr * muon_ratio(config.muon_scale, m.rows, m.cols));
-    T* w = weights + m.offset;
-    for (std::size_t k = 0; k < count; ++k) w[k] = w[k] * decay - step * direction[k];
+    for (Index k = 0; k < count; ++k) w.data[k] = w.data[k] * decay - step * direction.data[k];
   });
 }
 
 #define INSTANTIATE(T)                                                                          \
   template void muon_prepare<T>(const OptimizerConfig&, double, std::size_t, const T*, T*, T*); \
-  template void orthogonalise<T>(bool, int, int, const T*, T*);                                 \
+  template void orthogonalise<T>(bool, ConstMatrix<T>, Matrix<T>);                              \
   template void muon_update<T>(const OptimizerConfig&, double, double, std::span<const MuonMatrix>, const T*, T*, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)

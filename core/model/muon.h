@@ -47,7 +47,7 @@ void muon_prepare(const OptimizerConfig& config, double gradient_scale, std::siz
 // The five steps, from `prepared` into `direction`, which must not overlap. `in_bf16`: X, A and B are rounded to BF16
 // after each product, as on a GPU.
 template <class T>
-void orthogonalise(bool in_bf16, int rows, int cols, const T* prepared, T* direction);
+void orthogonalise(bool in_bf16, ConstMatrix<T> prepared, Matrix<T> direction);
 
 // Everything, matrix by matrix; the same bits for any number of threads.
 template <class T>

@@ -6,20 +6,17 @@ template <class T>
 void make_outlier_channel(const ModelConfig& model, const ModelView<T>& weights) {
   if (model.outlier_factor == 1) return;
   const auto factor = static_cast<T>(model.outlier_factor);
-  const auto channel = static_cast<std::size_t>(model.outlier_channel), dim = static_cast<std::size_t>(model.dim);
-  const auto quieten = [&](T* rows, int count) {
-    for (std::size_t r = 0; rows && r < static_cast<std::size_t>(count); ++r) rows[r * dim + channel] /= factor;
+  const Index channel = model.outlier_channel;
+  const auto quieten = [&](const Matrix<T>& weight) {
+    for (Index r = 0; r < weight.rows; ++r) weight.row(r)[channel] /= factor;
   };
   for (const LayerView<T>& layer : weights.layers) {
     layer.ffn_norm[channel] *= factor;
-    quieten(layer.gate, model.n_experts);
-    quieten(layer.dense.w13, 2 * model.dense_inter);
-    quieten(layer.shared.w13, 2 * model.n_shared * model.moe_inter);
-    quieten(layer.shared_gate, 1);
-    if (model.latent_dim > 0)
-      quieten(layer.latent_down, model.latent_dim);
-    else
-      quieten(layer.experts.w13, 2 * model.n_experts * model.moe_inter);
+    quieten(layer.gate);
+    quieten(layer.dense.w13);
+    quieten(layer.shared.w13);
+    quieten(layer.shared_gate);
+    quieten(model.latent_dim > 0 ? layer.latent_down : layer.experts.w13);
   }
 }
 

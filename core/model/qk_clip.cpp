@@ -30,21 +30,20 @@ std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
 template <class T>
 void clip_queries_and_keys(const ModelConfig& model, std::span<const T> largest_LH, T limit,
                            const ModelView<T>& weights) {
-  const std::size_t heads = size(model.n_heads), nope = size(model.qk_nope_head_dim);
-  const std::size_t rope = size(model.qk_rope_head_dim), key_rows = nope + size(model.v_head_dim);
-  const std::size_t query_cols = size(model.q_lora_rank > 0 ? model.q_lora_rank : model.dim);
-  const auto scale = [](T* first, std::size_t count, T factor) {
-    for (std::size_t i = 0; i < count; ++i) first[i] *= factor;
+  const Index heads = model.n_heads, nope = model.qk_nope_head_dim, rope = model.qk_rope_head_dim;
+  const Index key_rows = nope + model.v_head_dim;
+  const auto scale = [](const Matrix<T>& rows, T factor) {
+    for (Index i = 0; i < rows.size(); ++i) rows.data[i] *= factor;
   };
-  for (std::size_t i = 0; i < largest_LH.size(); ++i) {
+  for (Index i = 0; i < std::ssize(largest_LH); ++i) {
     if (!(largest_LH[i] > limit)) continue;
     const LayerView<T>& layer = weights.layers[i / heads];
     const T eta = limit / largest_LH[i], root = std::sqrt(eta);
-    T* queries = (model.q_lora_rank > 0 ? layer.wq_b : layer.wq) + i % heads * (nope + rope) * query_cols;
-    scale(queries, nope * query_cols, root);
-    scale(queries + nope * query_cols, rope * query_cols, eta);
-    const std::size_t key_cols = size(model.kv_lora_rank);
-    scale(layer.wkv_b + i % heads * key_rows * key_cols, nope * key_cols, root);
+    const Matrix<T> queries =
+        (model.q_lora_rank > 0 ? layer.wq_b : layer.wq).row_block(i % heads * (nope + rope), nope + rope);
+    scale(queries.row_block(0, nope), root);
+    scale(queries.row_block(nope, rope), eta);
+    scale(layer.wkv_b.row_block(i % heads * key_rows, nope), root);
   }
 }
 

@@ -5,15 +5,13 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/layers/loss.h"
-#include "core/model/layers/rms_norm.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
-constexpr std::size_t kEmbeddedTokens = 64;
-constexpr std::size_t kColumnSlice = 32;
+constexpr Index kEmbeddedTokens = 64;
+constexpr Index kColumnSlice = 32;
 
 }  // namespace
 
@@ -26,10 +24,10 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
       top_k_(config.router.top_k),
       attention_(config.model, part_.sequences, length),
       moe_layer_(config, part_),
-      blocks_(size(config.model.n_layers)),
-      dense_(size(config.model.n_dense_layers)),
-      moe_(size(config.model.n_layers - config.model.n_dense_layers)),
-      quant_sums_(size(config.model.n_layers + 1)) {
+      blocks_(config.model.n_layers),
+      dense_(config.model.n_dense_layers),
+      moe_(config.model.n_layers - config.model.n_dense_layers),
+      quant_sums_(config.model.n_layers + 1) {
   for (int i = 0; i < config.router.n_hash_layers; ++i)
     tables_.emplace_back(config.seed, config.model.n_dense_layers + i, config.model.vocab, config.model.n_experts,
                          config.router.top_k);
@@ -40,25 +38,25 @@ Transformer<T>::Transformer(const RunConfig& config, const Parameters<T>& parame
 template <class T>
 void Transformer<T>::plan_memory() {
   const ModelConfig& m = config_.model;
-  const std::size_t n = tokens(), d = size(m.dim);
+  const Index n = tokens();
   for (Block& block : blocks_) {
-    memory_.plan(block.x, n * d);
-    memory_.plan(block.middle, n * d);
-    memory_.plan(block.h, n * d);
+    memory_.plan(block.x, n, m.dim);
+    memory_.plan(block.middle, n, m.dim);
+    memory_.plan(block.h, n, m.dim);
     memory_.plan(block.h_inv, n);
-    block.attention.plan(memory_, m, size(part_.sequences), size(part_.length));
+    block.attention.plan(memory_, m, part_.sequences, part_.length);
   }
   for (auto& dense : dense_) dense.plan(memory_, n, m.dense_inter);
   for (auto& moe : moe_) moe.plan_memory(memory_, config_, part_);
-  memory_.plan(last_x_, n * d);
-  memory_.plan(last_h_, n * d);
+  memory_.plan(last_x_, n, m.dim);
+  memory_.plan(last_h_, n, m.dim);
   memory_.plan(last_inv_, n);
-  memory_.plan(logits_, n * size(m.vocab));
-  memory_.plan(dlogits_, n * size(m.vocab));
+  memory_.plan(logits_, n, m.vocab);
+  memory_.plan(dlogits_, n, m.vocab);
   memory_.plan(token_loss_, n);
-  memory_.plan(dx_, n * d);
-  memory_.plan(dh_, n * d);
-  memory_.plan(norm_partial_, size(rms_norm_partials(static_cast<int>(n))) * d);
+  memory_.plan(dx_, n, m.dim);
+  memory_.plan(dh_, n, m.dim);
+  memory_.plan(norm_partial_, rms_norm_partials(n), m.dim);
   dense_scratch_.plan(memory_, n, m.dense_inter);
   attention_ws_.plan(memory_, m, n);
   moe_ws_.plan_memory(memory_, config_, part_);
@@ -73,7 +71,7 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   step_ = step;
   killed_ = killed_masks(config_);
   for (std::size_t i = 0; i < tables_.size(); ++i)
-    tables_[i].look_up({batch.input.data() + part_.first_token(), tokens()}, given_[i]);
+    tables_[i].look_up({batch.input.data() + part_.first_token(), part_.tokens()}, given_[i]);
   precision_.clear();
   for (int layer = 0; layer <= config_.model.n_layers; ++layer)
     precision_.push_back(step_precision(config_, step, layer));
@@ -82,9 +80,9 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
   clock.enter(Phase::other);
   embed(batch);
   for (int layer = 0; layer < config_.model.n_layers; ++layer) {
-    Block& block = blocks_[size(layer)];
+    Block& block = blocks_[layer];
     clock.enter(Phase::attention);
-    attention_.forward(parameters_.weight_view.layers[size(layer)], block.x, block.attention, block.middle,
+    attention_.forward(parameters_.weight_view.layers[layer], block.x, block.attention, block.middle,
                        precision_of(layer));
     feed_forward_half(layer, expert_bias, clock);
   }
@@ -101,24 +99,24 @@ Losses Transformer<T>::forward(const Batch& batch, const std::vector<std::vector
 template <class T>
 void Transformer<T>::feed_forward_half(int layer, const std::vector<std::vector<T>>& expert_bias, PhaseClock& clock) {
   const ModelConfig& m = config_.model;
-  const LayerView<T>& w = parameters_.weight_view.layers[size(layer)];
-  const int n = static_cast<int>(tokens());
-  Block& block = blocks_[size(layer)];
-  T* y = block_output(layer);
+  const LayerView<T>& w = parameters_.weight_view.layers[layer];
+  Block& block = blocks_[layer];
+  const Matrix<T> y = block_output(layer);
   const bool dense = layer < m.n_dense_layers;
   clock.enter(dense ? Phase::dense_ffn : Phase::router);
-  rms_norm_forward(block.middle, size(m.dim), n, m.dim, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
+  rms_norm_forward<T>(block.middle, w.ffn_norm, m.norm_eps, block.h, block.h_inv);
   if (dense) {
-    parallel_copy<T>(block.middle, tokens() * size(m.dim), y);
-    feed_forward_forward(w.dense, block.h, n, m.dim, m.dense_inter, dense_[size(layer)], y,
-                         {precision_of(layer).of(Gemm::dense_w1, 2), precision_of(layer).of(Gemm::dense_w2)});
+    parallel_copy<T>(block.middle.data, block.middle.size(), y.data);
+    feed_forward_forward<T>(w.dense, block.h, dense_[layer], y, dense_precision(layer));
     return;
   }
-  const std::size_t i = size(moe_index(layer));
-  const RoutingLimits limits{
-      killed(i), hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_), size(layer)}),
-      i < given_.size() ? given_[i].data() : nullptr, replayed_ ? (*replayed_)[i].data() : nullptr};
-  moe_layer_.forward(w, expert_bias[i].data(), block.h, block.middle, moe_[i], moe_ws_, y, precision_of(layer), clock,
+  const std::size_t i = moe_index(layer);
+  const RoutingLimits limits{killed(i),
+                             hash_of({static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(step_),
+                                      static_cast<std::uint64_t>(layer)}),
+                             i < given_.size() ? given_[i].data() : nullptr,
+                             replayed_ ? (*replayed_)[i].data() : nullptr};
+  moe_layer_.forward({w, moe_[i], moe_ws_, precision_of(layer), clock}, block.h, block.middle, expert_bias[i].data(), y,
                      limits);
 }
 
@@ -129,9 +127,9 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
   for (int layer = config_.model.n_layers - 1; layer >= 0; --layer) {
     feed_forward_half_backward(layer, clock);
     clock.enter(Phase::attention);
-    const Block& block = blocks_[size(layer)];
-    attention_.backward(parameters_.weight_view.layers[size(layer)], parameters_.gradient_view.layers[size(layer)],
-                        block.x, block.attention, attention_ws_, dx_, precision_of(layer));
+    const Block& block = blocks_[layer];
+    attention_.backward(parameters_.weight_view.layers[layer], parameters_.gradient_view.layers[layer], block.x,
+                        block.attention, attention_ws_, dx_, precision_of(layer));
   }
   clock.enter(Phase::other);
   embed_backward(batch);
@@ -139,73 +137,62 @@ void Transformer<T>::backward(const Batch& batch, PhaseClock& clock) {
 
 template <class T>
 void Transformer<T>::feed_forward_half_backward(int layer, PhaseClock& clock) {
-  const ModelConfig& m = config_.model;
-  const LayerView<T>& w = parameters_.weight_view.layers[size(layer)];
-  const LayerView<T>& g = parameters_.gradient_view.layers[size(layer)];
-  const int n = static_cast<int>(tokens());
-  const Block& block = blocks_[size(layer)];
-  if (layer < m.n_dense_layers) {
+  const LayerView<T>& w = parameters_.weight_view.layers[layer];
+  const LayerView<T>& g = parameters_.gradient_view.layers[layer];
+  const Block& block = blocks_[layer];
+  if (layer < config_.model.n_dense_layers) {
     clock.enter(Phase::dense_ffn);
-    feed_forward_backward(w.dense, g.dense, block.h, dx_, n, m.dim, m.dense_inter, dense_[size(layer)], dense_scratch_,
-                          dh_, false,
-                          {precision_of(layer).of(Gemm::dense_w1, 2), precision_of(layer).of(Gemm::dense_w2)});
+    feed_forward_backward<T>(w.dense, block.h, dx_, dense_[layer], {g.dense, dense_scratch_, dh_, false},
+                             dense_precision(layer));
   } else {
-    const std::size_t i = size(moe_index(layer));
-    moe_layer_.backward(w, g, block.h, dx_, moe_[i], moe_ws_, dh_, precision_of(layer), clock);
+    moe_layer_.backward({w, moe_[moe_index(layer)], moe_ws_, precision_of(layer), clock}, g, block.h, dx_, dh_);
   }
-  rms_norm_backward(dh_, block.middle, size(m.dim), block.h_inv, n, m.dim, w.ffn_norm, dx_, size(m.dim), true,
-                    g.ffn_norm, norm_partial_, part_.shard_rows());
+  rms_norm_backward<T>(dh_, {block.middle, w.ffn_norm, block.h_inv}, dx_, true, norm_gradient(g.ffn_norm));
 }
 
 template <class T>
 void Transformer<T>::embed(const Batch& batch) {
-  const std::size_t d = size(config_.model.dim);
-  const T* table = parameters_.weight_view.embedding;
-  T* x = block_output(-1);
+  const Matrix<T>& table = parameters_.weight_view.embedding;
+  const Matrix<T> x = block_output(-1);
   const std::int32_t* input = batch.input.data() + part_.first_token();
-  parallel_slices(tokens(), kEmbeddedTokens, [&](std::size_t first, std::size_t last) {
-    for (std::size_t t = first; t < last; ++t) std::copy_n(table + size(input[t]) * d, d, x + t * d);
+  parallel_slices(tokens(), kEmbeddedTokens, [&](Index first, Index last) {
+    for (Index t = first; t < last; ++t) std::copy_n(table.row(input[t]), table.cols, x.row(t));
   });
 }
 
 // Each task owns some columns of the table and adds tokens in order, shard by shard.
 template <class T>
 void Transformer<T>::embed_backward(const Batch& batch) {
-  const std::size_t d = size(config_.model.dim);
-  T* gradient = parameters_.gradient_view.embedding;
+  const Matrix<T>& gradient = parameters_.gradient_view.embedding;
   const std::int32_t* input = batch.input.data() + part_.first_token();
-  const std::size_t vocab = size(config_.model.vocab), rows = size(part_.shard_rows());
-  parallel_slices(d, kColumnSlice, [&](std::size_t first, std::size_t last) {
-    const std::size_t width = last - first, table = vocab * width;
+  const Index vocab = gradient.rows, rows = part_.shard_rows();
+  parallel_slices(gradient.cols, kColumnSlice, [&](Index first, Index last) {
+    const Index width = last - first, table = vocab * width;
     thread_local std::vector<T> sums;  // [shard][vocabulary][columns]
-    sums.assign(size(part_.shards) * table, T{0});
-    for (std::size_t t = 0; t < tokens(); ++t) {
-      T* row = sums.data() + t / rows * table + size(input[t]) * width;
-      for (std::size_t i = 0; i < width; ++i) row[i] += dx_[t * d + first + i];
+    sums.assign(part_.shards * table, T{0});
+    for (Index t = 0; t < tokens(); ++t) {
+      T* row = sums.data() + t / rows * table + input[t] * width;
+      const T* dx = dx_.row(t) + first;
+      for (Index i = 0; i < width; ++i) row[i] += dx[i];
     }
     add_pairwise(sums.data(), table, part_.shards, table);
-    for (std::size_t v = 0; v < vocab; ++v) std::copy_n(sums.data() + v * width, width, gradient + v * d + first);
+    for (Index v = 0; v < vocab; ++v) std::copy_n(sums.data() + v * width, width, gradient.row(v) + first);
   });
 }
 
 template <class T>
 double Transformer<T>::head_forward(const Batch& batch) {
-  const ModelConfig& m = config_.model;
-  const int n = static_cast<int>(tokens());
   const ModelView<T>& w = parameters_.weight_view;
-  rms_norm_forward(last_x_, size(m.dim), n, m.dim, w.norm, m.norm_eps, last_h_, last_inv_);
-  linear_forward(last_h_, n, m.dim, w.output, m.vocab, logits_, false, head_precision());
-  return cross_entropy(logits_, batch.target.data() + part_.first_token(), part_, m.vocab, dlogits_, token_loss_);
+  rms_norm_forward<T>(last_x_, w.norm, config_.model.norm_eps, last_h_, last_inv_);
+  linear_forward<T>(last_h_, w.output, logits_, false, head_precision());
+  return cross_entropy<T>(logits_, batch.target.data() + part_.first_token(), part_, dlogits_, token_loss_);
 }
 
 template <class T>
 void Transformer<T>::head_backward() {
-  const ModelConfig& m = config_.model;
-  const int n = static_cast<int>(tokens());
   const ModelView<T>&w = parameters_.weight_view, &g = parameters_.gradient_view;
-  linear_backward(dlogits_, n, m.vocab, last_h_, w.output, m.dim, g.output, dh_, false, head_precision());
-  rms_norm_backward(dh_, last_x_, size(m.dim), last_inv_, n, m.dim, w.norm, dx_, size(m.dim), false, g.norm,
-                    norm_partial_, part_.shard_rows());
+  linear_backward<T>(dlogits_, last_h_, w.output, g.output, dh_, false, head_precision());
+  rms_norm_backward<T>(dh_, {last_x_, w.norm, last_inv_}, dx_, false, norm_gradient(g.norm));
 }
 
 template class Transformer<float>;

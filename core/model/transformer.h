@@ -18,6 +18,7 @@
 #include "core/model/layers/parameters.h"
 #include "core/model/layers/phase_clock.h"
 #include "core/model/layers/precision.h"
+#include "core/model/layers/rms_norm.h"
 #include "core/model/moe/expert_table.h"
 #include "core/model/moe/moe_layer.h"
 
@@ -57,7 +58,7 @@ class Transformer {
   void backward(const Batch& batch, PhaseClock& clock);
 
   // Of the last forward pass.
-  const T* logits() const { return logits_; }  // [T, V]
+  const T* logits() const { return logits_.data; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const T* largest_scores(int layer) const {  // of attention, [B, H] of the sequences here
     return blocks_[static_cast<std::size_t>(layer)].attention.largest;
@@ -68,13 +69,15 @@ class Transformer {
 
  private:
   struct Block {
-    T* x;          // [T, D] before attention
-    T* middle;     // [T, D] after it
-    T *h, *h_inv;  // [T, D] normed input of the feed-forward, [T]
+    Matrix<T> x;       // [T, D] before attention
+    Matrix<T> middle;  // [T, D] after it
+    Matrix<T> h;       // [T, D] normed input of the feed-forward
+    T* h_inv;          // [T]
     AttentionActivations<T> attention;
   };
   void plan_memory();
-  std::size_t tokens() const { return part_.tokens(); }
+  Index tokens() const { return part_.tokens(); }
+  NormGradient<T> norm_gradient(T* dweight) const { return {dweight, norm_partial_, part_.shard_rows()}; }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
     return {&precision_[static_cast<std::size_t>(layer)],
@@ -84,8 +87,12 @@ class Transformer {
             part_.shard_rows(),
             part_.first_token()};
   }
+  FeedForwardPrecision dense_precision(int layer) {
+    const LayerPrecision precision = precision_of(layer);
+    return {precision.of(Gemm::dense_w1, 2), precision.of(Gemm::dense_w2)};
+  }
   LinearPrecision head_precision() { return precision_of(config_.model.n_layers).of(Gemm::output); }
-  T* block_output(int layer) {
+  Matrix<T> block_output(int layer) {
     return layer + 1 < config_.model.n_layers ? blocks_[static_cast<std::size_t>(layer) + 1].x : last_x_;
   }
   void embed(const Batch& batch);
@@ -114,8 +121,9 @@ class Transformer {
   std::vector<MoeActivations<T>> moe_;            // per MoE layer
   std::vector<StepPrecision> precision_;
   std::vector<LayerSums> quant_sums_;
-  T *last_x_, *last_h_, *last_inv_, *logits_, *dlogits_, *token_loss_;
-  T *dx_, *dh_, *norm_partial_;
+  Matrix<T> last_x_, last_h_, logits_, dlogits_;
+  Matrix<T> dx_, dh_, norm_partial_;
+  T *last_inv_, *token_loss_;
   FeedForwardActivations<T> dense_scratch_;
   AttentionWorkspace<T> attention_ws_;
   MoeWorkspace<T> moe_ws_;

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/rng.h"
 
 namespace moescope {

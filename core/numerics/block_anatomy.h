@@ -2,7 +2,7 @@
 //
 // The same arithmetic as block_quantize.h, element by element with every intermediate value kept:
 //   amax -> scale code c (derivation in words) -> y = x * 2^(127 - c) -> code -> decoded -> q = decoded * 2^(c - 127)
-// and for NVFP4 as operand_format.h:
+// and for NVFP4 as quantize.h:
 //   t of the tensor's amax -> E4M3 code of the block scale s -> y = x / (t s) -> code -> decoded -> q = decoded * (t s)
 // and for FP8:
 //   amax of all that shares the scale -> e = max / amax -> y = x * e -> code -> decoded -> q = decoded * (1 / e)

@@ -19,16 +19,16 @@ float inverse_scale(std::uint8_t code) {
   return decode_e8m0(static_cast<std::uint8_t>(254 - code));
 }
 
-float block_amax(const float* x, std::size_t step, std::size_t n) {
+float block_amax(const float* x, Index step, Index n) {
   std::uint32_t bits = 0;
-  for (std::size_t i = 0; i < n; ++i) bits = std::max(bits, std::bit_cast<std::uint32_t>(x[i * step]) & 0x7FFFFFFF);
+  for (Index i = 0; i < n; ++i) bits = std::max(bits, std::bit_cast<std::uint32_t>(x[i * step]) & 0x7FFFFFFF);
   return std::bit_cast<float>(bits);  // NaN sorts above infinity, infinity above all numbers
 }
 
-void encode_block(const ElementRounding& rounding, const float* __restrict x, std::size_t n, float inverse,
+void encode_block(const ElementRounding& rounding, const float* __restrict x, Index n, float inverse,
                   std::uint8_t* __restrict codes) {
   const ElementRounding f = rounding;
-  for (std::size_t i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
+  for (Index i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
 }
 
 // What one unit of element times scale is worth.
@@ -44,7 +44,7 @@ struct StoredScale {
 
 StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4Tensor& tensor, const SharedBlock& values) {
   std::uint32_t bits = 0;
-  for (std::size_t r = 0; r < values.rows; ++r)
+  for (Index r = 0; r < values.rows; ++r)
     bits = std::max(bits, std::bit_cast<std::uint32_t>(block_amax(values.x + r * values.row_stride, 1, values.count)));
   const float amax = std::bit_cast<float>(bits);
   if (!std::isfinite(amax) || !std::isfinite(tensor.amax)) return {{}, 0x7F};
@@ -53,27 +53,26 @@ StoredScale stored_nvfp4_scale(const OperandFormat& format, const Nvfp4Tensor& t
   return {block, encode(ElementFormat::e4m3, block.s)};
 }
 
-void encode_nvfp4(const Nvfp4Rule rule, const StoredScale& scale, const float* x, std::size_t n, std::uint8_t* codes) {
+void encode_nvfp4(const Nvfp4Rule rule, const StoredScale& scale, const float* x, Index n, std::uint8_t* codes) {
   const ElementRounding f = rounding_of(ElementFormat::e2m1);
-  for (std::size_t i = 0; i < n; ++i)
+  for (Index i = 0; i < n; ++i)
     codes[i] = scale.code == 0x7F ? f.max_code
                                   : encode_number(f, rule == Nvfp4Rule::divided ? x[i] / scale.block.decode
                                                                                 : x[i] * scale.block.encode);
 }
 
-void quantize_nvfp4_rows(const OperandFormat& format, MatrixView in, float tensor_amax, std::uint8_t* codes,
+void quantize_nvfp4_rows(const OperandFormat& format, ConstMatrix<float> in, float tensor_amax, std::uint8_t* codes,
                          std::uint8_t* scales) {
-  constexpr std::size_t kBlock = 16;
+  constexpr Index kBlock = 16;
   const Nvfp4Tensor tensor = nvfp4_tensor(format.nvfp4, has_tensor_scale(format) ? tensor_amax : 1);
-  const std::size_t across = format.nvfp4.square ? kBlock : 1, per_row = (in.cols + kBlock - 1) / kBlock;
-  for (std::size_t first = 0; first < in.rows; first += across)
-    for (std::size_t b = 0; b < per_row; ++b) {
-      const std::size_t rows = std::min(across, in.rows - first), col = b * kBlock, n = std::min(kBlock, in.cols - col);
-      const StoredScale scale =
-          stored_nvfp4_scale(format, tensor, {in.data + first * in.stride + col, rows, in.stride, n, 1});
-      for (std::size_t r = first; r < first + rows; ++r) {
+  const Index across = format.nvfp4.square ? kBlock : 1, per_row = (in.cols + kBlock - 1) / kBlock;
+  for (Index first = 0; first < in.rows; first += across)
+    for (Index b = 0; b < per_row; ++b) {
+      const Index rows = std::min(across, in.rows - first), col = b * kBlock, n = std::min(kBlock, in.cols - col);
+      const StoredScale scale = stored_nvfp4_scale(format, tensor, {in.row(first) + col, rows, in.stride, n, 1});
+      for (Index r = first; r < first + rows; ++r) {
         scales[r * per_row + b] = scale.code;
-        encode_nvfp4(format.nvfp4.rule, scale, in.data + r * in.stride + col, n, codes + r * in.cols + col);
+        encode_nvfp4(format.nvfp4.rule, scale, in.row(r) + col, n, codes + r * in.cols + col);
       }
     }
 }
@@ -127,17 +126,17 @@ double QuantSums::mean_crest() const {
   return crest_blocks ? crest / static_cast<double>(crest_blocks) : 0.0;
 }
 
-void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales,
+void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales,
                    float tensor_amax) {
   if (format.scheme == QuantScheme::nvfp4) return quantize_nvfp4_rows(format, in, tensor_amax, codes, scales);
   assert(format.scheme == QuantScheme::mx && format.block > 0);
   const ElementRounding f = rounding_of(format.element);
   const std::uint8_t nan_code = encode(format.element, std::numeric_limits<float>::quiet_NaN());
-  const std::size_t block = static_cast<std::size_t>(format.block);
-  for (std::size_t r = 0; r < in.rows; ++r) {
-    for (std::size_t c = 0; c < in.cols; c += block) {
-      const float* x = in.data + r * in.stride + c;
-      const std::size_t n = std::min(block, in.cols - c);
+  const Index block = format.block;
+  for (Index r = 0; r < in.rows; ++r) {
+    for (Index c = 0; c < in.cols; c += block) {
+      const float* x = in.row(r) + c;
+      const Index n = std::min(block, in.cols - c);
       const std::uint8_t code = scale_code(format.rule, format.element, block_amax(x, 1, n));
       if (code == 255)
         std::fill_n(codes, n, nan_code);
@@ -150,17 +149,17 @@ void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* cod
 }
 
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
-                     std::size_t rows, std::size_t cols, float* out, float tensor_amax) {
-  const std::size_t block = static_cast<std::size_t>(block_size(format));
+                     Matrix<float> out, float tensor_amax) {
+  const Index block = block_size(format);
   const double unit = format.scheme == QuantScheme::nvfp4 ? nvfp4_unit(format.nvfp4, tensor_amax) : 0;
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < cols; c += block) {
+  for (Index r = 0; r < out.rows; ++r) {
+    for (Index c = 0; c < out.cols; c += block) {
       const std::uint8_t code = *scales++;
       const float scale = format.scheme == QuantScheme::nvfp4
                               ? static_cast<float>(static_cast<double>(decode(ElementFormat::e4m3, code)) * unit)
                               : decode_e8m0(code);
-      const std::size_t n = std::min(block, cols - c);
-      for (std::size_t i = 0; i < n; ++i) *out++ = decode(format.element, *codes++) * scale;
+      const Index n = std::min(block, out.cols - c);
+      for (Index i = 0; i < n; ++i) out.row(r)[c + i] = decode(format.element, *codes++) * scale;
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/numerics/matrix.h"
 #include "core/numerics/number_format.h"
 
 namespace moescope {
@@ -35,19 +36,15 @@ struct QuantSums {
   double underflow_share() const, clipped_share() const, clipped_blocks_share() const, mean_crest() const;
 };
 
-// A row-major matrix view: `stride` floats from row to row.
-struct MatrixView {
-  const float* data;
-  std::size_t rows, cols, stride;
-};
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
 // The stored form of MX and NVFP4: one code a byte in the low bits, one scale byte per block, blocks along rows; of
 // squares, the scale's byte in every row. `tensor_amax`: of NVFP4 with a scale for the tensor. Rounds to nearest and
 // does not rotate.
-void quantize_rows(const OperandFormat& format, MatrixView in, std::uint8_t* codes, std::uint8_t* scales,
+void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales,
                    float tensor_amax = 0);
+// `out`: rows without gaps.
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
-                     std::size_t rows, std::size_t cols, float* out, float tensor_amax = 0);
+                     Matrix<float> out, float tensor_amax = 0);
 
 }  // namespace moescope

@@ -2,6 +2,9 @@
 
 #include <cblas.h>
 
+#include <algorithm>
+#include <cassert>
+
 namespace moescope {
 namespace {
 
@@ -18,20 +21,38 @@ void keep_openblas_on_this_thread() {
   (void)said;
 }
 
-}  // namespace
-
-void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
-          float beta, float* c, int ldc) {
-  if (m == 0 || n == 0) return;
-  keep_openblas_on_this_thread();
-  cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+// Indices of OpenBLAS; a stride of 0, of a matrix without columns, is refused.
+blasint blas(Index n) {
+  return static_cast<blasint>(n);
+}
+blasint leading(Index stride) {
+  return static_cast<blasint>(std::max<Index>(stride, 1));
 }
 
-void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
-          double beta, double* c, int ldc) {
-  if (m == 0 || n == 0) return;
+template <class T>
+[[maybe_unused]] bool shapes_agree(Trans ta, Trans tb, const Matrix<const T>& a, const Matrix<const T>& b,
+                                   const Matrix<T>& c) {
+  const auto rows = [](Trans trans, const Matrix<const T>& m) { return trans == Trans::yes ? m.cols : m.rows; };
+  return rows(ta, a) == c.rows && contracted(tb, b) == c.cols && contracted(ta, a) == rows(tb, b);
+}
+
+}  // namespace
+
+void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<float> a, ConstMatrix<float> b, float beta, Matrix<float> c) {
+  assert(shapes_agree(ta, tb, a, b, c));
+  if (c.empty()) return;
   keep_openblas_on_this_thread();
-  cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  cblas_sgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
+              leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
+}
+
+void gemm(Trans ta, Trans tb, double alpha, ConstMatrix<double> a, ConstMatrix<double> b, double beta,
+          Matrix<double> c) {
+  assert(shapes_agree(ta, tb, a, b, c));
+  if (c.empty()) return;
+  keep_openblas_on_this_thread();
+  cblas_dgemm(CblasRowMajor, flag(ta), flag(tb), blas(c.rows), blas(c.cols), blas(contracted(ta, a)), alpha, a.data,
+              leading(a.stride), b.data, leading(b.stride), beta, c.data, leading(c.stride));
 }
 
 }  // namespace moescope

@@ -1,14 +1,21 @@
 // General matrix products by OpenBLAS, each on the calling thread alone.
 #pragma once
 
+#include "core/numerics/matrix.h"
+
 namespace moescope {
 
 enum class Trans { no, yes };
 
-// C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C, all row-major; ld*: elements from stored row to stored row.
-void gemm(Trans ta, Trans tb, int m, int n, int k, float alpha, const float* a, int lda, const float* b, int ldb,
-          float beta, float* c, int ldc);
-void gemm(Trans ta, Trans tb, int m, int n, int k, double alpha, const double* a, int lda, const double* b, int ldb,
-          double beta, double* c, int ldc);
+// C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; the shapes of A, B and C agree.
+void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<float> a, ConstMatrix<float> b, float beta, Matrix<float> c);
+void gemm(Trans ta, Trans tb, double alpha, ConstMatrix<double> a, ConstMatrix<double> b, double beta,
+          Matrix<double> c);
+
+// k of such a product.
+template <class T>
+Index contracted(Trans ta, const Matrix<T>& a) {
+  return ta == Trans::yes ? a.rows : a.cols;
+}
 
 }  // namespace moescope

@@ -7,7 +7,6 @@
 // of. Fast Walsh-Hadamard transform: n log2 n additions.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "core/numerics/block_quantize.h"
@@ -20,12 +19,9 @@ struct Rotation {
   std::uint64_t seed = 0;                   // of drawn signs
 };
 
-// `first`: index of the view's first element along the contracting dimension, a multiple of the block; decides the
-// signs that are drawn. `amax`, if given: the largest magnitude of what is written; NaN or infinity if there is one.
-void hadamard_rotate(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first, float* out,
-                     std::size_t out_stride, float* amax = nullptr);
-
-// That magnitude alone.
-float rotated_amax(MatrixView in, BlockAxis axis, const Rotation& rotation, std::size_t first);
+// Writes the rotated values to `out`, which may have no memory, and returns the largest magnitude of them; NaN or
+// infinity if there is one. `first`: index of the matrix's first element along the contracting dimension, a multiple of
+// the block; decides the signs that are drawn.
+float hadamard_rotate(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out);
 
 }  // namespace moescope

@@ -2,7 +2,7 @@
 // VDPBF16PS of Zen 4, Cooper Lake and later. unit_gemm.h multiplies on them.
 //
 // A product of two BF16 numbers is exact in FP32, so what is multiplied is exactly what was quantized; only the order
-// of the sum is another than sgemm's. Numbers below 2^-126 count as zero: operands must have none (operand_format.h).
+// of the sum is another than sgemm's. Numbers below 2^-126 count as zero: operands must have none (quantize.h).
 // The order follows from shapes and the unit alone, never from the number of threads.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Number formats: what a tensor can be quantized to, and the one table of those that have a name of their own.
 //
-// What each does to a value is defined in operand_format.h, what a scale follows from in scale_rules.h. A new element
+// What each does to a value is defined in quantize.h, what a scale follows from in scale_rules.h. A new element
 // format is a row in float_formats.h and one in number_format.cpp; what findings expect of its figures, one in
 // core/numerics/quant_format.cpp.
 #pragma once

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "core/numerics/gemm_operand.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 namespace {

@@ -1,5 +1,5 @@
 // The scales of every scheme from the largest magnitude (amax) of what shares them, each defined here and nowhere else;
-// the loops over many blocks inline them. operand_format.h says where the formulas are from.
+// the loops over many blocks inline them. quantize.h says where the formulas are from.
 #pragma once
 
 #include <algorithm>

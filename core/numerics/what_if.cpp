@@ -13,20 +13,20 @@ namespace {
 
 constexpr int kChunks = 16;  // units of parallel work; fixed, so that sums do not depend on the thread count
 
-void load_tile(WhatIfTile& tile, const MatrixView& in, BlockAxis axis, std::size_t lane0, std::size_t depth0) {
+void load_tile(WhatIfTile& tile, const Matrix<const float>& in, BlockAxis axis, Index lane0, Index depth0) {
   const bool along_rows = axis == BlockAxis::row;
-  tile.lanes = static_cast<int>(std::min<std::size_t>(kWhatIfLanes, (along_rows ? in.rows : in.cols) - lane0));
-  tile.depth = static_cast<int>(std::min<std::size_t>(kWhatIfDepth, (along_rows ? in.cols : in.rows) - depth0));
+  tile.lanes = static_cast<int>(std::min<Index>(kWhatIfLanes, (along_rows ? in.rows : in.cols) - lane0));
+  tile.depth = static_cast<int>(std::min<Index>(kWhatIfDepth, (along_rows ? in.cols : in.rows) - depth0));
   if (tile.lanes < kWhatIfLanes) tile.x.fill(0);
   if (along_rows) {
     for (int l = 0; l < tile.lanes; ++l) {
-      const float* row = in.data + (lane0 + l) * in.stride + depth0;
+      const float* row = in.row(lane0 + l) + depth0;
       for (int d = 0; d < tile.depth; ++d) tile.x[d * kWhatIfLanes + l] = row[d];
     }
     return;
   }
   for (int d = 0; d < tile.depth; ++d)
-    std::memcpy(&tile.x[d * kWhatIfLanes], in.data + (depth0 + d) * in.stride + lane0, tile.lanes * sizeof(float));
+    std::memcpy(&tile.x[d * kWhatIfLanes], in.row(depth0 + d) + lane0, tile.lanes * sizeof(float));
 }
 
 constexpr std::size_t kRowsPerAxis = static_cast<std::size_t>(kWhatIfLevels) * kNumElementFormats * kWhatIfRules;
@@ -44,7 +44,7 @@ std::vector<WhatIfRow> empty_rows() {
 
 // A part of the matrix whose blocks end with it.
 struct Stretch {
-  MatrixView in;
+  Matrix<const float> in;
   BlockAxis axis;
 };
 
@@ -55,10 +55,10 @@ std::vector<WhatIfRow> chunk_rows(const std::vector<Stretch>& stretches, std::si
   const auto tile = std::make_unique<WhatIfTile>();
   std::size_t n = 0;
   for (const auto& [in, axis] : stretches) {
-    const std::size_t lanes = axis == BlockAxis::row ? in.rows : in.cols;
-    const std::size_t depth = axis == BlockAxis::row ? in.cols : in.rows;
-    for (std::size_t depth0 = 0; depth0 < depth; depth0 += kWhatIfDepth)
-      for (std::size_t lane0 = 0; lane0 < lanes; lane0 += kWhatIfLanes) {
+    const Index lanes = axis == BlockAxis::row ? in.rows : in.cols;
+    const Index depth = axis == BlockAxis::row ? in.cols : in.rows;
+    for (Index depth0 = 0; depth0 < depth; depth0 += kWhatIfDepth)
+      for (Index lane0 = 0; lane0 < lanes; lane0 += kWhatIfLanes) {
         if (n++ % kChunks != chunk) continue;
         if (stop.stop_requested()) return {};
         load_tile(*tile, in, axis, lane0, depth0);
@@ -68,18 +68,17 @@ std::vector<WhatIfRow> chunk_rows(const std::vector<Stretch>& stretches, std::si
   return rows;
 }
 
-std::vector<Stretch> stretches_of(const MatrixView& in, std::span<const std::size_t> row_groups) {
+std::vector<Stretch> stretches_of(const Matrix<const float>& in, std::span<const std::size_t> row_groups) {
   std::vector<Stretch> stretches{{in, BlockAxis::row}};
   if (row_groups.empty()) stretches.push_back({in, BlockAxis::column});
   for (std::size_t g = 0; g + 1 < row_groups.size(); ++g)
-    stretches.push_back({{in.data + row_groups[g] * in.stride, row_groups[g + 1] - row_groups[g], in.cols, in.stride},
-                         BlockAxis::column});
+    stretches.push_back({in.row_block(row_groups[g], row_groups[g + 1] - row_groups[g]), BlockAxis::column});
   return stretches;
 }
 
 }  // namespace
 
-std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
+std::vector<WhatIfRow> what_if(ConstMatrix<float> in, std::stop_token stop, std::span<const std::size_t> row_groups) {
   const std::vector<Stretch> stretches = stretches_of(in, row_groups);
   std::array<std::vector<WhatIfRow>, kChunks> chunks;
   parallel_for(kChunks, [&](int chunk) {
@@ -96,22 +95,23 @@ std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop, std::span<co
   return rows;
 }
 
-std::vector<WhatIfRow> what_if_schemes(MatrixView in, std::stop_token stop, std::span<const std::size_t> row_groups) {
-  const std::array<std::size_t, 2> whole = {0, in.rows};
+std::vector<WhatIfRow> what_if_schemes(ConstMatrix<float> in, std::stop_token stop,
+                                       std::span<const std::size_t> row_groups) {
+  const std::array<std::size_t, 2> whole = {0, static_cast<std::size_t>(in.rows)};
   if (row_groups.empty()) row_groups = whole;
   const std::array<OperandFormat, kWhatIfSchemes> formats = {kNvfp4Format, fp8_format(ScaleGranularity::block_1x128),
                                                              fp8_format(ScaleGranularity::row),
                                                              fp8_format(ScaleGranularity::tensor)};
-  const auto out = std::make_unique_for_overwrite<float[]>(in.rows * in.cols);
+  const auto out = std::make_unique_for_overwrite<float[]>(in.size());
   std::vector<WhatIfRow> rows;
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const OperandFormat& format : formats) {
       if (stop.stop_requested()) return {};
       WhatIfRow& row = rows.emplace_back(WhatIfRow{format, axis, {}});
-      for (std::size_t g = 0; g + 1 < row_groups.size(); ++g)
-        quantize_operand(format,
-                         {in.data + row_groups[g] * in.stride, row_groups[g + 1] - row_groups[g], in.cols, in.stride},
-                         axis, {}, out.get(), in.cols, &row.sums);
+      for (std::size_t g = 0; g + 1 < row_groups.size(); ++g) {
+        const Matrix<const float> group = in.row_block(row_groups[g], row_groups[g + 1] - row_groups[g]);
+        quantize_operand({group, format, axis, {}, &row.sums}, {out.get(), group.rows, group.cols});
+      }
     }
   return rows;
 }

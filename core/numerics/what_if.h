@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 
@@ -29,12 +29,13 @@ struct WhatIfRow {
 // where rounding reaches 2^128 the quantizer's sums are infinite, these are not). Independent of the number of threads.
 // Empty when stopped.
 // `row_groups`: first row of each group of rows and the end; blocks down a column do not cross from one into the next.
-std::vector<WhatIfRow> what_if(MatrixView in, std::stop_token stop = {}, std::span<const std::size_t> row_groups = {});
+std::vector<WhatIfRow> what_if(ConstMatrix<float> in, std::stop_token stop = {},
+                               std::span<const std::size_t> row_groups = {});
 // The same for schemes whose scales are no powers of two: NVFP4, and FP8 in blocks of 1x128, per row and per tensor, in
 // E4M3 along both axes. Every group of rows is a tensor of its own, as the experts are in training.
 inline constexpr int kWhatIfSchemes = 4;
 // Ordered by axis and scheme. Exactly quantize_operand's. Empty when stopped.
-std::vector<WhatIfRow> what_if_schemes(MatrixView in, std::stop_token stop = {},
+std::vector<WhatIfRow> what_if_schemes(ConstMatrix<float> in, std::stop_token stop = {},
                                        std::span<const std::size_t> row_groups = {});
 
 // Position of an MX format in it; -1 for a block size that is not among them.

@@ -75,7 +75,8 @@ void quantize(benchmark::State& state, OperandFormat format, Size size, BlockAxi
     copy_s.push_back(seconds(size.repeats, [&] { std::memcpy(out.data(), in.data(), count * sizeof(float)); }));
     work_s.push_back(seconds(size.repeats, [&] {
       QuantSums sums;
-      quantize_operand(format, {in.data(), size.rows, size.cols, size.cols}, axis, {}, out.data(), size.cols, &sums);
+      quantize_operand({{in.data(), size.rows, size.cols, size.cols}, format, axis, {}, &sums},
+                       {out.data(), size.rows, size.cols});
       benchmark::DoNotOptimize(sums);
     }));
     state.SetIterationTime(work_s.back());
@@ -106,7 +107,7 @@ void quantize_on_threads(benchmark::State& state, OperandFormat format, BlockAxi
         [&](std::size_t at) { std::memcpy(out.data() + at, in.data() + at, rows * kSide * sizeof(float)); }));
     work_s.push_back(on_stripes([&](std::size_t at) {
       QuantSums sums;
-      quantize_operand(format, {in.data() + at, rows, kSide, kSide}, axis, {}, out.data() + at, kSide, &sums);
+      quantize_operand({{in.data() + at, rows, kSide, kSide}, format, axis, {}, &sums}, {out.data() + at, rows, kSide});
       benchmark::DoNotOptimize(sums);
     }));
     state.SetIterationTime(work_s.back());

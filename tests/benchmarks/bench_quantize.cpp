@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 using namespace moescope;
 
@@ -74,8 +74,9 @@ void run_against_copy(benchmark::State& state, int threads, auto work) {
 void quantize(benchmark::State& state, OperandFormat format, BlockAxis axis, bool statistics) {
   run_against_copy(state, static_cast<int>(state.range(0)), [=](std::size_t row, std::size_t rows) {
     QuantSums sums;
-    quantize_operand(format, {tensors().in.data() + row * kSide, rows, kSide, kSide}, axis, {},
-                     tensors().out.data() + row * kSide, kSide, statistics ? &sums : nullptr);
+    quantize_operand(
+        {{tensors().in.data() + row * kSide, rows, kSide, kSide}, format, axis, {}, statistics ? &sums : nullptr},
+        {tensors().out.data() + row * kSide, rows, kSide});
     benchmark::DoNotOptimize(sums);
   });
 }
@@ -88,9 +89,11 @@ void bf16(benchmark::State& state) {
 
 // An expert's matrix, in cache: what a call costs inside the trainer.
 void small_matrix(benchmark::State& state, BlockAxis axis) {
-  const MatrixView in{tensors().in.data(), 128, 256, 256};
+  const Matrix<const float> in{tensors().in.data(), 128, 256, 256};
   QuantSums sums;
-  for (auto _ : state) quantize_operand(mx_format(ElementFormat::e4m3), in, axis, {}, tensors().out.data(), 256, &sums);
+  for (auto _ : state)
+    quantize_operand({in, mx_format(ElementFormat::e4m3), axis, {}, &sums},
+                     {tensors().out.data(), in.rows, in.cols, 256});
   benchmark::DoNotOptimize(sums);
   state.counters["ns/element"] = benchmark::Counter(static_cast<double>(state.iterations()) * 128 * 256 * 1e-9,
                                                     benchmark::Counter::kIsRate | benchmark::Counter::kInvert);

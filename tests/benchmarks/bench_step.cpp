@@ -125,8 +125,8 @@ double sgemm_peak_gflops() {
     const auto start = Clock::now();
     parallel_for(kSize / kTile, [&](int tile) {
       const std::size_t at = static_cast<std::size_t>(tile) * kTile * kSize;
-      gemm(Trans::no, Trans::no, kTile, kSize, kSize, 1.0f, a.data() + at, kSize, b.data(), kSize, 0.0f, c.data() + at,
-           kSize);
+      gemm(Trans::no, Trans::no, 1.0f, {a.data() + at, kTile, kSize}, {b.data(), kSize, kSize}, 0.0f,
+           Matrix<float>(c.data() + at, kTile, kSize));
     });
     best = std::max(best, 2.0 * kSize * kSize * kSize / seconds_since(start) * 1e-9);
   }

@@ -59,13 +59,14 @@ class CliQuantize : public testing::Test {
     EXPECT_EQ(result.status, 0) << arguments;
     return Json::parse(result.out, nullptr, false);
   }
-  MatrixView expert(std::size_t e) const { return {experts_.data() + e * 192 * 80, 192, 80, 80}; }
+  Matrix<const float> expert(std::size_t e) const { return {experts_.data() + e * 192 * 80, 192, 80, 80}; }
 
   // Of both experts, each quantized as an operand of its own.
   QuantSums expected(const OperandFormat& format, BlockAxis axis) const {
     QuantSums sums;
     std::vector<float> decoded(192 * 80);
-    for (const std::size_t e : {0, 1}) quantize_operand(format, expert(e), axis, {}, decoded.data(), 80, &sums);
+    for (const std::size_t e : {0, 1})
+      quantize_operand({expert(e), format, axis, {}, &sums}, {decoded.data(), expert(e).rows, expert(e).cols, 80});
     return sums;
   }
 

@@ -83,7 +83,7 @@ std::vector<T> directions(const Case& c, bool in_bf16, const Floats& prepared) {
   const std::vector<T> in(prepared.begin(), prepared.end());
   std::vector<T> out(in.size());
   for (const MuonMatrix& m : c.matrices())
-    orthogonalise<T>(in_bf16, m.rows, m.cols, in.data() + m.offset, out.data() + m.offset);
+    orthogonalise<T>(in_bf16, {in.data() + m.offset, m.rows, m.cols}, {out.data() + m.offset, m.rows, m.cols});
   return out;
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "core/tensors/safetensors.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
@@ -85,13 +85,13 @@ Quantized quantized(const OperandFormat& format, const TestMatrix& m) {
   Quantized q{std::vector<std::uint8_t>(m.data.size()), std::vector<std::uint8_t>(m.rows * blocks_in(format, m.cols)),
               TestMatrix(m.rows, m.cols)};
   quantize_rows(format, m.view(), q.codes.data(), q.scales.data());
-  dequantize_rows(format, q.codes.data(), q.scales.data(), m.rows, m.cols, q.dequant.data.data());
+  dequantize_rows(format, q.codes.data(), q.scales.data(), q.dequant.view());
   return q;
 }
 
 TestMatrix dequantized(const OperandFormat& format, const TestMatrix& m, BlockAxis axis) {
   TestMatrix out(m.rows, m.cols);
-  quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
+  quantize_operand({m.view(), format, axis, {}}, out.view());
   return out;
 }
 
@@ -142,8 +142,9 @@ void check_sqnr(const SafetensorsFile& file, const OperandFormat& format, const 
     if (distribution[r] < 0 || static_cast<std::size_t>(distribution[r]) >= sums.size())
       throw std::runtime_error(file.path() + ": row_dist[" + std::to_string(r) + "] is " +
                                std::to_string(distribution[r]) + ", but sqnr_db has " + std::to_string(sums.size()));
-    const MatrixView row{input.data.data() + r * input.cols, 1, input.cols, input.cols};
-    quantize_operand(format, row, BlockAxis::row, {}, out.data(), input.cols, &sums[distribution[r]]);
+    const Matrix<const float> row{input.data.data() + r * input.cols, 1, input.cols, input.cols};
+    quantize_operand({row, format, BlockAxis::row, {}, &sums[distribution[r]]},
+                     {out.data(), row.rows, row.cols, input.cols});
   }
   Tally tally("sqnr_db");
   for (std::size_t i = 0; i < want.size(); ++i)

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/numerics/hadamard.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/matrices.h"
 #include "tests/golden/tally.h"
@@ -31,7 +31,7 @@ OperandFormat torchao_format(Nvfp4Rule rule) {
 }
 
 float amax_of(const TestMatrix& m) {
-  return operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
+  return operand_amax({m.view(), kNvfp4Format, BlockAxis::row});
 }
 
 struct Stored {
@@ -49,7 +49,7 @@ Stored stored(const OperandFormat& format, const TestMatrix& m) {
 // As training quantizes it.
 TestMatrix trained(const OperandFormat& format, const TestMatrix& m, BlockAxis axis = BlockAxis::row) {
   TestMatrix out(m.rows, m.cols);
-  quantize_operand(format, m.view(), axis, {}, out.data.data(), out.cols, nullptr);
+  quantize_operand({m.view(), format, axis, {}}, out.view());
   return out;
 }
 
@@ -79,8 +79,7 @@ void compare_stored(const SafetensorsFile& file, const std::string& name, const 
 void compare_with_trained(const OperandFormat& format, const std::string& name, const TestMatrix& input,
                           const Stored& got) {
   TestMatrix decoded(input.rows, input.cols);
-  dequantize_rows(format, got.codes.data(), got.scales.data(), input.rows, input.cols, decoded.data.data(),
-                  amax_of(input));
+  dequantize_rows(format, got.codes.data(), got.scales.data(), decoded.view(), amax_of(input));
   const TestMatrix rows = trained(format, input),
                    columns = transposed(trained(format, transposed(input), BlockAxis::column));
   Tally tally(name + ", as trained");
@@ -140,7 +139,7 @@ void compare_amax(const SafetensorsFile& file, const std::string& name, float go
 
 TestMatrix rotated(const TestMatrix& m, RotationForm form, BlockAxis axis) {
   TestMatrix out(m.rows, m.cols);
-  hadamard_rotate(m.view(), axis, {16, form}, 0, out.data.data(), out.cols);
+  hadamard_rotate(m.view(), axis, {16, form}, 0, out.view());
   return out;
 }
 
@@ -161,7 +160,7 @@ void check_rotated(const SafetensorsFile& file, const std::string& name, const s
   check_quantized(file, te_format(false), name, turned);
   OperandFormat format = te_format(false);
   format.hadamard = 16, format.rotation = form;
-  compare_amax(file, name, operand_amax(format, input.view(), BlockAxis::column, {}));
+  compare_amax(file, name, operand_amax({input.view(), format, BlockAxis::column}));
   const TestMatrix at_once = transposed(trained(format, input, BlockAxis::column)),
                    apart = trained(te_format(false), turned);
   Tally tally(name + ", rotated as trained");

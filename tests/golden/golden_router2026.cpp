@@ -113,8 +113,8 @@ Routed route(const RouterConfig& config, const std::vector<float>& logits, const
   RouterActivations<float> a;
   a.plan(arena, part, static_cast<int>(experts), config.top_k);
   arena.commit();
-  router_forward(config, gate.data(), bias.data(), logits.data(), part, static_cast<int>(experts),
-                 static_cast<int>(experts), a);
+  router_forward<float>(config, part, {{gate.data(), experts, experts}, {logits.data(), tokens, experts}, bias.data()},
+                        a);
   return {a.ids,
           {a.tokens_per_expert.begin(), a.tokens_per_expert.end()},
           {a.scores, a.scores + tokens * experts},
@@ -339,7 +339,7 @@ void check_drop(const Case& c) {
   const auto place = [&](std::size_t i) { return i / top_k * experts + size(ids[i]); };
   for (std::size_t i = 0; i < ids.size(); ++i) gates[i] = probs[place(i)];
   std::vector<std::uint8_t> kept(ids.size());
-  drop_beyond_capacity(TokenDrop::probs, ids.data(), tokens, c.meta(2), c.meta(1), capacity, gates.data(), kept.data());
+  drop_beyond_capacity(TokenDrop::probs, {ids.data(), tokens, top_k}, c.meta(1), capacity, gates.data(), kept.data());
   std::vector<std::int32_t> map(tokens * experts);
   for (std::size_t i = 0; i < ids.size(); ++i) dense[place(i)] = gates[i], map[place(i)] = kept[i];
   Tally rows(c.named("capacity")), drop(c.named("drop.probs")), maps(c.named("drop.map")), padded(c.named("pad.probs"));

@@ -28,7 +28,8 @@ struct TestMatrix {
     if (tensor.shape.size() != 2) throw std::runtime_error("tensor '" + tensor.name + "': expected two axes");
     rows = tensor.shape[0], cols = tensor.shape[1];
   }
-  MatrixView view() const { return {data.data(), rows, cols, cols}; }
+  Matrix<const float> view() const { return {data.data(), rows, cols}; }
+  Matrix<float> view() { return {data.data(), rows, cols}; }
   float at(std::size_t r, std::size_t c) const { return data[r * cols + c]; }
 };
 

@@ -217,8 +217,12 @@ class CaptureTest : public QObject {
     std::vector<float> decoded(all.values.size());
     QuantSums sums;
     for (const QuantizerCall& call : all.calls)
-      quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
-                       all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, &sums);
+      quantize_operand({{all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                        all.format,
+                        all.axis,
+                        call.key,
+                        &sums},
+                       {decoded.data() + call.first_row * all.cols, call.rows, all.cols});
     std::size_t blocks = 0;
     for (std::size_t e = 0; e + 1 < all.expert_rows.size(); ++e)
       blocks += (all.expert_rows[e + 1] - all.expert_rows[e] + 15) / 16;
@@ -260,8 +264,11 @@ class CaptureTest : public QObject {
       QVERIFY(all.format.scheme == QuantScheme::fp8);
       std::vector<float> decoded(all.values.size());
       for (const QuantizerCall& call : all.calls)
-        quantize_operand(all.format, {all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
-                         all.axis, call.key, decoded.data() + call.first_row * all.cols, all.cols, nullptr);
+        quantize_operand({{all.values.data() + call.first_row * all.cols, call.rows, all.cols, all.cols},
+                          all.format,
+                          all.axis,
+                          call.key},
+                         {decoded.data() + call.first_row * all.cols, call.rows, all.cols});
       for (const std::size_t row : {std::size_t{0}, all.rows / 2, all.rows - 1}) {
         emit w.tensors()->findChild<BlockScaleMapPanel*>()->blockChosen(row, 0);
         const BlockAnatomy& seen = w.tensors()->findChild<BlockMicroscopePanel*>()->block();

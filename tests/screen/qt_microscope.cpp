@@ -365,7 +365,7 @@ void MicroscopeTest::whatIfAgreesAndAppliesAChoice() {
   const OperandFormat format = mx_format(ElementFormat::e2m1, ScaleRule::rceil, 64);
   QuantSums sums;
   std::vector<float> out(values.size());
-  quantize_operand(format, {values.data(), 128, 256, 256}, BlockAxis::column, {}, out.data(), 256, &sums);
+  quantize_operand({{values.data(), 128, 256, 256}, format, BlockAxis::column, {}, &sums}, {out.data(), 128, 256});
   const auto& row = table->rows()[std::size_t(what_if_index(format, BlockAxis::column))];
   QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 0.001);
   QSignalSpy chosen(&strip, &WhatIfPanel::chosen);
@@ -570,7 +570,7 @@ void MicroscopeTest::fp8BlocksAreTheQuantizers() {
             std::pair(ElementFormat::e5m2, false)}) {
         const OperandFormat choice = fp8_format(granularity, element, power_of_two);
         QuantSums wanted, sums;
-        quantize_operand(choice, {x.data(), kRows, kCols, kCols}, axis, {}, decoded.data(), kCols, &wanted);
+        quantize_operand({{x.data(), kRows, kCols, kCols}, choice, axis, {}, &wanted}, {decoded.data(), kRows, kCols});
         const bool along_row = axis == BlockAxis::row;
         const std::size_t lines = along_row ? kRows : kCols, length = along_row ? kCols : kRows;
         for (std::size_t line = 0; line < lines; ++line)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/numerics/hadamard.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 
@@ -20,7 +20,8 @@ struct TestMatrix {
   TestMatrix(std::size_t r, std::size_t c, float value = 0) : rows(r), cols(c), v(r * c, value) {}
   float& at(std::size_t r, std::size_t c) { return v[r * cols + c]; }
   float at(std::size_t r, std::size_t c) const { return v[r * cols + c]; }
-  MatrixView view() const { return {v.data(), rows, cols, cols}; }
+  Matrix<const float> view() const { return {v.data(), rows, cols}; }
+  Matrix<float> view() { return {v.data(), rows, cols}; }
 };
 
 inline TestMatrix transposed(const TestMatrix& m) {
@@ -58,7 +59,7 @@ inline std::string describe(const OperandFormat& f, BlockAxis axis) {
 inline TestMatrix quantized(const OperandFormat& f, const TestMatrix& in, BlockAxis axis, const RoundingKey& key = {},
                             QuantSums* sums = nullptr) {
   TestMatrix out(in.rows, in.cols);
-  quantize_operand(f, in.view(), axis, key, out.v.data(), out.cols, sums);
+  quantize_operand({in.view(), f, axis, key, sums}, out.view());
   return out;
 }
 
@@ -78,7 +79,7 @@ inline void expect_near_relative(double got, double want, const std::string& wha
 
 inline TestMatrix rotated(const TestMatrix& m, BlockAxis axis, int block, std::uint64_t seed = 9) {
   TestMatrix out(m.rows, m.cols);
-  hadamard_rotate(m.view(), axis, {block, RotationForm::drawn, seed}, 0, out.v.data(), out.cols);
+  hadamard_rotate(m.view(), axis, {block, RotationForm::drawn, seed}, 0, out.view());
   return out;
 }
 

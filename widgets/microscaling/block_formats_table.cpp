@@ -3,7 +3,7 @@
 #include <QHeaderView>
 #include <cmath>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
@@ -34,7 +34,7 @@ QStringList mxRow(const OperandFormat& format) {
           BlockFormatsTable::tr("NaN or infinity: its block becomes NaN")};
 }
 
-// Block scales reach from 2^-6, torchao's floor, to 448 (operand_format.h).
+// Block scales reach from 2^-6, torchao's floor, to 448 (quantize.h).
 QStringList nvfp4Row() {
   const FormatTraits& f = traits(kNvfp4Format.element);
   return {QStringLiteral("NVFP4 E2M1"),

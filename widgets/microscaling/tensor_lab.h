@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "widgets/microscaling/tensor_source.h"
 
 namespace moescope {

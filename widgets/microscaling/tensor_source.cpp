@@ -12,7 +12,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 namespace {

@@ -128,7 +128,8 @@ QuantSums normalFigures(const OperandFormat& format) {
   if (last.second.elements > 0 && last.first == format) return last.second;
   QuantSums sums;
   std::vector<float> out(values.size());
-  quantize_operand(format, {values.data(), kRows, kColumns, kColumns}, BlockAxis::row, {}, out.data(), kColumns, &sums);
+  quantize_operand({{values.data(), kRows, kColumns, kColumns}, format, BlockAxis::row, {}, &sums},
+                   {out.data(), kRows, kColumns});
   last = {format, sums};
   return sums;
 }

@@ -33,8 +33,8 @@ QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, Blo
     const std::size_t first = sample.row_groups[g] * sample.cols,
                       rows = sample.row_groups[g + 1] - sample.row_groups[g];
     if (rows > 0)
-      quantize_operand(format, {sample.values.data() + first, rows, sample.cols, sample.cols}, axis, {},
-                       out.data() + first, sample.cols, &sums);
+      quantize_operand({{sample.values.data() + first, rows, sample.cols, sample.cols}, format, axis, {}, &sums},
+                       {out.data() + first, rows, sample.cols});
   }
   return sums;
 }

@@ -6,7 +6,7 @@
 #include <QPalette>
 #include <QString>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 
 namespace moescope {
 

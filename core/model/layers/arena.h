@@ -10,6 +10,8 @@
 #include <new>
 #include <vector>
 
+#include "core/numerics/matrix.h"
+
 namespace moescope {
 
 // Begins on a cache line; freed with std::free. A gigabyte and more lies in huge pages where the system has them: what
@@ -34,6 +36,10 @@ class Arena {
   void plan(T*& piece, std::size_t count) {
     pieces_.push_back({&piece, size_});
     size_ += (count + kAlign - 1) / kAlign * kAlign;
+  }
+  void plan(Matrix<T>& matrix, Index rows, Index cols) {
+    matrix = {static_cast<T*>(nullptr), rows, cols};
+    plan(matrix.data, rows * cols);
   }
   void commit() {
     memory_.reset(static_cast<T*>(zeroed_memory(size_ * sizeof(T))));

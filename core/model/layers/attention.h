@@ -25,31 +25,32 @@ namespace moescope {
 // What the forward pass of one layer leaves for its backward pass.
 template <class T>
 struct AttentionActivations {
-  T *h, *h_inv;                // [T, D] normed input, [T]
-  T *qa, *qa_normed, *qa_inv;  // [T, Q] twice, [T]; low-rank query only
-  T* q;                        // [T, H, dq], rotated
-  T* kva;                      // [T, R + dr], k_r rotated
-  T *latent, *latent_inv;      // [T, R] normed, [T]
-  T* kv;                       // [T, H, dn + dv]
-  T* lse;                      // [B, H, S] log-sum-exp of each query's scores
-  T* largest;                  // [B, H] largest score before the softmax, 1 / sqrt(dq) included
-  T* o;                        // [T, H, dv]
+  Matrix<T> h;                     // [T, D] normed input
+  Matrix<T> qa, qa_normed;         // [T, Q]; low-rank query only
+  Matrix<T> q;                     // [T, H dq], rotated
+  Matrix<T> kva;                   // [T, R + dr], k_r rotated
+  Matrix<T> latent;                // [T, R] normed
+  Matrix<T> kv;                    // [T, H (dn + dv)]
+  Matrix<T> lse;                   // [B H, S] log-sum-exp of each query's scores
+  Matrix<T> o;                     // [T, H dv]
+  T *h_inv, *qa_inv, *latent_inv;  // [T]
+  T* largest;                      // [B, H] largest score before the softmax, 1 / sqrt(dq) included
 
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t sequences, std::size_t length);
+  void plan(Arena<T>& arena, const ModelConfig& config, Index sequences, Index length);
 };
 
 // Gradients that one layer's backward pass needs at a time; shared by all layers.
 template <class T>
 struct AttentionWorkspace {
-  T *dq, *dkv, *d_o;    // as q, kv, o
-  T* dkva;              // [T, R + dr]
-  T* dlatent;           // [T, R]
-  T *dqa, *dqa_normed;  // [T, Q]
-  T* dk_rope;           // [H, T, dr] one share per head
-  T* dh;                // [T, D]
+  Matrix<T> dq, dkv, d_o;     // as q, kv, o
+  Matrix<T> dkva;             // [T, R + dr]
+  Matrix<T> dlatent;          // [T, R]
+  Matrix<T> dqa, dqa_normed;  // [T, Q]
+  Matrix<T> dk_rope;          // [H T, dr] one share per head
+  Matrix<T> dh;               // [T, D]
   T* norm_partial;
 
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+  void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };
 
 template <class T>
@@ -59,12 +60,12 @@ class Attention {
       : c_(config), sequences_(sequences), length_(length), rope_(length, config.qk_rope_head_dim, config.rope_theta) {}
 
   // y = x + attention(rms(x)).
-  void forward(const LayerView<T>& w, const T* x, AttentionActivations<T>& a, T* y,
+  void forward(const LayerView<T>& w, ConstMatrix<T> x, AttentionActivations<T>& a, Matrix<T> y,
                const LayerPrecision& precision = {}) const;
 
   // `dx` holds dL/dy and receives dL/dx; weight gradients go to `g`.
-  void backward(const LayerView<T>& w, const LayerView<T>& g, const T* x, const AttentionActivations<T>& a,
-                AttentionWorkspace<T>& ws, T* dx, const LayerPrecision& precision = {}) const;
+  void backward(const LayerView<T>& w, const LayerView<T>& g, ConstMatrix<T> x, const AttentionActivations<T>& a,
+                AttentionWorkspace<T>& ws, Matrix<T> dx, const LayerPrecision& precision = {}) const;
 
  private:
   int tokens() const { return sequences_ * length_; }
@@ -72,7 +73,8 @@ class Attention {
   void rotate(AttentionActivations<T>& a) const;
   void rotate_back(AttentionWorkspace<T>& ws) const;
   HeadShape head_shape() const;
-  std::size_t first_row(int sequence, int head) const;  // of [T, H]
+  template <class N>
+  Matrix<N> of_head(const Matrix<N>& all, int sequence, Index first_col, Index cols) const;
   HeadInputs<T> head_inputs(int sequence, int head, const AttentionActivations<T>& a) const;
   HeadOutputs<T> head_outputs(int sequence, int head, AttentionActivations<T>& a) const;
   HeadGradients<T> head_gradients(int sequence, int head, const AttentionActivations<T>& a,

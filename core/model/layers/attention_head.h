@@ -4,44 +4,36 @@
 // Legend: S tokens of the sequence, dn/dr/dv nope, rope and value head dims, dq = dn + dr.
 #pragma once
 
-#include <cstddef>
+#include "core/numerics/matrix.h"
 
 namespace moescope {
-
-// Rows of one head among those of all heads.
-template <class T>
-struct HeadRows {
-  T* first;
-  int stride;  // elements from token to token
-
-  T* row(int token) const { return first + static_cast<std::ptrdiff_t>(token) * stride; }
-};
 
 struct HeadShape {
   int length, nope, rope, value;
   int qk() const { return nope + rope; }
 };
 
+// Rows of one head, among those of all heads.
 template <class T>
 struct HeadInputs {
-  HeadRows<const T> q;               // [S, dq]
-  HeadRows<const T> k_nope, k_rope;  // [S, dn], [S, dr]
-  HeadRows<const T> v;               // [S, dv]
+  Matrix<const T> q;               // [S, dq]
+  Matrix<const T> k_nope, k_rope;  // [S, dn], [S, dr]
+  Matrix<const T> v;               // [S, dv]
 };
 
 template <class T>
 struct HeadOutputs {
-  HeadRows<T> o;  // [S, dv]
-  T* lse;         // [S] log-sum-exp of each query's scores
-  T* largest;     // largest score before the softmax, 1 / sqrt(dq) included
+  Matrix<T> o;  // [S, dv]
+  T* lse;       // [S] log-sum-exp of each query's scores
+  T* largest;   // largest score before the softmax, 1 / sqrt(dq) included
 };
 
 template <class T>
 struct HeadGradients {
-  HeadRows<const T> o, d_o;  // [S, dv] as the forward pass left it, and its gradient
-  const T* lse;              // [S]
-  HeadRows<T> dq;            // [S, dq]
-  HeadRows<T> dk_nope, dk_rope, dv;
+  Matrix<const T> o, d_o;  // [S, dv] as the forward pass left it, and its gradient
+  const T* lse;            // [S]
+  Matrix<T> dq;            // [S, dq]
+  Matrix<T> dk_nope, dk_rope, dv;
 };
 
 // By sgemm or dgemm. `rounds`: what is multiplied (q, k, v, p, and the gradients of o and of the scores) is rounded to

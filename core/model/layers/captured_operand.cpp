@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
-#include "core/model/layers/operand.h"
 #include "core/numerics/number_format.h"
+#include "core/numerics/quantize.h"
 #include "core/tensors/safetensors.h"
 
 namespace moescope {
@@ -19,10 +19,9 @@ bool runs_on(const CapturedOperand& captured, std::size_t call) {
 
 void quantize_call(const CapturedOperand& captured, const OperandFormat& format, const QuantizerCall& call, float* out,
                    QuantSums* sums) {
-  const float* in = captured.values.data() + call.first_row * captured.cols;
-  const auto quantize = call.expert < 0 ? quantize_in_bands<float> : quantize_alone<float>;
-  quantize(format, in, static_cast<int>(call.rows), static_cast<int>(captured.cols), captured.cols, captured.axis,
-           call.key, out, sums);
+  const Matrix<const float> in(captured.values.data() + call.first_row * captured.cols, call.rows, captured.cols);
+  quantize_operand({in, format, captured.axis, call.key, sums}, {out, in.rows, in.cols},
+                   call.expert < 0 ? Threads::all : Threads::calling);
 }
 
 // Sums of every stretch of calls, in their order.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/frame/operand_place.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/operand.h"
 
 namespace moescope {
 

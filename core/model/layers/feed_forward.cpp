@@ -7,47 +7,46 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kSliceRows = 32;
+constexpr Index kRowsOfTask = 32;  // of a task
 
 }  // namespace
 
 template <class T>
-void FeedForwardActivations<T>::plan(Arena<T>& arena, std::size_t tokens, int inter) {
-  arena.plan(h13, tokens * static_cast<std::size_t>(2 * inter));
-  arena.plan(a, tokens * static_cast<std::size_t>(inter));
+void FeedForwardActivations<T>::plan(Arena<T>& arena, Index tokens, Index inter) {
+  arena.plan(h13, tokens, 2 * inter);
+  arena.plan(a, tokens, inter);
 }
 
 template <class T>
-void feed_forward_forward(const FeedForwardView<T>& w, const T* h, int tokens, int dim, int inter,
-                          FeedForwardActivations<T>& a, T* y, const FeedForwardPrecision& precision) {
-  const std::size_t f = static_cast<std::size_t>(inter);
-  linear_forward(h, tokens, dim, w.w13, 2 * inter, a.h13, false, precision.w13);
-  parallel_slices(static_cast<std::size_t>(tokens), kSliceRows, [&](std::size_t first, std::size_t last) {
-    swiglu_forward(a.h13 + first * 2 * f, last - first, inter, a.a + first * f);
+void feed_forward_forward(const FeedForwardView<T>& w, ConstMatrix<T> h, FeedForwardActivations<T>& a, Matrix<T> y,
+                          const FeedForwardPrecision& precision) {
+  linear_forward<T>(h, w.w13, a.h13, false, precision.w13);
+  parallel_slices(h.rows, kRowsOfTask, [&](Index first, Index last) {
+    swiglu_forward(a.h13.row_block(first, last - first), a.a.row_block(first, last - first));
   });
-  linear_forward(a.a, tokens, inter, w.w2, dim, y, true, precision.w2);
+  linear_forward<T>(a.a, w.w2, y, true, precision.w2);
 }
 
 template <class T>
-void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy,
-                           int tokens, int dim, int inter, const FeedForwardActivations<T>& a,
-                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate,
+void feed_forward_backward(const FeedForwardView<T>& w, ConstMatrix<T> h, ConstMatrix<T> dy,
+                           const FeedForwardActivations<T>& a, const FeedForwardGradients<T>& gradients,
                            const FeedForwardPrecision& precision) {
-  const std::size_t f = static_cast<std::size_t>(inter);
-  linear_backward(dy, tokens, dim, a.a, w.w2, inter, g.w2, scratch.a, false, precision.w2);
-  parallel_slices(static_cast<std::size_t>(tokens), kSliceRows, [&](std::size_t first, std::size_t last) {
-    swiglu_backward(scratch.a + first * f, a.h13 + first * 2 * f, last - first, inter, scratch.h13 + first * 2 * f);
+  const FeedForwardActivations<T>& d = gradients.scratch;
+  linear_backward<T>(dy, a.a, w.w2, gradients.weights.w2, d.a, false, precision.w2);
+  parallel_slices(h.rows, kRowsOfTask, [&](Index first, Index last) {
+    const Index rows = last - first;
+    swiglu_backward(d.a.row_block(first, rows), a.h13.row_block(first, rows), d.h13.row_block(first, rows));
   });
-  linear_backward(scratch.h13, tokens, 2 * inter, h, w.w13, dim, g.w13, dh, accumulate, precision.w13);
+  linear_backward<T>(d.h13, h, w.w13, gradients.weights.w13, gradients.dh, gradients.adds_dh, precision.w13);
 }
 
-#define INSTANTIATE(T)                                                                                                \
-  template struct FeedForwardActivations<T>;                                                                          \
-  template void feed_forward_forward<T>(const FeedForwardView<T>&, const T*, int, int, int,                           \
-                                        FeedForwardActivations<T>&, T*, const FeedForwardPrecision&);                 \
-  template void feed_forward_backward<T>(const FeedForwardView<T>&, const FeedForwardView<T>&, const T*, const T*,    \
-                                         int, int, int, const FeedForwardActivations<T>&, FeedForwardActivations<T>&, \
-                                         T*, bool, const FeedForwardPrecision&);
+#define INSTANTIATE(T)                                                                                         \
+  template struct FeedForwardActivations<T>;                                                                   \
+  template void feed_forward_forward<T>(const FeedForwardView<T>&, ConstMatrix<T>, FeedForwardActivations<T>&, \
+                                        Matrix<T>, const FeedForwardPrecision&);                               \
+  template void feed_forward_backward<T>(const FeedForwardView<T>&, ConstMatrix<T>, ConstMatrix<T>,            \
+                                         const FeedForwardActivations<T>&, const FeedForwardGradients<T>&,     \
+                                         const FeedForwardPrecision&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -11,9 +11,9 @@ namespace moescope {
 
 template <class T>
 struct FeedForwardActivations {
-  T* h13;  // [T, 2F]
-  T* a;    // [T, F]
-  void plan(Arena<T>& arena, std::size_t tokens, int inter);
+  Matrix<T> h13;  // [T, 2F]
+  Matrix<T> a;    // [T, F]
+  void plan(Arena<T>& arena, Index tokens, Index inter);
 };
 
 // How the products with w1 and w3, stacked, and with w2 quantize their operands.
@@ -23,14 +23,20 @@ struct FeedForwardPrecision {
 
 // y_TD += feed_forward(h_TD).
 template <class T>
-void feed_forward_forward(const FeedForwardView<T>& w, const T* h, int tokens, int dim, int inter,
-                          FeedForwardActivations<T>& a, T* y, const FeedForwardPrecision& precision = {});
+void feed_forward_forward(const FeedForwardView<T>& w, ConstMatrix<T> h, FeedForwardActivations<T>& a, Matrix<T> y,
+                          const FeedForwardPrecision& precision = {});
 
-// dh_TD = (or +=) dL/dh from dy_TD; `scratch` has the shape of the activations and is overwritten.
 template <class T>
-void feed_forward_backward(const FeedForwardView<T>& w, const FeedForwardView<T>& g, const T* h, const T* dy,
-                           int tokens, int dim, int inter, const FeedForwardActivations<T>& a,
-                           FeedForwardActivations<T>& scratch, T* dh, bool accumulate,
+struct FeedForwardGradients {
+  const FeedForwardView<T>& weights;
+  FeedForwardActivations<T>& scratch;  // of the shape of the activations; is overwritten
+  Matrix<T> dh;                        // [T, D]
+  bool adds_dh;                        // to what it holds
+};
+// dL/dh and the weights' gradients from dy_TD.
+template <class T>
+void feed_forward_backward(const FeedForwardView<T>& w, ConstMatrix<T> h, ConstMatrix<T> dy,
+                           const FeedForwardActivations<T>& a, const FeedForwardGradients<T>& gradients,
                            const FeedForwardPrecision& precision = {});
 
 }  // namespace moescope

@@ -1,21 +1,23 @@
 // Linear layers without bias: y = x W^T.
 //
-// Legend: T tokens (rows), in and out features; all matrices row-major and contiguous. Tiles depend on the shape alone.
-// With a precision, both operands are quantized before the product, which itself is in full precision.
+// Legend: T tokens (rows), I in and O out features. Tasks depend on the shape alone. With a precision, both operands
+// are quantized before the product, which itself is in full precision.
 #pragma once
 
 #include "core/model/layers/precision.h"
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
 // y_TO = x_TI W_OI^T, added to what y holds if `accumulate`.
 template <class T>
-void linear_forward(const T* x, int rows, int in, const T* w, int out, T* y, bool accumulate = false,
+void linear_forward(ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> y, bool accumulate = false,
                     const LinearPrecision& precision = {});
 
-// dW_OI = dy_TO^T x_TI, and dx_TI = dy_TO W_OI, added to what dx holds if `accumulate`.
+// dW_OI = dy_TO^T x_TI, and dx_TI = dy_TO W_OI, added to what dx holds if `accumulate`. dW has no gaps between its
+// rows.
 template <class T>
-void linear_backward(const T* dy, int rows, int out, const T* x, const T* w, int in, T* dw, T* dx,
+void linear_backward(ConstMatrix<T> dy, ConstMatrix<T> x, ConstMatrix<T> w, Matrix<T> dw, Matrix<T> dx,
                      bool accumulate = false, const LinearPrecision& precision = {});
 
 }  // namespace moescope

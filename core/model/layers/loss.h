@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "core/model/layers/batch_part.h"
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
 // logits_TV of the tokens here; dlogits_TV = (softmax - one-hot) / tokens of the whole batch, `loss_T` receives each
 // token's loss. Returns the mean over the whole batch.
 template <class T>
-double cross_entropy(const T* logits, const std::int32_t* target, const BatchPart& part, int vocab, T* dlogits,
+double cross_entropy(ConstMatrix<T> logits, const std::int32_t* target, const BatchPart& part, Matrix<T> dlogits,
                      T* loss);
 
 }  // namespace moescope

@@ -26,22 +26,19 @@ int OperandTap::part_of(int layer, Gemm first, int stacked) const {
 }
 
 template <class T>
-void OperandTap::take(const OperandFormat& format, BlockAxis axis, int expert, const T* in, int rows, int cols,
-                      std::size_t stride, const RoundingKey& key) {
-  Piece piece{{expert, 0, static_cast<std::size_t>(rows), key}, {}};
-  if (rows == 0) return;
+void OperandTap::take(const Operand<T>& operand, int expert) {
+  const Matrix<const T>& m = operand.matrix;
+  Piece piece{{expert, 0, static_cast<std::size_t>(m.rows), operand.key}, {}};
+  if (m.rows == 0) return;
   const std::lock_guard lock(mutex_);
   const auto same = [&](const Piece& other) { return order_of(other.call) == order_of(piece.call); };
   if (std::any_of(pieces_.begin(), pieces_.end(), same)) return;
-  piece.values.reserve(piece.call.rows * static_cast<std::size_t>(cols));
-  for (int r = 0; r < rows; ++r) {
-    const T* row = in + static_cast<std::size_t>(r) * stride;
-    for (int c = 0; c < cols; ++c) piece.values.push_back(static_cast<float>(row[c]));
-  }
+  piece.values.resize(m.size());
+  for (Index r = 0; r < m.rows; ++r) std::copy_n(m.row(r), m.cols, piece.values.data() + r * m.cols);
   pieces_.push_back(std::move(piece));
-  format_ = format;
-  axis_ = axis;
-  cols_ = static_cast<std::size_t>(cols);
+  format_ = operand.format;
+  axis_ = operand.axis;
+  cols_ = m.cols;
 }
 
 std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
@@ -71,9 +68,7 @@ std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
   return captured;
 }
 
-template void OperandTap::take<float>(const OperandFormat&, BlockAxis, int, const float*, int, int, std::size_t,
-                                      const RoundingKey&);
-template void OperandTap::take<double>(const OperandFormat&, BlockAxis, int, const double*, int, int, std::size_t,
-                                       const RoundingKey&);
+template void OperandTap::take<float>(const Operand<float>&, int);
+template void OperandTap::take<double>(const Operand<double>&, int);
 
 }  // namespace moescope

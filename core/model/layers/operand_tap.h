@@ -7,6 +7,7 @@
 
 #include "core/model/layers/captured_operand.h"
 #include "core/model/layers/precision.h"
+#include "core/numerics/operand.h"
 
 namespace moescope {
 
@@ -25,10 +26,9 @@ class OperandTap {
   int part_of(int layer, Gemm first, int stacked) const;
 
   // Copies rows of `expert` from its row key.first_row on, or all rows with expert -1. Any thread; rows that come twice
-  // are copied once.
+  // are copied once. The operand has no halves.
   template <class T>
-  void take(const OperandFormat& format, BlockAxis axis, int expert, const T* in, int rows, int cols,
-            std::size_t stride, const RoundingKey& key);
+  void take(const Operand<T>& operand, int expert);
 
   // The captured operand, once the step is over; nullopt: the model has no such operand. Of its labels only `place` is
   // set.

@@ -198,39 +198,47 @@ void Parameters<T>::scatter(const ParameterTensor& tensor, std::span<const T> va
 
 template <class T>
 ModelView<T> Parameters<T>::view(const ModelConfig& config, T* base) const {
-  auto at = [&](const std::string& name) { return base + tensor(name).offset; };
-  auto feed_forward = [&](const std::string& prefix, const char* suffix) {
-    return FeedForwardView<T>{at(prefix + "w1" + suffix), at(prefix + "w2" + suffix)};
+  const auto vector = [&](const std::string& name) { return base + tensor(name).offset; };
+  // Rows of all experts one below the other, from one expert's first to the next one's.
+  const auto matrix = [&](const std::string& name) {
+    const ParameterTensor& t = tensor(name);
+    const std::size_t cols = t.shape.back(), of_experts = t.blocks() * t.outer_stride / cols;
+    return Matrix<T>(base + t.offset, t.shape.size() == 3 ? of_experts : t.shape[0], cols);
   };
-  ModelView<T> view{at("tok_embeddings.weight"), at("norm.weight"), at("output.weight"), {}};
+  const auto feed_forward = [&](const std::string& prefix, const char* suffix) {
+    FeedForwardView<T> view{matrix(prefix + "w1" + suffix), matrix(prefix + "w2" + suffix)};
+    if (tensor(prefix + "w1" + suffix).shape.size() == 2) view.w13.rows *= 2;
+    return view;
+  };
+  ModelView<T> view{matrix("tok_embeddings.weight"), matrix("output.weight"), vector("norm.weight"), {}};
   for (int i = 0; i < config.n_layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i) + ".";
     const std::string attention = prefix + "attention.";
-    LayerView<T> layer{};
-    layer.attention_norm = at(prefix + "attention_norm.weight");
-    layer.ffn_norm = at(prefix + "ffn_norm.weight");
+    LayerView<T> layer;
+    layer.attention_norm = vector(prefix + "attention_norm.weight");
+    layer.ffn_norm = vector(prefix + "ffn_norm.weight");
     if (config.q_lora_rank > 0) {
-      layer.wq_a = at(attention + "wq_a.weight");
-      layer.q_norm = at(attention + "q_norm.weight");
-      layer.wq_b = at(attention + "wq_b.weight");
+      layer.wq_a = matrix(attention + "wq_a.weight");
+      layer.q_norm = vector(attention + "q_norm.weight");
+      layer.wq_b = matrix(attention + "wq_b.weight");
     } else {
-      layer.wq = at(attention + "wq.weight");
+      layer.wq = matrix(attention + "wq.weight");
     }
-    layer.wkv_a = at(attention + "wkv_a.weight");
-    layer.kv_norm = at(attention + "kv_norm.weight");
-    layer.wkv_b = at(attention + "wkv_b.weight");
-    layer.wo = at(attention + "wo.weight");
+    layer.wkv_a = matrix(attention + "wkv_a.weight");
+    layer.kv_norm = vector(attention + "kv_norm.weight");
+    layer.wkv_b = matrix(attention + "wkv_b.weight");
+    layer.wo = matrix(attention + "wo.weight");
     if (i < config.n_dense_layers) {
       layer.dense = feed_forward(prefix + "feed_forward.", ".weight");
     } else {
-      layer.gate = at(prefix + "moe.router.gate.weight");
+      layer.gate = matrix(prefix + "moe.router.gate.weight");
       layer.experts = feed_forward(prefix + "moe.experts.", "");
       if (config.n_shared > 0) layer.shared = feed_forward(prefix + "moe.shared_experts.", ".weight");
-      if (config.shared_expert_gate) layer.shared_gate = at(prefix + "moe.shared_expert_gate.weight");
+      if (config.shared_expert_gate) layer.shared_gate = matrix(prefix + "moe.shared_expert_gate.weight");
       if (config.latent_dim > 0) {
-        layer.latent_down = at(prefix + "moe.latent_down.weight");
-        layer.latent_up = at(prefix + "moe.latent_up.weight");
-        if (config.latent_norm) layer.latent_norm = at(prefix + "moe.latent_norm.weight");
+        layer.latent_down = matrix(prefix + "moe.latent_down.weight");
+        layer.latent_up = matrix(prefix + "moe.latent_up.weight");
+        if (config.latent_norm) layer.latent_norm = vector(prefix + "moe.latent_norm.weight");
       }
     }
     view.layers.push_back(layer);

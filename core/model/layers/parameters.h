@@ -54,24 +54,26 @@ std::vector<T> gather_tensor(const ParameterTensor& tensor, const T* arena) {
 
 template <class T>
 struct FeedForwardView {
-  T* w13 = nullptr;  // [2F, D]: w1, then w3; per expert, `expert_stride` 2FD apart
-  T* w2 = nullptr;   // [D, F]; per expert DF apart
+  Matrix<T> w13;  // [2F, D]: w1, then w3; of E experts [E 2F, D]
+  Matrix<T> w2;   // [D, F]; of E experts [E D, F]
 };
 
 template <class T>
 struct LayerView {
-  T *attention_norm, *ffn_norm;  // [D]
-  T *wq, *wq_a, *q_norm, *wq_b;  // plain query, or low rank
-  T *wkv_a, *kv_norm, *wkv_b, *wo;
-  T* gate = nullptr;                                                       // [E, D]
-  T* shared_gate = nullptr;                                                // [1, D]
-  T *latent_down = nullptr, *latent_norm = nullptr, *latent_up = nullptr;  // [Dl, D], [Dl], [D, Dl]
+  T *attention_norm = nullptr, *ffn_norm = nullptr;                 // [D]
+  T *q_norm = nullptr, *kv_norm = nullptr, *latent_norm = nullptr;  // [Q], [R], [Dl]
+  Matrix<T> wq, wq_a, wq_b;                                         // plain query, or low rank
+  Matrix<T> wkv_a, wkv_b, wo;
+  Matrix<T> gate;                    // [E, D]
+  Matrix<T> shared_gate;             // [1, D]
+  Matrix<T> latent_down, latent_up;  // [Dl, D], [D, Dl]
   FeedForwardView<T> dense, experts, shared;
 };
 
 template <class T>
 struct ModelView {
-  T *embedding, *norm, *output;  // [V, D], [D], [V, D]
+  Matrix<T> embedding, output;  // [V, D]
+  T* norm;                      // [D]
   std::vector<LayerView<T>> layers;
 };
 

@@ -36,15 +36,6 @@ inline bool is_plain(const OperandFormat& format) {
   return format.scheme == QuantScheme::fp32 && format.hadamard == 0;
 }
 
-// Every number by itself, without a scale or a random bit.
-inline bool is_nearest_bf16(const OperandFormat& format) {
-  return format.scheme == QuantScheme::bf16 && format.rounding == Rounding::nearest && format.hadamard == 0;
-}
-// Whether both make the same numbers of a matrix, with the same figures, whichever way the contracting dimension lies.
-inline bool quantize_alike(const OperandFormat& a, const OperandFormat& b) {
-  return a == b && is_nearest_bf16(a);
-}
-
 // The GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};

@@ -45,16 +45,14 @@ HWY_INLINE void backward_row(const T* dy, const T* x, T inv, std::size_t dim, co
   }
 }
 
-#define MOESCOPE_ROWS(T)                                                                                             \
-  void forward_rows_##T(const T* x, std::size_t x_stride, std::size_t rows, std::size_t dim, const T* weight, T eps, \
-                        T* y, T* inv) {                                                                              \
-    for (std::size_t r = 0; r < rows; ++r) forward_row(x + r * x_stride, dim, weight, eps, y + r * dim, inv + r);    \
-  }                                                                                                                  \
-  void backward_rows_##T(const T* dy, const T* x, std::size_t x_stride, const T* inv, std::size_t rows,              \
-                         std::size_t dim, const T* weight, T* dx, std::size_t dx_stride, bool accumulate,            \
-                         T* dweight) {                                                                               \
-    for (std::size_t r = 0; r < rows; ++r)                                                                           \
-      backward_row(dy + r * dim, x + r * x_stride, inv[r], dim, weight, dx + r * dx_stride, accumulate, dweight);    \
+#define MOESCOPE_ROWS(T)                                                                                     \
+  void forward_rows_##T(const Matrix<const T>& x, const T* weight, T eps, const Matrix<T>& y, T* inv) {      \
+    for (Index r = 0; r < x.rows; ++r) forward_row(x.row(r), x.cols, weight, eps, y.row(r), inv + r);        \
+  }                                                                                                          \
+  void backward_rows_##T(const Matrix<const T>& dy, const Matrix<const T>& x, const T* weight, const T* inv, \
+                         const Matrix<T>& dx, bool accumulate, T* dweight) {                                 \
+    for (Index r = 0; r < x.rows; ++r)                                                                       \
+      backward_row(dy.row(r), x.row(r), inv[r], x.cols, weight, dx.row(r), accumulate, dweight);             \
   }
 MOESCOPE_ROWS(float)
 MOESCOPE_ROWS(double)
@@ -74,7 +72,7 @@ HWY_EXPORT(forward_rows_double);
 HWY_EXPORT(backward_rows_float);
 HWY_EXPORT(backward_rows_double);
 
-constexpr std::size_t kSliceRows = kShardRows;
+constexpr Index kSliceRows = kShardRows;
 
 template <class T>
 auto forward_rows() {
@@ -94,42 +92,43 @@ auto backward_rows() {
 }  // namespace
 
 template <class T>
-void rms_norm_forward(const T* x, std::size_t x_stride, int rows, int dim, const T* weight, double eps, T* y, T* inv) {
-  parallel_slices(static_cast<std::size_t>(rows), kSliceRows, [&](std::size_t first, std::size_t last) {
-    forward_rows<T>()(x + first * x_stride, x_stride, last - first, static_cast<std::size_t>(dim), weight,
-                      static_cast<T>(eps), y + first * static_cast<std::size_t>(dim), inv + first);
+void rms_norm_forward(ConstMatrix<T> x, const T* weight, double eps, Matrix<T> y, T* inv) {
+  parallel_slices(x.rows, kSliceRows, [&](Index first, Index last) {
+    const Index count = last - first;
+    forward_rows<T>()(x.row_block(first, count), weight, static_cast<T>(eps), y.row_block(first, count), inv + first);
   });
 }
 
-int rms_norm_partials(int rows) {
-  return static_cast<int>((static_cast<std::size_t>(rows) + kSliceRows - 1) / kSliceRows);
+Index rms_norm_partials(Index rows) {
+  return (rows + kSliceRows - 1) / kSliceRows;
 }
 
 template <class T>
-void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* inv, int rows, int dim, const T* weight,
-                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial, int shard_rows) {
-  const std::size_t d = static_cast<std::size_t>(dim);
-  parallel_slices(static_cast<std::size_t>(rows), kSliceRows, [&](std::size_t first, std::size_t last) {
-    T* own = partial + first / kSliceRows * d;
-    std::fill_n(own, d, T{0});
-    backward_rows<T>()(dy + first * d, x + first * x_stride, x_stride, inv + first, last - first, d, weight,
-                       dx + first * dx_stride, dx_stride, accumulate, own);
+void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, bool accumulate,
+                       const NormGradient<T>& gradient) {
+  const Index dim = norm.x.cols, rows = norm.x.rows;
+  const Matrix<T>& partial = gradient.partial;
+  parallel_slices(rows, kSliceRows, [&](Index first, Index last) {
+    const Index count = last - first;
+    T* own = partial.row(first / kSliceRows);
+    std::fill_n(own, dim, T{0});
+    backward_rows<T>()(dy.row_block(first, count), norm.x.row_block(first, count), norm.weight, norm.inv + first,
+                       dx.row_block(first, count), accumulate, own);
   });
-  const int shards = shard_rows > 0 ? rows / shard_rows : 1, slices = rms_norm_partials(rows) / shards;
-  const std::size_t shard = static_cast<std::size_t>(slices) * d;
-  for (int s = 0; s < shards; ++s) {
-    T* sum = partial + static_cast<std::size_t>(s) * shard;
-    for (int slice = 1; slice < slices; ++slice)
-      for (std::size_t i = 0; i < d; ++i) sum[i] += sum[static_cast<std::size_t>(slice) * d + i];
+  const Index shards = gradient.shard_rows > 0 ? rows / gradient.shard_rows : 1;
+  const Index slices = rms_norm_partials(rows) / shards;
+  for (Index s = 0; s < shards; ++s) {
+    T* sum = partial.row(s * slices);
+    for (Index slice = 1; slice < slices; ++slice)
+      for (Index i = 0; i < dim; ++i) sum[i] += partial.row(s * slices + slice)[i];
   }
-  add_pairwise(partial, d, shards, shard);
-  std::copy_n(partial, d, dweight);
+  add_pairwise(partial.data, dim, static_cast<int>(shards), slices * dim);
+  std::copy_n(partial.data, dim, gradient.dweight);
 }
 
-#define INSTANTIATE(T)                                                                                               \
-  template void rms_norm_forward<T>(const T*, std::size_t, int, int, const T*, double, T*, T*);                      \
-  template void rms_norm_backward<T>(const T*, const T*, std::size_t, const T*, int, int, const T*, T*, std::size_t, \
-                                     bool, T*, T*, int);
+#define INSTANTIATE(T)                                                                \
+  template void rms_norm_forward<T>(ConstMatrix<T>, const T*, double, Matrix<T>, T*); \
+  template void rms_norm_backward<T>(ConstMatrix<T>, const RmsNorm<T>&, Matrix<T>, bool, const NormGradient<T>&);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

@@ -3,21 +3,32 @@
 // Legend: T tokens, D features.
 #pragma once
 
-#include <cstddef>
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
-// x_TD with `x_stride` elements from row to row; y_TD contiguous; inv_T receives 1 / sqrt(mean(x^2) + eps).
+// y_TD from x_TD and weight_D; inv_T receives 1 / sqrt(mean(x^2) + eps).
 template <class T>
-void rms_norm_forward(const T* x, std::size_t x_stride, int rows, int dim, const T* weight, double eps, T* y, T* inv);
+void rms_norm_forward(ConstMatrix<T> x, const T* weight, double eps, Matrix<T> y, T* inv);
 
-// dx (+)= dL/dx, with `dx_stride`; dweight_D = dL/dweight.
-//   dx = inv (w dy) - x inv^3 / D sum(w dy x)
-// `partial` holds the weight gradient of each slice of rows: rms_norm_partials(rows) * D elements. `shard_rows`: those
-// of a shard, whose sums are added pairwise (batch_part.h); 0: all rows are one.
+// What the forward pass read and left.
 template <class T>
-void rms_norm_backward(const T* dy, const T* x, std::size_t x_stride, const T* inv, int rows, int dim, const T* weight,
-                       T* dx, std::size_t dx_stride, bool accumulate, T* dweight, T* partial, int shard_rows = 0);
-int rms_norm_partials(int rows);
+struct RmsNorm {
+  Matrix<const T> x;  // [T, D]
+  const T *weight, *inv;
+};
+// dweight_D = dL/dweight.
+template <class T>
+struct NormGradient {
+  T* dweight;
+  Matrix<T> partial;   // the weight gradient of each slice of rows: [rms_norm_partials(T), D]
+  int shard_rows = 0;  // those of a shard, whose sums are added pairwise (batch_part.h); 0: all rows are one
+};
+// dx_TD (+)= dL/dx from dy_TD.
+//   dx = inv (w dy) - x inv^3 / D sum(w dy x)
+template <class T>
+void rms_norm_backward(ConstMatrix<T> dy, const RmsNorm<T>& norm, Matrix<T> dx, bool accumulate,
+                       const NormGradient<T>& gradient);
+Index rms_norm_partials(Index rows);
 
 }  // namespace moescope

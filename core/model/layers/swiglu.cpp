@@ -31,31 +31,17 @@ HWY_INLINE void backward_row(const T* da, const T* h1, const T* h3, std::size_t 
   }
 }
 
-template <class T>
-HWY_INLINE void forward_rows(const T* h13, std::size_t rows, int inter, T* a) {
-  const std::size_t f = static_cast<std::size_t>(inter);
-  for (std::size_t r = 0; r < rows; ++r) forward_row(h13 + 2 * r * f, h13 + (2 * r + 1) * f, f, a + r * f);
-}
-
-template <class T>
-HWY_INLINE void backward_rows(const T* da, const T* h13, std::size_t rows, int inter, T* dh13) {
-  const std::size_t f = static_cast<std::size_t>(inter);
-  for (std::size_t r = 0; r < rows; ++r)
-    backward_row(da + r * f, h13 + 2 * r * f, h13 + (2 * r + 1) * f, f, dh13 + 2 * r * f, dh13 + (2 * r + 1) * f);
-}
-
-void forward_float(const float* h13, std::size_t rows, int inter, float* a) {
-  forward_rows(h13, rows, inter, a);
-}
-void forward_double(const double* h13, std::size_t rows, int inter, double* a) {
-  forward_rows(h13, rows, inter, a);
-}
-void backward_float(const float* da, const float* h13, std::size_t rows, int inter, float* dh13) {
-  backward_rows(da, h13, rows, inter, dh13);
-}
-void backward_double(const double* da, const double* h13, std::size_t rows, int inter, double* dh13) {
-  backward_rows(da, h13, rows, inter, dh13);
-}
+#define MOESCOPE_ROWS(T)                                                                                      \
+  void forward_##T(const Matrix<const T>& h13, const Matrix<T>& a) {                                          \
+    for (Index r = 0; r < a.rows; ++r) forward_row(h13.row(r), h13.row(r) + a.cols, a.cols, a.row(r));        \
+  }                                                                                                           \
+  void backward_##T(const Matrix<const T>& da, const Matrix<const T>& h13, const Matrix<T>& dh13) {           \
+    for (Index r = 0; r < da.rows; ++r)                                                                       \
+      backward_row(da.row(r), h13.row(r), h13.row(r) + da.cols, da.cols, dh13.row(r), dh13.row(r) + da.cols); \
+  }
+MOESCOPE_ROWS(float)
+MOESCOPE_ROWS(double)
+#undef MOESCOPE_ROWS
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -70,17 +56,17 @@ HWY_EXPORT(forward_double);
 HWY_EXPORT(backward_float);
 HWY_EXPORT(backward_double);
 
-void swiglu_forward(const float* h13, std::size_t rows, int inter, float* a) {
-  HWY_DYNAMIC_DISPATCH(forward_float)(h13, rows, inter, a);
+void swiglu_forward(ConstMatrix<float> h13, Matrix<float> a) {
+  HWY_DYNAMIC_DISPATCH(forward_float)(h13, a);
 }
-void swiglu_forward(const double* h13, std::size_t rows, int inter, double* a) {
-  HWY_DYNAMIC_DISPATCH(forward_double)(h13, rows, inter, a);
+void swiglu_forward(ConstMatrix<double> h13, Matrix<double> a) {
+  HWY_DYNAMIC_DISPATCH(forward_double)(h13, a);
 }
-void swiglu_backward(const float* da, const float* h13, std::size_t rows, int inter, float* dh13) {
-  HWY_DYNAMIC_DISPATCH(backward_float)(da, h13, rows, inter, dh13);
+void swiglu_backward(ConstMatrix<float> da, ConstMatrix<float> h13, Matrix<float> dh13) {
+  HWY_DYNAMIC_DISPATCH(backward_float)(da, h13, dh13);
 }
-void swiglu_backward(const double* da, const double* h13, std::size_t rows, int inter, double* dh13) {
-  HWY_DYNAMIC_DISPATCH(backward_double)(da, h13, rows, inter, dh13);
+void swiglu_backward(ConstMatrix<double> da, ConstMatrix<double> h13, Matrix<double> dh13) {
+  HWY_DYNAMIC_DISPATCH(backward_double)(da, h13, dh13);
 }
 
 }  // namespace moescope

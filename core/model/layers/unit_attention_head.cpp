@@ -10,13 +10,12 @@
 #include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/threads.h"
 #include "core/numerics/row_math.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
 // Queries handled at a time, and keys of a block of their scores in the backward pass.
-constexpr int kUnitBlock = 64;
+constexpr Index kUnitBlock = 64;
 static_assert(kUnitBlock % kUnitRows == 0 && kUnitBlock % kUnitDepth == 0);
 
 // Numbers of keys and head dims as products take them: as results, and as contracting dimension.
@@ -27,7 +26,7 @@ struct PaddedShape {
         qk_depth(to_tiles(shape.qk(), kUnitDepth)),
         value(to_tiles(shape.value, kUnitRows)),
         value_depth(to_tiles(shape.value, kUnitDepth)) {}
-  int keys, qk, qk_depth, value, value_depth;
+  Index keys, qk, qk_depth, value, value_depth;
 };
 
 // Matrices in one block of memory, each on a cache line of its own. Laid out twice: first without memory, to count it.
@@ -35,15 +34,15 @@ class Pieces {
  public:
   explicit Pieces(std::byte* memory) : memory_(memory) {}
   template <class N>
-  N* take(int rows, int cols) {
+  Matrix<N> take(Index rows, Index cols) {
     N* piece = memory_ ? reinterpret_cast<N*>(memory_ + bytes_) : nullptr;
-    bytes_ += (size(rows) * size(cols) * sizeof(N) + 63) / 64 * 64;
-    return piece;
+    bytes_ += (rows * cols * sizeof(N) + 63) / 64 * 64;
+    return {piece, rows, cols};
   }
   // An operand whose padding is never written: zeros.
-  Bf16* padded(int rows, int cols) {
-    Bf16* piece = take<Bf16>(rows, cols);
-    if (piece) std::fill_n(piece, size(rows) * size(cols), Bf16{0});
+  Matrix<Bf16> padded(Index rows, Index cols) {
+    const Matrix<Bf16> piece = take<Bf16>(rows, cols);
+    if (piece.data) std::fill_n(piece.data, piece.size(), Bf16{0});
     return piece;
   }
   std::size_t bytes() const { return bytes_; }
@@ -65,14 +64,14 @@ Scratch scratch_of(const PaddedShape& padded) {
 struct ForwardScratch {
   ForwardScratch(const PaddedShape& p, Pieces& pieces)
       : key_rows(pieces.padded(p.keys, p.qk_depth)),
-        key_pairs_across(pieces.take<Bf16>(p.keys, p.qk_depth)),
+        key_pairs_across(pieces.take<Bf16>(p.qk_depth, p.keys)),
         value_pairs(pieces.padded(p.keys, p.value)),
         q_rows(pieces.padded(kUnitBlock, p.qk_depth)),
         probability_rows(pieces.take<Bf16>(kUnitBlock, p.keys)),
         scores(pieces.take<float>(kUnitBlock, p.keys)),
         o(pieces.take<float>(kUnitBlock, p.value)) {}
-  Bf16 *key_rows, *key_pairs_across, *value_pairs, *q_rows, *probability_rows;
-  float *scores, *o;
+  Matrix<Bf16> key_rows, key_pairs_across, value_pairs, q_rows, probability_rows;
+  Matrix<float> scores, o;
 };
 
 struct BackwardScratch {
@@ -81,10 +80,10 @@ struct BackwardScratch {
         key_pairs(pieces.padded(p.keys, p.qk)),
         value_rows(pieces.padded(p.keys, p.value_depth)),
         q_rows(pieces.padded(kUnitBlock, p.qk_depth)),
-        q_pairs_across(pieces.take<Bf16>(kUnitBlock, p.qk_depth)),
+        q_pairs_across(pieces.take<Bf16>(p.qk_depth, kUnitBlock)),
         q_pairs(pieces.padded(kUnitBlock, p.qk)),
         d_o_rows(pieces.padded(kUnitBlock, p.value_depth)),
-        d_o_pairs_across(pieces.take<Bf16>(kUnitBlock, p.value_depth)),
+        d_o_pairs_across(pieces.take<Bf16>(p.value_depth, kUnitBlock)),
         d_o_pairs(pieces.padded(kUnitBlock, p.value)),
         p_rows(pieces.take<Bf16>(kUnitBlock, kUnitBlock)),
         ds_rows(pieces.take<Bf16>(kUnitBlock, kUnitBlock)),
@@ -95,83 +94,83 @@ struct BackwardScratch {
         dq(pieces.take<float>(kUnitBlock, p.qk)),
         dk(pieces.take<float>(p.keys, p.qk)),
         dv(pieces.take<float>(p.keys, p.value)) {}
-  Bf16 *key_rows, *key_pairs, *value_rows;
-  Bf16 *q_rows, *q_pairs_across, *q_pairs, *d_o_rows, *d_o_pairs_across, *d_o_pairs;
-  Bf16 *p_rows, *ds_rows, *ds_pairs, *ds_rows_across;  // [keys, queries], ds_rows_across [queries, keys]
-  float *s, *dp;                                       // [keys of a block, queries]
-  float *dq, *dk, *dv;
+  Matrix<Bf16> key_rows, key_pairs, value_rows;
+  Matrix<Bf16> q_rows, q_pairs_across, q_pairs, d_o_rows, d_o_pairs_across, d_o_pairs;
+  Matrix<Bf16> p_rows, ds_rows, ds_pairs, ds_rows_across;  // [keys, queries], ds_rows_across [queries, keys]
+  Matrix<float> s, dp;                                     // [keys of a block, queries]
+  Matrix<float> dq, dk, dv;
 };
 
-void narrow_rows(HeadRows<const float> in, int width, int first, int rows, Bf16* out, int stride) {
-  for (int r = 0; r < rows; ++r) narrow_natively(in.row(first + r), size(width), out + size(r) * size(stride));
+// Into the first columns of `out`.
+void narrow_rows(const Matrix<const float>& in, const Matrix<Bf16>& out, Index first_col = 0) {
+  for (Index r = 0; r < in.rows; ++r) narrow_natively(in.row(r), in.cols, out.row(r) + first_col);
 }
 
-void narrow_pairs(HeadRows<const float> in, int width, int first, int rows, Bf16* out, int stride) {
+// Pairs from column `first_col` on.
+void narrow_pairs(const Matrix<const float>& in, const Matrix<Bf16>& out, Index first_col = 0) {
   thread_local std::vector<float> nothing;
-  nothing.resize(size(width));
-  for (int r = 0; r < rows; r += 2)
-    narrow_pair_natively(in.row(first + r), r + 1 < rows ? in.row(first + r + 1) : nothing.data(), size(width),
-                         out + size(r) * size(stride));
+  nothing.resize(in.cols);
+  for (Index r = 0; r < in.rows; r += 2)
+    narrow_pair_natively(in.row(r), r + 1 < in.rows ? in.row(r + 1) : nothing.data(), in.cols,
+                         out.row(r) + 2 * first_col);
 }
 
-// Pairs of the transpose of rows, which are `stride` elements long.
-void transpose_to_pairs(const Bf16* in, int rows, int stride, Bf16* out) {
-  transpose_words(in, rows, stride / 2, stride / 2, out, rows);
+// Pairs of the transpose.
+void transpose_to_pairs(const Matrix<Bf16>& in, const Matrix<Bf16>& out) {
+  transpose_words(in.data, in.rows, in.cols / 2, in.cols / 2, out.data, in.rows);
 }
 
-void copy_rows(const float* in, int stride, int width, int first, int rows, HeadRows<float> out) {
-  for (int r = 0; r < rows; ++r) std::copy_n(in + size(r) * size(stride), width, out.row(first + r));
+PackedMatrix pairs_of(const Matrix<Bf16>& pairs) {
+  return paired(pairs.data, pairs.cols);
+}
+
+void copy_rows(const Matrix<float>& in, const Matrix<float>& out) {
+  for (Index r = 0; r < out.rows; ++r) std::copy_n(in.row(r), out.cols, out.row(r));
 }
 
 // Fetched while something is computed, so that writing them does not wait for memory. Always inlined, because GCC 12
 // leaves out calls of functions that do nothing else.
-[[gnu::always_inline]] inline void fetch_rows(HeadRows<float> out, int width, int first, int rows) {
-  constexpr int kLine = 64 / sizeof(float);
-  for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < width; c += kLine) __builtin_prefetch(out.row(first + r) + c, 1);
+[[gnu::always_inline]] inline void fetch_rows(const Matrix<float>& out, Index first, Index rows) {
+  constexpr Index kLine = 64 / sizeof(float);
+  for (Index r = 0; r < rows; ++r)
+    for (Index c = 0; c < out.cols; c += kLine) __builtin_prefetch(out.row(first + r) + c, 1);
 }
 
-// A product whose rows are those of a block's queries, the first `width` columns: in place, or through `padded_rows`
-// where they do not fill whole tiles.
-struct QueryProduct {
-  const TileProducts& tiles;
-  int first, rows;
-
-  void multiply(int depth, const Bf16* a, int lda, const Bf16* pairs, int padded, int width, float* padded_rows,
-                HeadRows<float> out) const {
-    if (rows == kUnitBlock && width == padded)
-      return tiles.multiply(kUnitBlock, width, depth, a, lda, paired(pairs, width), false, out.row(first), out.stride,
-                            1, Results::in_memory);
-    tiles.multiply(kUnitBlock, padded, depth, a, lda, paired(pairs, padded), false, padded_rows, padded);
-    copy_rows(padded_rows, padded, width, first, rows, out);
-  }
-};
+// A product with the first rows of `pairs`, whose result are the rows of a block's queries: in place, or through
+// `whole`, which has whole tiles, where they do not fill them.
+void multiply_queries(const TileProducts& tiles, const Matrix<const Bf16>& a, const Matrix<Bf16>& pairs,
+                      const Matrix<float>& whole, const Matrix<float>& out) {
+  if (out.rows == kUnitBlock && out.cols == pairs.cols)
+    return tiles.multiply(a, pairs_of(pairs), false, out, 1, Results::in_memory);
+  tiles.multiply(a, pairs_of(pairs), false, whole);
+  copy_rows(whole, out);
+}
 
 // Of a block's queries. Those after the end of the sequence have probabilities of 0.
 struct QuerySums {
   std::array<float, kUnitBlock> lse, delta{};
 
-  QuerySums(const HeadShape& shape, const HeadGradients<float>& g, int first, int rows) {
+  QuerySums(const HeadGradients<float>& g, Index first, Index rows) {
     lse.fill(std::numeric_limits<float>::infinity());
     std::copy_n(g.lse + first, rows, lse.begin());
-    for (int r = 0; r < rows; ++r) delta[size(r)] = dot(g.o.row(first + r), g.d_o.row(first + r), size(shape.value));
+    for (Index r = 0; r < rows; ++r) delta[r] = dot(g.o.row(first + r), g.d_o.row(first + r), g.o.cols);
   }
 };
 
 // Probabilities and gradients of the scores of a block of keys, of which a query sees those up to its own.
-void score_gradients(const BackwardScratch& w, const QuerySums& queries, float scale, int first_key, int first_query) {
-  softmax_backward_columns(w.s, w.dp, kUnitBlock, kUnitBlock, scale, queries.lse.data(), queries.delta.data());
-  for (int key = std::max(first_query - first_key + 1, 0); key < kUnitBlock; ++key) {
-    const int hidden = first_key + key - first_query;
-    std::fill_n(w.s + size(key) * kUnitBlock, hidden, 0.0f);
-    std::fill_n(w.dp + size(key) * kUnitBlock, hidden, 0.0f);
+void score_gradients(const BackwardScratch& w, const QuerySums& queries, float scale, Index first_key,
+                     Index first_query) {
+  softmax_backward_columns(w.s.data, w.dp.data, kUnitBlock, kUnitBlock, scale, queries.lse.data(),
+                           queries.delta.data());
+  for (Index key = std::max<Index>(first_query - first_key + 1, 0); key < kUnitBlock; ++key) {
+    const Index hidden = first_key + key - first_query;
+    std::fill_n(w.s.row(key), hidden, 0.0f);
+    std::fill_n(w.dp.row(key), hidden, 0.0f);
   }
-  narrow_natively(w.s, kUnitBlock * kUnitBlock, w.p_rows);
-  narrow_natively(w.dp, kUnitBlock * kUnitBlock, w.ds_rows);
-  for (int key = 0; key < kUnitBlock; key += 2) {
-    const float* ds = w.dp + size(key) * kUnitBlock;
-    narrow_pair_natively(ds, ds + kUnitBlock, kUnitBlock, w.ds_pairs + size(first_key + key) * kUnitBlock);
-  }
+  narrow_natively(w.s.data, w.s.size(), w.p_rows.data);
+  narrow_natively(w.dp.data, w.dp.size(), w.ds_rows.data);
+  for (Index key = 0; key < kUnitBlock; key += 2)
+    narrow_pair_natively(w.dp.row(key), w.dp.row(key + 1), kUnitBlock, w.ds_pairs.row(first_key + key));
 }
 
 }  // namespace
@@ -180,28 +179,27 @@ void head_forward_on_units(const HeadShape& shape, const HeadInputs<float>& in, 
   const PaddedShape p(shape);
   const auto w = scratch_of<ForwardScratch>(p);
   const TileProducts tiles;
-  narrow_rows(in.k_nope, shape.nope, 0, shape.length, w.key_rows, p.qk_depth);
-  narrow_rows(in.k_rope, shape.rope, 0, shape.length, w.key_rows + shape.nope, p.qk_depth);
-  transpose_to_pairs(w.key_rows, p.keys, p.qk_depth, w.key_pairs_across);
-  narrow_pairs(in.v, shape.value, 0, shape.length, w.value_pairs, p.value);
+  narrow_rows(in.k_nope, w.key_rows);
+  narrow_rows(in.k_rope, w.key_rows, shape.nope);
+  transpose_to_pairs(w.key_rows, w.key_pairs_across);
+  narrow_pairs(in.v, w.value_pairs);
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.qk()));
   *out.largest = -std::numeric_limits<float>::infinity();
-  for (int first = 0; first < shape.length; first += kUnitBlock) {
-    const int rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
-    narrow_rows(in.q, shape.qk(), first, rows, w.q_rows, p.qk_depth);
-    tiles.multiply(kUnitBlock, visible, shape.qk(), w.q_rows, p.qk_depth, paired(w.key_pairs_across, p.keys), false,
-                   w.scores, p.keys);
-    for (int r = 0; r < rows; ++r) {
-      float *s = w.scores + size(r) * size(p.keys), most = 0;
-      Bf16* probabilities = w.probability_rows + size(r) * size(p.keys);
-      const int count = first + r + 1;
-      out.lse[first + r] = softmax_row(s, size(count), scale, s, &most);
+  for (Index first = 0; first < shape.length; first += kUnitBlock) {
+    const Index rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
+    narrow_rows(in.q.row_block(first, rows), w.q_rows);
+    tiles.multiply(w.q_rows.col_block(0, shape.qk()), pairs_of(w.key_pairs_across), false,
+                   w.scores.col_block(0, visible));
+    for (Index r = 0; r < rows; ++r) {
+      float *s = w.scores.row(r), most = 0;
+      Bf16* probabilities = w.probability_rows.row(r);
+      const Index count = first + r + 1;
+      out.lse[first + r] = softmax_row(s, count, scale, s, &most);
       *out.largest = std::max(*out.largest, most);
-      narrow_natively(s, size(count), probabilities);
+      narrow_natively(s, count, probabilities);
       std::fill(probabilities + count, probabilities + visible, Bf16{0});
     }
-    QueryProduct{tiles, first, rows}.multiply(visible, w.probability_rows, p.keys, w.value_pairs, p.value, shape.value,
-                                              w.o, out.o);
+    multiply_queries(tiles, w.probability_rows.col_block(0, visible), w.value_pairs, w.o, out.o.row_block(first, rows));
   }
 }
 
@@ -209,45 +207,38 @@ void head_backward_on_units(const HeadShape& shape, const HeadInputs<float>& in,
   const PaddedShape p(shape);
   const auto w = scratch_of<BackwardScratch>(p);
   const TileProducts tiles;
-  narrow_rows(in.k_nope, shape.nope, 0, shape.length, w.key_rows, p.qk_depth);
-  narrow_rows(in.k_rope, shape.rope, 0, shape.length, w.key_rows + shape.nope, p.qk_depth);
-  narrow_pairs(in.k_nope, shape.nope, 0, shape.length, w.key_pairs, p.qk);
-  narrow_pairs(in.k_rope, shape.rope, 0, shape.length, w.key_pairs + 2 * shape.nope, p.qk);
-  narrow_rows(in.v, shape.value, 0, shape.length, w.value_rows, p.value_depth);
+  narrow_rows(in.k_nope, w.key_rows);
+  narrow_rows(in.k_rope, w.key_rows, shape.nope);
+  narrow_pairs(in.k_nope, w.key_pairs);
+  narrow_pairs(in.k_rope, w.key_pairs, shape.nope);
+  narrow_rows(in.v, w.value_rows);
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.qk()));
   // The last block sees every key, so it writes dK and dV and the others add to them.
-  for (int first = p.keys - kUnitBlock; first >= 0; first -= kUnitBlock) {
-    const int rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
+  for (Index first = p.keys - kUnitBlock; first >= 0; first -= kUnitBlock) {
+    const Index rows = std::min(kUnitBlock, shape.length - first), visible = first + kUnitBlock;
     const bool adds = visible < p.keys;
-    fetch_rows(g.dk_nope, shape.nope, first, rows);
-    fetch_rows(g.dk_rope, shape.rope, first, rows);
-    fetch_rows(g.dv, shape.value, first, rows);
-    narrow_rows(in.q, shape.qk(), first, rows, w.q_rows, p.qk_depth);
-    transpose_to_pairs(w.q_rows, kUnitBlock, p.qk_depth, w.q_pairs_across);
-    narrow_pairs(in.q, shape.qk(), first, rows, w.q_pairs, p.qk);
-    narrow_rows(g.d_o, shape.value, first, rows, w.d_o_rows, p.value_depth);
-    transpose_to_pairs(w.d_o_rows, kUnitBlock, p.value_depth, w.d_o_pairs_across);
-    narrow_pairs(g.d_o, shape.value, first, rows, w.d_o_pairs, p.value);
-    const QuerySums queries(shape, g, first, rows);
-    for (int key = 0; key < visible; key += kUnitBlock) {
-      tiles.multiply(kUnitBlock, kUnitBlock, shape.qk(), w.key_rows + size(key) * size(p.qk_depth), p.qk_depth,
-                     paired(w.q_pairs_across, kUnitBlock), false, w.s, kUnitBlock);
-      tiles.multiply(kUnitBlock, kUnitBlock, shape.value, w.value_rows + size(key) * size(p.value_depth), p.value_depth,
-                     paired(w.d_o_pairs_across, kUnitBlock), false, w.dp, kUnitBlock);
+    for (const Matrix<float>& written : {g.dk_nope, g.dk_rope, g.dv}) fetch_rows(written, first, rows);
+    const Matrix<const float> q = in.q.row_block(first, rows), d_o = g.d_o.row_block(first, rows);
+    narrow_rows(q, w.q_rows);
+    transpose_to_pairs(w.q_rows, w.q_pairs_across);
+    narrow_pairs(q, w.q_pairs);
+    narrow_rows(d_o, w.d_o_rows);
+    transpose_to_pairs(w.d_o_rows, w.d_o_pairs_across);
+    narrow_pairs(d_o, w.d_o_pairs);
+    const QuerySums queries(g, first, rows);
+    for (Index key = 0; key < visible; key += kUnitBlock) {
+      tiles.multiply(w.key_rows.block(key, 0, kUnitBlock, shape.qk()), pairs_of(w.q_pairs_across), false, w.s);
+      tiles.multiply(w.value_rows.block(key, 0, kUnitBlock, shape.value), pairs_of(w.d_o_pairs_across), false, w.dp);
       score_gradients(w, queries, scale, key, first);
-      tiles.multiply(kUnitBlock, p.value, kUnitBlock, w.p_rows, kUnitBlock, paired(w.d_o_pairs, p.value), adds,
-                     w.dv + size(key) * size(p.value), p.value);
-      tiles.multiply(kUnitBlock, p.qk, kUnitBlock, w.ds_rows, kUnitBlock, paired(w.q_pairs, p.qk), adds,
-                     w.dk + size(key) * size(p.qk), p.qk);
+      tiles.multiply(w.p_rows, pairs_of(w.d_o_pairs), adds, w.dv.row_block(key, kUnitBlock));
+      tiles.multiply(w.ds_rows, pairs_of(w.q_pairs), adds, w.dk.row_block(key, kUnitBlock));
     }
-    transpose_words(w.ds_pairs, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across, p.keys / 2);
-    QueryProduct{tiles, first, rows}.multiply(visible, w.ds_rows_across, p.keys, w.key_pairs, p.qk, shape.qk(), w.dq,
-                                              g.dq);
+    transpose_words(w.ds_pairs.data, visible / 2, kUnitBlock, kUnitBlock, w.ds_rows_across.data, p.keys / 2);
+    multiply_queries(tiles, w.ds_rows_across.col_block(0, visible), w.key_pairs, w.dq, g.dq.row_block(first, rows));
     // No query before these sees the keys of the block.
-    const float *dk = w.dk + size(first) * size(p.qk), *dv = w.dv + size(first) * size(p.value);
-    copy_rows(dk, p.qk, shape.nope, first, rows, g.dk_nope);
-    copy_rows(dk + shape.nope, p.qk, shape.rope, first, rows, g.dk_rope);
-    copy_rows(dv, p.value, shape.value, first, rows, g.dv);
+    copy_rows(w.dk.block(first, 0, rows, shape.nope), g.dk_nope.row_block(first, rows));
+    copy_rows(w.dk.block(first, shape.nope, rows, shape.rope), g.dk_rope.row_block(first, rows));
+    copy_rows(w.dv.block(first, 0, rows, shape.value), g.dv.row_block(first, rows));
   }
 }
 

@@ -10,132 +10,118 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kDispatchSlice = 64;
+constexpr Index kDispatchSlice = 64;
 
 // All for tokens [first, last).
 template <class T>
-void sum_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* dx,
-                 std::size_t dim, T* dh) {
-  for (std::size_t t = first; t < last; ++t) {
-    T* out = dh + t * dim;
+void sum_choices(const DispatchPlan& plan, Index first, Index last, const Matrix<const T>& dx, const Matrix<T>& dh) {
+  for (Index t = first; t < last; ++t) {
+    T* out = dh.row(t);
     bool first_row = true;
-    for (std::size_t j = 0; j < k; ++j) {
-      if (slots[t * k + j] < 0) continue;
-      const T* row = dx + static_cast<std::size_t>(slots[t * k + j]) * dim;
+    for (int j = 0; j < plan.top_k; ++j) {
+      const std::int32_t slot = plan.slot_of_choice[t * plan.top_k + j];
+      if (slot < 0) continue;
       if (std::exchange(first_row, false))
-        std::copy_n(row, dim, out);
+        std::copy_n(dx.row(slot), dx.cols, out);
       else
-        add_scaled(T{1}, row, dim, out);
+        add_scaled(T{1}, dx.row(slot), dx.cols, out);
     }
-    if (first_row) std::fill_n(out, dim, T{0});
+    if (first_row) std::fill_n(out, dh.cols, T{0});
   }
 }
 
-template <class T>
-void mix_choices(const std::int32_t* slots, std::size_t k, std::size_t first, std::size_t last, const T* residual,
-                 const T* mix, const T* expert_y, std::size_t dim, T* y) {
-  for (std::size_t t = first; t < last; ++t) {
-    T* out = y + t * dim;
-    if (residual)
-      std::copy_n(residual + t * dim, dim, out);
-    else
-      std::fill_n(out, dim, T{0});
-    for (std::size_t j = 0; j < k; ++j)
-      if (slots[t * k + j] >= 0)
-        add_scaled(mix[t * k + j], expert_y + static_cast<std::size_t>(slots[t * k + j]) * dim, dim, out);
-  }
-}
-
-std::size_t num_tokens(const DispatchPlan& plan) {
-  return plan.slot_of_choice.size() / static_cast<std::size_t>(plan.top_k);
+Index num_tokens(const DispatchPlan& plan) {
+  return std::ssize(plan.slot_of_choice) / plan.top_k;
 }
 
 }  // namespace
 
 void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, DispatchPlan& plan) {
   plan.top_k = top_k;
-  plan.expert_offset.assign(static_cast<std::size_t>(n_experts) + 1, 0);
+  plan.expert_offset.assign(n_experts + 1, 0);
   plan.slot_of_choice.resize(topk_TK.size());
   for (const std::int32_t e : topk_TK) {
     assert(e >= -1 && e < n_experts);
-    if (e >= 0) ++plan.expert_offset[static_cast<std::size_t>(e) + 1];
+    if (e >= 0) ++plan.expert_offset[e + 1];
   }
-  for (int e = 0; e < n_experts; ++e)
-    plan.expert_offset[static_cast<std::size_t>(e) + 1] += plan.expert_offset[static_cast<std::size_t>(e)];
-  plan.choice_of_slot.resize(static_cast<std::size_t>(plan.expert_offset.back()));
+  for (int e = 0; e < n_experts; ++e) plan.expert_offset[e + 1] += plan.expert_offset[e];
+  plan.choice_of_slot.resize(plan.expert_offset.back());
   // expert_offset[e] serves as the next free slot of e and is shifted back afterwards.
   for (std::size_t i = 0; i < topk_TK.size(); ++i) {
     plan.slot_of_choice[i] = -1;
     if (topk_TK[i] < 0) continue;
-    const std::int32_t slot = plan.expert_offset[static_cast<std::size_t>(topk_TK[i])]++;
+    const std::int32_t slot = plan.expert_offset[topk_TK[i]]++;
     plan.slot_of_choice[i] = slot;
-    plan.choice_of_slot[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(i);
+    plan.choice_of_slot[slot] = static_cast<std::int32_t>(i);
   }
-  for (int e = n_experts; e > 0; --e)
-    plan.expert_offset[static_cast<std::size_t>(e)] = plan.expert_offset[static_cast<std::size_t>(e) - 1];
+  for (int e = n_experts; e > 0; --e) plan.expert_offset[e] = plan.expert_offset[e - 1];
   plan.expert_offset[0] = 0;
 }
 
 template <class T>
-void dispatch_forward(const DispatchPlan& plan, SlotRange range, const T* h, int dim, T* x) {
-  const std::size_t d = static_cast<std::size_t>(dim);
-  for (std::size_t slot = range.first; slot < range.last; ++slot)
-    std::copy_n(h + plan.token_of(slot) * d, d, x + (slot - range.first) * d);
+void dispatch_forward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> h, Matrix<T> x) {
+  for (Index slot = range.first; slot < range.last; ++slot)
+    std::copy_n(h.row(plan.token_of(slot)), h.cols, x.row(slot - range.first));
 }
 
 template <class T>
-void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x) {
-  parallel_slices(plan.choice_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    dispatch_forward(plan, {first, last}, h, dim, x + first * static_cast<std::size_t>(dim));
+void dispatch_forward(const DispatchPlan& plan, ConstMatrix<T> h, Matrix<T> x) {
+  parallel_slices(plan.slots(), kDispatchSlice, [&](Index first, Index last) {
+    dispatch_forward<T>(plan, {first, last}, h, x.row_block(first, last - first));
   });
 }
 
 template <class T>
-void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh) {
-  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    sum_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, dx,
-                static_cast<std::size_t>(dim), dh);
+void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh) {
+  parallel_slices(num_tokens(plan), kDispatchSlice,
+                  [&](Index first, Index last) { sum_choices<T>(plan, first, last, dx, dh); });
+}
+
+template <class T>
+void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
+                     Matrix<T> y) {
+  parallel_slices(num_tokens(plan), kDispatchSlice, [&](Index first, Index last) {
+    for (Index t = first; t < last; ++t) {
+      if (residual.data)
+        std::copy_n(residual.row(t), y.cols, y.row(t));
+      else
+        std::fill_n(y.row(t), y.cols, T{0});
+      for (Index choice = t * plan.top_k; choice < (t + 1) * plan.top_k; ++choice)
+        if (const std::int32_t slot = plan.slot_of_choice[choice]; slot >= 0)
+          add_scaled(mix[choice], expert_y.row(slot), y.cols, y.row(t));
+    }
   });
 }
 
 template <class T>
-void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y) {
-  parallel_slices(num_tokens(plan), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    mix_choices(plan.slot_of_choice.data(), static_cast<std::size_t>(plan.top_k), first, last, residual, mix, expert_y,
-                static_cast<std::size_t>(dim), y);
-  });
-}
-
-template <class T>
-void combine_backward(const DispatchPlan& plan, SlotRange range, const T* dy, const T* mix, const T* expert_y, int dim,
-                      T* dexpert_y, T* dmix) {
-  const std::size_t d = static_cast<std::size_t>(dim);
-  for (std::size_t slot = range.first; slot < range.last; ++slot) {
-    const auto choice = static_cast<std::size_t>(plan.choice_of_slot[slot]);
-    const T* in = dy + plan.token_of(slot) * d;
-    T* __restrict out = dexpert_y + (slot - range.first) * d;
+void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, const T* mix,
+                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, T* dmix) {
+  for (Index slot = range.first; slot < range.last; ++slot) {
+    const std::int32_t choice = plan.choice_of_slot[slot];
+    const T* in = dy.row(plan.token_of(slot));
+    T* __restrict out = dexpert_y.row(slot - range.first);
     const T weight = mix[choice];
-    for (std::size_t i = 0; i < d; ++i) out[i] = weight * in[i];
-    dmix[choice] = dot(in, expert_y + slot * d, d);
+    for (Index i = 0; i < dy.cols; ++i) out[i] = weight * in[i];
+    dmix[choice] = dot(in, expert_y.row(slot), dy.cols);
   }
 }
 
 template <class T>
-void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
-                      T* dmix) {
-  parallel_slices(plan.choice_of_slot.size(), kDispatchSlice, [&](std::size_t first, std::size_t last) {
-    combine_backward(plan, {first, last}, dy, mix, expert_y, dim, dexpert_y + first * static_cast<std::size_t>(dim),
-                     dmix);
+void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
+                      Matrix<T> dexpert_y, T* dmix) {
+  parallel_slices(plan.slots(), kDispatchSlice, [&](Index first, Index last) {
+    combine_backward<T>(plan, {first, last}, dy, mix, expert_y, dexpert_y.row_block(first, last - first), dmix);
   });
 }
 
-#define INSTANTIATE(T)                                                                               \
-  template void dispatch_forward<T>(const DispatchPlan&, const T*, int, T*);                         \
-  template void dispatch_forward<T>(const DispatchPlan&, SlotRange, const T*, int, T*);              \
-  template void dispatch_backward<T>(const DispatchPlan&, const T*, int, T*);                        \
-  template void combine_forward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*);      \
-  template void combine_backward<T>(const DispatchPlan&, const T*, const T*, const T*, int, T*, T*); \
-  template void combine_backward<T>(const DispatchPlan&, SlotRange, const T*, const T*, const T*, int, T*, T*);
+#define INSTANTIATE(T)                                                                                             \
+  template void dispatch_forward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                               \
+  template void dispatch_forward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, Matrix<T>);                    \
+  template void dispatch_backward<T>(const DispatchPlan&, ConstMatrix<T>, Matrix<T>);                              \
+  template void combine_forward<T>(const DispatchPlan&, ConstMatrix<T>, const T*, ConstMatrix<T>, Matrix<T>);      \
+  template void combine_backward<T>(const DispatchPlan&, ConstMatrix<T>, const T*, ConstMatrix<T>, Matrix<T>, T*); \
+  template void combine_backward<T>(const DispatchPlan&, SlotRange, ConstMatrix<T>, const T*, ConstMatrix<T>,      \
+                                    Matrix<T>, T*);
 INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE

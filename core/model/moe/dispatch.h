@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "core/numerics/matrix.h"
+
 namespace moescope {
 
 struct DispatchPlan {
@@ -18,11 +20,10 @@ struct DispatchPlan {
   std::vector<std::int32_t> slot_of_choice;  // [T*K]; -1: dropped
   std::vector<std::int32_t> choice_of_slot;  // [N], of T*K
 
-  std::size_t token_of(std::size_t slot) const { return static_cast<std::size_t>(choice_of_slot[slot] / top_k); }
+  Index token_of(Index slot) const { return choice_of_slot[slot] / top_k; }
+  Index slots() const { return std::ssize(choice_of_slot); }
   int experts() const { return static_cast<int>(expert_offset.size()) - 1; }
-  int tokens_of(int expert) const {
-    return expert_offset[static_cast<std::size_t>(expert) + 1] - expert_offset[static_cast<std::size_t>(expert)];
-  }
+  int tokens_of(int expert) const { return expert_offset[expert + 1] - expert_offset[expert]; }
 };
 
 // topk_TK: chosen experts, token-major; -1: dropped. Stable counting sort.
@@ -30,29 +31,31 @@ void plan_dispatch(std::span<const std::int32_t> topk_TK, int top_k, int n_exper
 
 // Slots [first, last).
 struct SlotRange {
-  std::size_t first, last;
+  Index first, last;
+  Index count() const { return last - first; }
 };
 
 // x_ND[slot] = h_TD[token of slot], of all slots on all threads, or of some on the calling one; x begins with the
 // first.
 template <class T>
-void dispatch_forward(const DispatchPlan& plan, const T* h, int dim, T* x);
+void dispatch_forward(const DispatchPlan& plan, ConstMatrix<T> h, Matrix<T> x);
 template <class T>
-void dispatch_forward(const DispatchPlan& plan, SlotRange range, const T* h, int dim, T* x);
+void dispatch_forward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> h, Matrix<T> x);
 // dh_TD = sum over choices of dx_ND.
 template <class T>
-void dispatch_backward(const DispatchPlan& plan, const T* dx, int dim, T* dh);
+void dispatch_backward(const DispatchPlan& plan, ConstMatrix<T> dx, Matrix<T> dh);
 
-// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]; without a residual the sum alone.
+// y_TD = residual_TD + sum_j mix_TK y_ND[slot of choice j]; without a residual, a matrix without memory, the sum alone.
 template <class T>
-void combine_forward(const DispatchPlan& plan, const T* residual, const T* mix, const T* expert_y, int dim, T* y);
+void combine_forward(const DispatchPlan& plan, ConstMatrix<T> residual, const T* mix, ConstMatrix<T> expert_y,
+                     Matrix<T> y);
 // dexpert_y_ND = mix dy; dmix_TK = dy . expert_y, untouched where a choice was dropped. Of all slots on all threads, or
 // of some on the calling one: dexpert_y begins with the first.
 template <class T>
-void combine_backward(const DispatchPlan& plan, const T* dy, const T* mix, const T* expert_y, int dim, T* dexpert_y,
-                      T* dmix);
+void combine_backward(const DispatchPlan& plan, ConstMatrix<T> dy, const T* mix, ConstMatrix<T> expert_y,
+                      Matrix<T> dexpert_y, T* dmix);
 template <class T>
-void combine_backward(const DispatchPlan& plan, SlotRange range, const T* dy, const T* mix, const T* expert_y, int dim,
-                      T* dexpert_y, T* dmix);
+void combine_backward(const DispatchPlan& plan, SlotRange range, ConstMatrix<T> dy, const T* mix,
+                      ConstMatrix<T> expert_y, Matrix<T> dexpert_y, T* dmix);
 
 }  // namespace moescope

@@ -27,20 +27,19 @@ class ExpertExchange {
   // Rows travel in `format`, to which they were rounded before (row_codec.h).
   // Over nodes only: tokens_TD -> at_experts_MD, sending each token once to a node and once to a rank.
   template <class T>
-  void dispatch_merged(const OperandFormat& format, const T* tokens_of, std::size_t tokens, int dim,
-                       T* at_experts) const;
+  void dispatch_merged(const OperandFormat& format, ConstMatrix<T> tokens, Matrix<T> at_experts) const;
   // rows_ND -> at_experts_MD, and back.
   template <class T>
-  void to_experts(const OperandFormat& format, const T* rows, int dim, T* at_experts) const;
+  void to_experts(const OperandFormat& format, ConstMatrix<T> rows, Matrix<T> at_experts) const;
   template <class T>
-  void from_experts(const OperandFormat& format, const T* at_experts, int dim, T* rows) const;
+  void from_experts(const OperandFormat& format, ConstMatrix<T> at_experts, Matrix<T> rows) const;
 
  private:
   struct Run {
-    std::size_t arrived, at_expert, rows;  // first row as it arrives, and in its place
+    Index arrived, at_expert, rows;  // first row as it arrives, and in its place
   };
-  std::size_t rows_here() const;   // N
-  std::size_t rows_there() const;  // M
+  Index rows_here() const;   // N
+  Index rows_there() const;  // M
   Ranks::Parts parts(const std::vector<std::uint32_t>& rows, std::size_t row_bytes) const;
 
   void exchange(const void* send, const std::vector<std::uint32_t>& sent_rows, void* receive,

@@ -6,18 +6,16 @@
 #include <numeric>
 #include <optional>
 
-#include "core/model/layers/gradient_inputs.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/model/layers/swiglu.h"
 #include "core/numerics/aligned_buffer.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/size.h"
 
 namespace moescope {
 namespace {
 
 // A multiple of every quantization block and rotation, so that none straddles two groups.
-constexpr int kGroupRows = 512;
+constexpr Index kGroupRows = 512;
 // Apart from the streams of all other weights.
 constexpr auto kExpertsStream = static_cast<std::uint64_t>(Gemm::expert_w1);
 static_assert(kExpertsStream == 14);
@@ -66,7 +64,7 @@ T* group_space(std::size_t count) {
 
 // Tasks by their rows, the largest first: no thread begins a long one while the others have nothing left.
 std::vector<int> largest_first(int tasks, const auto& rows_of) {
-  std::vector<int> order(size(tasks));
+  std::vector<int> order(tasks);
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::ranges::greater(), rows_of);
   return order;
@@ -88,35 +86,38 @@ bool GroupedExperts<T>::Pass::counted_before(QuantSite site) const {
 }
 
 template <class T>
-typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const ClassPrecision& precision, int layer, bool counted,
-                                                            OperandTap* tap) const {
-  const std::optional<QuantSite> site = tapped_site(tap, layer);
-  return {precision, hash_of({static_cast<std::uint64_t>(layer), kExpertsStream}), counted && !precision.plain,
-          site ? tap : nullptr, site.value_or(QuantSite{})};
+typename GroupedExperts<T>::Pass GroupedExperts<T>::pass_of(const LayerPrecision& precision) const {
+  const ClassPrecision& formats = precision.step->of(GemmClass::experts);
+  const std::optional<QuantSite> site = tapped_site(precision.tap, precision.layer);
+  return {formats,
+          hash_of({static_cast<std::uint64_t>(precision.layer), kExpertsStream}),
+          precision.sums && !formats.plain,
+          site ? precision.tap : nullptr,
+          site.value_or(QuantSite{}),
+          0};
 }
 
 // All rows of an expert where one scale reaches over them.
 template <class T>
-int GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const {
+Index GroupedExperts<T>::group_rows(const Pass& pass, std::initializer_list<QuantSite> activations) const {
   for (const QuantSite site : activations) {
     const OperandFormat& format = pass.format(site);
     const bool scale_per_feature = format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::row &&
                                    operand_of(site).at.direction == Direction::wgrad;
-    if (has_tensor_scale(format) || scale_per_feature) return std::numeric_limits<int>::max();
+    if (has_tensor_scale(format) || scale_per_feature) return std::numeric_limits<Index>::max();
   }
   return kGroupRows;
 }
 
 template <class T>
-void GroupedExperts<T>::cut_into_groups(const DispatchPlan& plan, int rows_at_most, bool with_empty) {
+void GroupedExperts<T>::cut_into_groups(const DispatchPlan& plan, Index rows_at_most, bool with_empty) {
   groups_.clear();
   for (int e = first_; e < first_ + count_; ++e) {
-    const int rows = plan.tokens_of(e);
-    const std::size_t first = size(plan.expert_offset[size(e)]);
-    if (rows == 0 && with_empty) groups_.push_back({e, first, 0, 0});
-    for (int done = 0, n = 0; done < rows; done += n) {
+    const Index rows = plan.tokens_of(e), first = plan.expert_offset[e];
+    if (rows == 0 && with_empty) groups_.push_back({e, first, 0, 0, groups_.size()});
+    for (Index done = 0, n = 0; done < rows; done += n) {
       n = std::min(rows_at_most, rows - done);
-      groups_.push_back({e, first + size(done), done, n});
+      groups_.push_back({e, first + done, done, n, groups_.size()});
     }
   }
 }
@@ -125,7 +126,7 @@ template <class T>
 void GroupedExperts<T>::gather_sums(const Pass& pass, QuantSite first, QuantSite last, LayerSums& sums) const {
   const int first_site = static_cast<int>(first);
   parallel_for(static_cast<int>(last) - first_site + 1, [&](int i) {
-    const auto& [gemm, at] = kSiteOperands[size(first_site + i)];
+    const auto& [gemm, at] = kSiteOperands[first_site + i];
     GemmSums& of_gemm = sums[static_cast<std::size_t>(gemm)];
     QuantSums& total = of_gemm[operand_index(at.direction, at.operand)];
     if (pass.counted_before(static_cast<QuantSite>(first_site + i))) {
@@ -133,174 +134,147 @@ void GroupedExperts<T>::gather_sums(const Pass& pass, QuantSite first, QuantSite
       return;
     }
     total = {};
-    for (const QuantSiteSums& task : task_sums_) total.add(task[size(first_site + i)]);
+    for (const QuantSiteSums& task : task_sums_) total.add(task[first_site + i]);
   });
 }
 
 template <class T>
-OperandSource<T> GroupedExperts<T>::operand(const Pass& pass, const Matrix& m) {
-  OperandSource<T> source;
-  source.format = &pass.format(m.site);
-  source.axis = contracting_axis(operand_of(m.site).at.direction, operand_of(m.site).at.operand);
-  source.rows = m.rows, source.cols = m.cols, source.stride = m.stride;
-  source.parts = m.other ? 2 : 1;
-  source.part[0] = part_of(pass, m.site, m, m.in);
-  if (m.other) source.part[1] = part_of(pass, *m.other, m, m.in + m.other_step);
-  return source;
-}
-
-template <class T>
-OperandPart<T> GroupedExperts<T>::part_of(const Pass& pass, QuantSite site, const Matrix& m, const T* in) {
+RoundingKey GroupedExperts<T>::key_of(const Pass& pass, const RowGroup& group, QuantSite site) const {
   const auto& [gemm, at] = operand_of(site);
-  OperandPart<T> part{in, {}, nullptr};
-  if (pass.counted && m.counted && !pass.counted_before(site))
-    part.sums = &task_sums_[m.task][static_cast<std::size_t>(site)];
-  part.key.seed = pass.precision.seed;
-  part.key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(m.expert)});
-  part.key.first_row = static_cast<std::uint32_t>(m.done);
+  RoundingKey key;
+  key.seed = pass.precision.seed;
+  key.stream = hash_of({pass.stream, static_cast<std::uint64_t>(site), static_cast<std::uint64_t>(group.expert)});
+  if (at.operand != OperandRole::w) key.first_row = static_cast<std::uint32_t>(group.done);
   // Products with w1 and w3 share their signs of rotation, as they share x and dx.
-  part.key.rotation_seed =
-      hash_of({part.key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
-  if (pass.tap && site == pass.tapped)
-    pass.tap->take(pass.format(site), contracting_axis(at.direction, at.operand), m.expert, in, m.rows, m.cols,
-                   size(m.stride), part.key);
-  return part;
+  key.rotation_seed =
+      hash_of({key.seed, pass.stream, gemm == Gemm::expert_w2, static_cast<std::uint64_t>(at.direction)});
+  return key;
+}
+
+// Weights are counted by the first group of an expert alone.
+template <class T>
+QuantSums* GroupedExperts<T>::sums_of(const Pass& pass, const RowGroup& group, QuantSite site) {
+  const bool counted = operand_of(site).at.operand != OperandRole::w || group.done == 0;
+  if (!pass.counted || !counted || pass.counted_before(site)) return nullptr;
+  return &task_sums_[group.task][static_cast<std::size_t>(site)];
 }
 
 template <class T>
-void GroupedExperts<T>::product(const Pass& pass, Trans ta, Trans tb, Extents c, const Matrix& a, const Matrix& b,
-                                bool adds, T* out) {
-  const OperandSource<T> a_source = operand(pass, a), b_source = operand(pass, b);
-  const auto inputs = quantized(a_source, b_source, false, thread_scratch<T>(scratch_for(a_source, b_source)));
-  multiply(ta, tb, c.m, c.n, c.k, inputs.a, inputs.b, adds, out, c.n);
+Operand<T> GroupedExperts<T>::operand(const Pass& pass, const RowGroup& group, QuantSite site, Matrix<const T> matrix,
+                                      std::optional<QuantSite> second) {
+  const GemmOperand at = operand_of(site).at;
+  Operand<T> operand{matrix, pass.format(site), contracting_axis(at.direction, at.operand), key_of(pass, group, site),
+                     sums_of(pass, group, site)};
+  if (second) {
+    operand.halves = at.operand == OperandRole::w ? Halves::stacked : Halves::side_by_side;
+    operand.second_key = key_of(pass, group, *second);
+    operand.second_sums = sums_of(pass, group, *second);
+  }
+  if (pass.tap && site == pass.tapped) pass.tap->take(operand.part(0), group.expert);
+  if (pass.tap && second == pass.tapped) pass.tap->take(operand.part(1), group.expert);
+  return operand;
 }
 
 template <class T>
-void GroupedExperts<T>::forward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                const DispatchPlan& plan, const SlotRows<T>& x, T* h13, T* a, T* y, LayerSums* sums,
-                                OperandTap* tap) {
-  const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
+void GroupedExperts<T>::forward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
+                                const ExpertForward<T>& values) {
+  const Pass pass = pass_of(precision);
   cut_into_groups(plan, group_rows(pass, {QuantSite::forward_x, QuantSite::forward_a}), pass.counted || pass.tap);
   if (pass.counted) task_sums_.assign(groups_.size(), {});
   const std::vector<int> order =
-      largest_first(static_cast<int>(groups_.size()), [&](int group) { return groups_[size(group)].rows; });
-  parallel_for(static_cast<int>(order.size()), [&](int task) {
-    const std::size_t group = size(order[size(task)]);
-    forward_group(pass, w, groups_[group], group, x, h13, a, y);
-  });
-  if (pass.counted) gather_sums(pass, QuantSite::forward_x, QuantSite::forward_w2, *sums);
+      largest_first(static_cast<int>(groups_.size()), [&](int group) { return groups_[group].rows; });
+  parallel_for(static_cast<int>(order.size()), [&](int task) { forward_group(pass, w, groups_[order[task]], values); });
+  if (pass.counted) gather_sums(pass, QuantSite::forward_x, QuantSite::forward_w2, *precision.sums);
 }
 
 template <class T>
-auto GroupedExperts<T>::w13_of(QuantSite w1, QuantSite w3, const FeedForwardView<T>& w, const RowGroup& group,
-                               std::size_t task) const -> Matrix {
-  const std::size_t matrix = size(dim_) * size(inter_);
-  const T* in = w.w13 + size(group.expert) * 2 * matrix;
-  return {w1, in, inter_, dim_, dim_, group.expert, 0, task, group.done == 0, w3, matrix};
+Matrix<T> GroupedExperts<T>::w13_of(const FeedForwardView<T>& w, const RowGroup& group) const {
+  return w.w13.row_block(group.expert * 2 * inter_, 2 * inter_);
 }
 
 template <class T>
-auto GroupedExperts<T>::w2_of(QuantSite w2, const FeedForwardView<T>& w, const RowGroup& group, std::size_t task) const
-    -> Matrix {
-  const T* in = w.w2 + size(group.expert) * size(dim_) * size(inter_);
-  return {w2, in, dim_, inter_, inter_, group.expert, 0, task, group.done == 0, {}, 0};
-}
-
-template <class T>
-auto GroupedExperts<T>::rows_of(QuantSite site, const T* in, int cols, const RowGroup& group, std::size_t task) const
-    -> Matrix {
-  return {site, in, group.rows, cols, cols, group.expert, group.done, task, true, {}, 0};
-}
-
-template <class T>
-auto GroupedExperts<T>::dh13_of(QuantSite h1, QuantSite h3, const T* in, const RowGroup& group, std::size_t task) const
-    -> Matrix {
-  return {h1, in, group.rows, inter_, 2 * inter_, group.expert, group.done, task, true, h3, size(inter_)};
+Matrix<T> GroupedExperts<T>::w2_of(const FeedForwardView<T>& w, const RowGroup& group) const {
+  return w.w2.row_block(group.expert * dim_, dim_);
 }
 
 template <class T>
 void GroupedExperts<T>::forward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
-                                      std::size_t task, const SlotRows<T>& x, T* h13, T* a, T* y) {
+                                      const ExpertForward<T>& values) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_);
-  h13 += group.first * 2 * f, a += group.first * f, y += group.first * d;
-  const T* in = x(group.range(), group_space<T>(size(group.rows) * d));
-  product(pass, Trans::no, Trans::yes, {group.rows, 2 * inter_, dim_}, rows_of(forward_x, in, dim_, group, task),
-          w13_of(forward_w1, forward_w3, w, group, task), false, h13);
-  swiglu_forward(h13, size(group.rows), inter_, a);
-  product(pass, Trans::no, Trans::yes, {group.rows, dim_, inter_}, rows_of(forward_a, a, inter_, group, task),
-          w2_of(forward_w2, w, group, task), false, y);
+  const Matrix<T> h13 = values.h13.row_block(group.first, group.rows), a = values.a.row_block(group.first, group.rows);
+  const Matrix<const T> x = values.x(group.range(), {group_space<T>(group.rows * dim_), group.rows, dim_});
+  multiply(Trans::no, Trans::yes, operand(pass, group, forward_x, x),
+           operand(pass, group, forward_w1, w13_of(w, group), forward_w3), false, h13);
+  swiglu_forward(h13, a);
+  multiply(Trans::no, Trans::yes, operand(pass, group, forward_a, a), operand(pass, group, forward_w2, w2_of(w, group)),
+           false, values.y.row_block(group.first, group.rows));
 }
 
 template <class T>
-void GroupedExperts<T>::backward(const ClassPrecision& precision, int layer, const FeedForwardView<T>& w,
-                                 const FeedForwardView<T>& g, const DispatchPlan& plan, const SlotRows<T>& x,
-                                 const T* h13, const T* a, const SlotRows<T>& dy, T* dx, LayerSums* sums,
-                                 OperandTap* tap) {
+void GroupedExperts<T>::backward(const LayerPrecision& precision, const FeedForwardView<T>& w, const DispatchPlan& plan,
+                                 const ExpertBackward<T>& gradients) {
   using enum QuantSite;
-  const Pass pass = pass_of(precision, layer, sums != nullptr, tap);
-  const int wgrad_rows = group_rows(pass, {wgrad_dy, wgrad_a});
-  cut_into_groups(plan, std::max(group_rows(pass, {dgrad_dy, dgrad_dh1}), wgrad_rows), true);
-  if (pass.counted) task_sums_.assign(size(experts_), {});
-  const Gradients gradients{w, g, x, dy, h13, a, dx, wgrad_rows};
+  Pass pass = pass_of(precision);
+  pass.wgrad_rows = group_rows(pass, {wgrad_dy, wgrad_a});
+  cut_into_groups(plan, std::max(group_rows(pass, {dgrad_dy, dgrad_dh1}), pass.wgrad_rows), true);
+  for (RowGroup& group : groups_) group.task = group.expert;
+  if (pass.counted) task_sums_.assign(experts_, {});
   const std::vector<int> order = largest_first(count_, [&](int index) { return plan.tokens_of(first_ + index); });
   parallel_for(count_, [&](int task) {
-    const int expert = first_ + order[size(task)];
     for (const RowGroup& group : groups_)
-      if (group.expert == expert) backward_group(pass, gradients, group);
+      if (group.expert == first_ + order[task]) backward_group(pass, w, group, gradients);
   });
-  if (pass.counted) gather_sums(pass, dgrad_dy, wgrad_x, *sums);
+  if (pass.counted) gather_sums(pass, dgrad_dy, wgrad_x, *precision.sums);
 }
 
 // One after the other for the groups of an expert, whose weights' gradients they add to.
 template <class T>
-void GroupedExperts<T>::backward_group(const Pass& pass, const Gradients& of, const RowGroup& group) {
+void GroupedExperts<T>::backward_group(const Pass& pass, const FeedForwardView<T>& w, const RowGroup& group,
+                                       const ExpertBackward<T>& of) {
   using enum QuantSite;
-  const std::size_t d = size(dim_), f = size(inter_), task = size(group.expert), n = size(group.rows);
-  T* da = group_space<T>(n * (d + 3 * f));
-  T *dh13 = da + n * f, *space = dh13 + n * 2 * f;  // for dy, then for x
-  const auto row_in_group = [&](const RowGroup& rows) { return rows.first - group.first; };
-  const T* dy = of.dy(group.range(), space);
-  const auto dy_of = [&](QuantSite site, const RowGroup& rows) {
-    return rows_of(site, dy + row_in_group(rows) * d, dim_, rows, task);
+  const Index n = group.rows;
+  T* memory = group_space<T>(n * (dim_ + 3 * inter_));
+  const Matrix<T> da(memory, n, inter_), dh13(memory + n * inter_, n, 2 * inter_);
+  const Matrix<T> space(memory + n * 3 * inter_, n, dim_);  // for dy, then for x
+  const auto in_group = [&](const Matrix<const T>& all, const RowGroup& rows) {
+    return all.row_block(rows.first - group.first, rows.rows);
   };
+  const Matrix<const T> dy = of.dy(group.range(), space);
   backward_products(
-      pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dy_of(wgrad_dy, rows); },
-      [&](const RowGroup& rows) { return rows_of(wgrad_a, of.a + rows.first * f, inter_, rows, task); },
-      dy_of(dgrad_dy, group), w2_of(dgrad_w2, of.w, group, task), of.g.w2 + size(group.expert) * d * f, da);
-  swiglu_backward(da, of.h13 + group.first * 2 * f, n, inter_, dh13);
-  const T* x = of.x(group.range(), space);
-  const auto dh13_at = [&](QuantSite h1, QuantSite h3, const RowGroup& rows) {
-    return dh13_of(h1, h3, dh13 + row_in_group(rows) * 2 * f, rows, task);
-  };
+      pass, group, [&](const RowGroup& rows) { return operand(pass, rows, wgrad_dy, in_group(dy, rows)); },
+      [&](const RowGroup& rows) { return operand(pass, rows, wgrad_a, of.a.row_block(rows.first, rows.rows)); },
+      {.dgrad_dy = operand(pass, group, dgrad_dy, dy),
+       .w = operand(pass, group, dgrad_w2, w2_of(w, group)),
+       .dw = w2_of(of.weights, group),
+       .dx = da});
+  swiglu_backward(da, of.h13.row_block(group.first, n), dh13);
+  const Matrix<const T> x = of.x(group.range(), space);
   backward_products(
-      pass, group, of.wgrad_rows, [&](const RowGroup& rows) { return dh13_at(wgrad_dh1, wgrad_dh3, rows); },
-      [&](const RowGroup& rows) { return rows_of(wgrad_x, x + row_in_group(rows) * d, dim_, rows, task); },
-      dh13_at(dgrad_dh1, dgrad_dh3, group), w13_of(dgrad_w1, dgrad_w3, of.w, group, task),
-      of.g.w13 + size(group.expert) * 2 * d * f, of.dx + group.first * d);
+      pass, group,
+      [&](const RowGroup& rows) { return operand(pass, rows, wgrad_dh1, in_group(dh13, rows), wgrad_dh3); },
+      [&](const RowGroup& rows) { return operand(pass, rows, wgrad_x, in_group(x, rows)); },
+      {.dgrad_dy = operand(pass, group, dgrad_dh1, dh13, dgrad_dh3),
+       .w = operand(pass, group, dgrad_w1, w13_of(w, group), dgrad_w3),
+       .dw = w13_of(of.weights, group),
+       .dx = of.dx.row_block(group.first, n)});
 }
 
 template <class T>
-void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& group, int wgrad_rows, const auto& wgrad_dy,
-                                          const auto& x, const Matrix& dgrad_dy, const Matrix& w, T* dw, T* dx) {
-  const int out = (w.other ? 2 : 1) * w.rows, in = w.cols;
-  if (wgrad_rows < group.rows) {  // a scale of dgrad's reaches over more rows than wgrad adds at a time
-    for (int done = 0, n = 0; done < group.rows; done += n) {
-      n = std::min(wgrad_rows, group.rows - done);
-      const RowGroup rows{group.expert, group.first + size(done), done, n};
-      product(pass, Trans::yes, Trans::no, {out, in, n}, wgrad_dy(rows), x(rows), done > 0, dw);
-    }
-    return product(pass, Trans::no, Trans::no, {group.rows, in, out}, dgrad_dy, w, false, dx);
+void GroupedExperts<T>::backward_products(const Pass& pass, const RowGroup& group, const auto& wgrad_dy, const auto& x,
+                                          const GradientProducts<T>& products) {
+  if (pass.wgrad_rows >= group.rows) {
+    GradientProducts<T> both = products;
+    both.wgrad_dy = wgrad_dy(group), both.x = x(group);
+    both.adds_dw = group.done > 0;
+    return multiply(both);
   }
-  GradientInputs<T> inputs(operand(pass, wgrad_dy(group)), operand(pass, x(group)), operand(pass, dgrad_dy),
-                           operand(pass, w), false);
-  const GemmInputs<T> for_dw = inputs.wgrad();
-  if (group.rows == 0)
-    std::fill_n(dw, size(out) * size(in), T{0});  // of an expert that got no token
-  else
-    multiply(Trans::yes, Trans::no, out, in, group.rows, for_dw.a, for_dw.b, group.done > 0, dw, in);
-  const GemmInputs<T> for_dx = inputs.dgrad();
-  multiply(Trans::no, Trans::no, group.rows, in, out, for_dx.a, for_dx.b, false, dx, in);
+  // A scale of dgrad's reaches over more rows than wgrad adds at a time.
+  for (Index done = 0, n = 0; done < group.rows; done += n) {
+    n = std::min(pass.wgrad_rows, group.rows - done);
+    const RowGroup rows{group.expert, group.first + done, done, n, group.task};
+    multiply(Trans::yes, Trans::no, wgrad_dy(rows), x(rows), done > 0, products.dw);
+  }
+  multiply(Trans::no, Trans::no, products.dgrad_dy, products.w, false, products.dx);
 }
 
 template class GroupedExperts<float>;

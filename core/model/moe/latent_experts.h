@@ -6,8 +6,6 @@
 // experts read all of h. Legend: T tokens, D dim, Dl latent_dim.
 #pragma once
 
-#include <cstddef>
-
 #include "core/config/run_config.h"
 #include "core/model/layers/arena.h"
 #include "core/model/layers/parameters.h"
@@ -18,35 +16,35 @@ namespace moescope {
 // Nothing is planned without latent_dim, and no norm's values without latent_norm.
 template <class T>
 struct LatentActivations {
-  T *rows = nullptr, *mixed = nullptr;  // [T, Dl]
-  T *normed = nullptr, *inv = nullptr;  // [T, Dl], [T]
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+  Matrix<T> rows, mixed;  // [T, Dl]
+  Matrix<T> normed;       // [T, Dl]
+  T* inv = nullptr;       // [T]
+  void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };
 
 template <class T>
 struct LatentWorkspace {
-  T *drows = nullptr, *dmixed = nullptr, *dnormed = nullptr;  // [T, Dl]
-  T* norm_partial = nullptr;
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+  Matrix<T> drows, dmixed, dnormed;  // [T, Dl]
+  Matrix<T> norm_partial;            // as NormGradient has it
+  void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };
 
 // a.rows from h_TD.
 template <class T>
-void latent_down(const ModelConfig& config, const LayerView<T>& w, const T* h, int tokens, LatentActivations<T>& a,
+void latent_down(const LayerView<T>& w, ConstMatrix<T> h, LatentActivations<T>& a,
                  const LinearPrecision& precision = {});
 // y_TD += a.mixed, projected back.
 template <class T>
-void latent_up(const ModelConfig& config, const LayerView<T>& w, int tokens, LatentActivations<T>& a, T* y,
+void latent_up(const ModelConfig& config, const LayerView<T>& w, LatentActivations<T>& a, Matrix<T> y,
                const LinearPrecision& precision = {});
 
 // ws.dmixed and the weights' gradients from dy_TD.
 template <class T>
-void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, const T* dy,
-                        int tokens, const LatentActivations<T>& a, LatentWorkspace<T>& ws,
-                        const LinearPrecision& precision = {});
+void latent_up_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, ConstMatrix<T> dy,
+                        const LatentActivations<T>& a, LatentWorkspace<T>& ws, const LinearPrecision& precision = {});
 // dh_TD and the weights' gradient from ws.drows.
 template <class T>
-void latent_down_backward(const ModelConfig& config, const LayerView<T>& w, const LayerView<T>& g, const T* h,
-                          int tokens, const LatentWorkspace<T>& ws, T* dh, const LinearPrecision& precision = {});
+void latent_down_backward(const LayerView<T>& w, const LayerView<T>& g, ConstMatrix<T> h, const LatentWorkspace<T>& ws,
+                          Matrix<T> dh, const LinearPrecision& precision = {});
 
 }  // namespace moescope

@@ -26,10 +26,10 @@ struct MoeActivations {
   RouterActivations<T> router;
   DispatchPlan plan;
   ExpertExchange exchange;  // between ranks
-  T* sent;                  // [T, R] tokens, rounded to the payload's format; FP32: none
-  T* x;                     // [M, R] rows that arrive, grouped by expert; between ranks only
-  T *h13, *a;               // [M, 2F], [M, F], grouped by expert
-  T* y;                     // [N, R], grouped by expert
+  Matrix<T> sent;           // [T, R] tokens, rounded to the payload's format; FP32: none
+  Matrix<T> x;              // [M, R] rows that arrive, grouped by expert; between ranks only
+  Matrix<T> h13, a;         // [M, 2F], [M, F], grouped by expert
+  Matrix<T> y;              // [N, R], grouped by expert
   LatentActivations<T> latent;
   FeedForwardActivations<T> shared;
   SharedGateActivations<T> shared_gate;
@@ -40,15 +40,25 @@ struct MoeActivations {
 // Gradients of one layer at a time; shared by all layers.
 template <class T>
 struct MoeWorkspace {
-  T *dy, *dx;                     // [N, R]
-  T *row_experts, *drow_experts;  // [M, R] rows at the experts here; between ranks only
-  T* dmix;                        // [T, K]
-  T* dlogits;                     // [T, E]
+  Matrix<T> dy, dx;                     // [N, R]
+  Matrix<T> row_experts, drow_experts;  // [M, R] rows at the experts here; between ranks only
+  T* dmix;                              // [T, K]
+  Matrix<T> dlogits;                    // [T, E]
   LatentWorkspace<T> latent;
   FeedForwardActivations<T> shared;
   SharedGateActivations<T> shared_gate;
 
   void plan_memory(Arena<T>& arena, const RunConfig& config, const BatchPart& part);
+};
+
+// A layer's weights and values in one step.
+template <class T>
+struct MoePass {
+  const LayerView<T>& w;
+  MoeActivations<T>& a;
+  MoeWorkspace<T>& ws;
+  LayerPrecision precision;
+  PhaseClock& clock;
 };
 
 template <class T>
@@ -58,29 +68,24 @@ class MoeLayer {
   MoeLayer(const RunConfig& config, const BatchPart& part);
 
   // y_TD = residual_TD + moe(h_TD).
-  void forward(const LayerView<T>& w, const T* expert_bias, const T* h, const T* residual, MoeActivations<T>& a,
-               MoeWorkspace<T>& ws, T* y, const LayerPrecision& precision, PhaseClock& clock,
+  void forward(const MoePass<T>& pass, ConstMatrix<T> h, ConstMatrix<T> residual, const T* expert_bias, Matrix<T> y,
                const RoutingLimits& limits = {});
-  // dh_TD = dL/dh from dy_TD.
-  void backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy, const MoeActivations<T>& a,
-                MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision, PhaseClock& clock);
+  // dh_TD = dL/dh from dy_TD; the weights' gradients go to `g`.
+  void backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy, Matrix<T> dh);
 
  private:
-  void shared_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, T* y, const LayerPrecision& precision);
-  void shared_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
-                       const MoeActivations<T>& a, MoeWorkspace<T>& ws, T* dh, const LayerPrecision& precision);
-  const T* tokens_to_send(const T* h, const MoeActivations<T>& a) const;
-  const T* sent_tokens(const T* h, const MoeActivations<T>& a) const;  // the same, rounded as they are sent
-  void send_tokens(const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision);
-  SlotRows<T> arrived_rows(const T* h, const MoeActivations<T>& a) const;
-  SlotRows<T> gradient_rows(const T* dy, const MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                            const LayerPrecision& precision);
+  void shared_forward(const MoePass<T>& pass, ConstMatrix<T> h, Matrix<T> y);
+  void shared_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy,
+                       Matrix<T> dh);
+  Matrix<const T> tokens_to_send(ConstMatrix<T> h, const MoeActivations<T>& a) const;
+  Matrix<const T> sent_tokens(ConstMatrix<T> h,
+                              const MoeActivations<T>& a) const;  // the same, rounded as they are sent
+  void send_tokens(const MoePass<T>& pass, ConstMatrix<T> h);
+  SlotRows<T> arrived_rows(ConstMatrix<T> h, const MoeActivations<T>& a) const;
+  SlotRows<T> gradient_rows(const MoePass<T>& pass, ConstMatrix<T> dy);
   // Sends the rows, grouped by expert, through the experts, whichever rank they are on.
-  void experts_forward(const LayerView<T>& w, const T* h, MoeActivations<T>& a, MoeWorkspace<T>& ws,
-                       const LayerPrecision& precision, PhaseClock& clock);
-  void experts_backward(const LayerView<T>& w, const LayerView<T>& g, const T* h, const T* dy,
-                        const MoeActivations<T>& a, MoeWorkspace<T>& ws, const LayerPrecision& precision,
-                        PhaseClock& clock);
+  void experts_forward(const MoePass<T>& pass, ConstMatrix<T> h);
+  void experts_backward(const MoePass<T>& pass, const LayerView<T>& g, ConstMatrix<T> h, ConstMatrix<T> dy);
 
   const RunConfig& config_;
   const BatchPart& part_;

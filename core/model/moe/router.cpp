@@ -146,9 +146,9 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
     part.ranks->gather_all(a.mix, here * sizeof(T), mix.data());
   }
   std::vector<std::uint8_t> kept(all);
-  drop_beyond_capacity(config.token_drop, ids.data(), part.all_tokens, config.top_k, n_experts,
-                       expert_capacity(part.all_tokens, config.top_k, n_experts, config.capacity_factor), mix.data(),
-                       kept.data());
+  drop_beyond_capacity(config.token_drop, Matrix<const std::int32_t>(ids.data(), part.all_tokens, config.top_k),
+                       n_experts, expert_capacity(part.all_tokens, config.top_k, n_experts, config.capacity_factor),
+                       mix.data(), kept.data());
   const std::size_t first = part.first_token() * size(config.top_k);
   std::copy_n(mix.data() + first, here, a.mix);
   a.not_dropped = a.ids;
@@ -380,13 +380,13 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
 }
 
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
-                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision,
-                    const RoutingLimits& limits) {
+void router_forward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
+                    RouterActivations<T>& a, const LinearPrecision& precision, const RoutingLimits& limits) {
   const std::size_t tokens = part.tokens();
+  const int n_experts = static_cast<int>(in.gate.rows);
   const RandomStream noise(static_cast<std::int64_t>(limits.noise_seed), "router.gate_noise");
   const auto living = config.force_balance ? living_experts(n_experts, limits.killed) : std::vector<std::int32_t>{};
-  linear_forward(h, static_cast<int>(tokens), dim, gate, n_experts, a.logits, false, precision);
+  linear_forward<T>(in.h, in.gate, {a.logits, tokens, n_experts}, false, precision);
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     score_rows(config.score_func, a.logits + first * size(n_experts), last - first, n_experts, config.z_coeff > 0,
                a.scores + first * size(n_experts), a.lse + first);
@@ -396,7 +396,7 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
       else if (config.force_balance)
         assign_round_robin(config, living, n_experts, part, t, a);
       else
-        route_token(config, expert_bias, n_experts, part, t, limits, noise, a);
+        route_token(config, in.expert_bias, n_experts, part, t, limits, noise, a);
       if (limits.replayed) take_experts(config, limits.replayed, n_experts, t, a);
     }
   });
@@ -412,18 +412,19 @@ void router_forward(const RouterConfig& config, const T* gate, const T* expert_b
 }
 
 template <class T>
-void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
-                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
-                     bool accumulate, const LinearPrecision& precision) {
+void router_backward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
+                     const RouterActivations<T>& a, const RouterGradients<T>& gradients,
+                     const LinearPrecision& precision) {
+  const int n_experts = static_cast<int>(in.gate.rows);
   const std::size_t tokens = part.tokens(), experts = size(n_experts), top_k = size(config.top_k);
   const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
   const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {
     for (std::size_t t = first; t < last; ++t) {
       const T* scores = a.scores + t * experts;
-      T* gradient = dlogits + t * experts;
+      T* gradient = gradients.dlogits.row(t);
       std::fill_n(gradient, experts, T{0});
-      mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, dmix + t * top_k, gradient);
+      mix_gradient(config, scores, a.ids.data() + t * top_k, a.mix + t * top_k, gradients.dmix + t * top_k, gradient);
       if (config.aux_mode != AuxMode::none)
         aux_gradient(config, scores, a.load + t / tokens_per_load * experts, n_experts, aux_share, gradient);
       score_gradient(config.score_func, scores, n_experts, gradient);
@@ -432,7 +433,7 @@ void router_backward(const RouterConfig& config, const T* gate, const T* h, cons
                    static_cast<T>(2 * config.z_coeff / static_cast<double>(part.all_tokens)) * a.lse[t], gradient);
     }
   });
-  linear_backward(dlogits, static_cast<int>(tokens), n_experts, h, gate, dim, dgate, dh, accumulate, precision);
+  linear_backward<T>(gradients.dlogits, in.h, in.gate, gradients.dgate, gradients.dh, gradients.adds_dh, precision);
 }
 
 template <class T>
@@ -460,14 +461,14 @@ void update_expert_bias(std::span<T> expert_bias, std::span<const std::uint32_t>
     if (!rests(e)) expert_bias[e] += static_cast<T>(rate * direction(e) - mean);
 }
 
-#define INSTANTIATE(T)                                                                                            \
-  template struct RouterActivations<T>;                                                                           \
-  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                        \
-  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*);  \
-  template void router_forward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int,  \
-                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);           \
-  template void router_backward<T>(const RouterConfig&, const T*, const T*, const T*, const BatchPart&, int, int, \
-                                   const RouterActivations<T>&, T*, T*, T*, bool, const LinearPrecision&);        \
+#define INSTANTIATE(T)                                                                                              \
+  template struct RouterActivations<T>;                                                                             \
+  template void mixing_weights<T>(const RouterConfig&, const T*, const std::int32_t*, T*);                          \
+  template T choose_experts<T>(const RouterConfig&, std::span<const T>, std::int32_t*, const std::uint8_t*, T*);    \
+  template void router_forward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                    \
+                                  RouterActivations<T>&, const LinearPrecision&, const RoutingLimits&);             \
+  template void router_backward<T>(const RouterConfig&, const BatchPart&, const RouterInputs<T>&,                   \
+                                   const RouterActivations<T>&, const RouterGradients<T>&, const LinearPrecision&); \
   template void update_expert_bias<T>(std::span<T>, std::span<const std::uint32_t>, double, bool, const std::uint8_t*);
 INSTANTIATE(float)
 INSTANTIATE(double)

@@ -47,17 +47,29 @@ struct RoutingLimits {
   const std::int32_t* replayed = nullptr;  // [T, K] another run's: as `given`, but margins are the router's own
 };
 
-// gate_ED, h_TD; fills everything in `a`.
 template <class T>
-void router_forward(const RouterConfig& config, const T* gate, const T* expert_bias, const T* h, const BatchPart& part,
-                    int dim, int n_experts, RouterActivations<T>& a, const LinearPrecision& precision = {},
-                    const RoutingLimits& limits = {});
+struct RouterInputs {
+  Matrix<const T> gate;  // [E, D]
+  Matrix<const T> h;     // [T, D]
+  const T* expert_bias;  // [E]; of the forward pass
+};
+// Fills everything in `a`.
+template <class T>
+void router_forward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
+                    RouterActivations<T>& a, const LinearPrecision& precision = {}, const RoutingLimits& limits = {});
 
-// From dmix_TK: dgate_ED, and dh_TD = (or +=) the gradient through the scores; `dlogits` is [T, E] of scratch.
 template <class T>
-void router_backward(const RouterConfig& config, const T* gate, const T* h, const T* dmix, const BatchPart& part,
-                     int dim, int n_experts, const RouterActivations<T>& a, T* dlogits, T* dgate, T* dh,
-                     bool accumulate, const LinearPrecision& precision = {});
+struct RouterGradients {
+  const T* dmix;      // [T, K], from which the others follow
+  Matrix<T> dlogits;  // [T, E]
+  Matrix<T> dgate;    // [E, D]
+  Matrix<T> dh;       // [T, D], through the scores
+  bool adds_dh;       // to what it holds
+};
+template <class T>
+void router_backward(const RouterConfig& config, const BatchPart& part, const RouterInputs<T>& in,
+                     const RouterActivations<T>& a, const RouterGradients<T>& gradients,
+                     const LinearPrecision& precision = {});
 
 // Chooses top_k of the E values in `choice`; ties go to the lowest index. `ids` ascending. Returns the margin. A group
 // with one living expert counts by that one, a group with none is never chosen. `cutoff`, if asked for, becomes the

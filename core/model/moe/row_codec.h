@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/operand.h"
 
 namespace moescope {
 
@@ -17,16 +17,17 @@ template <class T>
 class RowCodec {
  public:
   // `format` is plain, bf16 or mx without rotation.
-  RowCodec(const OperandFormat& format, int dim);
+  RowCodec(const OperandFormat& format, Index dim);
 
-  std::size_t row_bytes() const { return row_bytes_; }
+  Index row_bytes() const { return row_bytes_; }
   bool copies() const { return copies_; }  // rows are sent as they are in memory
-  void encode(const T* rows_of, std::size_t rows, std::uint8_t* bytes) const;
-  void decode(const std::uint8_t* bytes, std::size_t rows, T* rows_of) const;
+  // Rows without gaps.
+  void encode(ConstMatrix<T> rows, std::uint8_t* bytes) const;
+  void decode(const std::uint8_t* bytes, Matrix<T> rows) const;
 
  private:
   OperandFormat format_;
-  std::size_t dim_, row_bytes_;
+  Index dim_, row_bytes_;
   bool copies_;
 };
 

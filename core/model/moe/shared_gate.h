@@ -4,8 +4,6 @@
 // Legend: T tokens, D dim.
 #pragma once
 
-#include <cstddef>
-
 #include "core/config/run_config.h"
 #include "core/model/layers/arena.h"
 #include "core/model/layers/precision.h"
@@ -15,19 +13,25 @@ namespace moescope {
 // Nothing is planned where the model has no such gate.
 template <class T>
 struct SharedGateActivations {
-  T* y = nullptr;     // [T, D] the shared experts' output before the gate; in the backward pass its gradient
-  T* gate = nullptr;  // [T]; in the backward pass the gradient before the sigmoid
-  void plan(Arena<T>& arena, const ModelConfig& config, std::size_t tokens);
+  Matrix<T> y;     // [T, D] the shared experts' output before the gate; in the backward pass its gradient
+  Matrix<T> gate;  // [T, 1]; in the backward pass the gradient before the sigmoid
+  void plan(Arena<T>& arena, const ModelConfig& config, Index tokens);
 };
 
-// Fills a.gate from w_D and h_TD, and adds what it lets pass of a.y to y_TD.
+// Fills a.gate from w_1D and h_TD, and adds what it lets pass of a.y to y_TD.
 template <class T>
-void shared_gate_forward(const T* w, const T* h, int tokens, int dim, SharedGateActivations<T>& a, T* y,
+void shared_gate_forward(ConstMatrix<T> w, ConstMatrix<T> h, SharedGateActivations<T>& a, Matrix<T> y,
                          const LinearPrecision& precision = {});
 
-// From dy_TD: the gradients of a.y and before the sigmoid into `scratch`, dw_D, and dh_TD += the one through the gate.
 template <class T>
-void shared_gate_backward(const T* w, const T* h, const T* dy, int tokens, int dim, const SharedGateActivations<T>& a,
-                          SharedGateActivations<T>& scratch, T* dw, T* dh, const LinearPrecision& precision = {});
+struct SharedGateGradients {
+  SharedGateActivations<T>& of;  // a.y and what is before the sigmoid
+  Matrix<T> dw;                  // [1, D]
+  Matrix<T> dh;                  // [T, D], to which the one through the gate is added
+};
+// All of them from dy_TD.
+template <class T>
+void shared_gate_backward(ConstMatrix<T> w, ConstMatrix<T> h, ConstMatrix<T> dy, const SharedGateActivations<T>& a,
+                          const SharedGateGradients<T>& gradients, const LinearPrecision& precision = {});
 
 }  // namespace moescope

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/config/run_config.h"
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
@@ -17,7 +18,7 @@ int expert_capacity(std::size_t tokens, int top_k, int n_experts, double factor)
 // token among equals, by `position` those of the first tokens; 0 for the others, whose weight in mix_TK becomes 0. The
 // rest is not normalised anew, and a token does not get another expert. Returns how many were dropped.
 template <class T>
-std::size_t drop_beyond_capacity(TokenDrop policy, const std::int32_t* ids, std::size_t tokens, int top_k,
-                                 int n_experts, int capacity, T* mix, std::uint8_t* kept);
+std::size_t drop_beyond_capacity(TokenDrop policy, ConstMatrix<std::int32_t> ids_TK, int n_experts, int capacity,
+                                 T* mix, std::uint8_t* kept);
 
 }  // namespace moescope

@@ -20,20 +20,20 @@ namespace {
 
 // Largest magnitudes ------------------------------------------------------------------------------------------------
 
-std::int32_t row_amax(const float* x, std::size_t count, std::int32_t known) {
+std::int32_t row_amax(const float* x, Index count, std::int32_t known) {
   Ints top[4] = {splat(known), splat(known), splat(known), splat(known)};
-  std::size_t i = 0;
+  Index i = 0;
   for (; i + 4 * kSixteen <= count; i += 4 * kSixteen)
-    for (std::size_t k = 0; k < 4; ++k) top[k] = larger(top[k], magnitude_bits(load(x + i + k * kSixteen)));
+    for (Index k = 0; k < 4; ++k) top[k] = larger(top[k], magnitude_bits(load(x + i + k * kSixteen)));
   for (; i < count; i += kSixteen) top[0] = larger(top[0], magnitude_bits(load_first(x + i, count - i)));
   return max_of(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
 // `kVectors`: of sixteen values, in each whole block; 0: any number.
-template <std::size_t kVectors>
-void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+template <Index kVectors>
+void row_blocks_amax(const Tile& t, Index width, std::int32_t* amax_bits) {
   alignas(64) std::int32_t tops[kSixteen * kSixteen];
-  std::size_t waiting = 0;
+  Index waiting = 0;
   const auto keep = [&](Ints top) HWY_ATTR {
     store(tops + waiting * kSixteen, top);
     if (++waiting < kSixteen) return;
@@ -41,24 +41,24 @@ void row_blocks_amax(const Tile& t, std::size_t width, std::int32_t* amax_bits) 
     amax_bits += kSixteen;
     waiting = 0;
   };
-  for (std::size_t r = 0; r < t.rows; ++r) {
-    const float* x = t.x + r * t.stride;
-    std::size_t c = 0;
-    for (; kVectors > 0 && c + width <= t.cols; c += width) {
+  for (Index r = 0; r < t.in.rows; ++r) {
+    const float* x = t.in.row(r);
+    Index c = 0;
+    for (; kVectors > 0 && c + width <= t.in.cols; c += width) {
       Ints top = magnitude_bits(load(x + c));
-      for (std::size_t k = 1; k < kVectors; ++k) top = larger(top, magnitude_bits(load(x + c + k * kSixteen)));
+      for (Index k = 1; k < kVectors; ++k) top = larger(top, magnitude_bits(load(x + c + k * kSixteen)));
       keep(top);
     }
-    for (; c < t.cols; c += width) {
-      const std::size_t end = std::min(c + width, t.cols);
+    for (; c < t.in.cols; c += width) {
+      const Index end = std::min(c + width, t.in.cols);
       Ints top = zero<std::int32_t>();
-      for (std::size_t i = c; i < end; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, end - i)));
+      for (Index i = c; i < end; i += kSixteen) top = larger(top, magnitude_bits(load_first(x + i, end - i)));
       keep(top);
     }
   }
-  for (std::size_t k = 0; k < waiting; ++k) *amax_bits++ = max_of(load(tops + k * kSixteen));
+  for (Index k = 0; k < waiting; ++k) *amax_bits++ = max_of(load(tops + k * kSixteen));
 }
-void row_amax_of_width(const Tile& t, std::size_t width, std::int32_t* amax_bits) {
+void row_amax_of_width(const Tile& t, Index width, std::int32_t* amax_bits) {
   if (width == kSixteen) return row_blocks_amax<1>(t, width, amax_bits);
   if (width == 2 * kSixteen) return row_blocks_amax<2>(t, width, amax_bits);
   row_blocks_amax<0>(t, width, amax_bits);
@@ -66,20 +66,18 @@ void row_amax_of_width(const Tile& t, std::size_t width, std::int32_t* amax_bits
 
 // Four times sixteen columns side by side, while there are so many.
 void columns_amax(const Tile& t, std::int32_t* amax_bits) {
-  std::size_t c = 0;
-  for (; c + 4 * kSixteen <= t.cols; c += 4 * kSixteen) {
+  Index c = 0;
+  for (; c + 4 * kSixteen <= t.in.cols; c += 4 * kSixteen) {
     Ints top[4];
     for (auto& each : top) each = zero<std::int32_t>();
-    for (std::size_t r = 0; r < t.rows; ++r)
-      for (std::size_t k = 0; k < 4; ++k)
-        top[k] = larger(top[k], magnitude_bits(load(t.x + r * t.stride + c + k * kSixteen)));
-    for (std::size_t k = 0; k < 4; ++k) store(amax_bits + c + k * kSixteen, top[k]);
+    for (Index r = 0; r < t.in.rows; ++r)
+      for (Index k = 0; k < 4; ++k) top[k] = larger(top[k], magnitude_bits(load(t.in.row(r) + c + k * kSixteen)));
+    for (Index k = 0; k < 4; ++k) store(amax_bits + c + k * kSixteen, top[k]);
   }
-  for (; c < t.cols; c += kSixteen) {
+  for (; c < t.in.cols; c += kSixteen) {
     Ints top = zero<std::int32_t>();
-    for (std::size_t r = 0; r < t.rows; ++r)
-      top = larger(top, magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c)));
-    store_first(amax_bits + c, top, t.cols - c);
+    for (Index r = 0; r < t.in.rows; ++r) top = larger(top, magnitude_bits(load_first(t.in.row(r) + c, t.in.cols - c)));
+    store_first(amax_bits + c, top, t.in.cols - c);
   }
 }
 
@@ -97,9 +95,9 @@ HWY_INLINE float float_of(std::int32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-void mx_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+void mx_scales(const Scaling& s, Index count, BlockBatch& b) {
   const E8m0Rule rule = e8m0_rule(s.format.rule, s.format.element);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (Index i = 0; i < count; ++i) {
     const std::int32_t amax = b.amax_bits[i], code = e8m0_code(rule, amax);
     // A block of zeros is scaled by 1 instead of by a subnormal, which some processors are slow at.
     const std::int32_t least = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
@@ -113,9 +111,9 @@ void mx_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
 }
 
 // Scales that are not finite become NaN.
-void fp8_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+void fp8_scales(const Scaling& s, Index count, BlockBatch& b) {
   const double max = s.rounding.max;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (Index i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
     const float encode = fp8_encoding_scale(max, s.format.power_of_two_scale, float_of(bits)), decode = 1.0f / encode;
     const std::int32_t code = bits_of(decode) >> 23 & 255;
@@ -139,10 +137,10 @@ HWY_INLINE Floats nan_without_code(Ints code, Floats scale) {
 
 // nvfp4_block_scale() of sixteen blocks, and what follows from it.
 template <bool kCorrected>
-void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Floats tensor = splat(s.tensor_scale), per_tensor = splat(1.0f / s.tensor_scale), one = splat(1.0f);
   const Ints infinity = splat(kInfinityBits);
-  for (std::size_t i = 0; i < count; i += kSixteen) {
+  for (Index i = 0; i < count; i += kSixteen) {
     const Ints bits = load(b.amax_bits.data() + i);
     const Floats amax = bits_as<float>(bits), sixth = ratio<kCorrected>(amax, splat(6.0f), splat(1.0f / 6.0f));
     const Floats wanted = ratio<kCorrected>(sixth, tensor, per_tensor);
@@ -161,9 +159,9 @@ void nvfp4_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
 
 // The other arithmetics of NVFP4, whose values are multiplied.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
-void nvfp4_multiplied_scales(const Scaling& s, std::size_t count, BlockBatch& b) {
+void nvfp4_multiplied_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Nvfp4Tensor tensor = s.nvfp4;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (Index i = 0; i < count; ++i) {
     const std::int32_t bits = b.amax_bits[i];
     const Nvfp4Block block = nvfp4_block<kRule, kFourOverSix>(tensor, float_of(bits), kFourOverSix && b.four[i] != 0);
     const std::int32_t code = bits_of(block.decode) >> 23 & 255;
@@ -175,22 +173,22 @@ void nvfp4_multiplied_scales(const Scaling& s, std::size_t count, BlockBatch& b)
   }
 }
 
-void nvfp4_scales_of_rule(const Scaling& s, std::size_t count, BlockBatch& b) {
+void nvfp4_scales_of_rule(const Scaling& s, Index count, BlockBatch& b) {
   using enum Nvfp4Rule;
   if (s.format.nvfp4.rule == torchao) return nvfp4_multiplied_scales<torchao>(s, count, b);
   if (s.format.nvfp4.rule == torchao_one_level) return nvfp4_multiplied_scales<torchao_one_level>(s, count, b);
   if (s.format.nvfp4.four_over_six == FourOverSix::off) return nvfp4_multiplied_scales<transformer_engine>(s, count, b);
-  for (std::size_t i = b.count; i < count; ++i) b.four[i] = 0;
+  for (Index i = b.count; i < count; ++i) b.four[i] = 0;
   nvfp4_multiplied_scales<transformer_engine, true>(s, count, b);
 }
 
-void multiply_amax(std::size_t count, BlockBatch& b) {
-  for (std::size_t i = 0; i < count; ++i) b.scaled_amax[i] = float_of(b.amax_bits[i]) * b.encode[i];
+void multiply_amax(Index count, BlockBatch& b) {
+  for (Index i = 0; i < count; ++i) b.scaled_amax[i] = float_of(b.amax_bits[i]) * b.encode[i];
 }
 
 void scales(const Scaling& s, BlockBatch& b) {
-  const std::size_t padded = (b.count + kSixteen - 1) / kSixteen * kSixteen;
-  for (std::size_t i = b.count; i < padded; ++i) b.amax_bits[i] = 0;
+  const Index padded = (b.count + kSixteen - 1) / kSixteen * kSixteen;
+  for (Index i = b.count; i < padded; ++i) b.amax_bits[i] = 0;
   if (s.ratio == Scaling::Ratio::corrected)
     nvfp4_scales<true>(s, padded, b);
   else if (s.ratio == Scaling::Ratio::divided)
@@ -204,7 +202,7 @@ void scales(const Scaling& s, BlockBatch& b) {
 
   const Ints none = zero<std::int32_t>();
   Ints top_amax = none, top_code = none, least_code = splat(255), clipped = none, nonzero = none, vanishing = none;
-  for (std::size_t i = 0; i < padded; i += kSixteen) {
+  for (Index i = 0; i < padded; i += kSixteen) {
     const Ints bits = load(b.amax_bits.data() + i), code = load(b.code.data() + i);
     const Floats scaled = load(b.scaled_amax.data() + i), no = zero<float>(), yes = bits_as<float>(splat(1));
     clipped = clipped + bits_as<std::int32_t>(if_less(splat(s.clip_limit), scaled, yes, no));
@@ -258,13 +256,13 @@ void find_scales(const Scaling& scaling, BlockBatch& batch) {
   HWY_DYNAMIC_DISPATCH(scales)(scaling, batch);
 }
 
-float tile_amax(const Tile& t) {
+float matrix_amax(ConstMatrix<float> matrix) {
   std::int32_t top = 0;
-  for (std::size_t r = 0; r < t.rows; ++r) top = HWY_DYNAMIC_DISPATCH(row_amax)(t.x + r * t.stride, t.cols, top);
+  for (Index r = 0; r < matrix.rows; ++r) top = HWY_DYNAMIC_DISPATCH(row_amax)(matrix.row(r), matrix.cols, top);
   return std::bit_cast<float>(top);
 }
 
-void find_row_amax(const Tile& tile, std::size_t width, std::int32_t* amax_bits) {
+void find_row_amax(const Tile& tile, Index width, std::int32_t* amax_bits) {
   HWY_DYNAMIC_DISPATCH(row_amax_of_width)(tile, width, amax_bits);
 }
 

@@ -1,5 +1,5 @@
 // Blocks of values that share a scale: their largest magnitudes, and the scales that follow. Every scheme's definition
-// is in operand_format.h.
+// is in quantize.h.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/tile.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/operand.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {
@@ -29,19 +29,19 @@ struct Scaling {
 };
 Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 
-inline constexpr std::size_t kMaxBlocks = 256;
+inline constexpr Index kMaxBlocks = 256;
 
 // Blocks of a batch, row after row or column beside column. From the count to the next multiple of 16 the arrays are
 // filled by blocks of zeros.
 struct BlockBatch {
-  BlockBatch(std::size_t blocks, std::size_t elements_of_each) : count(blocks) {
-    const std::size_t padded = (blocks + 15) / 16 * 16;
+  BlockBatch(Index blocks, Index elements_of_each) : count(blocks) {
+    const Index padded = (blocks + 15) / 16 * 16;
     std::fill_n(x2.begin(), padded, 0.0f);
     std::fill_n(elements.begin(), blocks, static_cast<float>(elements_of_each));
     std::fill(elements.begin() + blocks, elements.begin() + padded, 0.0f);
   }
 
-  std::size_t count;
+  Index count;
   alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // NaN above infinity above all numbers
   alignas(64) std::array<float, kMaxBlocks> encode;            // 1 / decode, rounded
   alignas(64) std::array<float, kMaxBlocks> decode;            // NaN under code 255
@@ -63,9 +63,9 @@ struct BlockBatch {
 void find_scales(const Scaling& scaling, BlockBatch& batch);
 
 // Largest magnitude; NaN or infinity if there is one.
-float tile_amax(const Tile& tile);
+float matrix_amax(ConstMatrix<float> matrix);
 // Of every block of `width` columns, row by row.
-void find_row_amax(const Tile& tile, std::size_t width, std::int32_t* amax_bits);
+void find_row_amax(const Tile& tile, Index width, std::int32_t* amax_bits);
 // Of every column.
 void find_column_amax(const Tile& tile, std::int32_t* amax_bits);
 

@@ -26,9 +26,9 @@ HWY_INLINE double unit_of(const BlockBatch& b) {
 // How many values are not 0.
 std::uint64_t nonzero_of(const Tile& t) {
   Words counts = zero<std::uint32_t>();
-  for (std::size_t r = 0; r < t.rows; ++r)
-    for (std::size_t c = 0; c < t.cols; c += kSixteen)
-      count_nonzero(bits_as<float>(magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c))), counts);
+  for (Index r = 0; r < t.in.rows; ++r)
+    for (Index c = 0; c < t.in.cols; c += kSixteen)
+      count_nonzero(bits_as<float>(magnitude_bits(load_first(t.in.row(r) + c, t.in.cols - c))), counts);
   return sum_of(counts);
 }
 
@@ -42,7 +42,7 @@ struct BatchCounts {
   HWY_INLINE explicit BatchCounts(const BlockBatch& b) : unit(unit_of(b)) {}
   // `no_zeros`: there is none among the values.
   HWY_INLINE BatchSums sums(const Tile& t, bool no_zeros) const {
-    const std::uint64_t values = no_zeros ? t.rows * t.cols : nonzero_of(t);
+    const std::uint64_t values = no_zeros ? t.in.size() : nonzero_of(t);
     return {unit, sum_of(q2), sum_of(err2), values, values - sum_of(nonzero_out), clipped};
   }
 };
@@ -71,7 +71,7 @@ class PlainConversion {
   HWY_INLINE PlainConversion(const Scaling& s, const Tile& t, const BlockBatch& b)
       : batch_(b), element_(element_lanes(s.rounding)), column_keys_(t.column_keys), counts_(b) {
     const Floats inverse_unit = splat(static_cast<float>(1 / counts_.unit));
-    for (std::size_t i = 0; i < b.count; i += kSixteen) {
+    for (Index i = 0; i < b.count; i += kSixteen) {
       const Floats scale = load(b.decode.data() + i) * inverse_unit;  // of zeros it may be far too large
       const Ints amax = load(b.amax_bits.data() + i), none = zero<std::int32_t>();
       store(squared_scale_.data() + i,
@@ -80,7 +80,7 @@ class PlainConversion {
   }
 
   HWY_INLINE Scales scales(const auto& at) const { return {at(batch_.encode), at(batch_.decode)}; }
-  HWY_INLINE Floats operator()(Floats x, const Scales& scales, RowKey row, std::size_t col, Block& block) {
+  HWY_INLINE Floats operator()(Floats x, const Scales& scales, RowKey row, Index col, Block& block) {
     Floats y, r;
     if constexpr (kStochastic) {
       y = bits_as<float>(magnitude_bits(x)) * scales.encode;
@@ -102,9 +102,7 @@ class PlainConversion {
     counts_.err2 = fused(block.err2, scale2, counts_.err2);
   }
   // A zero becomes zero: where nothing did, there was none.
-  HWY_INLINE BatchSums sums(const Tile& t) const {
-    return counts_.sums(t, sum_of(counts_.nonzero_out) == t.rows * t.cols);
-  }
+  HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, sum_of(counts_.nonzero_out) == t.in.size()); }
 
  private:
   const BlockBatch& batch_;
@@ -129,7 +127,7 @@ class Conversion {
 
   HWY_INLINE Conversion(const Scaling& s, const Tile& t, const BlockBatch& b)
       : batch_(b),
-        out_decode_(t.bf16 ? b.bf16_decode : b.decode),
+        out_decode_(t.bf16.data ? b.bf16_decode : b.decode),
         element_(element_lanes(s.rounding)),
         clip_limit_(splat(s.clip_limit)),
         column_keys_(t.column_keys),
@@ -138,14 +136,14 @@ class Conversion {
         signed_zero_(s.rounding.sign_bit != 0),
         counts_(b) {
     inverse_unit_ = splat(static_cast<float>(1 / counts_.unit));
-    for (std::size_t i = 0; i < b.count; i += kSixteen)
+    for (Index i = 0; i < b.count; i += kSixteen)
       store(decode_in_units_.data() + i, load(b.decode.data() + i) * inverse_unit_);
   }
 
   HWY_INLINE Scales scales(const auto& at) const {
     return {at(batch_.encode), at(batch_.decode), at(decode_in_units_), at(out_decode_)};
   }
-  HWY_INLINE Floats operator()(Floats x, const Scales& scales, RowKey row, std::size_t col, Block& block) {
+  HWY_INLINE Floats operator()(Floats x, const Scales& scales, RowKey row, Index col, Block& block) {
     const Ints magnitude = magnitude_bits(x);
     const Floats y = scaled(bits_as<float>(magnitude), scales.encode, scales.decode);
     Floats r;
@@ -190,11 +188,11 @@ class Conversion {
 
 // Numbers of blocks, for sixteen values: all of one block, or of sixteen columns that are one each.
 struct OfBlock {
-  std::size_t index;
+  Index index;
   HWY_INLINE Floats operator()(const std::array<float, kMaxBlocks>& numbers) const { return splat(numbers[index]); }
 };
 struct OfColumns {
-  std::size_t first;
+  Index first;
   HWY_INLINE Floats operator()(const std::array<float, kMaxBlocks>& numbers) const {
     return load(numbers.data() + first);
   }
@@ -208,31 +206,30 @@ class BlockSquares {
     store(waiting_ + count_ % kSixteen * kSixteen, y2);
     if (++count_ % kSixteen == 0) store(x2_ + count_ - kSixteen, joined_rows(waiting_, Sum()));
   }
-  HWY_INLINE std::size_t count() const { return count_; }
+  HWY_INLINE Index count() const { return count_; }
   HWY_INLINE void finish() {
-    for (std::size_t k = count_ / kSixteen * kSixteen; k < count_; ++k)
+    for (Index k = count_ / kSixteen * kSixteen; k < count_; ++k)
       x2_[k] = sum_of(load(waiting_ + k % kSixteen * kSixteen));
   }
 
  private:
   float* x2_;
-  std::size_t count_ = 0;
+  Index count_ = 0;
   alignas(64) float waiting_[kSixteen * kSixteen];
 };
 
 // Thirty-two values of one block, or of two.
-template <std::size_t kWidth>
-HWY_INLINE void convert_pair(auto& convert, const Tile& t, std::size_t r, std::size_t c, RowKey key,
-                             BlockSquares& squares) {
+template <Index kWidth>
+HWY_INLINE void convert_pair(auto& convert, const Tile& t, Index r, Index c, RowKey key, BlockSquares& squares) {
   static_assert(kWidth == kSixteen || kWidth == 2 * kSixteen);
   using Convert = std::remove_reference_t<decltype(convert)>;
-  const float* in = t.x + r * t.stride + c;
+  const float* in = t.in.row(r) + c;
   const OfBlock first{squares.count()}, last{kWidth == kSixteen ? first.index + 1 : first.index};
   typename Convert::Block own, next;
   fetch_below(t, r, c), fetch_below(t, r, c + kSixteen);
   const Floats values = convert(load(in), convert.scales(first), key, c, own);
   store_converted(
-      t, r * t.out_stride + c, values,
+      t, r * t.out_stride() + c, values,
       convert(load(in + kSixteen), convert.scales(last), key, c + kSixteen, kWidth == kSixteen ? next : own));
   convert.add(own, first);
   squares.add(own.y2);
@@ -242,33 +239,33 @@ HWY_INLINE void convert_pair(auto& convert, const Tile& t, std::size_t r, std::s
   }
 }
 
-HWY_INLINE void convert_block(auto& convert, const Tile& t, std::size_t r, std::size_t c, std::size_t width, RowKey key,
+HWY_INLINE void convert_block(auto& convert, const Tile& t, Index r, Index c, Index width, RowKey key,
                               BlockSquares& squares) {
-  const float* in = t.x + r * t.stride;
+  const float* in = t.in.row(r);
   const OfBlock at{squares.count()};
   const auto scales = convert.scales(at);
-  const std::size_t end = std::min(c + width, t.cols);
+  const Index end = std::min(c + width, t.in.cols);
   typename std::remove_reference_t<decltype(convert)>::Block own;
-  for (std::size_t i = c; i < end; i += kSixteen) {
+  for (Index i = c; i < end; i += kSixteen) {
     fetch_below(t, r, i);
-    store_converted(t, r * t.out_stride + i, convert(load_first(in + i, end - i), scales, key, i, own), end - i);
+    store_converted(t, r * t.out_stride() + i, convert(load_first(in + i, end - i), scales, key, i, own), end - i);
   }
   convert.add(own, at);
   squares.add(own.y2);
 }
 
 // `kWidth`: 16 or 32 if blocks are so wide, otherwise 0.
-template <class Convert, std::size_t kWidth>
-BatchSums rows(const Scaling& s, const Tile& tile, std::size_t width, BlockBatch& b) {
+template <class Convert, Index kWidth>
+BatchSums rows(const Scaling& s, const Tile& tile, Index width, BlockBatch& b) {
   const Tile t = tile;  // out of what stores may reach
   Convert convert(s, t, b);
   BlockSquares squares(b);
-  for (std::size_t r = 0; r < t.rows; ++r) {
+  for (Index r = 0; r < t.in.rows; ++r) {
     const RowKey key = Convert::kDraws ? row_key_of(t, r) : RowKey{};
-    std::size_t c = 0;
+    Index c = 0;
     if constexpr (kWidth > 0)
-      for (; c + 2 * kSixteen <= t.cols; c += 2 * kSixteen) convert_pair<kWidth>(convert, t, r, c, key, squares);
-    for (; c < t.cols; c += width) convert_block(convert, t, r, c, width, key, squares);
+      for (; c + 2 * kSixteen <= t.in.cols; c += 2 * kSixteen) convert_pair<kWidth>(convert, t, r, c, key, squares);
+    for (; c < t.in.cols; c += width) convert_block(convert, t, r, c, width, key, squares);
   }
   squares.finish();
   return convert.sums(t);
@@ -276,28 +273,28 @@ BatchSums rows(const Scaling& s, const Tile& tile, std::size_t width, BlockBatch
 
 // kStrips times sixteen columns side by side; with one, there may be fewer.
 template <int kStrips, class Convert>
-HWY_INLINE void convert_strips(Convert& convert, const Tile& t, std::size_t first, BlockBatch& b) {
+HWY_INLINE void convert_strips(Convert& convert, const Tile& t, Index first, BlockBatch& b) {
   static_assert(kStrips == 1 || kStrips % 2 == 0);
   typename Convert::Block blocks[kStrips];
-  for (std::size_t r = 0; r < t.rows; ++r) {
+  for (Index r = 0; r < t.in.rows; ++r) {
     const RowKey key = Convert::kDraws ? row_key_of(t, r) : RowKey{};
-    const float* in = t.x + r * t.stride;
-    const std::size_t to = r * t.out_stride;
+    const float* in = t.in.row(r);
+    const Index to = r * t.out_stride();
     if constexpr (kStrips == 1) {
       fetch_below(t, r, first);
-      const Floats x = load_first(in + first, t.cols - first);
+      const Floats x = load_first(in + first, t.in.cols - first);
       store_converted(t, to + first, convert(x, convert.scales(OfColumns{first}), key, first, blocks[0]),
-                      t.cols - first);
+                      t.in.cols - first);
     }
-    for (std::size_t k = 0; k + 1 < kStrips; k += 2) {
-      const std::size_t c = first + k * kSixteen, next = c + kSixteen;
+    for (Index k = 0; k + 1 < kStrips; k += 2) {
+      const Index c = first + k * kSixteen, next = c + kSixteen;
       fetch_below(t, r, c), fetch_below(t, r, next);
       const Floats values = convert(load(in + c), convert.scales(OfColumns{c}), key, c, blocks[k]);
       store_converted(t, to + c, values,
                       convert(load(in + next), convert.scales(OfColumns{next}), key, next, blocks[k + 1]));
     }
   }
-  for (std::size_t k = 0; k < kStrips; ++k) {
+  for (Index k = 0; k < kStrips; ++k) {
     const OfColumns at{first + k * kSixteen};
     float* x2 = b.x2.data() + at.first;
     store(x2, load(x2) + blocks[k].y2);
@@ -310,15 +307,15 @@ BatchSums columns(const Scaling& s, const Tile& tile, BlockBatch& b) {
   constexpr int kStrips = 4;
   const Tile t = tile;
   Convert convert(s, t, b);
-  std::size_t c = 0;
-  for (; c + kStrips * kSixteen <= t.cols; c += kStrips * kSixteen) convert_strips<kStrips>(convert, t, c, b);
-  for (; c < t.cols; c += kSixteen) convert_strips<1>(convert, t, c, b);
+  Index c = 0;
+  for (; c + kStrips * kSixteen <= t.in.cols; c += kStrips * kSixteen) convert_strips<kStrips>(convert, t, c, b);
+  for (; c < t.in.cols; c += kSixteen) convert_strips<1>(convert, t, c, b);
   return convert.sums(t);
 }
 
 template <bool kStochastic>
-BatchSums rows_rounded(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
-  constexpr std::size_t kMxWidth = 32, kNvfp4Width = 16;
+BatchSums rows_rounded(const Scaling& s, const Tile& t, Index width, BlockBatch& b) {
+  constexpr Index kMxWidth = 32, kNvfp4Width = 16;
   if (is_plain(s, b))
     return width == kMxWidth ? rows<PlainConversion<kStochastic>, kMxWidth>(s, t, width, b)
                              : rows<PlainConversion<kStochastic>, 0>(s, t, width, b);
@@ -333,7 +330,7 @@ BatchSums columns_rounded(const Scaling& s, const Tile& t, BlockBatch& b) {
   return columns<Conversion<kStochastic, false>>(s, t, b);
 }
 
-BatchSums rows_of_format(const Scaling& s, const Tile& t, std::size_t width, BlockBatch& b) {
+BatchSums rows_of_format(const Scaling& s, const Tile& t, Index width, BlockBatch& b) {
   return s.format.rounding == Rounding::stochastic ? rows_rounded<true>(s, t, width, b)
                                                    : rows_rounded<false>(s, t, width, b);
 }
@@ -345,7 +342,7 @@ BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
   const Floats none = zero<float>(), largest = splat(std::numeric_limits<float>::max());
   const Floats inverse_unit = splat(static_cast<float>(1 / unit));
   Floats x2 = none, crest = none;
-  for (std::size_t i = 0; i < b.count; i += kSixteen) {
+  for (Index i = 0; i < b.count; i += kSixteen) {
     const Floats own = load(b.x2.data() + i), scaled = load(b.scaled_amax.data() + i);
     const Ints amax = load(b.amax_bits.data() + i),
                scaling = bits_as<std::int32_t>(load(b.decode.data() + i) * inverse_unit);
@@ -369,7 +366,7 @@ HWY_EXPORT(rows_of_format);
 HWY_EXPORT(columns_of_format);
 HWY_EXPORT(sums_of_blocks);
 
-BatchSums convert_rows(const Scaling& scaling, const Tile& tile, std::size_t width, BlockBatch& batch) {
+BatchSums convert_rows(const Scaling& scaling, const Tile& tile, Index width, BlockBatch& batch) {
   return HWY_DYNAMIC_DISPATCH(rows_of_format)(scaling, tile, width, batch);
 }
 

@@ -14,7 +14,7 @@ struct BatchSums {
 };
 
 // Blocks of `width` columns, row by row; of each the sum of squares in batch.x2.
-BatchSums convert_rows(const Scaling& scaling, const Tile& tile, std::size_t width, BlockBatch& batch);
+BatchSums convert_rows(const Scaling& scaling, const Tile& tile, Index width, BlockBatch& batch);
 // Columns are the blocks. Adds to batch.x2: rows may come in several tiles.
 BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& batch);
 

@@ -19,7 +19,7 @@ enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 
 // Infinity and NaN stay, NaN as a quiet one.
 template <Unscaled kHow, bool kOrdinary>
-HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
+HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
   Words up;
   if constexpr (kHow == Unscaled::bf16_stochastic)
@@ -37,9 +37,9 @@ HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column
 std::int32_t top_of_finite(const Tile& t) {
   const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
   Ints top = none;
-  for (std::size_t r = 0; r < t.rows; ++r)
-    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
-      const Ints bits = magnitude_bits(load_first(t.x + r * t.stride + c, t.cols - c));
+  for (Index r = 0; r < t.in.rows; ++r)
+    for (Index c = 0; c < t.in.cols; c += kSixteen) {
+      const Ints bits = magnitude_bits(load_first(t.in.row(r) + c, t.in.cols - c));
       top = larger(top, if_less(bits, infinity, bits, none));
     }
   return max_of(top);
@@ -85,7 +85,7 @@ struct UnscaledConverter {
 
   HWY_INLINE explicit UnscaledConverter(float inverse) : inverse_unit(splat(inverse)) {}
 
-  HWY_INLINE Floats operator()(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
+  HWY_INLINE Floats operator()(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
     Floats value = x;
     if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, false>(x, row, column_keys, col);
     Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
@@ -109,18 +109,18 @@ void convert_any(const Tile& tile, QuantSums& sums) {
   const std::int32_t top_bits = top_of_finite(t);
   const SquareUnit unit(top_bits);
   UnscaledConverter<kHow> convert(unit.inverse());
-  for (std::size_t r = 0; r < t.rows; ++r) {
+  for (Index r = 0; r < t.in.rows; ++r) {
     const RowKey key = row_key_of(t, r);
-    for (std::size_t c = 0; c < t.cols; c += kSixteen) {
-      const std::size_t count = t.cols - c;
-      const Floats x = load_first(t.x + r * t.stride + c, count);
-      store_converted(t, r * t.out_stride + c, convert(x, key, t.column_keys, c), count);
+    for (Index c = 0; c < t.in.cols; c += kSixteen) {
+      const Index count = t.in.cols - c;
+      const Floats x = load_first(t.in.row(r) + c, count);
+      store_converted(t, r * t.out_stride() + c, convert(x, key, t.column_keys, c), count);
     }
   }
-  if (t.bf16) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
+  if (t.bf16.data) *t.too_small |= min_of(convert.least) < 0x00800000u - 1;
   convert.squares.add_to(sums, unit.squared());
   const std::uint64_t values = sum_of(convert.nonzero);
-  sums.elements += t.rows * t.cols;
+  sums.elements += t.in.size();
   sums.nonzero += values;
   sums.underflow += values - sum_of(convert.nonzero_out);
   sums.clipped += static_cast<std::uint64_t>(sum_of(convert.overflowed));
@@ -129,7 +129,7 @@ void convert_any(const Tile& tile, QuantSums& sums) {
 
 // A normal number far from both ends of the exponents. Adding 1.5 * 2^16 times its power of two leaves BF16's bits.
 template <Unscaled kHow>
-HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* column_keys, std::size_t col) {
+HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   if constexpr (kHow == Unscaled::copied) return x;
   if constexpr (kHow == Unscaled::bf16_stochastic) return rounded_bf16<kHow, true>(x, row, column_keys, col);
   const Floats power = bits_as<float>(bits_as<std::int32_t>(x) & splat(0x7F800000)), to_last = splat(0x1.8p16f);
@@ -144,7 +144,7 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
   const Tile t = tile;
   SquareSums squares;
   Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
-  const auto converted = [&](Floats x, RowKey key, std::size_t c) HWY_ATTR {
+  const auto converted = [&](Floats x, RowKey key, Index c) HWY_ATTR {
     const Ints magnitude = magnitude_bits(x);
     least = smaller(least, magnitude), top = larger(top, magnitude);  // columns that are missing count as zeros
     const Floats value = rounded_ordinary<kHow>(x, key, t.column_keys, c);
@@ -155,25 +155,25 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
     squares.err2 = fused(error, error, squares.err2);
     return value;
   };
-  for (std::size_t r = 0; r < t.rows; ++r) {
+  for (Index r = 0; r < t.in.rows; ++r) {
     const RowKey key = row_key_of(t, r);
-    const float* in = t.x + r * t.stride;
-    const std::size_t to = r * t.out_stride;
-    std::size_t c = 0;
-    for (; c + 2 * kSixteen <= t.cols; c += 2 * kSixteen) {
+    const float* in = t.in.row(r);
+    const Index to = r * t.out_stride();
+    Index c = 0;
+    for (; c + 2 * kSixteen <= t.in.cols; c += 2 * kSixteen) {
       fetch_below(t, r, c), fetch_below(t, r, c + kSixteen);
       const Floats values = converted(load(in + c), key, c);
       store_converted(t, to + c, values, converted(load(in + c + kSixteen), key, c + kSixteen));
     }
-    for (; c < t.cols; c += kSixteen)
-      store_converted(t, to + c, converted(load_first(in + c, t.cols - c), key, c), t.cols - c);
+    for (; c < t.in.cols; c += kSixteen)
+      store_converted(t, to + c, converted(load_first(in + c, t.in.cols - c), key, c), t.in.cols - c);
   }
   const std::int32_t top_bits = max_of(top);
   if (min_of(least) < kLeast || top_bits < kLeastTop || top_bits > kMostTop) return false;
   if (kHow == Unscaled::copied) squares.q2 = squares.x2;
   squares.add_to(sums, 1);
-  sums.elements += t.rows * t.cols;
-  sums.nonzero += t.rows * t.cols;
+  sums.elements += t.in.size();
+  sums.nonzero += t.in.size();
   sums.amax = std::max(sums.amax, std::bit_cast<float>(top_bits));
   return true;
 }

@@ -30,22 +30,22 @@ HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
 
 // What lies below a tile is mostly converted after it. Fetched meanwhile, its largest magnitudes need not wait for
 // memory.
-HWY_INLINE void fetch_below(const Tile& t, std::size_t row, std::size_t col) {
-  hwy::Prefetch(t.x + (row + t.rows) * t.stride + col);
+HWY_INLINE void fetch_below(const Tile& t, Index row, Index col) {
+  hwy::Prefetch(t.in.data + (row + t.in.rows) * t.in.stride + col);
 }
 
 // Where a tile's converted values go: FP32, or BF16 that holds them without rounding.
-HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, std::size_t count) {
-  if (t.bf16)
-    store_upper_halves(t.bf16 + at, values, count);
+HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Index count) {
+  if (t.bf16.data)
+    store_upper_halves(t.bf16.data + at, values, count);
   else
-    store_first(t.out + at, values, count);
+    store_first(t.out.data + at, values, count);
 }
 // Thirty-two that are all there.
-HWY_INLINE void store_converted(const Tile& t, std::size_t at, Floats values, Floats next) {
-  if (t.bf16) return store_upper_halves(t.bf16 + at, values, next);
-  store(t.out + at, values);
-  store(t.out + at + kSixteen, next);
+HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Floats next) {
+  if (t.bf16.data) return store_upper_halves(t.bf16.data + at, values, next);
+  store(t.out.data + at, values);
+  store(t.out.data + at + kSixteen, next);
 }
 
 }  // namespace HWY_NAMESPACE

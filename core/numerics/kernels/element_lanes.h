@@ -62,7 +62,7 @@ HWY_INLINE Floats rounded_by_draw(const ElementLanes& f, Floats y, Words draw) {
   return rounded_at(f, moved, exponent);
 }
 
-HWY_INLINE RowKey row_key_of(const Tile& t, std::size_t row) {
+HWY_INLINE RowKey row_key_of(const Tile& t, Index row) {
   return row_key(t.key.seed, t.key.stream, t.key.first_row + row);
 }
 // Draws of sixteen neighbours of a row, in the upper 16 bits.

@@ -8,30 +8,30 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kRows = 16;
+constexpr Index kRows = 16;
 
-float row_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& block, const float* x, std::size_t count,
-                std::size_t step) {
+float row_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& block, const float* x, Index count,
+                Index step) {
   const ElementRounding f = rounding_of(ElementFormat::e2m1);
   std::array<float, 16> errors;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (Index i = 0; i < count; ++i) {
     const float magnitude = std::fabs(x[i * step]);
     const float units = round_magnitude(f, magnitude * block.encode) * block.s;
     const float off = units * tensor.amax / tensor.bound - magnitude;
     errors[i] = kind == FourOverSix::mse ? off * off : std::fabs(off);
   }
   float sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += errors[i];
+  for (Index i = 0; i < count; ++i) sum += errors[i];
   return sum;
 }
 
 float block_error(FourOverSix kind, const Nvfp4Tensor& tensor, const Nvfp4Block& scales, const SharedBlock& block) {
   std::array<float, kRows> rows{};
-  for (std::size_t r = 0; r < block.rows; ++r)
+  for (Index r = 0; r < block.rows; ++r)
     rows[r] = row_error(kind, tensor, scales, block.x + r * block.row_stride, block.count, block.step);
   if (block.rows == 1) return rows[0];
-  for (std::size_t apart = kRows / 2; apart > 0; apart /= 2)
-    for (std::size_t r = 0; r < apart; ++r) rows[r] += rows[r + apart];
+  for (Index apart = kRows / 2; apart > 0; apart /= 2)
+    for (Index r = 0; r < apart; ++r) rows[r] += rows[r + apart];
   return rows[0];
 }
 

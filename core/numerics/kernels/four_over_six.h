@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "core/numerics/matrix.h"
 #include "core/numerics/scale_rules.h"
 
 namespace moescope {
@@ -10,7 +11,7 @@ namespace moescope {
 // Values that share a scale: `rows` of up to sixteen of `count` values of up to sixteen.
 struct SharedBlock {
   const float* x;
-  std::size_t rows, row_stride, count, step;
+  Index rows, row_stride, count, step;
 };
 
 // Whether the block's largest value, `amax`, goes to 4 and not to 6: the error of that is smaller. Errors of a row are

@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/numerics/matrix.h"
+
 // Before each function of lanes. Sixteen scalars, which are for processors of before 2008, would take half of the
 // compiler's time if they were inlined everywhere.
 #undef MOESCOPE_ON_LANES
@@ -52,7 +54,7 @@ using Tag = typename Lanes<T>::Tag;
 using Floats = Lanes<float>;
 using Ints = Lanes<std::int32_t>;
 using Words = Lanes<std::uint32_t>;
-inline constexpr std::size_t kSixteen = kLanes<float>;
+inline constexpr Index kSixteen = kLanes<float>;
 
 template <class T>
 MOESCOPE_ON_LANES Lanes<T> splat(T value) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "core/numerics/kernels/tile_products.h"
-#include "core/numerics/size.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,25 +73,24 @@ MOESCOPE_AVX512_BF16 void narrow_pair_natively(const float* upper, const float* 
   }
 }
 
-MOESCOPE_AVX512_BF16 bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out,
-                                           int panel_stride) {
-  constexpr int kRowsAhead = 16;  // fetched meanwhile: what a gradient meets has mostly left the caches
+MOESCOPE_AVX512_BF16 bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, Index panel_stride) {
+  constexpr Index kRowsAhead = 16;  // fetched meanwhile: what a gradient meets has mostly left the caches
   const __m512i order = _mm512_loadu_si512(kSideBySide.data());
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1);
   __m512i least = magnitude;  // less by one: zero is the largest
-  for (int r = 0; r < to_tiles(rows, kUnitDepth); r += 2, in += 2 * size(stride), out += 2 * kUnitRows)
-    for (int c = 0; c < cols; c += kUnitRows) {
-      const float* next = in + size(stride) + size(c);
-      const __mmask16 there = first_lanes(size(cols - c));
-      for (const int ahead : {kRowsAhead, kRowsAhead + 1})
-        _mm_prefetch(in + c + size(ahead) * size(stride), _MM_HINT_T0);
-      const __m512 upper = _mm512_maskz_loadu_ps(r < rows ? there : __mmask16{0}, in + c);
-      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows ? there : __mmask16{0}, next);
+  const float* in = rows.data;
+  for (Index r = 0; r < to_tiles(rows.rows, kUnitDepth); r += 2, in += 2 * rows.stride, out += 2 * kUnitRows)
+    for (Index c = 0; c < rows.cols; c += kUnitRows) {
+      const float* next = in + rows.stride + c;
+      const __mmask16 there = first_lanes(rows.cols - c);
+      for (const Index ahead : {kRowsAhead, kRowsAhead + 1}) _mm_prefetch(in + c + ahead * rows.stride, _MM_HINT_T0);
+      const __m512 upper = _mm512_maskz_loadu_ps(r < rows.rows ? there : __mmask16{0}, in + c);
+      const __m512 lower = _mm512_maskz_loadu_ps(r + 1 < rows.rows ? there : __mmask16{0}, next);
       for (const __m512 x : {upper, lower}) {
         const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), magnitude);
         least = _mm512_min_epu32(least, _mm512_sub_epi32(bits, one));
       }
-      _mm512_storeu_si512(out + size(c / kUnitRows) * size(panel_stride), side_by_side(upper, lower, order));
+      _mm512_storeu_si512(out + c / kUnitRows * panel_stride, side_by_side(upper, lower, order));
     }
   return _mm512_reduce_min_epu32(least) >= 0x00800000u - 1;
 }
@@ -112,7 +110,7 @@ void narrow_natively(const float*, std::size_t, Bf16*) {
 void narrow_pair_natively(const float*, const float*, std::size_t, Bf16*) {
   assert(false);
 }
-bool narrow_to_panels(const float*, int, int, int, Bf16*, int) {
+bool narrow_to_panels(ConstMatrix<float>, Bf16*, Index) {
   assert(false);
   return false;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/numerics/float_formats.h"
+#include "core/numerics/matrix.h"
 
 namespace moescope {
 
@@ -17,7 +18,7 @@ void narrow_natively(const float* in, std::size_t n, Bf16* out);
 void narrow_pair_natively(const float* upper, const float* lower, std::size_t n, Bf16* out);
 
 // Rows of a second operand into its panels (tile_products.h), padded with zeros to whole tiles. `out`: where the first
-// two rows go in the first panel; panel_stride: PairedOperand's. False: a number that is not 0 is below 2^-126.
-bool narrow_to_panels(const float* in, int rows, int cols, int stride, Bf16* out, int panel_stride);
+// two rows go in the first panel; panel_stride: PackedMatrix's. False: a number that is not 0 is below 2^-126.
+bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, Index panel_stride);
 
 }  // namespace moescope

@@ -13,9 +13,9 @@
 namespace moescope {
 
 // Every `width` columns of each row have a scale of their own.
-void quantize_row_blocks(const Scaling& scaling, const Tile& tile, std::size_t width, QuantSums& sums);
+void quantize_row_blocks(const Scaling& scaling, const Tile& tile, Index width, QuantSums& sums);
 // Every `depth` rows of each column have a scale of their own.
-void quantize_column_blocks(const Scaling& scaling, const Tile& tile, std::size_t depth, QuantSums& sums);
+void quantize_column_blocks(const Scaling& scaling, const Tile& tile, Index depth, QuantSums& sums);
 // Squares of 16x16 have a scale of their own each.
 void quantize_squares(const Scaling& scaling, const Tile& tile, QuantSums& sums);
 // The whole tile shares the scale of `amax`.

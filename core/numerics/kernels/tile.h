@@ -1,46 +1,41 @@
-// A rectangle of a tensor that is quantized, and its parts.
+// A rectangle of a matrix that kernels quantize, and its blocks.
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/operand.h"
 
 namespace moescope {
 
 struct Tile {
-  const float* x;
-  std::size_t stride, rows, cols;
-  float* out;
-  std::size_t out_stride;
-  Bf16* bf16 = nullptr;          // in place of `out`: elements times block scales, without tensor-wide scales
-  bool* too_small = nullptr;     // set if BF16 has no such number; not null with bf16
-  ScaleGrid grid = {};           // with bf16, for fp8 with a scale grid
-  bool along_columns = true;     // the contracting dimension, of the grid
-  std::size_t row = 0, col = 0;  // of the tile in the grid's matrix
-  RoundingKey key;               // with the tile's own first row and column
+  Matrix<const float> in{};
+  Matrix<float> out{};
+  Matrix<Bf16> bf16{};        // in place of `out`: elements times block scales, without tensor-wide scales
+  bool* too_small = nullptr;  // set if BF16 has no such number; not null with bf16
+  ScaleGrid grid{};           // with bf16, for fp8 with a scale grid
+  BlockAxis axis = BlockAxis::row;
+  RoundingKey key{};                           // with the tile's own first row and column
   const std::uint32_t* column_keys = nullptr;  // of the tile's columns (random_bits.h) and 15 more; stochastic alone
+
+  Index out_stride() const { return bf16.data ? bf16.stride : out.stride; }
+
+  Tile block(Index row, Index col, Index rows, Index cols) const {
+    Tile part = *this;
+    part.in = in.block(row, col, std::min(rows, in.rows - row), std::min(cols, in.cols - col));
+    if (out.data) part.out = out.block(row, col, part.in.rows, part.in.cols);
+    if (bf16.data) part.bf16 = bf16.block(row, col, part.in.rows, part.in.cols);
+    if (column_keys) part.column_keys += col;
+    part.grid = axis == BlockAxis::row ? grid.from(col, row) : grid.from(row, col);
+    part.key.first_row += static_cast<std::uint32_t>(row);
+    part.key.first_col += static_cast<std::uint32_t>(col);
+    return part;
+  }
+  // body(block) for blocks of `rows` x `cols`, smaller ones at the ends, row by row.
+  void for_each_block(Index rows, Index cols, const auto& body) const {
+    for (Index r = 0; r < in.rows; r += std::min(rows, in.rows))
+      for (Index c = 0; c < in.cols; c += std::min(cols, in.cols)) body(block(r, c, rows, cols));
+  }
 };
-
-inline Tile part_of(const Tile& t, std::size_t row, std::size_t col, std::size_t rows, std::size_t cols) {
-  Tile part = t;
-  part.x += row * t.stride + col;
-  if (t.out) part.out += row * t.out_stride + col;
-  if (t.bf16) part.bf16 += row * t.out_stride + col;
-  if (t.column_keys) part.column_keys += col;
-  part.row += row, part.col += col;
-  part.rows = std::min(rows, t.rows - row);
-  part.cols = std::min(cols, t.cols - col);
-  part.key.first_row += static_cast<std::uint32_t>(row);
-  part.key.first_col += static_cast<std::uint32_t>(col);
-  return part;
-}
-
-// body(part) for parts of `rows` x `cols`, smaller ones at the ends, row by row.
-void for_each_part(const Tile& t, std::size_t rows, std::size_t cols, const auto& body) {
-  for (std::size_t r = 0; r < t.rows; r += std::min(rows, t.rows))
-    for (std::size_t c = 0; c < t.cols; c += std::min(cols, t.cols)) body(part_of(t, r, c, rows, cols));
-}
 
 }  // namespace moescope

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "core/numerics/size.h"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -28,20 +26,20 @@ namespace {
 
 // Places in them are told to kernels as a row and a column: a copy that points there would be read back from memory
 // just written, which waits for all stores before it, those of the last tiles included.
-struct TileOperands {
+struct TileProduct {
   const Bf16 *a, *b;
   float* c;
-  std::size_t lda, pair_stride, panel_stride, ldc;
+  Index lda, pair_stride, panel_stride, ldc;
   float scale;
   bool fetches;  // results, from memory
 
-  const Bf16* a_at(int row) const { return a + size(row) * lda; }
-  const Bf16* b_at(int col) const { return b + size(col / kUnitRows) * panel_stride; }
-  float* c_at(int row, int col) const { return c + size(row) * ldc + size(col); }
-  TileOperands from(int depth) const {
-    TileOperands part = *this;
+  const Bf16* a_at(Index row) const { return a + row * lda; }
+  const Bf16* b_at(Index col) const { return b + col / kUnitRows * panel_stride; }
+  float* c_at(Index row, Index col) const { return c + row * ldc + col; }
+  TileProduct from(Index depth) const {
+    TileProduct part = *this;
     part.a += depth;
-    part.b += size(depth / 2) * pair_stride;
+    part.b += depth / 2 * pair_stride;
     return part;
   }
 };
@@ -57,53 +55,52 @@ MOESCOPE_AVX512_BF16 inline __m512bh as_pairs(__m512i bits) {
 // kRows x kVectors vectors of C stay in registers; each pair of B is read once. Results from memory are fetched first:
 // they arrive while the sums are taken.
 template <int kRows, int kVectors>
-MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileOperands& p, int row, int col, int pairs, bool adds) {
+MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileProduct& p, Index row, Index col, Index pairs, bool adds) {
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
   float* c = p.c_at(row, col);
   if (p.fetches)
-    for (int r = 0; r < kRows; ++r)
-      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + size(r) * p.ldc + size(v * kLanes), 1);
+    for (Index r = 0; r < kRows; ++r)
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * p.ldc + v * kLanes, 1);
   __m512 sums[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r)
+  for (Index r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v)
-      sums[r][v] = adds ? _mm512_loadu_ps(c + size(r) * p.ldc + size(v * kLanes)) : _mm512_setzero_ps();
-  for (int k = 0; k < pairs; ++k) {
+      sums[r][v] = adds ? _mm512_loadu_ps(c + r * p.ldc + v * kLanes) : _mm512_setzero_ps();
+  for (Index k = 0; k < pairs; ++k) {
     __m512bh columns[kVectors];
     for (int v = 0; v < kVectors; ++v)
-      columns[v] = as_pairs(_mm512_loadu_si512(b + size(k) * p.pair_stride + size(v) * p.panel_stride));
-    for (int r = 0; r < kRows; ++r) {
+      columns[v] = as_pairs(_mm512_loadu_si512(b + k * p.pair_stride + v * p.panel_stride));
+    for (Index r = 0; r < kRows; ++r) {
       std::int32_t pair = 0;
-      std::memcpy(&pair, a + size(r) * p.lda + size(2 * k), sizeof pair);
+      std::memcpy(&pair, a + r * p.lda + 2 * k, sizeof pair);
       const __m512bh both = as_pairs(_mm512_set1_epi32(pair));
       for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], both, columns[v]);
     }
   }
   const __m512 scale = _mm512_set1_ps(p.scale);
-  for (int r = 0; r < kRows; ++r)
-    for (int v = 0; v < kVectors; ++v)
-      _mm512_storeu_ps(c + size(r) * p.ldc + size(v * kLanes), _mm512_mul_ps(sums[r][v], scale));
+  for (Index r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(c + r * p.ldc + v * kLanes, _mm512_mul_ps(sums[r][v], scale));
 }
 
 template <int kRows, int kVectors>
-void multiply_columns(const TileOperands& p, int m, int col, int pairs, bool adds) {
+void multiply_columns(const TileProduct& p, Index m, Index col, Index pairs, bool adds) {
   static_assert(kUnitRows % kRows == 0);
-  for (int row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p, row, col, pairs, adds);
+  for (Index row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p, row, col, pairs, adds);
 }
 
 // Three panels of B stay in the first cache for all rows of A.
-constexpr int kDepthInCache = 256;
+constexpr Index kDepthInCache = 256;
 
-void multiply_depth(const TileOperands& p, int m, int n, int k, bool adds) {
-  const int pairs = (k + 1) / 2;
-  int col = 0;
+void multiply_depth(const TileProduct& p, Index m, Index n, Index k, bool adds) {
+  const Index pairs = (k + 1) / 2;
+  Index col = 0;
   for (; n - col >= 3 * kLanes; col += 3 * kLanes) multiply_columns<8, 3>(p, m, col, pairs, adds);
   if (n - col == 2 * kLanes) multiply_columns<8, 2>(p, m, col, pairs, adds);
   if (n - col == kLanes) multiply_columns<16, 1>(p, m, col, pairs, adds);
 }
 
-void multiply_by_avx512(const TileOperands& p, int m, int n, int k, bool adds) {
-  for (int done = 0; done < k; done += kDepthInCache) {
-    TileOperands part = p.from(done);
+void multiply_by_avx512(const TileProduct& p, Index m, Index n, Index k, bool adds) {
+  for (Index done = 0; done < k; done += kDepthInCache) {
+    TileProduct part = p.from(done);
     if (done + kDepthInCache < k) part.scale = 1;
     multiply_depth(part, m, n, std::min(kDepthInCache, k - done), adds || done > 0);
   }
@@ -124,10 +121,10 @@ MOESCOPE_AMX void configure_tiles() {
   _tile_loadconfig(&kTileConfig);
 }
 // Of what tiles have just stored.
-MOESCOPE_AVX512_BF16 void scale_results(const TileOperands& p, int row, int rows, int cols) {
+MOESCOPE_AVX512_BF16 void scale_results(const TileProduct& p, Index row, Index rows, Index cols) {
   const __m512 scale = _mm512_set1_ps(p.scale);
-  for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < cols; c += kLanes) {
+  for (Index r = 0; r < rows; ++r)
+    for (Index c = 0; c < cols; c += kLanes) {
       float* at = p.c_at(row + r, c);
       _mm512_storeu_ps(at, _mm512_mul_ps(_mm512_loadu_ps(at), scale));
     }
@@ -144,10 +141,10 @@ constexpr int kTileCols = 2 * kLanes;
 // calls of functions that do nothing else.
 class FetchedRows {
  public:
-  [[gnu::always_inline]] FetchedRows(const float* first, std::size_t stride, int rows, int steps)
+  [[gnu::always_inline]] FetchedRows(const float* first, Index stride, Index rows, Index steps)
       : next_(first), stride_(stride), rows_at_once_(first ? (rows + steps - 1) / steps : 0) {}
   MOESCOPE_AMX [[gnu::always_inline]] void fetch_some() {
-    for (int r = 0; r < rows_at_once_; ++r, next_ += stride_) {
+    for (Index r = 0; r < rows_at_once_; ++r, next_ += stride_) {
       __builtin_prefetch(next_, 1);
       __builtin_prefetch(next_ + kLanes, 1);
     }
@@ -155,20 +152,19 @@ class FetchedRows {
 
  private:
   const float* next_;
-  std::size_t stride_;
-  int rows_at_once_;
+  Index stride_;
+  Index rows_at_once_;
 };
 
 // Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
 // last product that needs what is there has begun. B is loaded with the hint that it will not be needed again soon:
 // otherwise, 512 deep, it would push the rows of A out of the first cache before the next columns need them.
 template <int kRowTiles, int kColTiles>
-MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int depth, bool adds,
+MOESCOPE_AMX void multiply_in_tiles(const TileProduct& p, Index row, Index col, Index depth, bool adds,
                                     const float* fetched) {
   constexpr bool kTwoRows = kRowTiles == 2, kTwoCols = kColTiles == 2;
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
-  const std::size_t a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16),
-                    c_bytes = p.ldc * sizeof(float);
+  const Index a_bytes = p.lda * sizeof(Bf16), b_bytes = p.pair_stride * sizeof(Bf16), c_bytes = p.ldc * sizeof(float);
   float *c00 = p.c_at(row, col), *c01 = c00 + kLanes, *c10 = c00 + kUnitRows * p.ldc, *c11 = c10 + kLanes;
   FetchedRows results(fetched, p.ldc, kRowTiles * kUnitRows, (depth + kUnitDepth - 1) / kUnitDepth);
   if (adds) {
@@ -187,7 +183,7 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
   if constexpr (kTwoCols) _tile_stream_loadd(7, b + p.panel_stride, b_bytes);
   if constexpr (kTwoRows) _tile_loadd(5, a + kUnitRows * p.lda, a_bytes);
   results.fetch_some();
-  for (int k = kUnitDepth; k < depth; k += kUnitDepth) {
+  for (Index k = kUnitDepth; k < depth; k += kUnitDepth) {
     a += kUnitDepth, b += kUnitDepth / 2 * p.pair_stride;
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kTwoCols) _tile_dpbf16ps(1, 4, 7);
@@ -210,9 +206,9 @@ MOESCOPE_AMX void multiply_in_tiles(const TileOperands& p, int row, int col, int
 }
 
 template <int kRowTiles>
-void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds) {
-  for (int col = 0; col < n; col += kTileCols) {
-    const int next = adds ? col + kTileCols : col;  // what is added to is loaded at once
+void multiply_tile_rows(const TileProduct& p, Index row, Index n, Index k, bool adds) {
+  for (Index col = 0; col < n; col += kTileCols) {
+    const Index next = adds ? col + kTileCols : col;  // what is added to is loaded at once
     const float* fetched = p.fetches && next < n ? p.c_at(row, next) : nullptr;
     if (n - col >= kTileCols)
       multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds, fetched);
@@ -223,8 +219,8 @@ void multiply_tile_rows(const TileOperands& p, int row, int n, int k, bool adds)
 }
 
 // Rows of A, which lie far apart, stay in the first cache while B's panels, which lie in order, go by.
-void multiply_by_amx(const TileOperands& p, int m, int n, int k, bool adds) {
-  int row = 0;
+void multiply_by_amx(const TileProduct& p, Index m, Index n, Index k, bool adds) {
+  Index row = 0;
   for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_tile_rows<2>(p, row, n, k, adds);
   if (row < m) multiply_tile_rows<1>(p, row, n, k, adds);
 }
@@ -259,29 +255,29 @@ MOESCOPE_AVX512_BF16 inline void transpose(__m512i (&a)[16]) {
   }
 }
 
-MOESCOPE_AVX512_BF16 inline void store_rows(const __m512i (&rows)[16], void* out, std::size_t stride_bytes) {
-  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(static_cast<std::byte*>(out) + size(i) * stride_bytes, rows[i]);
+MOESCOPE_AVX512_BF16 inline void store_rows(const __m512i (&rows)[16], void* out, Index stride_bytes) {
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(static_cast<std::byte*>(out) + i * stride_bytes, rows[i]);
 }
 
 // The first `count` of n lanes.
-inline std::uint32_t first_of(int count, int n) {
-  return count >= n ? ~0u >> (32 - n) : (1u << std::max(count, 0)) - 1;
+inline std::uint32_t first_of(Index count, Index n) {
+  return count >= n ? ~0u >> (32 - n) : (1u << std::max<Index>(count, 0)) - 1;
 }
 
-// Rows `row` and `row` + 1 side by side, sixteen columns; zeros where the matrix has none.
-MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Bf16* in, int row, int rows, std::size_t stride, __mmask16 cols) {
-  if (row >= rows) return _mm512_setzero_si512();
-  const Bf16* upper = in + size(row) * stride;
+// Rows `row` and `row` + 1 side by side, sixteen columns from `col` on; zeros where the matrix has none.
+MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Matrix<const Bf16>& in, Index row, Index col, __mmask16 cols) {
+  if (row >= in.rows) return _mm512_setzero_si512();
+  const Bf16* upper = in.data + row * in.stride + col;
   const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper));
-  if (row + 1 == rows) return even;
-  const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper + stride));
+  if (row + 1 == in.rows) return even;
+  const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(cols, upper + in.stride));
   return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
 }
 
-MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, std::size_t in_stride, std::uint32_t* out,
-                                          std::size_t out_stride) {
+MOESCOPE_AVX512_BF16 void transpose_block(const std::uint32_t* in, Index in_stride, std::uint32_t* out,
+                                          Index out_stride) {
   __m512i words[16];
-  for (int i = 0; i < 16; ++i) words[i] = _mm512_loadu_si512(in + size(i) * in_stride);
+  for (int i = 0; i < 16; ++i) words[i] = _mm512_loadu_si512(in + i * in_stride);
   transpose(words);
   store_rows(words, out, out_stride * sizeof(std::uint32_t));
 }
@@ -297,65 +293,55 @@ TileProducts::~TileProducts() {
   if (unit_ == MatrixUnit::amx) release_tiles();
 }
 
-void TileProducts::multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c,
-                            int ldc, float scale, Results results) const {
-  assert(m % kUnitRows == 0 && n % kUnitRows == 0 && (scale == 1 || !adds));
-  const TileOperands operands{a,
-                              b.first,
-                              c,
-                              size(lda),
-                              size(b.pair_stride),
-                              size(b.panel_stride),
-                              size(ldc),
-                              scale,
-                              results == Results::in_memory};
-  if (unit_ == MatrixUnit::amx) return multiply_by_amx(operands, m, n, k, adds);
-  multiply_by_avx512(operands, m, n, k, adds);
+void TileProducts::multiply(ConstMatrix<Bf16> a, const PackedMatrix& b, bool adds, Matrix<float> c, float scale,
+                            Results results) const {
+  assert(c.rows % kUnitRows == 0 && c.cols % kUnitRows == 0 && a.rows == c.rows && (scale == 1 || !adds));
+  const TileProduct product{
+      a.data, b.first, c.data, a.stride, b.pair_stride, b.panel_stride, c.stride, scale, results == Results::in_memory};
+  if (unit_ == MatrixUnit::amx) return multiply_by_amx(product, c.rows, c.cols, a.cols, adds);
+  multiply_by_avx512(product, c.rows, c.cols, a.cols, adds);
 }
 
-MOESCOPE_AVX512_BF16 void rows_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
-  const int depth = to_tiles(rows, kUnitDepth);
-  for (int c = 0; c < cols; c += kUnitRows) {
-    const auto there = static_cast<__mmask16>(first_of(cols - c, kUnitRows));
-    for (int r = 0; r < depth; r += kUnitDepth) {
+MOESCOPE_AVX512_BF16 void rows_of_transpose(ConstMatrix<Bf16> in, Bf16* out) {
+  const Index depth = to_tiles(in.rows, kUnitDepth);
+  for (Index c = 0; c < in.cols; c += kUnitRows) {
+    const auto there = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
+    for (Index r = 0; r < depth; r += kUnitDepth) {
       __m512i words[16];
-      for (int i = 0; i < 16; ++i) words[i] = pair_at(in + c, r + 2 * i, rows, size(stride), there);
+      for (int i = 0; i < 16; ++i) words[i] = pair_at(in, r + 2 * i, c, there);
       transpose(words);
-      store_rows(words, out + size(c) * size(depth) + size(r), size(depth) * sizeof(Bf16));
+      store_rows(words, out + c * depth + r, depth * sizeof(Bf16));
     }
   }
 }
 
-MOESCOPE_AVX512_BF16 void panels_of(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
-  const int depth = to_tiles(rows, kUnitDepth);
-  for (int c = 0; c < cols; c += kUnitRows) {
-    const auto there = static_cast<__mmask16>(first_of(cols - c, kUnitRows));
-    for (int r = 0; r < depth; r += 2, out += 2 * kUnitRows)
-      _mm512_storeu_si512(out, pair_at(in + c, r, rows, size(stride), there));
+MOESCOPE_AVX512_BF16 void panels_of(ConstMatrix<Bf16> in, Bf16* out) {
+  const Index depth = to_tiles(in.rows, kUnitDepth);
+  for (Index c = 0; c < in.cols; c += kUnitRows) {
+    const auto there = static_cast<__mmask16>(first_of(in.cols - c, kUnitRows));
+    for (Index r = 0; r < depth; r += 2, out += 2 * kUnitRows) _mm512_storeu_si512(out, pair_at(in, r, c, there));
   }
 }
 
-MOESCOPE_AVX512_BF16 void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out) {
-  const int depth = to_tiles(cols, kUnitDepth);
-  for (int r = 0; r < rows; r += kUnitRows)
-    for (int c = 0; c < depth; c += kUnitDepth, out += kUnitRows * kUnitDepth) {
-      const __mmask32 there = first_of(cols - c, kUnitDepth);
+MOESCOPE_AVX512_BF16 void panels_of_transpose(ConstMatrix<Bf16> in, Bf16* out) {
+  const Index depth = to_tiles(in.cols, kUnitDepth);
+  for (Index r = 0; r < in.rows; r += kUnitRows)
+    for (Index c = 0; c < depth; c += kUnitDepth, out += kUnitRows * kUnitDepth) {
+      const __mmask32 there = first_of(in.cols - c, kUnitDepth);
       __m512i words[16];
       for (int i = 0; i < 16; ++i)
-        words[i] = r + i < rows ? _mm512_maskz_loadu_epi16(there, in + size(r + i) * size(stride) + size(c))
-                                : _mm512_setzero_si512();
+        words[i] = r + i < in.rows ? _mm512_maskz_loadu_epi16(there, in.row(r + i) + c) : _mm512_setzero_si512();
       transpose(words);
       store_rows(words, out, 2 * kUnitRows * sizeof(Bf16));
     }
 }
 
-void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride) {
+void transpose_words(const void* in, Index rows, Index cols, Index in_stride, void* out, Index out_stride) {
   const auto* from = static_cast<const std::uint32_t*>(in);
   auto* to = static_cast<std::uint32_t*>(out);
-  for (int r = 0; r < rows; r += kLanes)
-    for (int c = 0; c < cols; c += kLanes)
-      transpose_block(from + size(r) * size(in_stride) + size(c), size(in_stride),
-                      to + size(c) * size(out_stride) + size(r), size(out_stride));
+  for (Index r = 0; r < rows; r += kLanes)
+    for (Index c = 0; c < cols; c += kLanes)
+      transpose_block(from + r * in_stride + c, in_stride, to + c * out_stride + r, out_stride);
 }
 
 #undef MOESCOPE_AVX512_BF16
@@ -366,20 +352,19 @@ void transpose_words(const void* in, int rows, int cols, int in_stride, void* ou
 
 TileProducts::TileProducts() = default;
 TileProducts::~TileProducts() = default;
-void TileProducts::multiply(int, int, int, const Bf16*, int, const PairedOperand&, bool, float*, int, float,
-                            Results) const {
+void TileProducts::multiply(ConstMatrix<Bf16>, const PackedMatrix&, bool, Matrix<float>, float, Results) const {
   assert(false);  // there are no matrix units
 }
-void rows_of_transpose(const Bf16*, int, int, int, Bf16*) {
+void rows_of_transpose(ConstMatrix<Bf16>, Bf16*) {
   assert(false);
 }
-void panels_of(const Bf16*, int, int, int, Bf16*) {
+void panels_of(ConstMatrix<Bf16>, Bf16*) {
   assert(false);
 }
-void panels_of_transpose(const Bf16*, int, int, int, Bf16*) {
+void panels_of_transpose(ConstMatrix<Bf16>, Bf16*) {
   assert(false);
 }
-void transpose_words(const void*, int, int, int, void*, int) {
+void transpose_words(const void*, Index, Index, Index, void*, Index) {
   assert(false);
 }
 

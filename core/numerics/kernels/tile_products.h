@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "core/numerics/float_formats.h"
+#include "core/numerics/matrix.h"
 #include "core/numerics/matrix_units.h"
 
 namespace moescope {
@@ -19,22 +20,22 @@ namespace moescope {
 inline constexpr int kUnitRows = 16;   // of results; their columns, too
 inline constexpr int kUnitDepth = 32;  // of the contracting dimension
 
-constexpr int to_tiles(int n, int tile) {
+constexpr Index to_tiles(Index n, Index tile) {
   return (n + tile - 1) / tile * tile;
 }
 
-// A second operand, of which strides are in elements.
-struct PairedOperand {
-  const Bf16* first;
-  int pair_stride;   // from two rows to the next two
-  int panel_stride;  // from sixteen columns to the next sixteen
+// A second operand in pairs, of which strides are in elements.
+struct PackedMatrix {
+  const Bf16* first = nullptr;
+  Index pair_stride = 0;   // from two rows to the next two
+  Index panel_stride = 0;  // from sixteen columns to the next sixteen
 };
 // [rows / 2, cols, 2]
-constexpr PairedOperand paired(const Bf16* first, int cols) {
+constexpr PackedMatrix paired(const Bf16* first, Index cols) {
   return {first, 2 * cols, 2 * kUnitRows};
 }
 // [cols / 16, depth / 2, 16, 2]: what a product reads one after the other lies so.
-constexpr PairedOperand in_panels(const Bf16* first, int depth) {
+constexpr PackedMatrix in_panels(const Bf16* first, Index depth) {
   return {first, 2 * kUnitRows, kUnitRows * depth};
 }
 
@@ -51,21 +52,21 @@ class TileProducts {
   TileProducts& operator=(const TileProducts&) = delete;
 
   // C[m,n] = A[m,k] B[k,n], added to C if `adds`, otherwise times `scale`. m and n: multiples of kUnitRows; k: up to
-  // the next multiple of kUnitDepth both operands hold zeros. lda, ldc: elements from row to row.
-  void multiply(int m, int n, int k, const Bf16* a, int lda, const PairedOperand& b, bool adds, float* c, int ldc,
-                float scale = 1, Results results = Results::in_cache) const;
+  // the next multiple of kUnitDepth both operands hold zeros, A beyond its columns.
+  void multiply(ConstMatrix<Bf16> a, const PackedMatrix& b, bool adds, Matrix<float> c, float scale = 1,
+                Results results = Results::in_cache) const;
 
  private:
   const MatrixUnit unit_ = matrix_unit();
 };
 
-// Operands from matrices that lie row by row, `stride` elements from row to row. They are padded with zeros to whole
-// tiles: depth to kUnitDepth, other dimensions to kUnitRows.
-void rows_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);    // [cols, depth]
-void panels_of(const Bf16* in, int rows, int cols, int stride, Bf16* out);            // rows: the depth
-void panels_of_transpose(const Bf16* in, int rows, int cols, int stride, Bf16* out);  // cols: the depth
+// Operands from matrices that lie row by row. They are padded with zeros to whole tiles: depth to kUnitDepth, other
+// dimensions to kUnitRows.
+void rows_of_transpose(ConstMatrix<Bf16> in, Bf16* out);    // [cols, depth]
+void panels_of(ConstMatrix<Bf16> in, Bf16* out);            // rows: the depth
+void panels_of_transpose(ConstMatrix<Bf16> in, Bf16* out);  // cols: the depth
 
 // out[c, r] = in[r, c] of words of 32 bits: two Bf16, or a float. rows and cols: multiples of 16; strides in words.
-void transpose_words(const void* in, int rows, int cols, int in_stride, void* out, int out_stride);
+void transpose_words(const void* in, Index rows, Index cols, Index in_stride, void* out, Index out_stride);
 
 }  // namespace moescope

@@ -186,7 +186,7 @@ TEST_F(Acts, InitialBiasesAreRiggedAndMoveAtOnce) {
 std::vector<float> gates(const Learner<float>& learner) {
   std::vector<float> all;
   for (const LayerView<float>& layer : learner.parameters.weight_view.layers)
-    if (layer.gate) all.insert(all.end(), layer.gate, layer.gate + 8 * 32);
+    all.insert(all.end(), layer.gate.data, layer.gate.data + layer.gate.size());
   return all;
 }
 
@@ -198,11 +198,11 @@ TEST_F(Acts, FrozenRoutersStayToTheBitWhileAllElseTrains) {
   learner.config.router.frozen = true;
   const auto gate = gates(learner);
   const auto bias = learner.expert_bias;
-  const float other = learner.parameters.weight_view.output[0];
+  const float other = learner.parameters.weight_view.output.at(0, 0);
   for (int i = 0; i < 3; ++i) take();
   EXPECT_EQ(gates(learner), gate);
   EXPECT_EQ(learner.expert_bias, bias);
-  EXPECT_NE(learner.parameters.weight_view.output[0], other);
+  EXPECT_NE(learner.parameters.weight_view.output.at(0, 0), other);
   learner.config.router.frozen = false;
   take();
   EXPECT_NE(gates(learner), gate);
@@ -219,7 +219,7 @@ TEST_F(Acts, RouterRateFactorMovesTheGatesAlone) {
     const auto after = gates(learner);
     double distance = 0;
     for (std::size_t i = 0; i < before.size(); ++i) distance += std::fabs(after[i] - before[i]);
-    return std::pair(distance, learner.parameters.weight_view.output[7]);
+    return std::pair(distance, learner.parameters.weight_view.output.at(0, 7));
   };
   const auto [one, output] = moved(1);
   const auto [ten, same_output] = moved(10);

@@ -27,9 +27,7 @@ struct Head {
   TestMatrix sample(int cols, int seed) const {
     return normal_matrix(static_cast<std::size_t>(shape.length), static_cast<std::size_t>(cols), seed, 0.7f);
   }
-  HeadInputs<float> inputs() const { return {rows(q), rows(k_nope), rows(k_rope), rows(v)}; }
-  static HeadRows<const float> rows(const TestMatrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
-  static HeadRows<float> rows(TestMatrix& m) { return {m.v.data(), static_cast<int>(m.cols)}; }
+  HeadInputs<float> inputs() const { return {q.view(), k_nope.view(), k_rope.view(), v.view()}; }
 };
 
 struct Results {
@@ -38,14 +36,13 @@ struct Results {
 
   Results(const Head& head, bool on_units)
       : o(head.v), lse(head.v.rows, 1), dq(head.q), dk_nope(head.k_nope), dk_rope(head.k_rope), dv(head.v) {
-    const HeadOutputs<float> out{Head::rows(o), lse.v.data(), &largest};
+    const HeadOutputs<float> out{o.view(), lse.v.data(), &largest};
     if (on_units)
       head_forward_on_units(head.shape, head.inputs(), out);
     else
       head_forward(head.shape, head.inputs(), true, out);
-    const HeadGradients<float> gradients{
-        Head::rows(std::as_const(o)), Head::rows(head.d_o), lse.v.data(),  Head::rows(dq),
-        Head::rows(dk_nope),          Head::rows(dk_rope),  Head::rows(dv)};
+    const HeadGradients<float> gradients{o.view(),       head.d_o.view(), lse.v.data(), dq.view(),
+                                         dk_nope.view(), dk_rope.view(),  dv.view()};
     if (on_units)
       head_backward_on_units(head.shape, head.inputs(), gradients);
     else
@@ -95,7 +92,7 @@ TEST(AttentionHead, OnUnitsLeavesOtherHeadsAlone) {
   const Head head({70, 12, 4, 20});
   std::vector<float> o(70 * 64, 7), lse(70);
   float largest = 0;
-  head_forward_on_units(head.shape, head.inputs(), {{o.data() + 10, 64}, lse.data(), &largest});
+  head_forward_on_units(head.shape, head.inputs(), {{o.data() + 10, 70, 20, 64}, lse.data(), &largest});
   for (std::size_t i = 0; i < o.size(); ++i)
     if (i % 64 < 10 || i % 64 >= 30) {
       ASSERT_EQ(o[i], 7) << i;

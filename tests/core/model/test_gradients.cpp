@@ -60,14 +60,15 @@ TEST(Gradients, RmsNorm) {
   std::vector<double> x = random_values(kRows * kStride, "x"), w = random_values(kDim, "w");
   const std::vector<double> r = random_values(kRows * kDim, "r");
   std::vector<double> y(kRows * kDim), inv(kRows), dx(kRows * kStride), dw(kDim);
-  std::vector<double> partial(static_cast<std::size_t>(rms_norm_partials(kRows)) * kDim);
+  std::vector<double> partial(rms_norm_partials(kRows) * kDim);
+  const Matrix<const double> in(x.data(), kRows, kDim, kStride);
   const auto loss = [&] {
-    rms_norm_forward(x.data(), kStride, kRows, kDim, w.data(), 1e-5, y.data(), inv.data());
+    rms_norm_forward<double>(in, w.data(), 1e-5, {y.data(), kRows, kDim}, inv.data());
     return weighted_sum(r, y.data());
   };
   loss();
-  rms_norm_backward(r.data(), x.data(), kStride, inv.data(), kRows, kDim, w.data(), dx.data(), kStride, false,
-                    dw.data(), partial.data());
+  rms_norm_backward<double>({r.data(), kRows, kDim}, {in, w.data(), inv.data()}, {dx.data(), kRows, kDim, kStride},
+                            false, {dw.data(), {partial.data(), rms_norm_partials(kRows), kDim}});
   expect_gradient("x", x.data(), dx.data(), x.size(), loss, 200);
   expect_gradient("weight", w.data(), dw.data(), w.size(), loss);
 }
@@ -131,12 +132,15 @@ TEST_P(AttentionGradients, EveryWeightAndTheInput) {
   arena.commit();
   const Attention<double> attention(m, kSequences, kLength);
   const auto& w = parameters.weight_view.layers[0];
+  const auto of_tokens = [&](std::vector<double>& values) {
+    return Matrix<double>(values.data(), kSequences * kLength, m.dim);
+  };
   const auto loss = [&] {
-    attention.forward(w, x.data(), activations, y.data());
+    attention.forward(w, of_tokens(x), activations, of_tokens(y));
     return weighted_sum(r, y.data());
   };
   loss();
-  attention.backward(w, parameters.gradient_view.layers[0], x.data(), activations, workspace, dx.data());
+  attention.backward(w, parameters.gradient_view.layers[0], of_tokens(x), activations, workspace, of_tokens(dx));
   expect_gradient("x", x.data(), dx.data(), size, loss);
   int checked = 0;
   for (const ParameterTensor& tensor : parameters.tensors()) {
@@ -161,14 +165,16 @@ TEST(Gradients, FeedForward) {
   a.plan(arena, kTokens, kInter);
   scratch.plan(arena, kTokens, kInter);
   arena.commit();
-  const FeedForwardView<double> w{w13.data(), w2.data()}, g{g13.data(), g2.data()};
+  const FeedForwardView<double> w{{w13.data(), 2 * kInter, kDim}, {w2.data(), kDim, kInter}},
+      g{{g13.data(), 2 * kInter, kDim}, {g2.data(), kDim, kInter}};
+  const Matrix<const double> in(h.data(), kTokens, kDim);
   const auto loss = [&] {
     std::fill(y.begin(), y.end(), 0.0);
-    feed_forward_forward(w, h.data(), kTokens, kDim, kInter, a, y.data());
+    feed_forward_forward<double>(w, in, a, {y.data(), kTokens, kDim});
     return weighted_sum(r, y.data());
   };
   loss();
-  feed_forward_backward(w, g, h.data(), r.data(), kTokens, kDim, kInter, a, scratch, dh.data(), false);
+  feed_forward_backward<double>(w, in, {r.data(), kTokens, kDim}, a, {g, scratch, {dh.data(), kTokens, kDim}, false});
   expect_gradient("h", h.data(), dh.data(), h.size(), loss);
   expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss);
   expect_gradient("w2", w2.data(), g2.data(), w2.size(), loss);
@@ -191,16 +197,21 @@ TEST_P(RouterGradients, GateAndInput) {
   RouterActivations<double> a;
   a.plan(arena, {kSequences, kLength}, kExperts, config.top_k);
   arena.commit();
+  const RouterInputs<double> in{{gate.data(), kExperts, kDim}, {h.data(), kTokens, kDim}, bias.data()};
   const auto loss = [&] {
-    router_forward(config, gate.data(), bias.data(), h.data(), {kSequences, kLength}, kDim, kExperts, a);
+    router_forward(config, {kSequences, kLength}, in, a);
     return weighted_sum(r, a.mix) + a.aux_loss + a.z_loss;
   };
   loss();
   for (std::size_t i = 0; i < r.size(); ++i)
     if (a.sent()[i] < 0) r[i] = 0;  // as combine_backward() has it
   std::vector<double> dlogits(kTokens * kExperts), dgate(gate.size()), dh(h.size());
-  router_backward(config, gate.data(), h.data(), r.data(), {kSequences, kLength}, kDim, kExperts, a, dlogits.data(),
-                  dgate.data(), dh.data(), false);
+  router_backward<double>(config, {kSequences, kLength}, in, a,
+                          {r.data(),
+                           {dlogits.data(), kTokens, kExperts},
+                           {dgate.data(), kExperts, kDim},
+                           {dh.data(), kTokens, kDim},
+                           false});
   expect_gradient("gate", gate.data(), dgate.data(), gate.size(), loss);
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
 }
@@ -259,25 +270,35 @@ TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
   const std::vector<double> r = random_values(h.size(), "r"), residual = random_values(h.size(), "residual");
   std::vector<double> x(kSlots * kDim), h13(kSlots * 2 * kInter), a(kSlots * kInter), expert_y(kSlots * kDim),
       y(h.size());
-  const FeedForwardView<double> w{w13.data(), w2.data()}, g{g13.data(), g2.data()};
+  const FeedForwardView<double> w{{w13.data(), kExperts * 2 * kInter, kDim}, {w2.data(), kExperts * kDim, kInter}},
+      g{{g13.data(), kExperts * 2 * kInter, kDim}, {g2.data(), kExperts * kDim, kInter}};
+  const auto of_tokens = [](std::vector<double>& rows) { return Matrix<double>(rows.data(), kTokens, kDim); };
+  const auto of_slots = [](std::vector<double>& rows) {
+    return Matrix<double>(rows.data(), kSlots, std::ssize(rows) / kSlots);
+  };
+  const StepPrecision unquantized;
+  const LayerPrecision precision{&unquantized};
   DispatchPlan plan;
   plan_dispatch(ids, kTopK, kExperts, plan);
   GroupedExperts<double> experts(kExperts, 0, kExperts, kDim, kInter);
-  const auto where_they_lie = [](const std::vector<double>& rows) {
-    return [&rows](SlotRange range, double*) { return rows.data() + range.first * kDim; };
+  const auto where_they_lie = [](const std::vector<double>& rows) -> SlotRows<double> {
+    return [&rows](SlotRange range, Matrix<double>) {
+      return Matrix<const double>(rows.data() + range.first * kDim, range.count(), kDim);
+    };
   };
   const auto loss = [&] {
-    dispatch_forward(plan, h.data(), kDim, x.data());
-    experts.forward({}, 0, w, plan, where_they_lie(x), h13.data(), a.data(), expert_y.data(), nullptr);
-    combine_forward(plan, residual.data(), mix.data(), expert_y.data(), kDim, y.data());
+    dispatch_forward<double>(plan, of_tokens(h), of_slots(x));
+    experts.forward(precision, w, plan, {where_they_lie(x), of_slots(h13), of_slots(a), of_slots(expert_y)});
+    combine_forward<double>(plan, {residual.data(), kTokens, kDim}, mix.data(), of_slots(expert_y), of_tokens(y));
     return weighted_sum(r, y.data());
   };
   loss();
   std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dx(x.size()), dh(h.size());
-  combine_backward(plan, r.data(), mix.data(), expert_y.data(), kDim, dexpert_y.data(), dmix.data());
-  experts.backward({}, 0, w, g, plan, where_they_lie(x), h13.data(), a.data(), where_they_lie(dexpert_y), dx.data(),
-                   nullptr);
-  dispatch_backward(plan, dx.data(), kDim, dh.data());
+  combine_backward<double>(plan, {r.data(), kTokens, kDim}, mix.data(), of_slots(expert_y), of_slots(dexpert_y),
+                           dmix.data());
+  experts.backward(precision, w, plan,
+                   {g, where_they_lie(x), where_they_lie(dexpert_y), of_slots(h13), of_slots(a), of_slots(dx)});
+  dispatch_backward<double>(plan, of_slots(dx), of_tokens(dh));
   expect_gradient("h", h.data(), dh.data(), h.size(), loss, 100);
   expect_gradient("mix", mix.data(), dmix.data(), mix.size(), loss);
   expect_gradient("w1, w3", w13.data(), g13.data(), w13.size(), loss, 150);
@@ -295,9 +316,10 @@ TEST(Gradients, CrossEntropy) {
   std::vector<double> logits = random_values(kTokens * kVocab, "logits", 3);
   const std::vector<std::int32_t> target = {0, 18, 3, 7, 7};
   std::vector<double> dlogits(logits.size()), scratch(logits.size()), token_loss(kTokens);
-  cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, dlogits.data(), token_loss.data());
+  const Matrix<const double> in(logits.data(), kTokens, kVocab);
+  cross_entropy<double>(in, target.data(), {1, kTokens}, {dlogits.data(), kTokens, kVocab}, token_loss.data());
   expect_gradient("logits", logits.data(), dlogits.data(), logits.size(), [&] {
-    return cross_entropy(logits.data(), target.data(), {1, kTokens}, kVocab, scratch.data(), token_loss.data());
+    return cross_entropy<double>(in, target.data(), {1, kTokens}, {scratch.data(), kTokens, kVocab}, token_loss.data());
   });
 }
 

@@ -27,8 +27,9 @@ template <class T>
 Bits swiglu_results() {
   const std::vector<T> h13 = numbers<T>(2 * kSize, 1), da = numbers<T>(kSize, 2);
   std::vector<T> a(kSize), dh13(2 * kSize);
-  swiglu_forward(h13.data(), kRows, kDim, a.data());
-  swiglu_backward(da.data(), h13.data(), kRows, kDim, dh13.data());
+  const Matrix<const T> in(h13.data(), kRows, 2 * kDim);
+  swiglu_forward(in, {a.data(), kRows, kDim});
+  swiglu_backward({da.data(), kRows, kDim}, in, {dh13.data(), kRows, 2 * kDim});
   Bits bits;
   append(bits, a);
   append(bits, dh13);
@@ -39,10 +40,11 @@ template <class T>
 Bits rms_norm_results() {
   const std::vector<T> x = numbers<T>(kSize, 1), dy = numbers<T>(kSize, 2), weight = numbers<T>(kDim, 3);
   std::vector<T> y(kSize), inv(kRows), dx(kSize), dweight(kDim);
-  std::vector<T> partial(static_cast<std::size_t>(rms_norm_partials(kRows)) * kDim);
-  rms_norm_forward(x.data(), kDim, kRows, kDim, weight.data(), 1e-5, y.data(), inv.data());
-  rms_norm_backward(dy.data(), x.data(), kDim, inv.data(), kRows, kDim, weight.data(), dx.data(), kDim, false,
-                    dweight.data(), partial.data());
+  std::vector<T> partial(rms_norm_partials(kRows) * kDim);
+  const Matrix<const T> in(x.data(), kRows, kDim);
+  rms_norm_forward<T>(in, weight.data(), 1e-5, {y.data(), kRows, kDim}, inv.data());
+  rms_norm_backward<T>({dy.data(), kRows, kDim}, {in, weight.data(), inv.data()}, {dx.data(), kRows, kDim}, false,
+                       {dweight.data(), {partial.data(), rms_norm_partials(kRows), kDim}});
   Bits bits;
   for (const auto* values : {&y, &inv, &dx, &dweight}) append(bits, *values);
   return bits;
@@ -53,7 +55,8 @@ Bits adamw_results() {
   const std::vector<T> gradients = numbers<T>(kSize, 1);
   std::vector<T> weights = numbers<T>(kSize, 2), moment1 = numbers<T>(kSize, 3), moment2(kSize, T(0.5));
   const ParameterRun all{0, kSize, -1};
-  adamw_update({}, 3, 1e-3, 0.9, std::span(&all, 1), gradients.data(), weights.data(), moment1.data(), moment2.data());
+  adamw_update<T>({}, 3, 1e-3, 0.9, std::span(&all, 1),
+                  {gradients.data(), weights.data(), moment1.data(), moment2.data()});
   Bits bits;
   for (const auto* values : {&weights, &moment1, &moment2}) append(bits, *values);
   return bits;

@@ -64,7 +64,7 @@ TEST(Muon, BringsSingularValuesNearOne) {
   for (const auto& [rows, cols] : {std::pair(8, 20), std::pair(20, 8), std::pair(1, 12)}) {
     std::vector<double> g(static_cast<std::size_t>(rows * cols)), x(g.size());
     for (double& v : g) v = normal(generator);
-    orthogonalise(false, rows, cols, g.data(), x.data());
+    orthogonalise<double>(false, {g.data(), rows, cols}, {x.data(), rows, cols});
     // With all singular values in [0.6, 1.3] so is the length of every row (or column, of tall ones) of X.
     const bool wide = rows <= cols;
     for (int i = 0; i < std::min(rows, cols); ++i) {

@@ -66,19 +66,18 @@ TEST_P(QkClip, ScalesTheRowsOfThatHeadAlone) {
   clip_queries_and_keys<double>(m, largest, 2.0, p.weight_view);
   const LayerView<double>& layer = p.weight_view.layers[0];
   const int head_rows = m.qk_nope_head_dim + m.qk_rope_head_dim, key_rows = m.qk_nope_head_dim + m.v_head_dim;
-  const int query_cols = m.q_lora_rank > 0 ? m.q_lora_rank : m.dim;
-  const double* queries = m.q_lora_rank > 0 ? layer.wq_b : layer.wq;
+  const Matrix<double> queries = m.q_lora_rank > 0 ? layer.wq_b : layer.wq;
   for (int row = 0; row < m.n_heads * head_rows; ++row) {
     const bool clipped = row / head_rows == 1, rotated = row % head_rows >= m.qk_nope_head_dim;
-    EXPECT_EQ(queries[row * query_cols], !clipped ? 1.0 : rotated ? 0.5 : std::sqrt(0.5)) << row;
-    EXPECT_EQ(queries[(row + 1) * query_cols - 1], queries[row * query_cols]) << row;
+    EXPECT_EQ(queries.at(row, 0), !clipped ? 1.0 : rotated ? 0.5 : std::sqrt(0.5)) << row;
+    EXPECT_EQ(queries.at(row, queries.cols - 1), queries.at(row, 0)) << row;
   }
   for (int row = 0; row < m.n_heads * key_rows; ++row) {
     const bool clipped = row / key_rows == 1 && row % key_rows < m.qk_nope_head_dim;
-    EXPECT_EQ(layer.wkv_b[row * m.kv_lora_rank], clipped ? std::sqrt(0.5) : 1.0) << row;
+    EXPECT_EQ(layer.wkv_b.at(row, 0), clipped ? std::sqrt(0.5) : 1.0) << row;
   }
-  EXPECT_EQ(layer.wkv_a[0], 1.0);
-  EXPECT_EQ(p.weight_view.layers[1].wkv_b[0], 1.0);
+  EXPECT_EQ(layer.wkv_a.at(0, 0), 1.0);
+  EXPECT_EQ(p.weight_view.layers[1].wkv_b.at(0, 0), 1.0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Queries, QkClip, testing::Values(0, 16));

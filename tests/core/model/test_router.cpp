@@ -92,7 +92,7 @@ std::unique_ptr<Routed> route(const RouterConfig& c, std::vector<double> logits,
   routed->a.plan(routed->arena, {1, tokens}, experts, c.top_k);
   routed->arena.commit();
   const std::vector<double> h(static_cast<std::size_t>(tokens), 1.0);
-  router_forward(c, logits.data(), bias.data(), h.data(), {1, tokens}, 1, experts, routed->a);
+  router_forward<double>(c, {1, tokens}, {{logits.data(), experts, 1}, {h.data(), tokens, 1}, bias.data()}, routed->a);
   return routed;
 }
 
@@ -157,7 +157,7 @@ TEST(RouterForward, AnEvenBatchOfUnevenSequencesIsAboveTheCoefficientBySequence)
     routed.a.plan(routed.arena, two, 2, c.top_k);
     routed.arena.commit();
     const std::vector<double> gate{2, -2}, bias{0, 0}, h{1, 1, 1, 1, -1, -1, -1, -1};
-    router_forward(c, gate.data(), bias.data(), h.data(), two, 1, 2, routed.a);
+    router_forward<double>(c, two, {{gate.data(), 2, 1}, {h.data(), 8, 1}, bias.data()}, routed.a);
     EXPECT_EQ(routed.a.tokens_per_expert, (std::vector<std::uint32_t>{4, 4}));
     return routed.a.aux_loss;
   };
@@ -346,10 +346,10 @@ TEST(TokenDrop, TheLargestGatesOfAnExpertStay) {
   std::vector<double> mix = {0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.4, 0.6};
   std::vector<std::uint8_t> kept(8);
   EXPECT_EQ(expert_capacity(4, 2, 3, 0.75), 2);
-  EXPECT_EQ(drop_beyond_capacity(TokenDrop::probs, ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
+  EXPECT_EQ(drop_beyond_capacity(TokenDrop::probs, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data()), 2u);
   EXPECT_EQ(kept, (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(mix, (std::vector<double>{0, 0.9, 0.4, 0.6, 0, 0.7, 0.4, 0.6}));
-  EXPECT_EQ(drop_beyond_capacity(TokenDrop::position, ids.data(), 4, 2, 3, 2, mix.data(), kept.data()), 2u);
+  EXPECT_EQ(drop_beyond_capacity(TokenDrop::position, {ids.data(), 4, 2}, 3, 2, mix.data(), kept.data()), 2u);
   EXPECT_EQ(kept, (std::vector<std::uint8_t>{1, 1, 1, 1, 0, 1, 0, 1}));
 }
 

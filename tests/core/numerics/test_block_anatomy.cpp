@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/numerics/block_anatomy.h"
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/rng.h"
 #include "tests/support/every_format.h"
 
@@ -31,7 +31,7 @@ TEST(BlockAnatomy, AgreesWithTheQuantizerForEveryFormatAndRule) {
         const OperandFormat format = mx_format(element, rule, 32);
         std::vector<float> q(32);
         QuantSums sums;
-        quantize_operand(format, {x.data(), 1, 32, 32}, BlockAxis::row, {}, q.data(), 32, &sums);
+        quantize_operand({{x.data(), 1, 32, 32}, format, BlockAxis::row, {}, &sums}, {q.data(), 1, 32});
         const BlockAnatomy block = block_anatomy(format, x);
         for (int i = 0; i < 32; ++i) {
           EXPECT_EQ(block.elements[i].dequantized, q[i]);
@@ -183,7 +183,8 @@ TEST(BlockAnatomy, Nvfp4IsTheQuantizers) {
     for (float& v : x) v = normal(rng) * std::exp2(spread * normal(rng));
     std::fill_n(x.begin() + 16, 16, 0.0f);
     QuantSums wanted, sums;
-    quantize_operand(format, {x.data(), kRows, kCols, kCols}, BlockAxis::row, {}, out.data(), kCols, &wanted);
+    quantize_operand({{x.data(), kRows, kCols, kCols}, format, BlockAxis::row, {}, &wanted},
+                     {out.data(), kRows, kCols});
     float amax = 0;
     for (const float value : x) amax = larger_amax(amax, std::fabs(value));
     for (std::size_t r = 0; r < kRows; ++r)

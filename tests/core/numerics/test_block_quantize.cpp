@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "core/numerics/scale_rules.h"
 #include "tests/support/every_format.h"
 #include "tests/support/sample_matrices.h"
@@ -121,16 +121,17 @@ void expect_definition(const OperandFormat& format, const TestMatrix& m, const s
   const TestMatrix t = transposed(m);
   TestMatrix out = m, columns = t;
   QuantSums sums, column_sums;
-  quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), out.cols, nullptr);
+  quantize_operand({m.view(), format, BlockAxis::row, {}}, {out.v.data(), m.rows, m.cols, out.cols});
   expect_same_bits(out.v, want.v, what + " rows");
   std::fill(out.v.begin(), out.v.end(), -1.0f);
-  quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), out.cols, &sums);
+  quantize_operand({m.view(), format, BlockAxis::row, {}, &sums}, {out.v.data(), m.rows, m.cols, out.cols});
   expect_same_bits(out.v, want.v, what + " rows with sums");
   expect_same_sums(sums, want_sums, what + " rows");
-  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.v.data(), columns.cols, nullptr);
+  quantize_operand({t.view(), format, BlockAxis::column, {}}, {columns.v.data(), t.rows, t.cols, columns.cols});
   expect_same_bits(transposed(columns).v, want.v, what + " columns");
   std::fill(columns.v.begin(), columns.v.end(), -1.0f);
-  quantize_operand(format, t.view(), BlockAxis::column, {}, columns.v.data(), columns.cols, &column_sums);
+  quantize_operand({t.view(), format, BlockAxis::column, {}, &column_sums},
+                   {columns.v.data(), t.rows, t.cols, columns.cols});
   expect_same_bits(transposed(columns).v, want.v, what + " columns with sums");
   expect_same_sums(column_sums, want_sums, what + " columns");
 }
@@ -138,7 +139,7 @@ void expect_definition(const OperandFormat& format, const TestMatrix& m, const s
 QuantSums sums_of(const OperandFormat& format, const TestMatrix& m) {
   QuantSums sums;
   std::vector<float> out(m.v.size());
-  quantize_operand(format, m.view(), BlockAxis::row, {}, out.data(), m.cols, &sums);
+  quantize_operand({m.view(), format, BlockAxis::row, {}, &sums}, {out.data(), m.rows, m.cols});
   return sums;
 }
 
@@ -229,9 +230,9 @@ TEST(BlockQuantize, ABlockWorkedByHand) {
   const std::vector<float> x = {7.0f, -2.5f, 0.25f, 0.2f, -0.0f, 5.0f};
   std::vector<float> out(x.size());
   QuantSums sums;
-  const MatrixView in{x.data(), 1, x.size(), x.size()};
-  quantize_operand(mx_format(ElementFormat::e2m1, ScaleRule::floor, 32), in, BlockAxis::row, {}, out.data(), x.size(),
-                   &sums);
+  const Matrix<const float> in{x.data(), 1, x.size(), x.size()};
+  quantize_operand({in, mx_format(ElementFormat::e2m1, ScaleRule::floor, 32), BlockAxis::row, {}, &sums},
+                   {out.data(), in.rows, in.cols, x.size()});
   expect_same_bits(out, {6.0f, -2.0f, 0.0f, 0.0f, -0.0f, 4.0f}, "floor");
   EXPECT_EQ(sums.e8m0_blocks[127], 1u);
   EXPECT_EQ(sums.clipped, 1u);
@@ -239,8 +240,8 @@ TEST(BlockQuantize, ABlockWorkedByHand) {
   EXPECT_EQ(sums.underflow, 2u);
   EXPECT_EQ(sums.nonzero, 5u);
   EXPECT_DOUBLE_EQ(sums.underflow_share(), 0.4);
-  quantize_operand(mx_format(ElementFormat::e2m1, ScaleRule::rceil, 32), in, BlockAxis::row, {}, out.data(), x.size(),
-                   nullptr);
+  quantize_operand({in, mx_format(ElementFormat::e2m1, ScaleRule::rceil, 32), BlockAxis::row, {}},
+                   {out.data(), in.rows, in.cols, x.size()});
   expect_same_bits(out, {8.0f, -2.0f, 0.0f, 0.0f, -0.0f, 4.0f}, "rceil");
 }
 
@@ -308,21 +309,24 @@ TEST(BlockQuantize, ATensorOfNanHasNoFiguresAndIsNotExact) {
   const std::vector<float> x(64, kNan), zeros(64, 0.0f);
   std::vector<float> q(64);
   QuantSums nan, zero;
-  quantize_operand(mx_format(ElementFormat::e4m3, ScaleRule::rceil, 32), {x.data(), 2, 32, 32}, BlockAxis::row, {},
-                   q.data(), 32, &nan);
+  quantize_operand(
+      {{x.data(), 2, 32, 32}, mx_format(ElementFormat::e4m3, ScaleRule::rceil, 32), BlockAxis::row, {}, &nan},
+      {q.data(), 2, 32});
   EXPECT_TRUE(nan.all_nan());
   EXPECT_TRUE(std::isnan(nan.sqnr_db())) << nan.sqnr_db();
   EXPECT_TRUE(std::isnan(nan.relative_l2()));
-  quantize_operand(mx_format(ElementFormat::e4m3, ScaleRule::rceil, 32), {zeros.data(), 2, 32, 32}, BlockAxis::row, {},
-                   q.data(), 32, &zero);
+  quantize_operand(
+      {{zeros.data(), 2, 32, 32}, mx_format(ElementFormat::e4m3, ScaleRule::rceil, 32), BlockAxis::row, {}, &zero},
+      {q.data(), 2, 32});
   EXPECT_FALSE(zero.all_nan());
   EXPECT_TRUE(std::isinf(zero.sqnr_db())) << "zeros are kept exactly";
 }
 
 TEST(BlockQuantize, EmptyMatrices) {
   QuantSums sums;
-  quantize_operand(mx_format(ElementFormat::e4m3), {nullptr, 0, 64, 64}, BlockAxis::row, {}, nullptr, 64, &sums);
-  quantize_operand(mx_format(ElementFormat::e4m3), {nullptr, 0, 64, 64}, BlockAxis::column, {}, nullptr, 64, &sums);
+  const Matrix<float> empty(static_cast<float*>(nullptr), 0, 64);
+  for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
+    quantize_operand({empty, mx_format(ElementFormat::e4m3), axis, {}, &sums}, empty);
   EXPECT_EQ(sums.elements, 0u);
   EXPECT_EQ(sums.blocks, 0u);
 }
@@ -330,9 +334,10 @@ TEST(BlockQuantize, EmptyMatrices) {
 TEST(BlockQuantize, RowsOfAWiderMatrixLeaveTheRestAlone) {
   const TestMatrix m = normal_matrix(33, 100);
   TestMatrix out(33, 100, 5.0f);
-  const MatrixView inner{m.v.data() + 10, 33, 64, 100};
+  const Matrix<const float> inner{m.v.data() + 10, 33, 64, 100};
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-    quantize_operand(mx_format(ElementFormat::e4m3), inner, axis, {}, out.v.data() + 10, 100, nullptr);
+    quantize_operand({inner, mx_format(ElementFormat::e4m3), axis, {}},
+                     {out.v.data() + 10, inner.rows, inner.cols, 100});
     for (std::size_t r = 0; r < 33; ++r)
       for (std::size_t c = 0; c < 100; ++c) EXPECT_EQ(out.v[r * 100 + c] == 5.0f, c < 10 || c >= 74);
   }
@@ -345,8 +350,8 @@ TEST(BlockQuantize, StoredFormDecodesToTheSame) {
     m.v[80] = kNan;
     std::vector<std::uint8_t> codes(9 * 75), scales(9 * 3);
     quantize_rows(format, m.view(), codes.data(), scales.data());
-    dequantize_rows(format, codes.data(), scales.data(), 9, 75, stored.v.data());
-    quantize_operand(format, m.view(), BlockAxis::row, {}, out.v.data(), 75, nullptr);
+    dequantize_rows(format, codes.data(), scales.data(), stored.view());
+    quantize_operand({m.view(), format, BlockAxis::row, {}}, {out.v.data(), m.rows, m.cols, 75});
     expect_same_bits(stored.v, out.v, named(format));
   }
 }

@@ -37,10 +37,11 @@ TEST(Hadamard, AmaxIsThatOfTheRotatedValues) {
         const TestMatrix turned = rotated(in, axis, f.hadamard);
         float want = 0;
         for (const float v : turned.v) want = std::max(want, std::fabs(v));
-        EXPECT_EQ(operand_amax(f, in.view(), axis, {.rotation_seed = 9}), want) << rows << " x " << cols;
+        EXPECT_EQ(operand_amax({in.view(), f, axis, {.rotation_seed = 9}}), want) << rows << " x " << cols;
         for (const float v : {INFINITY, -NAN}) {
           in.at(rows - 1, cols / 2) = v;
-          EXPECT_FALSE(std::isfinite(operand_amax(f, in.view(), axis, {.rotation_seed = 9}))) << rows << " x " << cols;
+          EXPECT_FALSE(std::isfinite(operand_amax({in.view(), f, axis, {.rotation_seed = 9}})))
+              << rows << " x " << cols;
         }
       }
 }
@@ -53,7 +54,7 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
     const bool rows = axis == BlockAxis::row;
     TestMatrix in = normal_matrix(rows ? 16 : 1024, rows ? 1024 : 64);
-    const float before = operand_amax(f, in.view(), axis, {.rotation_seed = 9});
+    const float before = operand_amax({in.view(), f, axis, {.rotation_seed = 9}});
     for (std::size_t r = rows ? 15 : 0; r < 16; ++r)
       for (std::size_t c = 0; c < in.cols; ++c) in.at(r, c) = 0;
     for (std::size_t k = 0; k < 16; ++k) {
@@ -61,10 +62,10 @@ TEST(Hadamard, AmaxFindsTheBlockThatMeetsInOneValue) {
       unit.at(0, k) = 1;
       const std::size_t sign_at = rows ? 1008 : 0;  // signs go by the place along the contracting dimension
       TestMatrix turned(1, 16);
-      hadamard_rotate(unit.view(), BlockAxis::row, {16, RotationForm::drawn, 9}, sign_at, turned.v.data(), 16);
+      hadamard_rotate(unit.view(), BlockAxis::row, {16, RotationForm::drawn, 9}, sign_at, turned.view());
       in.at(rows ? 15 : k, rows ? 1008 + k : 63) = std::copysign(before * 1.001f / 4, turned.at(0, 0));
     }
-    const float amax = operand_amax(f, in.view(), axis, {.rotation_seed = 9});
+    const float amax = operand_amax({in.view(), f, axis, {.rotation_seed = 9}});
     EXPECT_NEAR(amax, before * 1.001f, before * 1e-5f);
     float want = 0;
     for (const float v : rotated(in, axis, 16).v) want = std::max(want, std::fabs(v));

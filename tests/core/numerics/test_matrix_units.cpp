@@ -40,18 +40,18 @@ Quantized quantize_both(const OperandFormat& format, const TestMatrix& in, Block
                         const RoundingKey& key = {}) {
   Quantized q;
   q.bf16.resize(in.v.size()), q.fp32.resize(in.v.size());
-  quantize_operand(format, in.view(), axis, key, q.fp32.data(), in.cols, &q.fp32_sums);
+  quantize_operand({in.view(), format, axis, key, &q.fp32_sums}, {q.fp32.data(), in.rows, in.cols});
   q.grid.resize(in.v.size());
   const bool along_columns = axis == BlockAxis::row;
-  q.fits = quantize_operand_bf16(format, in.view(), axis, key, q.bf16.data(), in.cols, q.scale,
-                                 {q.grid.data(), along_columns ? in.rows : in.cols}, &q.bf16_sums);
+  const ScaleGrid grid{q.grid.data(), static_cast<Index>(along_columns ? in.rows : in.cols),
+                       fp8_block(format.granularity)};
+  const std::optional<float> scale =
+      quantize_operand_bf16({in.view(), format, axis, key, &q.bf16_sums}, {q.bf16.data(), in.rows, in.cols},
+                            has_scale_grid(format) ? grid : ScaleGrid{});
+  q.fits = scale.has_value(), q.scale = scale.value_or(0);
   if (has_scale_grid(format)) {
-    const ScaleBlock block = fp8_block(format.granularity);
     for (std::size_t r = 0; r < in.rows; ++r)
-      for (std::size_t c = 0; c < in.cols; ++c) {
-        const std::size_t along = along_columns ? c : r, across = along_columns ? r : c;
-        q.scales.push_back(q.grid[along / block.along * (along_columns ? in.rows : in.cols) + across / block.across]);
-      }
+      for (std::size_t c = 0; c < in.cols; ++c) q.scales.push_back(along_columns ? grid.at(c, r) : grid.at(r, c));
   } else {
     q.scales.assign(in.v.size(), q.scale);
   }
@@ -161,8 +161,7 @@ namespace {
 
 std::vector<Bf16> halves(const TestMatrix& m) {
   std::vector<Bf16> out(m.v.size());
-  float scale = 1;
-  quantize_operand_bf16(kBf16Format, m.view(), BlockAxis::row, {}, out.data(), m.cols, scale, {}, nullptr);
+  quantize_operand_bf16({m.view(), kBf16Format}, {out.data(), m.rows, m.cols});
   return out;
 }
 
@@ -182,8 +181,7 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
   const auto a = halves(normal_matrix(ar, ac, 1)), b = halves(normal_matrix(br, bc, 2));
   const TestMatrix before = normal_matrix(static_cast<std::size_t>(s.m), static_cast<std::size_t>(s.n), 3);
   TestMatrix c = before;
-  gemm(s.ta, s.tb, s.m, s.n, s.k, alpha, a.data(), static_cast<int>(ac), b.data(), static_cast<int>(bc),
-       adds ? 1.0f : 0.0f, c.v.data(), s.n);
+  gemm(s.ta, s.tb, alpha, {a.data(), ar, ac}, {b.data(), br, bc}, adds ? 1.0f : 0.0f, c.view());
   // All elements of small products, some of large ones.
   const int every = std::max(1, static_cast<int>(static_cast<double>(s.m) * s.n * s.k / 3e7));
   for (int i = 0; i < s.m * s.n; i += every) {
@@ -219,11 +217,13 @@ TEST_F(MatrixUnits, ErrorsAreWithinTheBoundOfAnFp32Sum) {
 TEST_F(MatrixUnits, AnExpertWithoutRowsChangesNothingOrGivesZeros) {
   const std::vector<Bf16> none(64, 0x3F80);
   std::vector<float> c(64, 3);
-  gemm(Trans::yes, Trans::no, 8, 8, 0, 1, none.data(), 8, none.data(), 8, 1, c.data(), 8);
+  const Matrix<const Bf16> no_rows(none.data(), 0, 8), weights(none.data(), 8, 8);
+  const Matrix<float> whole(c.data(), 8, 8);
+  gemm(Trans::yes, Trans::no, 1, no_rows, no_rows, 1, whole);
   EXPECT_EQ(c, std::vector<float>(64, 3));
-  gemm(Trans::no, Trans::yes, 0, 8, 8, 1, none.data(), 8, none.data(), 8, 0, c.data(), 8);
+  gemm(Trans::no, Trans::yes, 1, no_rows, weights, 0, whole.row_block(0, 0));
   EXPECT_EQ(c, std::vector<float>(64, 3));
-  gemm(Trans::yes, Trans::no, 8, 8, 0, 1, none.data(), 8, none.data(), 8, 0, c.data(), 8);
+  gemm(Trans::yes, Trans::no, 1, no_rows, no_rows, 0, whole);
   EXPECT_EQ(c, std::vector<float>(64, 0));
 }
 
@@ -231,7 +231,8 @@ TEST_F(MatrixUnits, StridesAreKept) {
   const TestMatrix a = normal_matrix(40, 96, 1), b = normal_matrix(50, 96, 2);
   const auto ah = halves(a), bh = halves(b);
   std::vector<float> wide(40 * 80, 7);
-  gemm(Trans::no, Trans::yes, 40, 50, 64, 1, ah.data() + 32, 96, bh.data() + 32, 96, 0, wide.data(), 80);
+  gemm(Trans::no, Trans::yes, 1, {ah.data() + 32, 40, 64, 96}, {bh.data() + 32, 50, 64, 96}, 0,
+       {wide.data(), 40, 50, 80});
   for (std::size_t r = 0; r < 40; ++r)
     for (std::size_t i = 50; i < 80; ++i) ASSERT_EQ(wide[r * 80 + i], 7);
   double exact = 0;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/numerics/operand_format.h"
+#include "core/numerics/quantize.h"
 #include "tests/support/sample_matrices.h"
 
 namespace moescope {
@@ -40,12 +40,12 @@ TestMatrix uneven() {
 
 TEST(Nvfp4Arithmetics, TrainWithWhatIsStored) {
   const TestMatrix m = uneven();
-  const float amax = operand_amax(kNvfp4Format, m.view(), BlockAxis::row, {});
+  const float amax = operand_amax({m.view(), kNvfp4Format, BlockAxis::row});
   for (const OperandFormat& format : all_scalings()) {
     std::vector<std::uint8_t> codes(m.v.size()), scales(150 * 13);
     TestMatrix stored(m.rows, m.cols);
     quantize_rows(format, m.view(), codes.data(), scales.data(), amax);
-    dequantize_rows(format, codes.data(), scales.data(), m.rows, m.cols, stored.v.data(), amax);
+    dequantize_rows(format, codes.data(), scales.data(), stored.view(), amax);
     expect_same_values(quantized(format, m, BlockAxis::row), stored, format_name(format));
     expect_same_values(transposed(quantized(format, transposed(m), BlockAxis::column)), stored,
                        format_name(format) + " down columns");
@@ -86,8 +86,13 @@ TEST(Nvfp4Arithmetics, TilesChangeNothing) {
         TestMatrix out(m.rows, m.cols);
         for (std::uint32_t r = 0; r < m.rows; r += 128)
           for (std::uint32_t c = 0; c < m.cols; c += 128)
-            quantize_operand_tile(format, {&m.v[r * m.cols + c], 128, 128, m.cols}, axis, {3, 4, r, c},
-                                  operand_amax(format, m.view(), axis, {}), &out.at(r, c), out.cols, nullptr);
+            quantize_operand({{&m.v[r * m.cols + c], 128, 128, m.cols},
+                              format,
+                              axis,
+                              {3, 4, r, c},
+                              nullptr,
+                              operand_amax({m.view(), format, axis})},
+                             {&out.at(r, c), 128, 128, out.cols});
         expect_same_values(out, quantized(format, m, axis, {3, 4}), format_name(format));
       }
 }
@@ -97,20 +102,17 @@ TEST(Nvfp4Arithmetics, ProductsInBf16HaveTheSameOperands) {
   for (const OperandFormat& format : all_scalings()) {
     const TestMatrix q = quantized(format, m, BlockAxis::row);
     std::vector<Bf16> numbers(m.v.size());
-    float scale = 0;
-    ASSERT_TRUE(
-        quantize_operand_bf16(format, m.view(), BlockAxis::row, {}, numbers.data(), m.cols, scale, {}, nullptr));
+    const std::optional<float> scale = quantize_operand_bf16({m.view(), format}, {numbers.data(), m.rows, m.cols});
+    ASSERT_TRUE(scale);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const float value = std::bit_cast<float>(static_cast<std::uint32_t>(numbers[i]) << 16) * scale;
+      const float value = std::bit_cast<float>(static_cast<std::uint32_t>(numbers[i]) << 16) * *scale;
       ASSERT_NEAR(value, q.v[i], std::fabs(q.v[i]) * 0x1p-22f) << format_name(format) << " at " << i;
     }
   }
   // A scale that float32 has few bits for is no factor of a product.
   const TestMatrix tiny = normal_matrix(16, 16, 5, 1e-37f);
   std::vector<Bf16> numbers(tiny.v.size());
-  float scale = 0;
-  EXPECT_FALSE(quantize_operand_bf16(nvfp4_of(Nvfp4Rule::transformer_engine), tiny.view(), BlockAxis::row, {},
-                                     numbers.data(), 16, scale, {}, nullptr));
+  EXPECT_FALSE(quantize_operand_bf16({tiny.view(), nvfp4_of(Nvfp4Rule::transformer_engine)}, {numbers.data(), 16, 16}));
 }
 
 // A weight is the same in both of the products that contract its two dimensions.
@@ -155,7 +157,7 @@ TEST(FixedRotation, RepeatsItsSignsAndKeepsProducts) {
   const TestMatrix a = normal_matrix(8, 64, 7), b = normal_matrix(8, 64, 8);
   const auto turned = [](const TestMatrix& m, RotationForm form) {
     TestMatrix out(m.rows, m.cols);
-    hadamard_rotate(m.view(), BlockAxis::row, {16, form, 5}, 0, out.v.data(), out.cols);
+    hadamard_rotate(m.view(), BlockAxis::row, {16, form, 5}, 0, out.view());
     return out;
   };
   const TestMatrix ra = turned(a, RotationForm::fixed), rb = turned(b, RotationForm::fixed);

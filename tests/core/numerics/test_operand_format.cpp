@@ -100,7 +100,7 @@ struct Figures {
 
 constexpr std::uint64_t kSeed = 77, kStream = 12;  // of stochastic rounding
 
-// One block by the definitions in operand_format.h, in double wherever float32 is not asked for.
+// One block by the definitions in quantize.h, in double wherever float32 is not asked for.
 void encode_block(const OperandFormat& f, float tensor_amax, const TestMatrix& in, std::size_t r0, std::size_t r1,
                   std::size_t c0, std::size_t c1, TestMatrix& out, Figures& s) {
   float amax = 0;
@@ -243,7 +243,7 @@ TEST(OperandFormat, RotatedColumnsTooLongForTheCachesToo) {
       f.hadamard = n;
       TestMatrix in = normal_matrix(kRows, kCols), rotated(kRows, kCols);
       in.at(650, 270) = first;
-      hadamard_rotate(in.view(), BlockAxis::column, {n}, 0, rotated.v.data(), kCols);
+      hadamard_rotate(in.view(), BlockAxis::column, {n}, 0, rotated.view());
       QuantSums got, want;
       const TestMatrix out = quantized(f, in, BlockAxis::column, {}, &got);
       const std::string what = describe(f, BlockAxis::column) + " " + std::to_string(first);
@@ -287,12 +287,12 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
   for (const OperandFormat& f :
        {kNvfp4, drawn, mx(ElementFormat::e4m3), rotated, fp8(ElementFormat::e4m3, ScaleGranularity::block_128x128)})
     for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column}) {
-      const float amax = operand_amax(f, in.view(), axis, {});
+      const float amax = operand_amax({in.view(), f, axis});
       const auto by_stripe = [&](const TestMatrix& from, TestMatrix& to) {
         QuantSums sums;
         for (std::uint32_t r = 0; r < kRows; r += kStripe)
-          quantize_operand_tile(f, {&from.v[r * kCols], kStripe, kCols, kCols}, axis, {3, 4, r, 0}, amax, &to.at(r, 0),
-                                kCols, &sums);
+          quantize_operand({{&from.v[r * kCols], kStripe, kCols, kCols}, f, axis, {3, 4, r, 0}, &sums, amax},
+                           {&to.at(r, 0), kStripe, kCols});
         return sums;
       };
       TestMatrix want(kRows, kCols), out_of_spoilt(kRows, kCols);
@@ -302,7 +302,7 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
         const std::string what = describe(f, axis) + " offset " + std::to_string(offset);
         float* out = memory.get() + offset;
         QuantSums sums;
-        quantize_operand(f, in.view(), axis, {3, 4}, out, kCols, &sums);
+        quantize_operand({in.view(), f, axis, {3, 4}, &sums}, {out, in.rows, in.cols, kCols});
         ASSERT_TRUE(std::ranges::equal(bytes(out), bytes(want.v.data()))) << what;
         EXPECT_EQ(sums.nonzero, f.hadamard ? wanted.nonzero : kRows * kCols - zeros) << what;
         EXPECT_EQ(sums.underflow, wanted.underflow) << what;
@@ -312,7 +312,7 @@ TEST(OperandFormat, LargeTensorsAreQuantizedAsSmallOnes) {
       }
       wanted = by_stripe(spoilt, want);
       QuantSums sums;
-      quantize_operand_tile(f, spoilt.view(), axis, {3, 4}, amax, memory.get(), kCols, &sums);
+      quantize_operand({spoilt.view(), f, axis, {3, 4}, &sums, amax}, {memory.get(), spoilt.rows, spoilt.cols, kCols});
       std::copy_n(memory.get(), kRows * kCols, out_of_spoilt.v.begin());
       expect_same_values(out_of_spoilt, want, describe(f, axis) + " with NaN");
       EXPECT_EQ(sums.underflow, wanted.underflow) << describe(f, axis);
@@ -326,13 +326,13 @@ TEST(OperandFormat, Nvfp4SaturatesUnderAnAmaxThatIsTooSmall) {
   const TestMatrix in = normal_matrix(kRows, kCols);
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const float share : {1.0f, 0.95f, 0.5f, 0.01f}) {
-      const float amax = share * operand_amax(kNvfp4, in.view(), axis, {});
+      const float amax = share * operand_amax({in.view(), kNvfp4, axis});
       TestMatrix out(kRows, kCols), want(kRows, kCols);
       QuantSums sums, wanted;
-      quantize_operand_tile(kNvfp4, in.view(), axis, {}, amax, out.v.data(), kCols, &sums);
+      quantize_operand({in.view(), kNvfp4, axis, {}, &sums, amax}, {out.v.data(), in.rows, in.cols, kCols});
       for (std::uint32_t c = 0; c < kCols; c += kPiece)
-        quantize_operand_tile(kNvfp4, {&in.v[c], kRows, kPiece, kCols}, axis, {0, 0, 0, c}, amax, &want.at(0, c), kCols,
-                              &wanted);
+        quantize_operand({{&in.v[c], kRows, kPiece, kCols}, kNvfp4, axis, {0, 0, 0, c}, &wanted, amax},
+                         {&want.at(0, c), kRows, kPiece, kCols});
       const std::string what = describe(kNvfp4, axis) + " share " + std::to_string(share);
       expect_same_values(out, want, what);
       EXPECT_EQ(sums.clipped, wanted.clipped) << what;
@@ -535,8 +535,13 @@ TEST(StochasticRounding, TilesChangeNothing) {
       TestMatrix out(in.rows, in.cols);
       for (std::uint32_t r = 0; r < in.rows; r += static_cast<std::uint32_t>(h))
         for (std::uint32_t c = 0; c < in.cols; c += static_cast<std::uint32_t>(w))
-          quantize_operand_tile(f, {&in.v[r * in.cols + c], h, w, in.cols}, axis, {3, 4, r, c},
-                                operand_amax(f, in.view(), axis, {}), &out.at(r, c), out.cols, nullptr);
+          quantize_operand({{&in.v[r * in.cols + c], h, w, in.cols},
+                            f,
+                            axis,
+                            {3, 4, r, c},
+                            nullptr,
+                            operand_amax({in.view(), f, axis})},
+                           {&out.at(r, c), h, w, out.cols});
       expect_same_values(out, quantized(f, in, axis, {3, 4}), "tiles of " + describe(f, axis));
     }
   }

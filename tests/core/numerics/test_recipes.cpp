@@ -121,9 +121,11 @@ LayerSqnr grouped_linear_sqnr(Recipe recipe, RecipeOptions options = {}) {
     std::uint64_t stream = 0;
     const auto decoded = [&](const TestMatrix& m, Direction direction, OperandRole operand) {
       TestMatrix q(m.rows, m.cols);
-      quantize_operand(recipe_format(recipe, direction, operand, options), {m.v.data(), m.rows, m.cols, m.cols},
-                       contracting_axis(direction, operand), {static_cast<std::uint64_t>(seed), ++stream}, q.v.data(),
-                       q.cols, nullptr);
+      quantize_operand({{m.v.data(), m.rows, m.cols, m.cols},
+                        recipe_format(recipe, direction, operand, options),
+                        contracting_axis(direction, operand),
+                        {static_cast<std::uint64_t>(seed), ++stream}},
+                       {q.v.data(), m.rows, m.cols, q.cols});
       return q;
     };
     out.add(product(x, false, w, false), product(decoded(x, Direction::forward, OperandRole::x), false,

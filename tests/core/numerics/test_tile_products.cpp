@@ -55,8 +55,8 @@ TEST_F(TileProductsTest, ErrorsAreWithinTheBoundOfAnFp32Sum) {
           const TestMatrix before = normal_matrix(rows, cols, 3);
           const float scale = adds ? 1 : 0.3f;
           TestMatrix c = before;
-          tiles.multiply(m, n, k, a.data(), static_cast<int>(depth), paired(pairs_of(b, depth, cols).data(), n), adds,
-                         c.v.data(), n, scale);
+          const auto pairs = pairs_of(b, depth, cols);
+          tiles.multiply({a.data(), m, k, depth}, paired(pairs.data(), n), adds, c.view(), scale);
           for (std::size_t r = 0; r < rows; ++r)
             for (std::size_t i = 0; i < cols; ++i) {
               double exact = adds ? static_cast<double>(before.at(r, i)) : 0, magnitudes = std::fabs(exact);

@@ -16,7 +16,7 @@ namespace {
 constexpr double kSumTolerance = 1e-5;  // relative, of sums of squares: what_if.h
 
 void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols, bool sums_too = true) {
-  const MatrixView in{x.data(), rows, cols, cols};
+  const Matrix<const float> in{x.data(), rows, cols, cols};
   std::vector<float> out(x.size());
   const std::vector<WhatIfRow> all = what_if(in);
   ASSERT_EQ(all.size(), 2u * kWhatIfBlocks.size() * kNumElementFormats * kWhatIfRules);
@@ -26,7 +26,7 @@ void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols
                  std::to_string(row.format.block) + (row.axis == BlockAxis::row ? " row" : " column"));
     EXPECT_EQ(what_if_index(row.format, row.axis), static_cast<int>(i));
     QuantSums sums;
-    quantize_operand(row.format, in, row.axis, {}, out.data(), cols, &sums);
+    quantize_operand({in, row.format, row.axis, {}, &sums}, {out.data(), in.rows, in.cols, cols});
     EXPECT_EQ(row.sums.e8m0_blocks, sums.e8m0_blocks);
     EXPECT_EQ(row.sums.amax, sums.amax);
     EXPECT_EQ(row.sums.elements, sums.elements);
@@ -133,8 +133,9 @@ TEST(WhatIfLessons, GainsNearOneClipEverywhereWithFloor) {
   EXPECT_GT(floor.clipped_share(), 0.9999);
   EXPECT_NEAR(floor.sqnr_db(), 24.4, 0.1);
   std::vector<float> q(x.size());
-  quantize_operand(mx_format(ElementFormat::e4m3, ScaleRule::floor, 32), {x.data(), 64, 1024, 1024}, BlockAxis::row, {},
-                   q.data(), 1024, nullptr);
+  quantize_operand(
+      {{x.data(), 64, 1024, 1024}, mx_format(ElementFormat::e4m3, ScaleRule::floor, 32), BlockAxis::row, {}},
+      {q.data(), 64, 1024});
   EXPECT_TRUE(std::ranges::all_of(q, [](float v) { return v == 0.875f; }));
   EXPECT_NEAR(sums_of(all, ElementFormat::e4m3, ScaleRule::rceil, 32).sqnr_db(), 37.5, 0.5);
 }
@@ -148,8 +149,8 @@ Neighbourhood around_loud_channel(ElementFormat element, float gain = 300) {
   std::vector<float> x = normal_values(kRows * kCols), q(x.size());
   for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t c = kLoud; c < kCols; c += 32) x[r * kCols + c] *= gain;
-  quantize_operand(mx_format(element, ScaleRule::rceil, 32), {x.data(), kRows, kCols, kCols}, BlockAxis::row, {},
-                   q.data(), kCols, nullptr);
+  quantize_operand({{x.data(), kRows, kCols, kCols}, mx_format(element, ScaleRule::rceil, 32), BlockAxis::row, {}},
+                   {q.data(), kRows, kCols});
   double x2 = 0, err2 = 0, zeroed = 0, n = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (i % 32 == kLoud) continue;

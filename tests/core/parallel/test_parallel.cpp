@@ -29,7 +29,7 @@ TEST(Gemm, StaysOnTheCallingThread) {
     const std::vector<float> a(n * n, 1.0f);
     std::vector<float> c(n * n);
     const auto before = threads();
-    gemm(Trans::no, Trans::yes, n, n, n, 1.0f, a.data(), n, a.data(), n, 0.0f, c.data(), n);
+    gemm(Trans::no, Trans::yes, 1.0f, {a.data(), n, n}, {a.data(), n, n}, 0.0f, Matrix<float>(c.data(), n, n));
     EXPECT_EQ(threads(), before);
     EXPECT_EQ(c[0], static_cast<float>(n));
   });
@@ -123,10 +123,10 @@ TEST(Gemm, TransposesStridesAndBeta) {
   // A = [1 2 3; 4 5 6] in rows of 4, B = [1 0; 0 1; 1 1], C starts as ones.
   const std::vector<double> a = {1, 2, 3, -9, 4, 5, 6, -9}, b = {1, 0, 0, 1, 1, 1};
   std::vector<double> c(4, 1);
-  gemm(Trans::no, Trans::no, 2, 2, 3, 2.0, a.data(), 4, b.data(), 2, 10.0, c.data(), 2);
+  gemm(Trans::no, Trans::no, 2.0, {a.data(), 2, 3, 4}, {b.data(), 3, 2}, 10.0, Matrix<double>(c.data(), 2, 2));
   EXPECT_EQ(c, (std::vector<double>{18, 20, 30, 32}));
   std::vector<double> d(9);
-  gemm(Trans::yes, Trans::yes, 3, 3, 2, 1.0, a.data(), 4, b.data(), 2, 0.0, d.data(), 3);
+  gemm(Trans::yes, Trans::yes, 1.0, {a.data(), 2, 3, 4}, {b.data(), 3, 2}, 0.0, Matrix<double>(d.data(), 3, 3));
   EXPECT_EQ(d, (std::vector<double>{1, 4, 5, 2, 5, 7, 3, 6, 9}));
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "core/data/dataset.h"
-#include "core/model/layers/operand.h"
 #include "core/model/learner.h"
 #include "core/model/moe/row_codec.h"
 #include "core/model/rank_gather.h"
@@ -222,11 +221,12 @@ TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
   mx.scheme = QuantScheme::mx;
   for (const OperandFormat& format : {OperandFormat{}, bf16, mx}) {
     std::vector<float> sent = rows, arrived(rows.size(), 7);
-    if (!is_plain(format)) round_rows(format, sent.data(), kRows, kDim);
+    const Matrix<float> sent_rows(sent.data(), kRows, kDim);
+    if (!is_plain(format)) round_rows(format, sent_rows);
     const RowCodec<float> codec(format, kDim);
     std::vector<std::uint8_t> bytes(kRows * codec.row_bytes());
-    codec.encode(sent.data(), kRows, bytes.data());
-    codec.decode(bytes.data(), kRows, arrived.data());
+    codec.encode(sent_rows, bytes.data());
+    codec.decode(bytes.data(), {arrived.data(), kRows, kDim});
     EXPECT_EQ(std::memcmp(sent.data(), arrived.data(), sent.size() * sizeof(float)), 0) << element_name(format);
   }
   rows[0] = std::numeric_limits<float>::infinity();
@@ -234,8 +234,8 @@ TEST(Ranks, RowsThatWereRoundedArriveBitByBit) {
     const RowCodec<float> codec(format, kDim);
     std::vector<std::uint8_t> bytes(codec.row_bytes());
     std::vector<float> arrived(kDim);
-    codec.encode(rows.data(), 1, bytes.data());
-    codec.decode(bytes.data(), 1, arrived.data());
+    codec.encode({rows.data(), 1, kDim}, bytes.data());
+    codec.decode(bytes.data(), {arrived.data(), 1, kDim});
     EXPECT_FALSE(std::isfinite(arrived[0]));
   }
 }

@@ -50,8 +50,9 @@ TEST(ExpertWeights, NormAndErrorAreThoseOfTheWeightsAfterTheStep) {
       for (const float value : values) squares += static_cast<double>(value) * value;
       const auto cols = static_cast<std::size_t>(name == std::string("w2") ? inter : dim);
       QuantSums own;
-      quantize_operand(mx_format(ElementFormat::e4m3), {values.data(), size / cols, cols, cols}, BlockAxis::row, {},
-                       decoded.data(), cols, &own);
+      quantize_operand(
+          {{values.data(), size / cols, cols, cols}, mx_format(ElementFormat::e4m3), BlockAxis::row, {}, &own},
+          {decoded.data(), size / cols, cols});
       sums.add(own);
     }
     EXPECT_FLOAT_EQ(layer.weight_norm_E[static_cast<std::size_t>(e)], static_cast<float>(std::sqrt(squares)));

@@ -1,0 +1,95 @@
+// One factor of a matrix product, with all that its quantizer has to know; and the scales that it gets.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "core/numerics/block_quantize.h"
+#include "core/numerics/matrix.h"
+
+namespace moescope {
+
+// How a matrix is quantized: its format, and the axis that blocks and scales run along.
+struct MatrixFormat {
+  OperandFormat format = mx_format(ElementFormat::e4m3);
+  BlockAxis axis = BlockAxis::row;
+  bool operator==(const MatrixFormat&) const = default;
+};
+
+// Where random bits come from: they depend on seed, stream and the element's place in the whole tensor alone, so that
+// neither threads nor tiles change them. A tile says where it begins.
+struct RoundingKey {
+  std::uint64_t seed = 0;    // the run's, and its step
+  std::uint64_t stream = 0;  // one for each tensor and direction
+  std::uint32_t first_row = 0, first_col = 0;
+  std::uint64_t rotation_seed = 0;  // signs of the rotation: the same for both operands of a GEMM
+};
+
+// Two matrices of one shape may be multiplied as one, each with scales, random bits and statistics of its own: w1 above
+// w3, or the gradients of their outputs side by side.
+enum class Halves : std::uint8_t { none, stacked, side_by_side };
+
+template <class T>
+struct Operand {
+  Matrix<const T> matrix;  // both halves, if it has two
+  OperandFormat format{};
+  BlockAxis axis = BlockAxis::row;  // the contracting dimension: row lies along a row, column down a column
+  RoundingKey key{};
+  QuantSums* sums = nullptr;  // every figure is added to it; nullptr: nobody counts
+  // Of the tensor that `matrix` is a piece of, for a tensor-wide scale; nothing: `matrix` is the tensor.
+  std::optional<float> tensor_amax{};
+  Halves halves = Halves::none;
+  RoundingKey second_key{};  // of the second half
+  QuantSums* second_sums = nullptr;
+
+  bool is_plain() const { return format.scheme == QuantScheme::fp32 && format.hadamard == 0; }
+  int parts() const { return halves == Halves::none ? 1 : 2; }
+  // Rows of a half that is stacked, columns of one that lies beside the other.
+  Index half() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
+  Operand part(int index) const {
+    if (halves == Halves::none) return *this;
+    Operand one = *this;
+    one.halves = Halves::none;
+    one.matrix =
+        halves == Halves::stacked ? matrix.row_block(index * half(), half()) : matrix.col_block(index * half(), half());
+    if (index == 1) one.key = second_key, one.sums = second_sums;
+    return one;
+  }
+  // Of an operand without halves.
+  Operand block(Index row, Index col, Index rows, Index cols) const {
+    Operand piece = *this;
+    piece.matrix = matrix.block(row, col, rows, cols);
+    piece.key.first_row += static_cast<std::uint32_t>(row);
+    piece.key.first_col += static_cast<std::uint32_t>(col);
+    return piece;
+  }
+};
+
+// Values that share a scale of fp8, along the contracting dimension and across it; kWhole: all of them.
+struct ScaleBlock {
+  static constexpr Index kWhole = std::numeric_limits<Index>::max();
+  Index along = kWhole, across = kWhole;
+};
+
+// The scales of fp8's blocks: [blocks along the contracting dimension, `stride` blocks across it].
+struct ScaleGrid {
+  float* scales = nullptr;  // nullptr: the matrix has one scale
+  Index stride = 0;
+  ScaleBlock block{};
+  Index along = 0, across = 0;  // the value of the grid's matrix at which this one begins
+
+  float* row(Index i) const { return scales + (along + i) / block.along * stride; }
+  float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
+  // Values along the contracting dimension, from i on, whose scales are in the same row.
+  Index left(Index i) const { return block.along - (along + i) % block.along; }
+  ScaleGrid from(Index skipped_along, Index skipped_across) const {
+    ScaleGrid rest = *this;
+    rest.along += skipped_along, rest.across += skipped_across;
+    return rest;
+  }
+};
+
+}  // namespace moescope

@@ -1,0 +1,508 @@
+#include "core/numerics/product.h"
+
+#include <algorithm>
+#include <atomic>
+#include <type_traits>
+#include <vector>
+
+#include "core/numerics/aligned_buffer.h"
+#include "core/numerics/kernels/narrow_native.h"
+#include "core/numerics/matrix_units.h"
+#include "core/numerics/threads.h"
+#include "core/numerics/quantize.h"
+#include "core/numerics/unit_gemm.h"
+
+namespace moescope {
+namespace {
+
+// Both operands of a product.
+template <class T>
+struct Factors {
+  QuantizedOperand<T> a, b;
+};
+
+// Where quantized operands lie --------------------------------------------------------------------------------------
+
+Index blocks_of(Index length, Index block) {
+  return length == 0 ? 0 : (length - 1) / block + 1;
+}
+
+// Scales of the grid of one part, along the contracting dimension and across it.
+struct GridExtent {
+  Index along, across;
+};
+template <class T>
+GridExtent grid_extent(const Operand<T>& part) {
+  const ScaleBlock block = fp8_block(part.format.granularity);
+  const bool row = part.axis == BlockAxis::row;
+  return {blocks_of(row ? part.matrix.cols : part.matrix.rows, block.along),
+          blocks_of(row ? part.matrix.rows : part.matrix.cols, block.across)};
+}
+
+template <class T>
+Index in_lines(Index count) {
+  constexpr Index kLine = 64 / sizeof(T);
+  return (count + kLine - 1) / kLine * kLine;
+}
+
+// Elements of T: whole cache lines, for the second operand to begin on one. BF16 numbers take half of the values' part
+// and scales come after it.
+template <class T>
+Index scratch_of(const Operand<T>& operand) {
+  if (operand.is_plain()) return 0;
+  const Index values = in_lines<T>(operand.matrix.size());
+  if (!has_scale_grid(operand.format)) return values;
+  const GridExtent grid = grid_extent(operand.part(0));
+  return values + in_lines<T>(operand.parts() * grid.along * grid.across);
+}
+
+template <class T>
+QuantizedOperand<T> described(const Operand<T>& operand) {
+  QuantizedOperand<T> quantized;
+  quantized.axis = operand.axis;
+  quantized.halves = operand.halves;
+  quantized.half = operand.half();
+  return quantized;
+}
+
+// Of the part `index` of an operand's matrix.
+template <class N, class T>
+Matrix<N> part_of(const Matrix<N>& whole, const Operand<T>& operand, int index) {
+  if (operand.halves == Halves::none) return whole;
+  return operand.halves == Halves::stacked ? whole.row_block(index * operand.half(), operand.half())
+                                           : whole.col_block(index * operand.half(), operand.half());
+}
+
+template <class T>
+QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool counted, T* scratch) {
+  QuantizedOperand<T> quantized = described(operand);
+  quantized.values = operand.matrix;
+  if (operand.is_plain()) return quantized;
+  const Matrix<T> out(scratch, operand.matrix.rows, operand.matrix.cols);
+  for (int i = 0; i < operand.parts(); ++i) {
+    Operand<T> part = operand.part(i);
+    if (!counted) part.sums = nullptr;
+    quantize_operand(part, part_of(out, operand, i), threads);
+  }
+  quantized.values = out;
+  return quantized;
+}
+
+// Halves have their scales one after the other; those of the second begin with the second half.
+void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<float>& quantized) {
+  const GridExtent extent = grid_extent(operand.part(0));
+  const bool along = (operand.halves == Halves::side_by_side) == (operand.axis == BlockAxis::row);
+  for (int i = 0; i < operand.parts(); ++i) {
+    ScaleGrid& grid = quantized.scale[i].grid;
+    grid = {scales + i * extent.along * extent.across, extent.across, fp8_block(operand.format.granularity)};
+    if (i == 1) (along ? grid.along : grid.across) = -operand.half();
+  }
+}
+
+// False: BF16 lacks one of the numbers.
+bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, QuantizedOperand<float>& quantized) {
+  const Matrix<Bf16> out(reinterpret_cast<Bf16*>(scratch), operand.matrix.rows, operand.matrix.cols);
+  quantized = described(operand);
+  quantized.bf16 = out;
+  if (has_scale_grid(operand.format)) place_grids(operand, scratch + in_lines<float>(operand.matrix.size()), quantized);
+  bool all_fit = true;
+  for (int i = 0; i < operand.parts(); ++i) {
+    ScaleGrid grid = quantized.scale[i].grid;
+    grid.along = grid.across = 0;
+    const std::optional<float> scale = quantize_operand_bf16(operand.part(i), part_of(out, operand, i), grid, threads);
+    quantized.scale[i].factor = scale.value_or(1);
+    all_fit = all_fit && scale;
+  }
+  return all_fit;
+}
+
+// The calling thread's, for a second operand.
+Bf16* panels_for(Index n, Index k) {
+  thread_local AlignedBuffer<Bf16> buffer;
+  return buffer.of(panel_elements(n, k));
+}
+
+// Whether a second operand is packed as it is converted: BF16 that nobody counts, contracted along rows that lie below
+// each other, in one product with `first`.
+bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& operand) {
+  const bool counted = operand.sums || operand.second_sums,
+             one_product = !first.scale[0].grid.scales && first.scale[0].factor == first.scale[1].factor;
+  return operand.axis == BlockAxis::column && !counted && one_product && is_nearest_bf16(operand.format) &&
+         operand.halves != Halves::side_by_side;
+}
+
+// False: BF16 lacks one of the numbers.
+bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOperand<float>& quantized) {
+  constexpr Index kBand = 2 * kUnitDepth;
+  const Matrix<const float>& m = operand.matrix;
+  const int bands = static_cast<int>((m.rows + kBand - 1) / kBand);
+  Bf16* memory = panels_for(m.cols, m.rows);
+  const PackedMatrix packed = in_panels(memory, to_tiles(m.rows, kUnitDepth));
+  std::atomic<bool> all_fit{true};
+  const auto pack_band = [&](int band) {
+    const Index first = band * kBand;
+    if (!narrow_to_panels(m.row_block(first, std::min(kBand, m.rows - first)), memory + first / 2 * packed.pair_stride,
+                          packed.panel_stride))
+      all_fit.store(false, std::memory_order_relaxed);
+  };
+  if (threads == Threads::all)
+    parallel_for(bands, pack_band);
+  else
+    for (int band = 0; band < bands; ++band) pack_band(band);
+  quantized = {};
+  quantized.bf16 = {static_cast<const Bf16*>(nullptr), m.rows, m.cols};
+  quantized.packed = packed;
+  return all_fit;
+}
+
+// Whether matrix units may multiply them.
+template <class T>
+bool on_units(const Operand<T>& a, const Operand<T>& b) {
+  return std::is_same_v<T, float> && fits_bf16(a.format) && fits_bf16(b.format) && has_matrix_unit();
+}
+
+// `a` as it was taken, and b for the same unit; both in FP32 if BF16 lacks one of b's numbers.
+template <class T>
+Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
+                       T* scratch) {
+  T* second = scratch + scratch_of(a);
+  if constexpr (std::is_same_v<T, float>) {
+    if (taken.in_bf16()) {
+      Factors<T> factors{taken, {}};
+      if (packs_at_once(taken, b) ? pack_in_bf16(b, threads, factors.b) : in_bf16(b, threads, second, factors.b))
+        return factors;
+      return {in_full(a, threads, false, scratch), in_full(b, threads, false, second)};
+    }
+  }
+  return {taken, in_full(b, threads, true, second)};
+}
+
+// Both operands of a product; what was quantized lies in `scratch`.
+template <class T>
+Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, T* scratch) {
+  bool counted = false;
+  if constexpr (std::is_same_v<T, float>) {
+    if (on_units(a, b)) {
+      QuantizedOperand<T> taken;
+      if (in_bf16(a, threads, scratch, taken)) return with_second(taken, a, b, threads, scratch);
+      counted = true;
+    }
+  }
+  return with_second(in_full(a, threads, !counted, scratch), a, b, threads, scratch);
+}
+
+// The same after a product that took `a`, too, and left it at the beginning of `scratch`: it is quantized again only if
+// it is multiplied by another unit there. It is not counted again.
+template <class T>
+Factors<T> quantized_after(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
+                           T* scratch) {
+  if (on_units(a, b) == taken.in_bf16()) return with_second(taken, a, b, threads, scratch);
+  Operand<T> uncounted = a;
+  uncounted.sums = uncounted.second_sums = nullptr;
+  return quantized(uncounted, b, threads, scratch);
+}
+
+// Packs the second operand of several products on all threads, where matrix units multiply and it has one scale. Valid
+// until the calling thread's next call.
+template <class T>
+void pack_second(Trans tb, QuantizedOperand<T>& b) {
+  if (!b.bf16.data || b.scale[0].grid.scales) return;
+  constexpr Index kColumns = 4 * kUnitRows;
+  const bool across = tb == Trans::yes;
+  const Index n = across ? b.rows() : b.cols(), k = contracted(across ? Trans::no : Trans::yes, b.bf16);
+  Bf16* panels = panels_for(n, k);
+  parallel_for(static_cast<int>((n + kColumns - 1) / kColumns), [&](int task) {
+    const Index first = task * kColumns, count = std::min(kColumns, n - first);
+    pack(tb, across ? b.bf16.row_block(first, count) : b.bf16.col_block(first, count),
+         panels + panel_elements(first, k));
+  });
+  b.packed = in_panels(panels, to_tiles(k, kUnitDepth));
+  b.packed_across = across;
+}
+
+// Products ----------------------------------------------------------------------------------------------------------
+
+// Elements [first, first + count) of A or B along the contracting dimension.
+template <class T>
+QuantizedOperand<T> along_k(bool k_is_columns, const QuantizedOperand<T>& operand, Index first, Index count) {
+  return k_is_columns ? operand.block(0, first, operand.rows(), count) : operand.block(first, 0, count, operand.cols());
+}
+
+float* grown(std::vector<float>& memory, std::size_t count) {
+  if (memory.size() < count) memory.resize(count);
+  return memory.data();
+}
+
+// Of operands with a grid of scales: a product for each stretch of the contracting dimension under the same scales, its
+// sums scaled and added in FP32, as kernels of DeepSeek-V3's FP8 training promote theirs.
+void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, const QuantizedOperand<float>& b,
+                        bool adds, const Matrix<float>& c) {
+  thread_local std::vector<float> sums, a_scales, b_scales;
+  const Matrix<float> part(grown(sums, c.size()), c.rows, c.cols);
+  float *of_a = grown(a_scales, c.rows), *of_b = grown(b_scales, c.cols);
+  const ScaleGrid &a_grid = a.scale[0].grid, &b_grid = b.scale[0].grid;
+  const auto take_scales = [](const ScaleGrid& grid, Index along, Index count, float* out) {
+    for (Index i = 0; i < count; ++i) out[i] = grid.scales ? grid.at(along, i) : 1;
+  };
+  const Index k = ta == Trans::yes ? a.rows() : a.cols();
+  for (Index done = 0, count = 0; done < k; done += count) {
+    count = k - done;
+    if (a_grid.scales) count = std::min(count, a_grid.left(done));
+    if (b_grid.scales) count = std::min(count, b_grid.left(done));
+    gemm(ta, tb, a.scale[0].factor * b.scale[0].factor, along_k(ta == Trans::no, a, done, count).bf16,
+         along_k(tb == Trans::yes, b, done, count).bf16, 0.0f, part);
+    take_scales(a_grid, done, c.rows, of_a);
+    take_scales(b_grid, done, c.cols, of_b);
+    const bool first = done == 0 && !adds;
+    for (Index i = 0; i < c.rows; ++i) {
+      float* to = c.row(i);
+      const float* from = part.row(i);
+      if (first)
+        for (Index j = 0; j < c.cols; ++j) to[j] = of_a[i] * of_b[j] * from[j];
+      else
+        for (Index j = 0; j < c.cols; ++j) to[j] += of_a[i] * of_b[j] * from[j];
+    }
+  }
+}
+
+// A product whose operands have one scale each, or one grid.
+template <class T>
+void multiply_part(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedOperand<T>& b, bool adds,
+                   const Matrix<T>& c) {
+  const T beta = adds ? T{1} : T{0};
+  const Index k = ta == Trans::yes ? a.rows() : a.cols();
+  if (k == 0) {
+    for (Index r = 0; !adds && r < c.rows; ++r) std::fill_n(c.row(r), c.cols, T{0});
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (a.scale[0].grid.scales || b.scale[0].grid.scales) return multiply_stretches(ta, tb, a, b, adds, c);
+    const float scale = a.scale[0].factor * b.scale[0].factor;
+    if (a.bf16.data && b.packed.first && (k % kUnitDepth == 0 || !b.bf16.data))
+      return gemm(ta, scale, a.bf16, b.packed, beta, c);
+    if (a.bf16.data) return gemm(ta, tb, scale, a.bf16, b.bf16, beta, c);
+  }
+  gemm(ta, tb, T{1}, a.values, b.values, beta, c);
+}
+
+// Rows or columns of the first half, where the second has another scale; 0: the operand has one.
+template <class T>
+Index cut_of(const QuantizedOperand<T>& operand) {
+  if (operand.halves == Halves::none) return 0;
+  const bool scaled_alike = operand.scale[0].factor == operand.scale[1].factor && !operand.scale[0].grid.scales;
+  const Index length = operand.halves == Halves::stacked ? operand.rows() : operand.cols();
+  return !scaled_alike && operand.half < length ? std::max<Index>(operand.half, 0) : 0;
+}
+
+// The second half, or the part of it that there is.
+template <class T>
+QuantizedOperand<T> second_half(const QuantizedOperand<T>& operand) {
+  const Index first = std::max<Index>(operand.half, 0);
+  const bool stacked = operand.halves == Halves::stacked;
+  QuantizedOperand<T> half = stacked ? operand.block(first, 0, operand.rows() - first, operand.cols())
+                                     : operand.block(0, first, operand.rows(), operand.cols() - first);
+  half.scale[0] = half.scale[1];
+  half.halves = Halves::none;
+  return half;
+}
+
+template <class T>
+QuantizedOperand<T> without_first_half(const QuantizedOperand<T>& operand) {
+  return operand.halves != Halves::none && operand.half <= 0 ? second_half(operand) : operand;
+}
+
+// dW of a product, in tasks ------------------------------------------------------------------------------------------
+
+constexpr Index kWeightTaskRows = 64;
+
+int tasks_of(Index length, Index task) {
+  return static_cast<int>((length + task - 1) / task);
+}
+
+// sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `stride` apart: pairwise addition of four shards in one pass.
+// With two, sum + parts[0].
+template <class T>
+void join_shards(T* __restrict sum, const T* __restrict parts, Index stride, Index count, int shards) {
+  assert(shards == 2 || shards == 4);
+  if (shards == 2) {
+    for (Index i = 0; i < count; ++i) sum[i] += parts[i];
+    return;
+  }
+  for (Index i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[stride + i] + parts[2 * stride + i]);
+}
+
+// dW of the outputs of one task: each shard's own, then added pairwise.
+template <class T>
+struct WeightGradient {
+  const Factors<T>& factors;
+  Matrix<T> dw;
+  int shards;
+
+  int tasks() const { return tasks_of(dw.rows, kWeightTaskRows); }
+  Matrix<T> of_task(int task) const {
+    const Index first = task * kWeightTaskRows;
+    return dw.row_block(first, std::min(kWeightTaskRows, dw.rows - first));
+  }
+  void multiply_shard(int task, int shard, const Matrix<T>& to) const {
+    const Index count = factors.a.rows() / shards;
+    multiply(Trans::yes, Trans::no, factors.a.block(shard * count, task * kWeightTaskRows, count, to.rows),
+             factors.b.block(shard * count, 0, count, factors.b.cols()), false, to);
+  }
+};
+
+// A task's shards stay in the cache of the thread that adds them.
+template <class T>
+void task_by_task(const WeightGradient<T>& of) {
+  parallel_for(of.tasks(), [&](int task) {
+    const Matrix<T> sum = of.of_task(task);
+    thread_local std::vector<T> others;  // apart from the thread's scratch, which may hold the operands
+    others.resize(std::max<std::size_t>(others.size(), sum.size() * (of.shards - 1)));
+    of.multiply_shard(task, 0, sum);
+    for (int s = 1; s < of.shards; ++s)
+      of.multiply_shard(task, s, {others.data() + (s - 1) * sum.size(), sum.rows, sum.cols});
+    if (of.shards > 1) join_shards(sum.data, others.data(), sum.size(), sum.size(), of.shards);
+  });
+}
+
+// The same sums in more tasks, for more threads than there are tasks.
+template <class T>
+void shard_by_shard(const WeightGradient<T>& of) {
+  constexpr Index kJoined = 1 << 14;
+  const Index count = of.dw.size();
+  thread_local std::vector<T> memory;
+  memory.resize(std::max<std::size_t>(memory.size(), count * (of.shards - 1)));
+  T* others = memory.data();
+  parallel_for(of.tasks() * of.shards, [&](int index) {
+    const int task = index / of.shards, shard = index % of.shards;
+    Matrix<T> to = of.of_task(task);
+    if (shard > 0) to.data = others + (shard - 1) * count + (to.data - of.dw.data);
+    of.multiply_shard(task, shard, to);
+  });
+  parallel_slices(count, kJoined, [&](Index first, Index last) {
+    join_shards(of.dw.data + first, others + first, count, last - first, of.shards);
+  });
+}
+
+template <class T>
+void multiply_in_tasks(Trans ta, Trans tb, Factors<T> factors, bool adds, const Matrix<T>& c, Index task_rows) {
+  pack_second(tb, factors.b);
+  parallel_for(tasks_of(c.rows, task_rows), [&](int task) {
+    const Index first = task * task_rows, count = std::min(task_rows, c.rows - first);
+    const QuantizedOperand<T> rows = ta == Trans::yes ? factors.a.block(0, first, factors.a.rows(), count)
+                                                      : factors.a.block(first, 0, count, factors.a.cols());
+    multiply(ta, tb, rows, factors.b, adds, c.row_block(first, count));
+  });
+}
+
+template <class T>
+void multiply_weight_gradient(Factors<T> factors, const GradientProducts<T>& p) {
+  if (p.task_rows == 0) return multiply(Trans::yes, Trans::no, factors.a, factors.b, p.adds_dw, p.dw);
+  pack_second(Trans::no, factors.b);
+  const WeightGradient<T> gradient{factors, p.dw, p.shards};
+  if (p.shards > 1 && gradient.tasks() < num_threads())
+    shard_by_shard(gradient);
+  else
+    task_by_task(gradient);
+}
+
+// The operands of dW; those of dY are counted for both products if it is quantized once.
+template <class T>
+Factors<T> weight_factors(const GradientProducts<T>& p, bool once, Threads threads, T* scratch) {
+  if (!once) return quantized(p.wgrad_dy, p.x, threads, scratch);
+  std::array<QuantSums, 2> counted;
+  Operand<T> dy = p.wgrad_dy;
+  if (dy.sums) dy.sums = &counted[0];
+  if (dy.second_sums) dy.second_sums = &counted[1];
+  const Factors<T> factors = quantized(dy, p.x, threads, scratch);
+  for (const Operand<T>* of : {&p.wgrad_dy, &p.dgrad_dy}) {
+    if (of->sums) of->sums->add(counted[0]);
+    if (of->second_sums) of->second_sums->add(counted[1]);
+  }
+  return factors;
+}
+
+}  // namespace
+
+bool is_nearest_bf16(const OperandFormat& format) {
+  return format.scheme == QuantScheme::bf16 && format.rounding == Rounding::nearest && format.hadamard == 0;
+}
+
+bool quantize_alike(const OperandFormat& a, const OperandFormat& b) {
+  return a == b && is_nearest_bf16(a);
+}
+
+template <class T>
+QuantizedOperand<T> QuantizedOperand<T>::block(Index row, Index col, Index n_rows, Index n_cols) const {
+  QuantizedOperand piece = *this;
+  if (in_bf16())
+    piece.bf16 = bf16.block(row, col, n_rows, n_cols);
+  else
+    piece.values = values.block(row, col, n_rows, n_cols);
+  if (halves != Halves::none) piece.half -= halves == Halves::stacked ? row : col;
+  const Index across = packed_across ? row : col, along = packed_across ? col : row;
+  if (packed.first && across % kUnitRows == 0 && along % kUnitDepth == 0)
+    piece.packed.first += across / kUnitRows * packed.panel_stride + along / 2 * packed.pair_stride;
+  else
+    piece.packed.first = nullptr;
+  for (OperandScale& each : piece.scale)
+    each.grid = axis == BlockAxis::row ? each.grid.from(col, row) : each.grid.from(row, col);
+  return piece;
+}
+
+template <class T>
+void multiply(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedOperand<T>& b, bool adds, Matrix<T> c) {
+  const Index cut_a = cut_of(a), cut_b = cut_of(b);
+  if (cut_a > 0 && ta == Trans::yes) {
+    multiply_part(ta, tb, a.block(0, 0, a.rows(), cut_a), b, adds, c.row_block(0, cut_a));
+    multiply_part(ta, tb, second_half(a), b, adds, c.row_block(cut_a, c.rows - cut_a));
+  } else if (cut_b > 0 && tb == Trans::yes) {
+    multiply_part(ta, tb, a, b.block(0, 0, cut_b, b.cols()), adds, c.col_block(0, cut_b));
+    multiply_part(ta, tb, a, second_half(b), adds, c.col_block(cut_b, c.cols - cut_b));
+  } else if (cut_a > 0 || cut_b > 0) {
+    const Index cut = std::max(cut_a, cut_b), k = a.cols();
+    const auto rest = [&](const QuantizedOperand<T>& operand, bool columns) {
+      return operand.halves == Halves::none ? along_k(columns, operand, cut, k - cut) : second_half(operand);
+    };
+    multiply_part(ta, tb, along_k(true, a, 0, cut), along_k(false, b, 0, cut), adds, c);
+    multiply_part(ta, tb, rest(a, true), rest(b, false), true, c);
+  } else {
+    multiply_part(ta, tb, without_first_half(a), without_first_half(b), adds, c);
+  }
+}
+
+template <class T>
+void multiply(Trans ta, Trans tb, const Operand<T>& a, const Operand<T>& b, bool adds, Matrix<T> c, Index task_rows) {
+  const Threads threads = task_rows > 0 ? Threads::all : Threads::calling;
+  const Factors<T> factors = quantized(a, b, threads, thread_scratch<T>(scratch_of(a) + scratch_of(b)));
+  if (task_rows > 0)
+    multiply_in_tasks(ta, tb, factors, adds, c, task_rows);
+  else
+    multiply(ta, tb, factors.a, factors.b, adds, c);
+}
+
+template <class T>
+void multiply(const GradientProducts<T>& p) {
+  const Threads threads = p.task_rows > 0 ? Threads::all : Threads::calling;
+  T* scratch =
+      thread_scratch<T>(std::max(scratch_of(p.wgrad_dy) + scratch_of(p.x), scratch_of(p.dgrad_dy) + scratch_of(p.w)));
+  const bool once = quantize_alike(p.wgrad_dy.format, p.dgrad_dy.format);
+  const Factors<T> for_dw = weight_factors(p, once, threads, scratch);
+  multiply_weight_gradient(for_dw, p);
+  const Factors<T> for_dx = once ? quantized_after(for_dw.a, p.dgrad_dy, p.w, threads, scratch)
+                                 : quantized(p.dgrad_dy, p.w, threads, scratch);
+  if (p.task_rows > 0)
+    multiply_in_tasks(Trans::no, Trans::no, for_dx, p.adds_dx, p.dx, p.task_rows);
+  else
+    multiply(Trans::no, Trans::no, for_dx.a, for_dx.b, p.adds_dx, p.dx);
+}
+
+#define INSTANTIATE(T)                                                                                              \
+  template struct QuantizedOperand<T>;                                                                              \
+  template void multiply<T>(Trans, Trans, const QuantizedOperand<T>&, const QuantizedOperand<T>&, bool, Matrix<T>); \
+  template void multiply<T>(Trans, Trans, const Operand<T>&, const Operand<T>&, bool, Matrix<T>, Index);            \
+  template void multiply<T>(const GradientProducts<T>&);
+INSTANTIATE(float)
+INSTANTIATE(double)
+#undef INSTANTIATE
+
+}  // namespace moescope
