@@ -123,7 +123,7 @@ double gradient_norm(const T* gradients, std::span<const ParameterRun> slices, i
   sum_of_slice.assign(slices.size(), 0.0);
   double* sums = sum_of_slice.data();
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
-    const ParameterRun& slice = slices[static_cast<std::size_t>(i)];
+    const ParameterRun& slice = slices[i];
     const bool counts = slice.expert < 0 ? !ranks || ranks->rank() == 0 : is_of_rank(slice, ranks, n_experts);
     if (counts) sums[i] = squares(gradients + slice.offset, slice.count);
   });
@@ -157,7 +157,7 @@ void adamw_update(const OptimizerConfig& config, std::int64_t step, double lr, d
       .gradient_scale = static_cast<T>(gradient_scale),
   };
   parallel_for(static_cast<int>(slices.size()), [&](int i) {
-    const auto [offset, count, expert] = slices[static_cast<std::size_t>(i)];
+    const auto [offset, count, expert] = slices[i];
     update_slice(factors, count, arenas.gradients + offset, arenas.weights + offset, arenas.moment1 + offset,
                  arenas.moment2 + offset);
   });

@@ -17,8 +17,7 @@ namespace {
 template <class T>
 void set_biases(const std::string& list, const ModelConfig& model, std::vector<std::vector<T>>& expert_bias) {
   for (const auto& [at, value] : parse_experts(list, model, ListOf::values))
-    expert_bias[static_cast<std::size_t>(at.first - model.n_dense_layers)][static_cast<std::size_t>(at.second)] =
-        static_cast<T>(value);
+    expert_bias[at.first - model.n_dense_layers][at.second] = static_cast<T>(value);
 }
 
 }  // namespace

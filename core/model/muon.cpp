@@ -10,8 +10,8 @@
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
+#include "core/numerics/threads.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
@@ -206,7 +206,7 @@ void muon_update(const OptimizerConfig& config, double lr, double gradient_scale
                  const T* gradients, T* weights, T* momentum) {
   const T decay = static_cast<T>(1 - lr * config.weight_decay);
   parallel_for(static_cast<int>(matrices.size()), [&](int i) {
-    const MuonMatrix& m = matrices[size(i)];
+    const MuonMatrix& m = matrices[i];
     const Matrix<T> w(weights + m.offset, m.rows, m.cols);
     const Index count = w.size();
     const Matrix<T> prepared(thread_scratch<T>(2 * count + steps_scratch(w)), m.rows, m.cols);

@@ -11,7 +11,7 @@ namespace moescope {
 template <class T>
 std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
   const ModelConfig& c = model.config().model;
-  const std::size_t heads = size(c.n_heads), all = size(c.n_layers) * heads;
+  const std::size_t heads = c.n_heads, all = size(c.n_layers) * heads;
   std::vector<T> largest(all, -std::numeric_limits<T>::infinity());
   for (int layer = 0; layer < c.n_layers; ++layer)
     for (std::size_t sequence = 0; sequence < size(model.part().sequences); ++sequence)

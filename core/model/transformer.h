@@ -61,7 +61,7 @@ class Transformer {
   const T* logits() const { return logits_.data; }  // [T, V]
   const std::vector<MoeActivations<T>>& moe() const { return moe_; }
   const T* largest_scores(int layer) const {  // of attention, [B, H] of the sequences here
-    return blocks_[static_cast<std::size_t>(layer)].attention.largest;
+    return blocks_[layer].attention.largest;
   }
   const std::vector<LayerSums>& quant_sums() const { return quant_sums_; }  // per layer, then the head's
   const std::uint8_t* killed(std::size_t moe) const { return killed_.empty() ? nullptr : killed_[moe].data(); }  // [E]
@@ -80,11 +80,7 @@ class Transformer {
   NormGradient<T> norm_gradient(T* dweight) const { return {dweight, norm_partial_, part_.shard_rows()}; }
   int moe_index(int layer) const { return layer - config_.model.n_dense_layers; }
   LayerPrecision precision_of(int layer) {
-    return {&precision_[static_cast<std::size_t>(layer)],
-            layer,
-            quant_statistics_ ? &quant_sums_[static_cast<std::size_t>(layer)] : nullptr,
-            tap_,
-            part_.shard_rows(),
+    return {&precision_[layer], layer, quant_statistics_ ? &quant_sums_[layer] : nullptr, tap_, part_.shard_rows(),
             part_.first_token()};
   }
   FeedForwardPrecision dense_precision(int layer) {

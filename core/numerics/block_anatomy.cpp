@@ -118,7 +118,7 @@ std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const fl
   if (block.amax_at < 0) return {"all values are 0: amax = 0", byte_sentence(0) + "; every code is 0"};
   const std::string where = "element " + std::to_string(block.amax_at);
   if (!std::isfinite(block.amax)) {
-    const bool nan = std::isnan(values[static_cast<std::size_t>(block.amax_at)]);
+    const bool nan = std::isnan(values[block.amax_at]);
     return {where + (nan ? " is NaN" : " is infinite") + ": there is no scale for it", byte_sentence(255)};
   }
   std::vector<std::string> lines = {"amax = |" + where + "| = " + number(block.amax) + " = " + scientific(block.amax)};

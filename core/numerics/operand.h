@@ -28,12 +28,57 @@ struct RoundingKey {
   std::uint64_t rotation_seed = 0;  // signs of the rotation: the same for both operands of a GEMM
 };
 
+// Values that share a scale of fp8, along the contracting dimension and across it; kWhole: all of them.
+struct ScaleBlock {
+  static constexpr Index kWhole = std::numeric_limits<Index>::max();
+  Index along = kWhole, across = kWhole;
+};
+constexpr ScaleBlock fp8_block(ScaleGranularity granularity) {
+  constexpr Index kSquare = 128;
+  switch (granularity) {
+    case ScaleGranularity::tensor:
+      return {};
+    case ScaleGranularity::row:
+      return {ScaleBlock::kWhole, 1};
+    case ScaleGranularity::block_1x128:
+      return {kSquare, 1};
+    case ScaleGranularity::block_128x128:
+      return {kSquare, kSquare};
+  }
+  return {};
+}
+
+// The scales of fp8's blocks: [`rows` blocks along the contracting dimension, `stride` blocks across it].
+struct ScaleGrid {
+  float* scales = nullptr;  // nullptr: the matrix has one scale
+  Index rows = 0, stride = 0;
+  ScaleBlock block{};
+  Index along = 0, across = 0;  // the value of the grid's matrix at which this one begins
+
+  float* row(Index i) const { return scales + (along + i) / block.along * stride; }
+  float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
+  // Values along the contracting dimension, from i on, whose scales are in the same row.
+  Index left(Index i) const { return block.along - (along + i) % block.along; }
+  ScaleGrid from(Index skipped_along, Index skipped_across) const {
+    ScaleGrid rest = *this;
+    rest.along += skipped_along, rest.across += skipped_across;
+    return rest;
+  }
+};
+
 // Two matrices of one shape may be multiplied as one, each with scales, random bits and statistics of its own: w1 above
 // w3, or the gradients of their outputs side by side.
 enum class Halves : std::uint8_t { none, stacked, side_by_side };
 
+// Whether an operand is multiplied as it is.
+constexpr bool is_plain(const OperandFormat& format) {
+  return format.scheme == QuantScheme::fp32 && format.hadamard == 0;
+}
+
 template <class T>
 struct Operand {
+  static Index blocks(Index length, Index block) { return length == 0 ? 0 : (length - 1) / block + 1; }
+
   Matrix<const T> matrix;  // both halves, if it has two
   OperandFormat format{};
   BlockAxis axis = BlockAxis::row;  // the contracting dimension: row lies along a row, column down a column
@@ -45,7 +90,6 @@ struct Operand {
   RoundingKey second_key{};  // of the second half
   QuantSums* second_sums = nullptr;
 
-  bool is_plain() const { return format.scheme == QuantScheme::fp32 && format.hadamard == 0; }
   int parts() const { return halves == Halves::none ? 1 : 2; }
   // Rows of a half that is stacked, columns of one that lies beside the other.
   Index half() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
@@ -58,6 +102,15 @@ struct Operand {
     if (index == 1) one.key = second_key, one.sums = second_sums;
     return one;
   }
+  // Whether it is fp8 with more scales than one, and the grid of them, of one half if it has two.
+  bool has_grid() const { return format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::tensor; }
+  ScaleGrid grid(float* scales) const {
+    const bool along_row = axis == BlockAxis::row;
+    const ScaleBlock block = fp8_block(format.granularity);
+    const Matrix<const T> one = part(0).matrix;
+    return {scales, blocks(along_row ? one.cols : one.rows, block.along),
+            blocks(along_row ? one.rows : one.cols, block.across), block};
+  }
   // Of an operand without halves.
   Operand block(Index row, Index col, Index rows, Index cols) const {
     Operand piece = *this;
@@ -65,30 +118,6 @@ struct Operand {
     piece.key.first_row += static_cast<std::uint32_t>(row);
     piece.key.first_col += static_cast<std::uint32_t>(col);
     return piece;
-  }
-};
-
-// Values that share a scale of fp8, along the contracting dimension and across it; kWhole: all of them.
-struct ScaleBlock {
-  static constexpr Index kWhole = std::numeric_limits<Index>::max();
-  Index along = kWhole, across = kWhole;
-};
-
-// The scales of fp8's blocks: [blocks along the contracting dimension, `stride` blocks across it].
-struct ScaleGrid {
-  float* scales = nullptr;  // nullptr: the matrix has one scale
-  Index stride = 0;
-  ScaleBlock block{};
-  Index along = 0, across = 0;  // the value of the grid's matrix at which this one begins
-
-  float* row(Index i) const { return scales + (along + i) / block.along * stride; }
-  float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
-  // Values along the contracting dimension, from i on, whose scales are in the same row.
-  Index left(Index i) const { return block.along - (along + i) % block.along; }
-  ScaleGrid from(Index skipped_along, Index skipped_across) const {
-    ScaleGrid rest = *this;
-    rest.along += skipped_along, rest.across += skipped_across;
-    return rest;
   }
 };
 

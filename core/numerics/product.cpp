@@ -8,8 +8,8 @@
 #include "core/numerics/aligned_buffer.h"
 #include "core/numerics/kernels/narrow_native.h"
 #include "core/numerics/matrix_units.h"
-#include "core/numerics/threads.h"
 #include "core/numerics/quantize.h"
+#include "core/numerics/threads.h"
 #include "core/numerics/unit_gemm.h"
 
 namespace moescope {
@@ -23,22 +23,6 @@ struct Factors {
 
 // Where quantized operands lie --------------------------------------------------------------------------------------
 
-Index blocks_of(Index length, Index block) {
-  return length == 0 ? 0 : (length - 1) / block + 1;
-}
-
-// Scales of the grid of one part, along the contracting dimension and across it.
-struct GridExtent {
-  Index along, across;
-};
-template <class T>
-GridExtent grid_extent(const Operand<T>& part) {
-  const ScaleBlock block = fp8_block(part.format.granularity);
-  const bool row = part.axis == BlockAxis::row;
-  return {blocks_of(row ? part.matrix.cols : part.matrix.rows, block.along),
-          blocks_of(row ? part.matrix.rows : part.matrix.cols, block.across)};
-}
-
 template <class T>
 Index in_lines(Index count) {
   constexpr Index kLine = 64 / sizeof(T);
@@ -49,11 +33,11 @@ Index in_lines(Index count) {
 // and scales come after it.
 template <class T>
 Index scratch_of(const Operand<T>& operand) {
-  if (operand.is_plain()) return 0;
+  if (is_plain(operand.format)) return 0;
   const Index values = in_lines<T>(operand.matrix.size());
-  if (!has_scale_grid(operand.format)) return values;
-  const GridExtent grid = grid_extent(operand.part(0));
-  return values + in_lines<T>(operand.parts() * grid.along * grid.across);
+  if (!operand.has_grid()) return values;
+  const ScaleGrid grid = operand.grid(nullptr);
+  return values + in_lines<T>(operand.parts() * grid.rows * grid.stride);
 }
 
 template <class T>
@@ -77,7 +61,7 @@ template <class T>
 QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool counted, T* scratch) {
   QuantizedOperand<T> quantized = described(operand);
   quantized.values = operand.matrix;
-  if (operand.is_plain()) return quantized;
+  if (is_plain(operand.format)) return quantized;
   const Matrix<T> out(scratch, operand.matrix.rows, operand.matrix.cols);
   for (int i = 0; i < operand.parts(); ++i) {
     Operand<T> part = operand.part(i);
@@ -90,13 +74,12 @@ QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool cou
 
 // Halves have their scales one after the other; those of the second begin with the second half.
 void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<float>& quantized) {
-  const GridExtent extent = grid_extent(operand.part(0));
   const bool along = (operand.halves == Halves::side_by_side) == (operand.axis == BlockAxis::row);
-  for (int i = 0; i < operand.parts(); ++i) {
-    ScaleGrid& grid = quantized.scale[i].grid;
-    grid = {scales + i * extent.along * extent.across, extent.across, fp8_block(operand.format.granularity)};
-    if (i == 1) (along ? grid.along : grid.across) = -operand.half();
-  }
+  ScaleGrid &first = quantized.scale[0].grid, &second = quantized.scale[1].grid;
+  first = second = operand.grid(scales);
+  if (operand.halves == Halves::none) return;
+  second.scales += first.rows * first.stride;
+  (along ? second.along : second.across) = -operand.half();
 }
 
 // False: BF16 lacks one of the numbers.
@@ -104,11 +87,11 @@ bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, Qua
   const Matrix<Bf16> out(reinterpret_cast<Bf16*>(scratch), operand.matrix.rows, operand.matrix.cols);
   quantized = described(operand);
   quantized.bf16 = out;
-  if (has_scale_grid(operand.format)) place_grids(operand, scratch + in_lines<float>(operand.matrix.size()), quantized);
+  if (operand.has_grid()) place_grids(operand, scratch + in_lines<float>(operand.matrix.size()), quantized);
   bool all_fit = true;
   for (int i = 0; i < operand.parts(); ++i) {
     ScaleGrid grid = quantized.scale[i].grid;
-    grid.along = grid.across = 0;
+    grid.along = grid.across = 0;  // of the half alone
     const std::optional<float> scale = quantize_operand_bf16(operand.part(i), part_of(out, operand, i), grid, threads);
     quantized.scale[i].factor = scale.value_or(1);
     all_fit = all_fit && scale;

@@ -8,23 +8,26 @@
 #include <numeric>
 #include <vector>
 
-#include "core/numerics/hadamard.h"
 #include "core/numerics/kernels/convert.h"
+#include "core/numerics/kernels/hadamard.h"
 #include "core/numerics/kernels/quantize_blocks.h"
 #include "core/numerics/kernels/random_bits.h"
-#include "core/numerics/threads.h"
 #include "core/numerics/scale_rules.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
 
-constexpr Index kSquare = 128;
 constexpr Index kAll = ScaleBlock::kWhole;
 
 // What shares a scale, in rows and columns of the matrix as it lies in memory; kAll: all of them.
 struct Scope {
   Index rows, cols;
 };
+
+bool has_one_fp8_scale(const OperandFormat& format) {
+  return format.scheme == QuantScheme::fp8 && format.granularity == ScaleGranularity::tensor;
+}
 
 Scope scope_of(const OperandFormat& format, BlockAxis axis) {
   ScaleBlock block;
@@ -107,7 +110,7 @@ void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_a
     part.in = values;
     quantize_unrotated(format, part, tensor_amax, all);
   });
-  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format)) all.join_blocks();
+  if (has_one_fp8_scale(format)) all.join_blocks();
   sums.add(all);
 }
 
@@ -199,7 +202,7 @@ void quantize_bands(const Operand<float>& operand, const auto& quantize) {
   if (!operand.sums) return;
   QuantSums total;
   for (const QuantSums& band : band_sums) total.add(band);
-  if (operand.format.scheme == QuantScheme::fp8 && has_tensor_scale(operand.format)) total.join_blocks();
+  if (has_one_fp8_scale(operand.format)) total.join_blocks();
   operand.sums->add(total);
 }
 
@@ -207,7 +210,7 @@ float bf16_scale(const OperandFormat& format, float tensor_amax) {
   if (format.scheme == QuantScheme::nvfp4)
     return format.nvfp4.rule == Nvfp4Rule::divided ? nvfp4_tensor_scale(tensor_amax)
                                                    : static_cast<float>(nvfp4_tensor(format.nvfp4, tensor_amax).unit);
-  if (format.scheme == QuantScheme::fp8 && has_tensor_scale(format))
+  if (has_one_fp8_scale(format))
     return 1 / fp8_encoding_scale(traits(format.element).max, format.power_of_two_scale, tensor_amax);
   return 1;
 }
@@ -258,27 +261,13 @@ void round_rows(const OperandFormat& format, Matrix<T> rows, QuantSums* sums) {
 template void round_rows<float>(const OperandFormat&, Matrix<float>, QuantSums*);
 template void round_rows<double>(const OperandFormat&, Matrix<double>, QuantSums*);
 
-ScaleBlock fp8_block(ScaleGranularity granularity) {
-  switch (granularity) {
-    case ScaleGranularity::tensor:
-      return {};
-    case ScaleGranularity::row:
-      return {kAll, 1};
-    case ScaleGranularity::block_1x128:
-      return {kSquare, 1};
-    case ScaleGranularity::block_128x128:
-      return {kSquare, kSquare};
-  }
-  return {};
-}
-
 bool fits_bf16(const OperandFormat& format) {
   return format.scheme != QuantScheme::fp32;
 }
 
 std::optional<float> quantize_operand_bf16(const Operand<float>& operand, Matrix<Bf16> out, const ScaleGrid& grid,
                                            Threads threads) {
-  assert(fits_bf16(operand.format) && (!has_scale_grid(operand.format) || grid.scales));
+  assert(fits_bf16(operand.format) && (!operand.has_grid() || grid.scales));
   if (operand.matrix.empty()) return 1;
   const Operand<float> whole = with_amax(operand, threads);
   const float scale = bf16_scale(whole.format, whole.tensor_amax.value_or(0));

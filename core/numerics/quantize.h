@@ -66,11 +66,6 @@ float larger_amax(float a, float b);  // the one that is not finite, if there is
 //   fp8        the element, and 1 / e: one scale for the tensor, or a grid of them
 // Whether the format is one of these: all but fp32.
 bool fits_bf16(const OperandFormat& format);
-ScaleBlock fp8_block(ScaleGranularity granularity);
-// fp8 with more scales than one.
-constexpr bool has_scale_grid(const OperandFormat& format) {
-  return format.scheme == QuantScheme::fp8 && !has_tensor_scale(format);
-}
 // quantize_operand with the number in `out` and, where there is one, the grid in `grid`, which has room for it. Returns
 // the scale; nothing: a number or the scale is smaller than BF16's smallest normal number, 2^-126, and `out` of no use.
 std::optional<float> quantize_operand_bf16(const Operand<float>& operand, Matrix<Bf16> out, const ScaleGrid& grid = {},

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "core/numerics/kernels/what_if_tile.h"
-#include "core/numerics/threads.h"
 #include "core/numerics/scale_rules.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

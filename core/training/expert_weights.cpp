@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "core/numerics/threads.h"
 #include "core/numerics/quantize.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/numerics/hadamard.h"
+#include "core/numerics/kernels/hadamard.h"
 #include "core/numerics/quantize.h"
 #include "tests/golden/checked_folder.h"
 #include "tests/golden/matrices.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/numerics/hadamard.h"
+#include "core/numerics/kernels/hadamard.h"
 #include "core/numerics/quantize.h"
 
 namespace moescope {

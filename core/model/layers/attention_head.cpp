@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "core/numerics/gemm.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {

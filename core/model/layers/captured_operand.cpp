@@ -46,7 +46,7 @@ QuantSums quantizer_sums(const CapturedOperand& captured) {
 std::vector<QuantSums> expert_sums(const CapturedOperand& captured) {
   std::vector<QuantSums> experts(captured.expert_rows.empty() ? 0 : captured.expert_rows.size() - 1);
   if (experts.empty()) return experts;
-  for (const auto& [expert, sums] : sums_of_calls(captured)) experts[static_cast<std::size_t>(expert)].add(sums);
+  for (const auto& [expert, sums] : sums_of_calls(captured)) experts[expert].add(sums);
   return experts;
 }
 

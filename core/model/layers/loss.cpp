@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {

@@ -50,11 +50,11 @@ std::optional<CapturedOperand> OperandTap::finish(int n_experts) {
   captured.format = format_;
   captured.axis = axis_;
   captured.cols = cols_;
-  std::vector<std::size_t> rows_of_expert(static_cast<std::size_t>(n_experts));
+  std::vector<std::size_t> rows_of_expert(n_experts);
   for (Piece& piece : pieces_) {
     piece.call.first_row = captured.rows;
     captured.rows += piece.call.rows;
-    if (piece.call.expert >= 0) rows_of_expert[static_cast<std::size_t>(piece.call.expert)] += piece.call.rows;
+    if (piece.call.expert >= 0) rows_of_expert[piece.call.expert] += piece.call.rows;
     captured.values.insert(captured.values.end(), piece.values.begin(), piece.values.end());
     captured.calls.push_back(piece.call);
     piece.values = {};

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/numerics/threads.h"
 #include "core/numerics/rng.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
@@ -72,8 +72,8 @@ class LayoutBuilder {
   }
 
   void add_attention(const std::string& prefix, double depth_std) {
-    const std::size_t heads = size(c_.n_heads), latent = size(c_.kv_lora_rank);
-    const std::size_t head_dim = size(c_.qk_nope_head_dim + c_.qk_rope_head_dim);
+    const std::size_t heads = c_.n_heads, latent = c_.kv_lora_rank;
+    const std::size_t head_dim = c_.qk_nope_head_dim + c_.qk_rope_head_dim;
     if (c_.q_lora_rank > 0) {
       add(prefix + "wq_a.weight", {size(c_.q_lora_rank), dim_}, 0.02);
       add(prefix + "q_norm.weight", {size(c_.q_lora_rank)}, 0);
@@ -143,7 +143,7 @@ Parameters<T>::Parameters(const ModelConfig& config) : tensors_(parameter_layout
 template <class T>
 void Parameters<T>::initialise(std::int64_t seed, std::int64_t perturbation) {
   parallel_for(static_cast<int>(tensors_.size()), [&](int i) {
-    const ParameterTensor& tensor = tensors_[static_cast<std::size_t>(i)];
+    const ParameterTensor& tensor = tensors_[i];
     const RandomStream random(seed, tensor.name);
     std::vector<T> values(tensor.elements(), T{1});
     if (tensor.init_std > 0)

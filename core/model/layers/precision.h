@@ -31,11 +31,6 @@ constexpr std::size_t operand_index(Direction direction, OperandRole operand) {
   return 2 * static_cast<std::size_t>(direction) + (second ? 1 : 0);
 }
 
-// An operand that is multiplied as it is.
-inline bool is_plain(const OperandFormat& format) {
-  return format.scheme == QuantScheme::fp32 && format.hadamard == 0;
-}
-
 // The GEMMs of one class of weights in one step.
 struct ClassPrecision {
   std::array<OperandFormat, 6> formats{};

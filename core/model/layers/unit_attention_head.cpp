@@ -7,9 +7,9 @@
 
 #include "core/model/layers/attention_head.h"
 #include "core/numerics/kernels/narrow_native.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/kernels/tile_products.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {

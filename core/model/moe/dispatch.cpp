@@ -4,8 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {

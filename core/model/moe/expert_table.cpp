@@ -11,12 +11,12 @@ namespace moescope {
 
 ExpertTable::ExpertTable(std::int64_t seed, int layer, int vocab, int n_experts, int top_k) : top_k_(top_k) {
   const RandomStream random(seed, "router.expert_table." + std::to_string(layer));
-  std::vector<double> drawn(size(n_experts));
-  std::vector<std::int32_t> order(size(n_experts));
+  std::vector<double> drawn(n_experts);
+  std::vector<std::int32_t> order(n_experts);
   for (int v = 0; v < vocab; ++v) {
     for (std::size_t e = 0; e < drawn.size(); ++e) drawn[e] = random.uniform(size(v) * drawn.size() + e);
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater(), [&](std::int32_t e) { return drawn[size(e)]; });
+    std::ranges::stable_sort(order, std::greater(), [&](std::int32_t e) { return drawn[e]; });
     std::sort(order.begin(), order.begin() + top_k);
     rows_.insert(rows_.end(), order.begin(), order.begin() + top_k);
   }

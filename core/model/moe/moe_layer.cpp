@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/threads.h"
 #include "core/numerics/quantize.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {

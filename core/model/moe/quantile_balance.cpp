@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/numerics/threads.h"
 #include "core/numerics/size.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
@@ -55,7 +55,7 @@ void balance_global_batch(const RouterConfig& config, const BatchPart& part, con
 template <class T>
 void balance_microbatches(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, const std::uint8_t* killed) {
-  const std::size_t experts = expert_bias.size(), length = size(part.length);
+  const std::size_t experts = expert_bias.size(), length = part.length;
   std::vector<T> of_sequence(size(part.sequences) * experts), mean(experts);
   parallel_for(part.sequences, [&](int s) {
     bias_of_microbatch<T>(router.logits + size(s) * length * experts, router.cutoff + size(s) * length, length,

@@ -8,10 +8,10 @@
 
 #include "core/model/layers/linear.h"
 #include "core/model/moe/token_drop.h"
-#include "core/numerics/threads.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/rng.h"
-#include "core/numerics/row_math.h"
 #include "core/numerics/size.h"
+#include "core/numerics/threads.h"
 
 namespace moescope {
 namespace {
@@ -30,7 +30,7 @@ void sqrtsoftplus_row(const T* in, std::size_t n, T* out) {
 
 template <class T>
 void score_rows(ScoreFunc func, const T* logits, std::size_t rows, int n_experts, bool need_lse, T* scores, T* lse) {
-  const std::size_t experts = size(n_experts);
+  const std::size_t experts = n_experts;
   for (std::size_t r = 0; r < rows; ++r) {
     const T* z = logits + r * experts;
     T* s = scores + r * experts;
@@ -47,10 +47,10 @@ int best_indices(std::span<const T> values, int count, const Allowed& allowed, s
   int found = 0;
   for (std::int32_t e = 0; e < static_cast<std::int32_t>(values.size()); ++e) {
     if (!allowed(e)) continue;
-    const T value = values[size(e)];
-    if (found == count && !(value > values[size(best[found - 1])])) continue;
+    const T value = values[e];
+    if (found == count && !(value > values[best[found - 1]])) continue;
     int at = found < count ? found++ : count - 1;
-    for (; at > 0 && value > values[size(best[at - 1])]; --at) best[at] = best[at - 1];
+    for (; at > 0 && value > values[best[at - 1]]; --at) best[at] = best[at - 1];
     best[at] = e;
   }
   return found;
@@ -60,7 +60,7 @@ int best_indices(std::span<const T> values, int count, const Allowed& allowed, s
 template <class T>
 void keep_best_groups(const RouterConfig& config, std::span<const T> choice, const std::uint8_t* killed,
                       std::vector<std::uint8_t>& keep) {
-  const std::size_t groups = size(config.n_groups), width = choice.size() / groups;
+  const std::size_t groups = config.n_groups, width = choice.size() / groups;
   thread_local std::vector<T> group_score;
   thread_local std::vector<std::size_t> living;
   thread_local std::vector<std::int32_t> best;
@@ -78,11 +78,11 @@ void keep_best_groups(const RouterConfig& config, std::span<const T> choice, con
     }
     group_score[g] = living[g] > 1 ? first + second : first;
   }
-  best.resize(size(config.n_limited_groups));
+  best.resize(config.n_limited_groups);
   const int kept = best_indices<T>(
-      group_score, config.n_limited_groups, [&](std::int32_t g) { return living[size(g)] > 0; }, best.data());
+      group_score, config.n_limited_groups, [&](std::int32_t g) { return living[g] > 0; }, best.data());
   keep.assign(groups, 0);
-  for (int i = 0; i < kept; ++i) keep[size(best[size(i)])] = 1;
+  for (int i = 0; i < kept; ++i) keep[best[i]] = 1;
 }
 
 // A token's scores from logits with noise: the E numbers that belong to token `t` of the whole batch.
@@ -90,8 +90,8 @@ template <class T>
 const T* noisy_scores(const RouterConfig& config, const T* logits, int n_experts, std::size_t t,
                       const RandomStream& noise) {
   thread_local std::vector<T> z, scores;
-  z.resize(size(n_experts));
-  scores.resize(size(n_experts));
+  z.resize(n_experts);
+  scores.resize(n_experts);
   for (std::size_t e = 0; e < z.size(); ++e)
     z[e] = logits[e] + static_cast<T>(config.gate_noise * noise.normal(t * z.size() + e));
   T lse{};
@@ -109,8 +109,8 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
   if (config.gate_noise > 0)
     judged = noisy_scores(config, a.logits + t * size(n_experts), n_experts, part.first_token() + t, noise);
   thread_local std::vector<T> choice;
-  choice.resize(size(n_experts));
-  for (int e = 0; e < n_experts; ++e) choice[size(e)] = judged[e] + expert_bias[e];
+  choice.resize(n_experts);
+  for (int e = 0; e < n_experts; ++e) choice[e] = judged[e] + expert_bias[e];
   std::int32_t* ids = a.ids.data() + t * size(config.top_k);
   a.margin[t] = choose_experts<T>(config, choice, ids, limits.killed, a.cutoff + t);
   mixing_weights(config, scores, ids, a.mix + t * size(config.top_k));
@@ -120,7 +120,7 @@ void route_token(const RouterConfig& config, const T* expert_bias, int n_experts
 template <class T>
 void take_experts(const RouterConfig& config, const std::int32_t* chosen, int n_experts, std::size_t t,
                   RouterActivations<T>& a) {
-  const std::size_t top_k = size(config.top_k);
+  const std::size_t top_k = config.top_k;
   std::copy_n(chosen + t * top_k, top_k, a.ids.data() + t * top_k);
   mixing_weights(config, a.scores + t * size(n_experts), a.ids.data() + t * top_k, a.mix + t * top_k);
 }
@@ -160,7 +160,7 @@ void drop_tokens(const RouterConfig& config, const BatchPart& part, int n_expert
 void count_experts(const BatchPart& part, const std::vector<std::int32_t>& ids, std::vector<std::uint32_t>& counts) {
   std::fill(counts.begin(), counts.end(), 0u);
   for (const std::int32_t e : ids)
-    if (e >= 0) ++counts[size(e)];
+    if (e >= 0) ++counts[e];
   sum_over_ranks(part.ranks, counts.data(), counts.size());
 }
 
@@ -201,7 +201,7 @@ int aux_groups(const RouterConfig& config, const BatchPart& part) {
 template <class T>
 void add_up_group(const RouterConfig& config, int n_experts, std::size_t first, std::size_t last,
                   const RouterActivations<T>& a, T* load, double* share) {
-  const std::size_t experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t experts = n_experts, top_k = config.top_k;
   std::fill_n(load, experts, T{0});
   std::fill_n(share, experts, 0.0);
   for (std::size_t t = first; t < last; ++t) {
@@ -231,7 +231,7 @@ double group_loss(std::size_t experts, std::size_t top_k, std::size_t tokens, T*
 template <class T>
 double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_experts, RouterActivations<T>& a) {
   const int groups = aux_groups(config, part);
-  const std::size_t experts = size(n_experts), top_k = size(config.top_k), tokens = part.tokens() / size(groups);
+  const std::size_t experts = n_experts, top_k = config.top_k, tokens = part.tokens() / size(groups);
   thread_local std::vector<double> share_of_group, loss_of_group;
   share_of_group.resize(size(groups) * experts);
   double* share = share_of_group.data();
@@ -246,10 +246,10 @@ double auxiliary_loss(const RouterConfig& config, const BatchPart& part, int n_e
     sum_over_ranks(part.ranks, a.load, experts);
     return config.aux_coeff * group_loss(experts, top_k, part.all_tokens, a.load, share);
   }
-  loss_of_group.resize(size(groups));
+  loss_of_group.resize(groups);
   for (std::size_t g = 0; g < size(groups); ++g)
     loss_of_group[g] = group_loss(experts, top_k, tokens, a.load + g * experts, share + g * experts);
-  const std::size_t length = size(part.length);
+  const std::size_t length = part.length;
   const double total = sum_over_batch(part, [length](std::size_t first, std::size_t last) {
     double sum = 0;
     for (std::size_t g = first / length; g < last / length; ++g) sum += loss_of_group[g];
@@ -318,9 +318,9 @@ void score_gradient(ScoreFunc func, const T* scores, int n_experts, T* gradient)
 template <class T>
 void z_gradient(const T* logits, int n_experts, T coefficient, T* gradient) {
   thread_local std::vector<T> p;
-  p.resize(size(n_experts));
+  p.resize(n_experts);
   softmax_row(logits, size(n_experts), T{1}, p.data());
-  for (int e = 0; e < n_experts; ++e) gradient[e] += coefficient * p[size(e)];
+  for (int e = 0; e < n_experts; ++e) gradient[e] += coefficient * p[e];
 }
 
 }  // namespace
@@ -347,8 +347,8 @@ void RouterActivations<T>::plan(Arena<T>& arena, const BatchPart& part, int n_ex
   arena.plan(cutoff, tokens);
   arena.plan(load, size(std::max(part.sequences, part.shards)) * size(n_experts));
   ids.assign(tokens * size(top_k), 0);
-  tokens_per_expert.assign(size(n_experts), 0);
-  rows_per_expert.assign(size(n_experts), 0);
+  tokens_per_expert.assign(n_experts, 0);
+  rows_per_expert.assign(n_experts, 0);
 }
 
 template <class T>
@@ -371,7 +371,7 @@ T choose_experts(const RouterConfig& config, std::span<const T> choice, std::int
         choice, config.top_k + 1, [](std::int32_t) { return true; }, best.data());
   }
   assert(found >= config.top_k);
-  const T next = found > config.top_k ? choice[size(best[size(config.top_k)])] : std::numeric_limits<T>::quiet_NaN();
+  const T next = found > config.top_k ? choice[best[config.top_k]] : std::numeric_limits<T>::quiet_NaN();
   const T margin = choice[size(best[size(config.top_k) - 1])] - next;
   if (cutoff) *cutoff = next;
   std::copy_n(best.begin(), config.top_k, ids);
@@ -416,7 +416,7 @@ void router_backward(const RouterConfig& config, const BatchPart& part, const Ro
                      const RouterActivations<T>& a, const RouterGradients<T>& gradients,
                      const LinearPrecision& precision) {
   const int n_experts = static_cast<int>(in.gate.rows);
-  const std::size_t tokens = part.tokens(), experts = size(n_experts), top_k = size(config.top_k);
+  const std::size_t tokens = part.tokens(), experts = n_experts, top_k = config.top_k;
   const std::size_t tokens_per_load = config.aux_mode == AuxMode::batch ? tokens : size(part.length);
   const T aux_share = static_cast<T>(config.aux_coeff / static_cast<double>(part.all_tokens));
   parallel_slices(tokens, kRouterTokens, [&](std::size_t first, std::size_t last) {

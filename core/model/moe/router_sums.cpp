@@ -61,7 +61,7 @@ SliceSums sum_tokens(std::size_t first, std::size_t last, std::size_t experts, c
 
 std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
                                      const RouterActivations<float>& router) {
-  const std::size_t experts = static_cast<std::size_t>(n_experts);
+  const std::size_t experts = n_experts;
   const std::size_t tokens = router.ids.size() / static_cast<std::size_t>(config.top_k);
   const std::span cutoffs(router.cutoff, tokens);
   if (tokens < 2 || std::ranges::any_of(cutoffs, [](float cutoff) { return std::isnan(cutoff); })) return {};
@@ -84,7 +84,7 @@ std::vector<float> biases_for_shares(const RouterConfig& config, int n_experts,
 }
 
 RouterSums sum_router(const RouterConfig& config, int n_experts, const RouterActivations<float>& router) {
-  const std::size_t experts = static_cast<std::size_t>(n_experts), top_k = static_cast<std::size_t>(config.top_k);
+  const std::size_t experts = n_experts, top_k = config.top_k;
   const std::size_t tokens = router.ids.size() / top_k;
   std::vector<SliceSums> slices((tokens + kSummedTokens - 1) / kSummedTokens);
   parallel_slices(tokens, kSummedTokens, [&](std::size_t first, std::size_t last) {

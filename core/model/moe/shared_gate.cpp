@@ -1,8 +1,8 @@
 #include "core/model/moe/shared_gate.h"
 
 #include "core/model/layers/linear.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
-#include "core/numerics/row_math.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/numerics/hadamard.h"
+#include "core/numerics/kernels/hadamard.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;

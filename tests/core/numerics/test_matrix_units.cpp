@@ -43,13 +43,11 @@ Quantized quantize_both(const OperandFormat& format, const TestMatrix& in, Block
   quantize_operand({in.view(), format, axis, key, &q.fp32_sums}, {q.fp32.data(), in.rows, in.cols});
   q.grid.resize(in.v.size());
   const bool along_columns = axis == BlockAxis::row;
-  const ScaleGrid grid{q.grid.data(), static_cast<Index>(along_columns ? in.rows : in.cols),
-                       fp8_block(format.granularity)};
-  const std::optional<float> scale =
-      quantize_operand_bf16({in.view(), format, axis, key, &q.bf16_sums}, {q.bf16.data(), in.rows, in.cols},
-                            has_scale_grid(format) ? grid : ScaleGrid{});
+  const Operand<float> operand{in.view(), format, axis, key, &q.bf16_sums};
+  const ScaleGrid grid = operand.has_grid() ? operand.grid(q.grid.data()) : ScaleGrid{};
+  const std::optional<float> scale = quantize_operand_bf16(operand, {q.bf16.data(), in.rows, in.cols}, grid);
   q.fits = scale.has_value(), q.scale = scale.value_or(0);
-  if (has_scale_grid(format)) {
+  if (operand.has_grid()) {
     for (std::size_t r = 0; r < in.rows; ++r)
       for (std::size_t c = 0; c < in.cols; ++c) q.scales.push_back(along_columns ? grid.at(c, r) : grid.at(r, c));
   } else {

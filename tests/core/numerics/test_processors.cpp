@@ -13,7 +13,7 @@
 #include <hwy/foreach_target.h>
 
 #include "core/numerics/kernels/exponential.h"
-#include "core/numerics/row_math.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/what_if.h"
 #include "tests/support/processors.h"
 #include "tests/support/sample_matrices.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/numerics/row_math.h"
+#include "core/numerics/kernels/row_math.h"
 
 namespace moescope {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/numerics/kernels/narrow_native.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/kernels/tile_products.h"
-#include "core/numerics/row_math.h"
 #include "tests/support/sample_matrices.h"
 
 using namespace moescope;

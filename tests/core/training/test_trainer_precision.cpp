@@ -376,8 +376,9 @@ TEST_F(TrainerTest, RotationsCancelInTheProducts) {
     for (int i = 0; i < 2; ++i) {
       const LinearPrecision chosen = i ? precision : LinearPrecision{};
       y[i].resize(kRows * kOut), dx[i].resize(kRows * kIn), dw[i].resize(kOut * kIn);
-      linear_forward(x.data(), kRows, kIn, w.data(), kOut, y[i].data(), false, chosen);
-      linear_backward(dy.data(), kRows, kOut, x.data(), w.data(), kIn, dw[i].data(), dx[i].data(), false, chosen);
+      linear_forward<float>({x.data(), kRows, kIn}, {w.data(), kOut, kIn}, {y[i].data(), kRows, kOut}, false, chosen);
+      linear_backward<float>({dy.data(), kRows, kOut}, {x.data(), kRows, kIn}, {w.data(), kOut, kIn},
+                             {dw[i].data(), kOut, kIn}, {dx[i].data(), kRows, kIn}, false, chosen);
     }
     for (const auto* product : {y, dx, dw})
       for (std::size_t i = 0; i < product[0].size(); ++i) ASSERT_NEAR(product[0][i], product[1][i], 1e-4);

@@ -1,7 +1,7 @@
-#include "core/numerics/row_math.h"
+#include "core/numerics/kernels/row_math.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/numerics/row_math.cpp"
+#define HWY_TARGET_INCLUDE "core/numerics/kernels/row_math.cpp"
 #include <hwy/foreach_target.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-#include "core/numerics/hadamard.h"
+#include "core/numerics/kernels/hadamard.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/numerics/hadamard.cpp"
+#define HWY_TARGET_INCLUDE "core/numerics/kernels/hadamard.cpp"
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
