@@ -14,7 +14,7 @@ SelectionOfRun::SelectionOfRun(Selection* leader, int run, QObject* parent)
   connect(leader_, &Selection::dataChanged, this, &SelectionOfRun::takeData);
   connect(leader_, &Selection::timeChanged, this, &SelectionOfRun::takeTime);
   connect(leader_, &Selection::focusChanged, this, &SelectionOfRun::takeFocus);
-  connect(leader_, &Selection::linkedStepChanged, this, [this] { setHoverStep(leader_->linkedStep()); });
+  connect(leader_, &Selection::hoverStepChanged, this, [this] { setHoverStep(leader_->hoverStep()); });
   connect(this, &Selection::timeChanged, this, &SelectionOfRun::giveTime);
   takeData();
 }

@@ -93,14 +93,13 @@ void FrameClock::account() {
   const double cpu = threadCpuMs();
   const double cost = cpu - cpu_at_tick_;
   cpu_at_tick_ = cpu;
-  double& usual = frame_ms_[interactive()];
-  usual = usual == 0 ? cost : 0.9 * usual + 0.1 * cost;
+  frame_ms_ = frame_ms_ == 0 ? cost : 0.9 * frame_ms_ + 0.1 * cost;
 }
 
 // A slow step, or a pause: look less often, so that what comes is still seen within a quarter of a second.
 void FrameClock::schedule() {
   const bool quiet = since_news_.elapsed() >= kIdleMs && !interactive();
-  timer_.start(quiet ? kQuietMs : frameIntervalMs(frameMs(), interactive()));
+  timer_.start(quiet ? kQuietMs : frameIntervalMs(frame_ms_, interactive()));
 }
 
 bool FrameClock::eventFilter(QObject* watched, QEvent* event) {

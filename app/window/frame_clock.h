@@ -1,12 +1,11 @@
 // When the screen looks for news: at the data's rate, at most 20 times a second and never for more than a share of one
 // core; for a second after the person moved something five times a second at least, whatever it costs; not at all when
-// nothing can have changed. What a hand does to a plot is painted at once and does not wait for this clock.
+// nothing can have changed. Plots repaint what follows the mouse by themselves.
 #pragma once
 
 #include <QElapsedTimer>
 #include <QObject>
 #include <QTimer>
-#include <array>
 
 namespace moescope {
 
@@ -26,9 +25,6 @@ class FrameClock : public QObject {
   void wake();                        // something else happened that may bring news
   bool ticking() const { return timer_.isActive(); }
 
-  // CPU time of the GUI thread per frame, smoothed: shortly after input that of frames then, otherwise of the others.
-  double frameMs() const { return frame_ms_[interactive()]; }
-
  signals:
   void ticked();
 
@@ -45,9 +41,7 @@ class FrameClock : public QObject {
   QTimer timer_;
   QElapsedTimer since_input_, since_news_;
   bool source_active_ = false, visible_ = true, news_ = false;
-  double cpu_at_tick_ = 0;
-  // [shortly after input]. What follows the hand counts then, too, and neither rate should start from the other's cost.
-  std::array<double, 2> frame_ms_{};
+  double cpu_at_tick_ = 0, frame_ms_ = 0;  // CPU time of the GUI thread; that of a frame is smoothed
 };
 
 }  // namespace moescope

@@ -437,7 +437,6 @@ void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
 
 void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
-  windowHandle()->installEventFilter(&mouse_pace_);
   layout_->setDefaultIfNothingWasKept();
   if (!focusWidget()) setFocus(Qt::OtherFocusReason);  // else Qt gives it to the first button, with its mark
 }

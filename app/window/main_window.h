@@ -10,7 +10,6 @@
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/window/frame_clock.h"
-#include "app/window/mouse_pace.h"
 #include "widgets/overview/findings_watch.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
@@ -141,7 +140,6 @@ class MainWindow : public QMainWindow {
   RunCosts* costs_;
   Heartbeat* heartbeat_;
 
-  MousePace mouse_pace_;
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // whose settings the bars show
   int opened_layer_ = -1;  // chosen for a file that was opened; -1: its findings have been seen

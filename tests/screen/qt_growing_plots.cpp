@@ -1,6 +1,5 @@
 // Plots keep much of their last picture; whatever happens, they must show to the pixel what a plot made now shows.
 #include <QApplication>
-#include <QScreen>
 #include <QTest>
 
 #include "tests/support/synthetic_run.h"
@@ -8,7 +7,6 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
-#include "widgets/overview/timeline_bar.h"
 #include "widgets/plots/time_heat_map.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/load_over_time_panel.h"
@@ -62,12 +60,6 @@ class MadeUpMap : public TimeHeatMap {
 // A picture of the widget as it is on the screen: the window was painted before.
 QImage pictureOf(QWidget& widget) {
   return widget.grab().toImage();
-}
-
-// What is really on the screen: parts of it may have been painted at different times.
-QImage onScreen(QWidget& window) {
-  QApplication::processEvents();
-  return window.screen()->grabWindow(window.winId()).toImage();
 }
 
 // Where two pictures differ; empty: nowhere.
@@ -217,117 +209,7 @@ class GrowingPlotsTest : public QObject {
     compare("the run again");
   }
 
-  // The line at the hovered step and the readout are painted alone, where they were and where they are.
-  void whatFollowsTheMouse_data() {
-    QTest::addColumn<bool>("curves");
-    QTest::newRow("Loss") << true;
-    QTest::newRow("Load over time") << false;
-  }
-  void whatFollowsTheMouse() {
-    QFETCH(bool, curves);
-    std::unique_ptr<Panel> shown;
-    if (curves)
-      shown = std::make_unique<LossPanel>(selection_.get());
-    else
-      shown = std::make_unique<LoadOverTimePanel>(selection_.get());
-    show(*shown, {640, 420}, QPalette());
-    auto* plot = shown->findChild<TimeAxisPlot*>();
-    const auto compare = [&](const char* what) { compareWithWholePicture(*shown, what); };
-    compare("nothing hovered");
-    const QImage before = onScreen(*shown);
-    for (const std::int64_t step : {50, 51, 200, 120}) {
-      selection_->setHoverStep(step);
-      compare("hovered elsewhere");
-    }
-    QVERIFY(!difference(before, onScreen(*shown)).isEmpty());
-    for (int i = 0; i < 5; ++i) {
-      run_->append(7);
-      selection_->refresh();
-      compare("the line moved with the data");
-      selection_->setHoverStep(130 + 10 * i);
-      compare("and then with the mouse");
-    }
-    for (const QPoint at : {QPoint(150, 120), QPoint(153, 118), QPoint(300, 60), QPoint(200, 170)}) {
-      QTest::mouseMove(plot, at);
-      compare("the mouse inside");
-    }
-    run_->append(40);
-    selection_->refresh();
-    compare("news under the mouse");
-    QTest::mouseMove(plot, {220, 150});
-    compare("the mouse inside again");
-    QTest::mousePress(plot, Qt::LeftButton, {}, {220, 150});
-    QTest::mouseMove(plot, {320, 160});
-    compare("a box is drawn");
-    QTest::mouseRelease(plot, Qt::LeftButton, {}, {320, 160});
-    compare("zoomed in");
-    QEvent leave(QEvent::Leave);
-    QApplication::sendEvent(plot, &leave);
-    compare("the mouse elsewhere");
-  }
-
-  // Its crosshair goes with each move; the figures of the legend, and other plots, follow within 40 ms.
-  void thePlotUnderTheMouseIsAhead() {
-    LossPanel here(selection_.get()), there(selection_.get());
-    for (QWidget* panel : {static_cast<QWidget*>(&here), static_cast<QWidget*>(&there)})
-      show(*panel, {640, 420}, QPalette());
-    auto* plot = here.findChild<TimeAxisPlot*>();
-    QTest::mouseMove(plot, {200, 120});
-    QTRY_COMPARE(selection_->linkedStep(), selection_->hoverStep());
-    const QImage here_before = onScreen(here), there_before = onScreen(there);
-    const std::int64_t before = selection_->hoverStep();
-    for (int x = 210; selection_->linkedStep() == selection_->hoverStep(); x += 10) QTest::mouseMove(plot, {x, 120});
-    QVERIFY(selection_->linkedStep() < selection_->hoverStep());
-    QVERIFY(selection_->hoverStep() > before);
-    QVERIFY(!difference(here_before, onScreen(here)).isEmpty());
-    QTRY_COMPARE(selection_->linkedStep(), selection_->hoverStep());
-    QVERIFY(!difference(there_before, onScreen(there)).isEmpty());
-    compareWithWholePicture(here, "under the mouse");
-    compareWithWholePicture(there, "elsewhere");
-  }
-
-  void aCellUnderTheMouse() {
-    ExpertLoadPanel panel(selection_.get());
-    show(panel, {640, 420}, QPalette());
-    auto* plot = panel.findChild<MatrixPlot*>();
-    compareWithWholePicture(panel, "no mouse");
-    const QImage before = onScreen(panel);
-    for (const QPoint at : {QPoint(150, 120), QPoint(153, 118), QPoint(300, 60), QPoint(2, 2), QPoint(200, 170)}) {
-      QTest::mouseMove(plot, at);
-      compareWithWholePicture(panel, "the mouse inside");
-    }
-    QVERIFY(!difference(before, onScreen(panel)).isEmpty());
-    run_->append(40);
-    selection_->refresh();
-    compareWithWholePicture(panel, "news under the mouse");
-    QEvent leave(QEvent::Leave);
-    QApplication::sendEvent(plot, &leave);
-    compareWithWholePicture(panel, "the mouse elsewhere");
-  }
-
-  void theTimelineFollowsAHandElsewhere() {
-    TimelineTrack track(selection_.get());
-    show(track, {640, 38}, QPalette());
-    const QImage before = onScreen(track);
-    for (const std::int64_t step : {50, 51, 200, -1, 120}) {
-      selection_->setHoverStep(step);
-      compareWithWholePicture(track, "hovered elsewhere");
-    }
-    QVERIFY(!difference(before, onScreen(track)).isEmpty());
-    QTest::mouseMove(&track, {300, 20});
-    compareWithWholePicture(track, "the mouse inside");
-    selection_->setHoverStep(10);
-    compareWithWholePicture(track, "both");
-  }
-
  private:
-  static void compareWithWholePicture(QWidget& shown, const char* what) {
-    QTest::qWait(50);  // the slower parts have followed
-    const QImage screen = onScreen(shown);
-    const QByteArray where = difference(screen, pictureOf(shown).convertToFormat(screen.format()));
-    QVERIFY2(where.isEmpty(), qPrintable(QString("%1: differs %2").arg(what, where.constData())));
-  }
-
   static void heldOrNot() {
     QTest::addColumn<bool>("held");
     QTest::newRow("every column") << false;

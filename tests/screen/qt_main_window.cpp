@@ -7,7 +7,6 @@
 #include <QLineEdit>
 #include <QMainWindow>
 #include <QMenu>
-#include <QMouseEvent>
 #include <QSignalSpy>
 #include <QStatusBar>
 #include <QTabBar>
@@ -16,9 +15,7 @@
 #include <QToolButton>
 #include <QWindow>
 #include <algorithm>
-#include <ctime>
 #include <functional>
-#include <iterator>
 #include <thread>
 
 #include "app/actions/file_actions.h"
@@ -43,15 +40,6 @@
 #include "widgets/selection/selection.h"
 
 using namespace moescope;
-
-namespace {
-
-void burnCpu(int ms) {
-  for (const std::clock_t end = std::clock() + ms * CLOCKS_PER_SEC / 1000; std::clock() < end;) {
-  }
-}
-
-}  // namespace
 
 class MainWindowTest : public QObject {
   Q_OBJECT
@@ -317,28 +305,6 @@ class MainWindowTest : public QObject {
     QCOMPARE(frameIntervalMs(19, true), 200);  // but not under 5 Hz
   }
 
-  void clockKnowsTheCostWithAHandFromTheOneWithout() {
-    Selection selection;
-    QWidget window;
-    window.show();
-    FrameClock clock(&selection);
-    int work_ms = 3;
-    connect(&clock, &FrameClock::ticked, &clock, [&] { burnCpu(work_ms); });
-    clock.setSourceActive(true);
-    QTRY_VERIFY(clock.frameMs() > 2.5);
-    QTest::qWait(1200);  // a new clock starts as after input
-    const double without = clock.frameMs();
-    work_ms = 30;
-    QElapsedTimer moving;
-    moving.start();
-    for (int x = 0; moving.elapsed() < 1500; ++x) {
-      QTest::mouseMove(window.windowHandle(), {x % 20, 5});
-      QTest::qWait(15);
-    }
-    QVERIFY2(clock.frameMs() > 2 * without, qPrintable(QString::number(clock.frameMs())));
-    QTRY_VERIFY2(clock.frameMs() < 1.5 * without + 2, qPrintable(QString::number(clock.frameMs())));
-  }
-
   void clockRestsWhenNothingCanCome() {
     MainWindow window;
     window.show();
@@ -347,36 +313,23 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!window.frameClock()->ticking(), 5000);
   }
 
-  void aFastMouseIsHeardSixtyTimesASecond() {
-    struct Heard : QObject {
-      QList<std::pair<QEvent::Type, QPoint>> events;
-      bool eventFilter(QObject*, QEvent* event) override {
-        if (event->type() != QEvent::MouseMove && event->type() != QEvent::MouseButtonPress) return false;
-        events.append({event->type(), static_cast<QMouseEvent*>(event)->position().toPoint()});
-        return true;
-      }
-    } heard;
+  void aFastMouseRepaintsSixtyTimesASecond() {
+    struct Paints : QObject {
+      int count = 0;
+      bool eventFilter(QObject*, QEvent* event) override { return count += event->type() == QEvent::Paint, false; }
+    } paints;
     OpenWindow w;
-    QWidget* plot = w.window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
-    plot->installEventFilter(&heard);
+    auto* plot = w.window.findChild<QDockWidget*>("dock_loss")->findChild<PlotFrame*>();
     QTest::qWait(300);  // until the panels have their places
+    plot->installEventFilter(&paints);
     const QPoint corner = plot->mapTo(&w.window, plot->rect().center());
     QElapsedTimer clock;
     clock.start();
-    int x = 5;
-    for (; clock.elapsed() < 200 || x < 200; ++x)
+    for (int x = 0; clock.elapsed() < 200 || x < 200; ++x) {
       QTest::mouseMove(w.window.windowHandle(), corner + QPoint(x % 50, x / 50 % 20));
-    const QPoint last((x - 1) % 50, (x - 1) / 50 % 20);
-    QTest::mousePress(w.window.windowHandle(), Qt::LeftButton, {}, corner + last);
-    const auto press =
-        std::ranges::find(heard.events, QEvent::MouseButtonPress, &std::pair<QEvent::Type, QPoint>::first);
-    QVERIFY(press != heard.events.end());
-    const auto moves = press - heard.events.begin();
-    QVERIFY2(moves >= 2 && moves <= clock.elapsed() / 16 + 2, qPrintable(QString::number(moves)));
-    QCOMPARE(std::prev(press)->second, press->second);  // what waited comes before the press
-    for (const int step : {57, 59}) QTest::mouseMove(w.window.windowHandle(), corner + QPoint(step, 9));
-    QTRY_COMPARE(heard.events.last(), std::pair(QEvent::MouseMove, plot->rect().center() + QPoint(59, 9)));
-    QTest::mouseRelease(w.window.windowHandle(), Qt::LeftButton, {}, corner + QPoint(59, 9));
+      QCoreApplication::processEvents();
+    }
+    QVERIFY2(paints.count >= 2 && paints.count <= clock.elapsed() / 16 + 4, qPrintable(QString::number(paints.count)));
   }
 
   // The program calls it before it has threads.

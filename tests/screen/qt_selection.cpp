@@ -14,7 +14,7 @@ struct Spies {
       : data(selection, &Selection::dataChanged),
         time(selection, &Selection::timeChanged),
         focus(selection, &Selection::focusChanged),
-        linked(selection, &Selection::linkedStepChanged) {}
+        linked(selection, &Selection::hoverStepChanged) {}
   QSignalSpy data, time, focus, linked;
 };
 
@@ -149,16 +149,6 @@ class SelectionTest : public QObject {
     selection.setHoverStep(4);
     QCOMPARE(spies.focus.count(), 3);
     QCOMPARE(spies.linked.count(), 1);
-  }
-
-  void linkedPlotsFollowTheMouseMoreSlowly() {
-    Selection selection;
-    Spies spies(&selection);
-    for (const std::int64_t step : {5, 6, 7}) selection.setHoverStep(step);
-    QCOMPARE(selection.hoverStep(), 7);
-    QCOMPARE(selection.linkedStep(), 5);  // the first at once, the last in any case
-    QTRY_COMPARE(selection.linkedStep(), 7);
-    QCOMPARE(spies.linked.count(), 2);
   }
 
   void aResetRunPullsCursorAndRangeBack() {

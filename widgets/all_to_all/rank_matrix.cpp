@@ -121,10 +121,6 @@ QStringList RankMatrix::readoutAt(QPoint position) const {
   return rank >= 0 && describeReceived ? describeReceived(rank) : MatrixPlot::readoutAt(position);
 }
 
-QRegion RankMatrix::hoverRegion() const {
-  return barAt(mouse_) >= 0 ? QRegion(mouseReadout().painted()) : MatrixPlot::hoverRegion();
-}
-
 void RankMatrix::paintData(QPainter& painter) {
   MatrixPlot::paintData(painter);
   if (rows() == 0) return;

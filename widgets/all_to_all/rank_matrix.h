@@ -36,7 +36,6 @@ class RankMatrix : public MatrixPlot {
   void paintStatic(QPainter&) override {}
   void paintColorLegend(QPainter&) override {}
   void paintData(QPainter& painter) override;
-  QRegion hoverRegion() const override;
   QStringList readoutAt(QPoint position) const override;
 
  private:

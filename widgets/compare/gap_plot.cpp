@@ -94,7 +94,7 @@ std::size_t GapPlot::binAt(std::int64_t step) const {
 }
 
 std::int64_t GapPlot::shownStep() const {
-  return std::clamp(selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step(), range().first,
+  return std::clamp(selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step(), range().first,
                     range().last);
 }
 
@@ -175,13 +175,8 @@ void GapPlot::paintCurve(QPainter& painter, const Curve& curve, int color) const
 }
 
 void GapPlot::paintOverlay(QPainter& painter) {
-  if (isPainted(figuresRect())) paintEnds(painter);
+  paintEnds(painter);
   TimeAxisPlot::paintOverlay(painter);
-}
-
-QRect GapPlot::figuresRect() const {
-  const int left = plotRect().right() + 2;
-  return {left, 0, width() - left, height()};
 }
 
 // The value at the bin of `step`, or the newest before it: a run may be a step behind.

@@ -36,7 +36,6 @@ class GapPlot : public TimeAxisPlot {
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   void paintPrintedOverlay(QPainter& painter) override { paintEnds(painter); }
-  QRect figuresRect() const override;
   QStringList readoutAt(QPoint position) const override;
 
  private:

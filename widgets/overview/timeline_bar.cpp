@@ -95,7 +95,7 @@ TimelineTrack::TimelineTrack(Selection* selection, QWidget* parent) : PlotFrame(
   refill = [this] { fill(); };
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, this, [this] { update(); });
-  connect(selection_, &Selection::linkedStepChanged, this, &TimelineTrack::updateHover);
+  connect(selection_, &Selection::hoverStepChanged, &hover_, &Throttle::change);
 }
 
 void TimelineTrack::fill() {
@@ -265,9 +265,9 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     painter.fillRect(QRect(x - 1, bar.top() - 3, 2, bar.height() + 6), QColor(colors(palette()).ink2));
   }
   paintFlags(painter);
-  if (selection_->linkedStep() >= 0) {
+  if (selection_->hoverStep() >= 0) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
-    const int x = xOf(static_cast<double>(selection_->linkedStep()));
+    const int x = xOf(static_cast<double>(selection_->hoverStep()));
     painter.drawLine(x, plot.top(), x, plot.bottom());
   }
   paintCursor(painter);
@@ -281,15 +281,7 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   }
   // The strip has room for one line; the tool tip has all.
   const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
-  paintReadout(painter, readoutBeside({mouse_.x(), 0}, {lines.front() + more}));
-}
-
-// The line at the step hovered elsewhere.
-QRegion TimelineTrack::hoverRegion() const {
-  if (mouse_.x() >= 0 || all_.empty()) return rect();
-  if (selection_->linkedStep() < 0) return {};
-  const QRect plot = plotRect();
-  return QRect(xOf(static_cast<double>(selection_->linkedStep())) - 1, plot.top(), 3, plot.height());
+  paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
 }
 
 // A line with a knob, in ink with a halo, which is seen on every ground.

@@ -38,7 +38,6 @@ class TimelineTrack : public PlotFrame {
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  QRegion hoverRegion() const override;
   void paintPrintedOverlay(QPainter& painter) override { paintOverlay(painter); }  // markers and the cursor
   bool event(QEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;

@@ -246,11 +246,9 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
 }
 
 void LinePlot::paintOverlay(QPainter& painter) {
-  if (isPainted(figuresRect())) {
-    painter.setClipRect(figuresRect());  // of one rectangle: quick
-    paintNames(painter);
-    painter.setClipping(false);
-  }
+  painter.setClipRect(figuresRect());
+  paintNames(painter);
+  painter.setClipping(false);
   TimeAxisPlot::paintOverlay(painter);
 }
 
@@ -269,7 +267,7 @@ bool LinePlot::isActive(std::size_t series) const {
 // With the values at the crosshair, or at the cursor when there is none.
 std::vector<LinePlot::Named> LinePlot::named() const {
   std::vector<Named> curves;
-  const std::int64_t step = selection_->linkedStep() >= 0 ? selection_->linkedStep() : selection_->step();
+  const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const LineSeries& each = series_[i];
     const float value = each.history ? each.valueAt(step) : kNoValue;

@@ -54,7 +54,7 @@ class LinePlot : public TimeAxisPlot {
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   void paintPrintedOverlay(QPainter& painter) override { paintNames(painter); }
-  QRect figuresRect() const override;
+  QRect figuresRect() const;  // holds the names and values
   QString staticKey() const override;
   QStringList readoutAt(QPoint position) const override;
 

@@ -227,13 +227,6 @@ void MatrixPlot::paintOverlay(QPainter& painter) {
   PlotFrame::paintOverlay(painter);
 }
 
-QRegion MatrixPlot::hoverRegion() const {
-  int row = 0, column = 0;
-  if (!notice().isEmpty()) return rect();
-  if (!describe || !cellAt(mouse_, &row, &column)) return {};
-  return QRegion(cellRect(row, column).toAlignedRect().adjusted(-1, -1, 1, 1)) + mouseReadout().painted();
-}
-
 std::optional<FigureTarget> MatrixPlot::figureAt(QPoint position) const {
   int row = 0, column = 0;
   if (!figure || !notice().isEmpty() || !cellAt(position, &row, &column)) return std::nullopt;

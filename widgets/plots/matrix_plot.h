@@ -56,7 +56,6 @@ class MatrixPlot : public PlotFrame {
   void paintColorLegend(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
-  QRegion hoverRegion() const override;
   QPoint cursorPosition() const override;
   QStringList readoutAt(QPoint position) const override;
   void mousePressEvent(QMouseEvent* event) override;

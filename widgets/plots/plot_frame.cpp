@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kWaitingLines = 4;  // of the grid without data
 constexpr int kPointerSize = 5;
+constexpr int kHoverMs = 16;
 
 // "Cross-entropy loss, nats/token", or "nats/token".
 QString fittingCaption(const QString& caption, const QFontMetrics& metrics, int width) {
@@ -54,13 +55,14 @@ int roundedUp(int pixels, int unit) {
 
 }  // namespace
 
-PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent) {
+PlotFrame::PlotFrame(QWidget* parent) : QWidget(parent), hover_(kHoverMs) {
   setAttribute(Qt::WA_OpaquePaintEvent);
   setMouseTracking(true);
   setFocusPolicy(Qt::StrongFocus);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Expanding);
   takeType();
   installAccessiblePlots();
+  connect(&hover_, &Throttle::passed, this, qOverload<>(&QWidget::update));
   connect(this, &PlotFrame::readoutChanged, this, [this](const QString& text) {
     if (std::exchange(read_out_, text) != text) announceValueOf(this);
   });
@@ -106,37 +108,18 @@ bool PlotFrame::dark() const {
   return isDark(palette());
 }
 
-// New data go straight to the screen, which saves a copy of all pixels. Where only the overlay moved since, a picture
-// of the data is kept to be painted over; one that was wanted between the last two changes is likely wanted again.
-void PlotFrame::paintEvent(QPaintEvent* event) {
+void PlotFrame::paintEvent(QPaintEvent*) {
   if (printed_) return paintPrinted();
   QElapsedTimer timer;
   timer.start();
-  painted_ = event->region();
-  const bool news = std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF();
-  if (news) {
+  if (std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF()) {
     prepare();
-    content_valid_ = false;
-    mouse_readout_.reset();
+    renderContent();
     if (mouse_.x() >= 0) QMetaObject::invokeMethod(this, &PlotFrame::followPicture, Qt::QueuedConnection);
   }
   QPainter painter(this);
-  if (news && !overlay_moved_) {
-    painter.save();
-    paintContent(painter);
-    painter.restore();
-  } else {
-    if (!std::exchange(content_valid_, true)) renderContent();
-    for (const QRect& part : painted_) {  // Qt copies quickly under a clip of one rectangle only
-      painter.setClipRect(part);
-      painter.drawPixmap(0, 0, content_);
-    }
-    painter.setClipping(false);
-  }
-  overlay_moved_ = !news;
+  painter.drawPixmap(0, 0, content_);
   if (notice_.isEmpty()) paintOverlay(painter);
-  hovered_ = hoverRegion();
-  mouse_readout_.reset();
   if (showsFocus(*this))
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
   last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
@@ -209,18 +192,9 @@ void PlotFrame::paintNotice(QPainter& painter) const {
 }
 
 void PlotFrame::renderContent() {
-  // Into the old picture's memory: fresh pages cost more than the copy.
-  if (content_.size() != static_layer_.size()) content_ = QPixmap(static_layer_.size());
-  content_.setDevicePixelRatio(devicePixelRatioF());
+  content_ = static_layer_;
   QPainter painter(&content_);
   painter.setFont(font());
-  paintContent(painter);
-}
-
-void PlotFrame::paintContent(QPainter& painter) {
-  painter.setCompositionMode(QPainter::CompositionMode_Source);
-  painter.drawPixmap(0, 0, static_layer_);
-  painter.setCompositionMode(QPainter::CompositionMode_SourceOver);
   if (!notice_.isEmpty()) return;
   painter.setClipRect(rect());
   paintData(painter);
@@ -229,24 +203,19 @@ void PlotFrame::paintContent(QPainter& painter) {
 }
 
 void PlotFrame::paintOverlay(QPainter& painter) {
-  if (mouse_.x() >= 0) paintReadout(painter, mouseReadout());
-}
-
-// A hand moves what follows it sixty times a second.
-void PlotFrame::updateHover() {
-  if (isVisible()) update(hovered_ + hoverRegion());
+  if (mouse_.x() >= 0) paintReadout(painter, mouse_, readoutAt(mouse_));
 }
 
 void PlotFrame::mouseMoveEvent(QMouseEvent* event) {
   mouse_ = event->pos();
-  updateHover();  // first: the status bar paints its text at once, and what else waits for paint with it
+  hover_.change();
   emit readoutChanged(readoutText(mouse_));
 }
 
 void PlotFrame::leaveEvent(QEvent*) {
   mouse_ = {-1, -1};
   emit readoutChanged({});
-  updateHover();
+  update();
 }
 
 void PlotFrame::changeEvent(QEvent* event) {
@@ -511,8 +480,8 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
   return key;
 }
 
-PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all) const {
-  if (all.isEmpty()) return {near, all};
+void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& all) const {
+  if (all.isEmpty()) return;
   const QFontMetrics metrics = fontMetrics();
   const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line has all of them
   const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
@@ -525,23 +494,11 @@ PlotFrame::Readout PlotFrame::readoutBeside(QPoint near, const QStringList& all)
   if (box.bottom() >= height()) box.moveBottom(near.y() - 8);
   box.moveLeft(std::max(0, box.left()));
   box.moveTop(std::max(0, box.top()));
-  return {near, lines, box};
-}
-
-const PlotFrame::Readout& PlotFrame::mouseReadout() const {
-  if (!mouse_readout_ || mouse_readout_->near != mouse_) mouse_readout_ = readoutBeside(mouse_, linesAtMouse());
-  return *mouse_readout_;
-}
-
-void PlotFrame::paintReadout(QPainter& painter, const Readout& readout) const {
-  if (readout.lines.isEmpty()) return;
-  const QRect& box = readout.box;
-  const QFontMetrics metrics = fontMetrics();
   const Colors& c = colors(palette());
   drawRounded(painter, box, kRadiusControl, QColor(c.popup), QColor(c.hairline));
   painter.setPen(palette().text().color());
   int y = box.top() + kSpace4;
-  for (const QString& line : readout.lines) {
+  for (const QString& line : lines) {
     painter.drawText(box.left() + kSpace8, y + metrics.ascent(), elidedWords(line, metrics, box.width() - 2 * kSpace8));
     y += metrics.height();
   }

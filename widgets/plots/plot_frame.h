@@ -1,9 +1,8 @@
 // The base of every painted plot: margins, a cached picture, a notice in place of missing data.
 //
 // A plot paints in three steps: refill() copies what it needs out of the History, only when something changed and the
-// plot is really on screen; the data are painted over a cached static layer (axes, grid, labels); the overlay
-// (crosshair, cursor, hover, focus) over both. While only the overlay changes, the rest is cached as a picture, so that
-// moving the mouse costs a copy of pixels.
+// plot is really on screen; the data are painted over a cached static layer (axes, grid, labels) into a picture; the
+// overlay (crosshair, cursor, hover, focus) is painted over that picture, sixty times a second at most.
 //
 // All plots look alike: the title of the value axis lies flat above it, the title of the other axis at the right end of
 // its row of labels; what is chosen has a frame of ink in a halo of the ground, which shows on every map.
@@ -11,7 +10,6 @@
 
 #include <QMargins>
 #include <QPixmap>
-#include <QRegion>
 #include <QStringList>
 #include <QWidget>
 #include <functional>
@@ -20,6 +18,7 @@
 
 #include "core/explain/explain.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -67,11 +66,6 @@ class PlotFrame : public QWidget {
   // The picture under a resting mouse has changed.
   virtual void followPicture();
   virtual void paintOverlay(QPainter& painter);
-  // What follows the mouse, in this plot or a linked one: painted anew where it was and where it is. By default all.
-  virtual QRegion hoverRegion() const { return rect(); }
-  void updateHover();
-  // While painting: whether any of it is painted anew.
-  bool isPainted(const QRect& part) const { return painted_.intersects(part); }
   virtual void paintPrintedOverlay(QPainter&) {}  // the parts of the overlay for exported pictures: legends, marks
   virtual void paintMarks(QPainter&) {}           // over the data, without its clip
   // What the static layer depends on besides size, resolution, font and palette.
@@ -118,17 +112,7 @@ class PlotFrame : public QWidget {
   };
   Key keyBeside(const QString& caption, const QStringList& labels, int swatch) const;
   // A small box of lines beside `near`, always inside the widget; without lines there is none.
-  struct Readout {
-    QPoint near;
-    QStringList lines;
-    QRect box{};
-    QRect painted() const { return lines.isEmpty() ? QRect() : box.adjusted(-1, -1, 1, 1); }
-  };
-  Readout readoutBeside(QPoint near, const QStringList& lines) const;
-  void paintReadout(QPainter& painter, const Readout& readout) const;
-  // The one beside the mouse, measured once for each place of the mouse and each picture.
-  const Readout& mouseReadout() const;
-  virtual QStringList linesAtMouse() const { return readoutAt(mouse_); }
+  void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
 
   void mouseMoveEvent(QMouseEvent* event) override;
   void leaveEvent(QEvent* event) override;
@@ -138,6 +122,7 @@ class PlotFrame : public QWidget {
   bool event(QEvent* event) override;
 
   QPoint mouse_{-1, -1};  // negative: elsewhere
+  Throttle hover_;        // paces repaints of the overlay under a moving mouse
 
   int axisLabelWidth() const { return withType(58); }
   int axisLabelHeight() const;        // one row of labels
@@ -152,16 +137,10 @@ class PlotFrame : public QWidget {
   void prepare();
   void renderStatic();
   void renderContent();
-  void paintContent(QPainter& painter);
   void paintPrinted();
   void paintNotice(QPainter& painter) const;
 
   bool dirty_ = true, printed_ = false;
-  bool content_valid_ = false;  // content_ shows what was prepared last
-  bool overlay_moved_ = false;  // only the overlay changed at the last paint
-  QRegion hovered_;             // hoverRegion() as it was painted
-  QRegion painted_;             // what the last paintEvent was asked for
-  mutable std::optional<Readout> mouse_readout_;
   QString notice_, read_out_;
   QPixmap static_layer_, content_;
   QString static_key_, legend_key_;

@@ -25,10 +25,7 @@ constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
 TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
   connect(selection_, &Selection::focusChanged, this, &PlotFrame::markDirty);
-  connect(selection_, &Selection::linkedStepChanged, this, [this] {
-    if (!isUnderMouse()) updateHover();
-    update(figuresRect());
-  });
+  connect(selection_, &Selection::hoverStepChanged, &hover_, &Throttle::change);
   connect(selection_, &Selection::timeChanged, this, [this] {
     if (std::exchange(seen_range_, range()) == range()) return update();
     markDirty();
@@ -59,9 +56,8 @@ QPoint TimeAxisPlot::cursorPosition() const {
 }
 
 void TimeAxisPlot::followPicture() {
-  const std::int64_t before = selection_->hoverStep();
-  if (drag_ == Drag::none && isUnderMouse() && !range().empty()) selection_->setHoverStep(stepAt(mouse_.x()));
-  if (selection_->hoverStep() != before) updateHover();
+  if (drag_ == Drag::none && plotRect().contains(mouse_) && !range().empty())
+    selection_->setHoverStep(stepAt(mouse_.x()));
   PlotFrame::followPicture();
 }
 
@@ -153,7 +149,8 @@ void TimeAxisPlot::paintMarks(QPainter& painter) {
     const QString text = elidedWords(QString::fromStdString(shown[i].second->title), fontMetrics(),
                                      std::min(next - kSpace12, room.right()) - left);
     if (text.size() < 3 || left < room.left()) continue;
-    const QRect place(left, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1, line);
+    const QRect place(left, marks_inside_ ? plot.top() - 2 : room.top(), fontMetrics().horizontalAdvance(text) + 1,
+                      line);
     if (marks_inside_) painter.fillRect(place, palette().base());
     painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter, text);
   }
@@ -165,7 +162,7 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
   const auto x_of = [&](std::int64_t step) { return static_cast<int>(std::lround(xOf(static_cast<double>(step)))); };
   const auto shown = [&](std::int64_t step) { return step >= range().first && step <= range().last; };
   if (shown(selection_->step())) paintCursorLine(painter, x_of(selection_->step()));
-  if (const std::int64_t step = crosshairStep(); shown(step)) {
+  if (const std::int64_t step = selection_->hoverStep(); shown(step)) {
     painter.setPen(QPen(palette().text().color(), 1, Qt::DotLine));
     painter.drawLine(x_of(step), plot.top(), x_of(step), plot.bottom());
   }
@@ -178,34 +175,10 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
     painter.fillRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())), veil);
     painter.drawRect(QRect(QPoint(left, plot.top()), QPoint(right, plot.bottom())));
   } else if (plot.contains(mouse_)) {
-    paintReadout(painter, mouseReadout());
+    QStringList lines = readoutAt(mouse_);
+    if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
+    paintReadout(painter, mouse_, lines);
   }
-}
-
-QStringList TimeAxisPlot::linesAtMouse() const {
-  QStringList lines = readoutAt(mouse_);
-  if (const QString marker = markerTextAt(mouse_.x()); !marker.isEmpty()) lines << marker.split(QLatin1Char('\n'));
-  return lines;
-}
-
-bool TimeAxisPlot::isUnderMouse() const {
-  return plotRect().contains(mouse_);
-}
-
-std::int64_t TimeAxisPlot::crosshairStep() const {
-  return isUnderMouse() ? selection_->hoverStep() : selection_->linkedStep();
-}
-
-// The line and the readout; the values above the plot follow slower.
-QRegion TimeAxisPlot::hoverRegion() const {
-  if (!notice().isEmpty() || range().empty() || drag_ == Drag::box) return rect();
-  const QRect plot = plotRect();
-  QRegion region;
-  const std::int64_t step = crosshairStep();
-  if (step >= range().first && step <= range().last)
-    region += QRect(static_cast<int>(std::lround(xOf(static_cast<double>(step)))) - 1, plot.top(), 3, plot.height());
-  if (plot.contains(mouse_)) region += mouseReadout().painted();
-  return region;
 }
 
 // Each of the marks there, which may share a pixel.
@@ -295,7 +268,7 @@ void TimeAxisPlot::mouseMoveEvent(QMouseEvent* event) {
   if (drag_ == Drag::pan) panFromPress(mouse_.x());
   const bool inside = plotRect().contains(mouse_) && !range().empty();
   selection_->setHoverStep(inside ? stepAt(mouse_.x()) : -1);
-  updateHover();
+  hover_.change();
   if (inside) emit readoutChanged(readoutText(mouse_));
 }
 

@@ -36,17 +36,13 @@ class TimeAxisPlot : public PlotFrame {
     const QRect plot = plotRect();
     return {plot.left(), 0, plot.width(), plot.top()};
   }
-  int legendTop() const { return plotRect().top() - legend_rows_ * legendRow() - kSpace8; }
   int legendRow() const { return fontMetrics().height(); }
   bool isLow() const;  // a plot whose curves need all of the room
-  virtual QRect figuresRect() const { return legend_rows_ > 0 ? bandAbove() : QRect(); }  // that follow the crosshair
   void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
   void followPicture() override;
   QString staticKey() const override;
   void paintOverlay(QPainter& painter) override;
-  QRegion hoverRegion() const override;
-  QStringList linesAtMouse() const override;
   bool event(QEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
@@ -71,8 +67,6 @@ class TimeAxisPlot : public PlotFrame {
   double high() const;
   void zoomAbout(double x, double factor);
   void panFromPress(double x);
-  bool isUnderMouse() const;
-  std::int64_t crosshairStep() const;  // -1: nowhere
   const std::vector<Mark>& marks();
   QStringList stepCaptions() const;
   QString markerTextAt(int x) const;

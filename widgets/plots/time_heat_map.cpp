@@ -93,64 +93,36 @@ void TimeHeatMap::updateColumns() {
   load(first, std::min(keep_first - 1, last));
   if (keep_first <= last) load(keep_last + 1, last);
   codes_ = std::move(next);
-  painted_first_ = std::max(painted_first_, keep_first);
-  painted_end_ = std::min(painted_end_, keep_last + 1);
   first_column_ = first;
   stride_ = stride;
   known_last_step_ = newest;
   known_sequence_ = sequence;
 }
 
-// Paints columns that are new or changed; the others are taken over.
-const QImage& TimeHeatMap::image(int pixel_rows) {
+QImage TimeHeatMap::image(int pixel_rows) const {
   const int columns = static_cast<int>(codes_.size()) / rows_;
-  const int height = std::min(last_row_ - first_row_ + 1, pixel_rows);
-  const std::int64_t end = first_column_ + columns;
-  const bool moved = first_column_ != picture_column_;
-  Look look{height, first_row_, last_row_, upward_, order_, legend_.lut};
-  const bool other_look = look != look_;
-  look_ = std::move(look);
-  // Held cells repeat columns before them, which may have left the picture.
-  if (other_look || (moved && held_) || painted_first_ >= painted_end_) painted_first_ = painted_end_ = first_column_;
-  if (moved || picture_.size() != QSize(columns, height)) {
-    QImage next(columns, height, QImage::Format_RGB32);
-    for (int y = 0; y < height && painted_first_ < painted_end_; ++y)
-      std::copy_n(reinterpret_cast<const QRgb*>(picture_.constScanLine(y)) + (painted_first_ - picture_column_),
-                  painted_end_ - painted_first_,
-                  reinterpret_cast<QRgb*>(next.scanLine(y)) + (painted_first_ - first_column_));
-    picture_ = std::move(next);
-    picture_column_ = first_column_;
-  }
-  paintColumns(first_column_, painted_first_);
-  paintColumns(painted_end_, end);
-  painted_first_ = first_column_;
-  painted_end_ = end;
-  return picture_;
-}
-
-void TimeHeatMap::paintColumns(std::int64_t first, std::int64_t end) {
-  if (first >= end) return;
-  const int shown = last_row_ - first_row_ + 1, height = picture_.height();
-  const int from_column = static_cast<int>(first - first_column_), to_column = static_cast<int>(end - first_column_);
-  std::vector<std::uint8_t> line(static_cast<std::size_t>(to_column));
+  const int shown = last_row_ - first_row_ + 1, height = std::min(shown, pixel_rows);
+  QImage picture(columns, height, QImage::Format_RGB32);
+  std::vector<std::uint8_t> line(static_cast<std::size_t>(columns));
   for (int y = 0; y < height; ++y) {
     const int from = first_row_ + y * shown / height, to = first_row_ + (y + 1) * shown / height;
     const std::uint8_t* codes = codes_.data() + rowOf(from);
-    for (int c = from_column; c < to_column; ++c) line[c] = codes[static_cast<std::size_t>(c) * rows_];
+    for (int c = 0; c < columns; ++c) line[c] = codes[static_cast<std::size_t>(c) * rows_];
     for (int place = from + 1; place < to; ++place) {
       const std::uint8_t* other = codes_.data() + rowOf(place);
-      for (int c = from_column; c < to_column; ++c) {
+      for (int c = 0; c < columns; ++c) {
         const std::uint8_t code = other[static_cast<std::size_t>(c) * rows_];
         if (weights_[code] > weights_[line[c]]) line[c] = code;
       }
     }
-    auto* out = reinterpret_cast<QRgb*>(picture_.scanLine(upward_ ? height - 1 - y : y));
-    for (int c = from_column; c < to_column; ++c) {
+    auto* out = reinterpret_cast<QRgb*>(picture.scanLine(upward_ ? height - 1 - y : y));
+    for (int c = 0; c < columns; ++c) {
       const bool repeats =
           held_ && c > 0 && line[c] == kNoDataCode && (first_column_ + c) * stride_ <= known_last_step_;
       out[c] = repeats ? out[c - 1] : legend_.lut[line[c]];
     }
   }
+  return picture;
 }
 
 QString TimeHeatMap::staticKey() const {
@@ -177,7 +149,7 @@ void TimeHeatMap::paintScale(QPainter& painter) const {
 void TimeHeatMap::paintData(QPainter& painter) {
   if (codes_.empty() || last_row_ < first_row_) return;
   const QRect plot = plotRect();
-  const QImage& picture = image(std::max(1, static_cast<int>(plot.height() * devicePixelRatioF())));
+  const QImage picture = image(std::max(1, static_cast<int>(plot.height() * devicePixelRatioF())));
   const double left = xOf(first_column_ * stride_ - 0.5);
   const double right = xOf((first_column_ + picture.width()) * stride_ - 0.5);
   painter.setClipRect(plot);

@@ -60,8 +60,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void updateColumns();
   int rowOf(int place) const { return order_.empty() ? place : order_[static_cast<std::size_t>(place)]; }
   int placeOf(int row) const;
-  const QImage& image(int pixel_rows);
-  void paintColumns(std::int64_t first, std::int64_t end);
+  QImage image(int pixel_rows) const;  // of the cells, one pixel a column, at most `pixel_rows` high
   void paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const;
 
   QString source_;
@@ -77,19 +76,6 @@ class TimeHeatMap : public TimeAxisPlot {
   std::int64_t stride_ = 1, first_column_ = 0, known_last_step_ = -1;
   std::uint64_t known_sequence_ = 0;
   std::vector<std::uint8_t> codes_;
-
-  // What the picture of the cells depends on besides them.
-  struct Look {
-    int height = 0, first_row = 0, last_row = -1;
-    bool upward = false;
-    std::vector<int> order;
-    Lut lut{};
-    bool operator==(const Look&) const = default;
-  };
-  QImage picture_;  // one pixel a column, from picture_column_ on
-  Look look_;
-  std::int64_t picture_column_ = 0;
-  std::int64_t painted_first_ = 0, painted_end_ = 0;  // columns of picture_ whose cells did not change since
 };
 
 }  // namespace moescope

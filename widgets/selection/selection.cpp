@@ -7,8 +7,6 @@
 namespace moescope {
 namespace {
 
-constexpr int kLinkedMs = 40;
-
 StepRange clampInto(StepRange range, StepRange all) {
   if (all.empty()) return {};
   range.first = std::clamp(range.first, all.first, all.last);
@@ -29,11 +27,7 @@ int nearestMoeLayer(const RunInfo& info, int layer) {
 
 }  // namespace
 
-Selection::Selection(QObject* parent) : QObject(parent), linking_(kLinkedMs) {
-  connect(&linking_, &Throttle::passed, this, [this] {
-    if (std::exchange(linked_step_, hover_step_) != hover_step_) emit linkedStepChanged();
-  });
-}
+Selection::Selection(QObject* parent) : QObject(parent) {}
 
 void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
   histories_ = std::move(histories);
@@ -209,11 +203,7 @@ std::int64_t Selection::hoverStep() const {
 }
 
 void Selection::setHoverStep(std::int64_t step) {
-  if (std::exchange(hover_step_, step) != step) linking_.change();
-}
-
-std::int64_t Selection::linkedStep() const {
-  return linked_step_;
+  if (std::exchange(hover_step_, step) != step) emit hoverStepChanged();
 }
 
 void Selection::refresh() {

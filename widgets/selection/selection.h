@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/history/history.h"
-#include "widgets/selection/throttle.h"
 
 namespace moescope {
 
@@ -57,8 +56,6 @@ class Selection : public QObject {
   // Crosshair shared by the time axes; -1: nowhere.
   std::int64_t hoverStep() const;
   void setHoverStep(std::int64_t step);
-  // hoverStep() as the figures beside curves and all plots but the one under the mouse follow it: 25 times a second.
-  std::int64_t linkedStep() const;
 
   // How long the first step of the open runs will take, for panels that wait for it; nullopt: not known.
   std::optional<double> firstStepSeconds() const { return first_step_seconds_; }
@@ -72,7 +69,7 @@ class Selection : public QObject {
   void timeChanged();   // cursor or range
   void layerChosen();   // by a person, also the one that was shown already
   void focusChanged();  // run, layer, expert or tensor
-  void linkedStepChanged();
+  void hoverStepChanged();
 
  private:
   void takeTensorAlong();
@@ -89,8 +86,7 @@ class Selection : public QObject {
   int layer_ = 0;
   int expert_ = -1;
   OperandPlace tensor_;
-  std::int64_t hover_step_ = -1, linked_step_ = -1;
-  Throttle linking_;
+  std::int64_t hover_step_ = -1;
   std::uint64_t seen_sequence_ = 0;
   std::optional<double> first_step_seconds_;
 
