@@ -16,6 +16,7 @@
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
 #include "core/config/config_field.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -114,8 +115,7 @@ QWidget* ActionsDock::makeFields() {
 
 QWidget* ActionsDock::makeCheckpoints() {
   auto* content = new QWidget;
-  auto* column = new QVBoxLayout(content);
-  column->setContentsMargins(0, 0, 0, 0);
+  auto* column = plainColumn(content);
   checkpoints_ = new QComboBox;
   checkpoints_->setAccessibleName("Checkpoint");
   checkpoints_->setToolTip(

@@ -10,7 +10,6 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QShowEvent>
-#include <QVBoxLayout>
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "app/bars/outcomes_panel.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/duration_text.h"
@@ -102,9 +102,7 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   auto* below = new QHBoxLayout;
   below->setContentsMargins(kSpace8, 0, kSpace8, kSpace4);
   below->addWidget(place_);
-  auto* column = new QVBoxLayout(content);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(kSpace4);
+  auto* column = plainColumn(content, kSpace4);
   column->addLayout(row);
   column->addWidget(panel_, 1);
   column->addLayout(below);

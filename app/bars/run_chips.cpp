@@ -3,13 +3,13 @@
 #include <QAction>
 #include <QEvent>
 #include <QFileInfo>
-#include <QHBoxLayout>
 #include <QMenu>
 #include <QToolButton>
 
 #include "app/look/icons.h"
 #include "core/config/dense_twin.h"
 #include "core/training/engine/lock_step.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -18,9 +18,7 @@
 namespace moescope {
 
 RunChips::RunChips(QWidget* parent) : QWidget(parent) {
-  auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(kSpace4);
+  auto* row = plainRow(this, kSpace4);
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* chip = new QToolButton;
     chip->setCheckable(true);

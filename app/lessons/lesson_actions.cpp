@@ -19,6 +19,7 @@
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -53,8 +54,7 @@ QWidget* inFrame(QWidget* page) {
   auto* margins = new QVBoxLayout(around);
   margins->setContentsMargins(0, kSpace8, kSpace8, kSpace8);
   auto* card = new CardFrame;
-  auto* inside = new QVBoxLayout(card);
-  inside->setContentsMargins(0, 0, 0, 0);
+  auto* inside = plainColumn(card);
   inside->addWidget(page);
   margins->addWidget(card);
   return around;

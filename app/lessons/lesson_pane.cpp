@@ -16,6 +16,7 @@
 #include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 
@@ -113,9 +114,7 @@ void LessonPane::makeHead(QBoxLayout* column) {
 void LessonPane::makePage(QBoxLayout* column) {
   auto* page = new QWidget;
   page->setAutoFillBackground(false);
-  auto* inside = new QVBoxLayout(page);
-  inside->setContentsMargins(0, 0, 0, 0);
-  inside->setSpacing(kSpace8);
+  auto* inside = plainColumn(page, kSpace8);
   auto* words = new QVBoxLayout;
   words->setContentsMargins(kSpace8, 0, kSpace8, 0);
   words->setSpacing(kSpace8);

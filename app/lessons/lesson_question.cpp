@@ -2,14 +2,13 @@
 
 #include <QButtonGroup>
 #include <QEvent>
-#include <QHBoxLayout>
 #include <QLocale>
 #include <QRadioButton>
 #include <QToolButton>
-#include <QVBoxLayout>
 
 #include "app/lessons/lesson_text.h"
 #include "app/look/keep_keys.h"
+#include "widgets/look/layouts.h"
 
 namespace moescope {
 
@@ -26,17 +25,11 @@ LessonQuestion::LessonQuestion(QWidget* parent)
       figure_(new QLabel(answer_)),
       words_(new QLabel(answer_)),
       change_(new QToolButton(answer_)) {
-  column_ = new QVBoxLayout(this);
-  column_->setContentsMargins(0, 0, 0, 0);
-  column_->setSpacing(kSpace8);
+  column_ = plainColumn(this, kSpace8);
   question_ = addLessonText(column_);
   column_->addWidget(offers_);
-  offered_ = new QVBoxLayout(offers_);
-  offered_->setContentsMargins(0, 0, 0, 0);
-  offered_->setSpacing(kSpace8);
-  auto* row = new QHBoxLayout(answer_);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(kSpace8);
+  offered_ = plainColumn(offers_, kSpace8);
+  auto* row = plainRow(answer_, kSpace8);
   setType(figure_, Type::figure, true);
   words_->setWordWrap(true);
   words_->setObjectName("lesson_prediction");
@@ -93,8 +86,7 @@ void LessonQuestion::setFinal(bool final) {
 // A radio button's own text does not wrap.
 void LessonQuestion::offer(const QString& choice, int id) {
   auto* row = new QWidget;
-  auto* line = new QHBoxLayout(row);
-  line->setContentsMargins(0, 0, 0, 0);
+  auto* line = plainRow(row);
   auto* button = new QRadioButton;
   button->setAccessibleName(choice);
   button->setProperty("choice", choice);

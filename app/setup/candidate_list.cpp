@@ -14,6 +14,7 @@
 #include "core/config/config_difference.h"
 #include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/lock_step.h"
+#include "widgets/look/layouts.h"
 
 namespace moescope {
 
@@ -49,14 +50,12 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   head->addWidget(title_, 1);
   head->addWidget(remove_);
   steps_row_ = new QWidget;
-  auto* row = new QHBoxLayout(steps_row_);
-  row->setContentsMargins(0, 0, 0, 0);
+  auto* row = plainRow(steps_row_);
   auto* label = new QLabel("S&teps of each group");
   label->setBuddy(steps_);
   row->addWidget(label);
   row->addWidget(steps_, 1);
-  auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(0, 0, 0, 0);
+  auto* column = plainColumn(this);
   column->addLayout(head);
   column->addWidget(list_);
   column->addWidget(steps_row_);

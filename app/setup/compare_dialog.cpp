@@ -24,6 +24,7 @@
 #include "core/config/dense_twin.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/sweep.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 
 namespace moescope {
@@ -119,8 +120,7 @@ QWidget* CompareDialog::makeListButtons() {
   list_ = new CandidateList(first_);
   connect(list_, &CandidateList::changed, this, &CompareDialog::check);
   auto* buttons = new QWidget;
-  auto* row = new QHBoxLayout(buttons);
-  row->setContentsMargins(0, 0, 0, 0);
+  auto* row = plainRow(buttons);
   const auto add = [&](const QString& text, const QString& tip) {
     auto* button = new QPushButton(text);
     button->setAutoDefault(false);
@@ -148,8 +148,7 @@ QWidget* CompareDialog::makeListButtons() {
 
 QWidget* CompareDialog::makeGridRow() {
   auto* grid = new QWidget;
-  auto* row = new QHBoxLayout(grid);
-  row->setContentsMargins(0, 0, 0, 0);
+  auto* row = plainRow(grid);
   grid_ = new QLineEdit;
   grid_->setObjectName("grid");
   grid_->setAccessibleName("Grid of settings");

@@ -14,6 +14,7 @@
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
 #include "core/config/config_field.h"
+#include "widgets/look/layouts.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 
@@ -87,9 +88,7 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
 
 FieldEditor::FieldEditor(const ConfigField& field, QWidget* parent)
     : QWidget(parent), field_(field), type_(field.get(RunConfig{})) {
-  auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(2);
+  auto* row = plainRow(this, 2);
   QWidget* editor = makeEditor();
   row->addWidget(editor);
   if (Setting(field) == &DataConfig::path) {

@@ -29,6 +29,7 @@
 #include "core/config/published_recipes.h"
 #include "core/training/run_cost.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -160,9 +161,7 @@ QLayout* SetupForm::makeHint() {
   auto* needs = quietLabel("needs a new run");
   hint_mark_ = new QLabel;
   hint_ = new QWidget;
-  auto* line = new QHBoxLayout(hint_);
-  line->setContentsMargins(0, 0, 0, 0);
-  line->setSpacing(kSpace4);
+  auto* line = plainRow(hint_, kSpace4);
   line->addWidget(words);
   line->addSpacing(kSpace8);
   line->addWidget(hint_mark_);

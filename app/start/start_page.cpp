@@ -18,6 +18,7 @@
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -140,9 +141,7 @@ StartPage::StartPage(QWidget* parent) : QScrollArea(parent), page_(new QWidget) 
   row->addStretch(1);
   row->addWidget(page_, 1000);
   row->addStretch(1);
-  auto* column = new QVBoxLayout(page_);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(kSpace16);
+  auto* column = plainColumn(page_, kSpace16);
   makeHead(column);
   makeDoors(column);
   makeTraining(column);

@@ -19,6 +19,7 @@
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/picture.h"
 #include "core/io/whole_file.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/health_banner.h"
 
@@ -49,13 +50,9 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   setObjectName(name.toLower() + "_workspace");
   setContentsMargins(kSpace8, kSpace8, kSpace8, 0);
   auto* over = new QWidget(this);
-  over_panels_ = new QVBoxLayout(over);
-  over_panels_->setContentsMargins(0, 0, 0, 0);
-  over_panels_->setSpacing(kSpace8);
+  over_panels_ = plainColumn(over, kSpace8);
   verdict_ = new QWidget(over);
-  auto* verdicts = new QVBoxLayout(verdict_);
-  verdicts->setContentsMargins(0, 0, 0, 0);
-  verdicts->setSpacing(kSpace8);
+  auto* verdicts = plainColumn(verdict_, kSpace8);
   over_panels_->addWidget(verdict_);
   setMenuWidget(over);
   addFoldLine();

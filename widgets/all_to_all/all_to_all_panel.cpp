@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "widgets/all_to_all/link_bars.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 
@@ -42,34 +43,29 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
   view_->figure = [this](int, int) { return figure(deduplicated() ? FigureKey("distinct") : FigureKey("copies")); };
   view_->describe = [this](int source, int destination) { return describe(source, destination); };
   view_->describeReceived = [this](int rank) { return describeReceived(rank); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int source, int destination) {
     view_->setCurrent(source, destination);
     view_->update();
   });
-  payload_ = makeCombo({tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Token format"),
-                       tr("A token's row of D values in the all-to-all\n"
-                          "BF16: 2 D bytes\n"
-                          "FP8: D + 4 D / 128, DeepEP's dispatch\n"
-                          "MXFP8: D + D / 32"));
+  payload_ = makeChoice({tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Token format"),
+                        tr("A token's row of D values in the all-to-all\n"
+                           "BF16: 2 D bytes\n"
+                           "FP8: D + 4 D / 128, DeepEP's dispatch\n"
+                           "MXFP8: D + D / 32"));
   addControl(payload_);
-  mode_ = makeCombo({tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"),
-                    tr("standard: one copy per chosen expert\n"
-                       "DeepEP: de-duplicated, one copy per destination rank"));
+  mode_ = makeChoice({tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"),
+                     tr("standard: one copy per chosen expert\n"
+                        "DeepEP: de-duplicated, one copy per destination rank"));
   addOption(mode_);
+  for (const QComboBox* choice : {payload_, mode_}) {
+    connect(choice, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+    connect(choice, &QComboBox::currentIndexChanged, this, qOverload<>(&QWidget::update));
+  }
   addOption(new LayerCombo(selection, this));
   addBody(view_);
-}
-
-QComboBox* AllToAllPanel::makeCombo(const QStringList& items, const QString& name, const QString& tip) {
-  auto* box = new QComboBox(this);
-  box->addItems(items);
-  box->setAccessibleName(name);
-  box->setToolTip(tip);
-  connect(box, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
-  connect(box, &QComboBox::currentIndexChanged, this, qOverload<>(&QWidget::update));
-  return box;
+  keepState("mode", mode_);
+  keepState("payload", payload_);
 }
 
 double AllToAllPanel::bytesPerCopy() const {
@@ -197,11 +193,8 @@ QString AllToAllPanel::csv() const {
       const auto place = static_cast<std::size_t>(s) * volume->ranks + d;
       const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
       text += QStringLiteral("%1,%2,%3,%4,").arg(shown->step).arg(selection_->layer()).arg(s).arg(d) +
-              QStringLiteral("%1,%2,%3,%4\n")
-                  .arg(standard, 0, 'f', 0)
-                  .arg(standard * bytesPerCopy(), 0, 'f', 0)
-                  .arg(distinct, 0, 'f', 0)
-                  .arg(distinct * bytesPerCopy(), 0, 'f', 0);
+              csvRow(QString::number(standard, 'f', 0), QString::number(standard * bytesPerCopy(), 'f', 0),
+                     QString::number(distinct, 'f', 0), QString::number(distinct * bytesPerCopy(), 'f', 0));
     }
   return text;
 }
@@ -219,15 +212,6 @@ QString AllToAllPanel::explain() const {
             "these copies that merging per destination rank avoids. The menu switches to what DeepEP sends, and to "
             "another layer.</p>") +
          metricCards({"copies", "distinct", "nodes"});
-}
-
-QVariantMap AllToAllPanel::saveState() const {
-  return {{QStringLiteral("mode"), mode_->currentIndex()}, {QStringLiteral("payload"), payload_->currentIndex()}};
-}
-
-void AllToAllPanel::restoreState(const QVariantMap& state) {
-  mode_->setCurrentIndex(std::clamp(state.value(QStringLiteral("mode")).toInt(), 0, 1));
-  payload_->setCurrentIndex(std::clamp(state.value(QStringLiteral("payload")).toInt(), 0, 2));
 }
 
 }  // namespace moescope

@@ -17,8 +17,6 @@ class AllToAllPanel : public Panel {
   explicit AllToAllPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;
@@ -26,7 +24,6 @@ class AllToAllPanel : public Panel {
 
  private:
   void refill();
-  QComboBox* makeCombo(const QStringList& items, const QString& name, const QString& tip);
   void fillMatrix(const VolumeFrame& volume);
   void fillFigures(const VolumeFrame& volume);
   const VolumeFrame* volume(const TelemetryFrame* frame) const;  // of the layer, nullptr: none

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "widgets/all_to_all/link_bars.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -28,8 +29,7 @@ BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
   plot_->setLegend(linkLegend());
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int row) { return describe(row); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  followSelection(plot_);
   addControl(new LayerCombo(selection, this));
   addBody(plot_);
 }
@@ -101,11 +101,8 @@ Panel::Answer BytesByLinkPanel::answer() const {
 QString BytesByLinkPanel::csv() const {
   QString text = QStringLiteral("layer,all-to-all,payload,network [bytes],NVLink [bytes]\n");
   for (const Line& line : lines_)
-    text += QStringLiteral("%1,%2,%3,%4,%5\n")
-                .arg(selection_->layer())
-                .arg(wayName(line.way), payloadName(line.payload))
-                .arg(line.network, 0, 'f', 0)
-                .arg(line.nvlink, 0, 'f', 0);
+    text += csvRow(selection_->layer(), wayName(line.way), payloadName(line.payload),
+                   QString::number(line.network, 'f', 0), QString::number(line.nvlink, 'f', 0));
   return text;
 }
 

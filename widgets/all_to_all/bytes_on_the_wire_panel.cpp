@@ -8,6 +8,7 @@
 
 #include "core/parallel/wire.h"
 #include "core/recording/run_settings.h"
+#include "widgets/panel/csv.h"
 
 namespace moescope {
 namespace {
@@ -171,12 +172,8 @@ QString BytesOnTheWirePanel::status() const {
 QString BytesOnTheWirePanel::csv() const {
   QString text = QStringLiteral("step,from rank,sent measured [bytes],counted [bytes],all-to-all [ms]\n");
   for (std::size_t r = 0; r < rows_.size(); ++r)
-    text += QStringLiteral("%1,%2,%3,%4,%5\n")
-                .arg(step_)
-                .arg(r)
-                .arg(rows_[r].measured, 0, 'f', 0)
-                .arg(rows_[r].counted, 0, 'f', 0)
-                .arg(rows_[r].ms, 0, 'g', 6);
+    text += csvRow(step_, r, QString::number(rows_[r].measured, 'f', 0), QString::number(rows_[r].counted, 'f', 0),
+                   digits(rows_[r].ms, 6));
   return text;
 }
 

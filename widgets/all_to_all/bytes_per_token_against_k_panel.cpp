@@ -4,6 +4,7 @@
 
 #include "core/parallel/routing_patterns.h"
 #include "widgets/all_to_all/link_bars.h"
+#include "widgets/panel/csv.h"
 
 namespace moescope {
 namespace {
@@ -16,9 +17,7 @@ constexpr int kMaxTopK = 16;
 BytesPerTokenAgainstKPanel::BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Bytes per token against K"), Provenance::counted, parent) {
   showAnswers();
-  payload_ = new QComboBox(this);
-  payload_->addItems({tr("BF16"), tr("FP8"), tr("MXFP8")});
-  payload_->setAccessibleName(tr("Token format"));
+  payload_ = makeChoice({tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Token format"));
   addControl(payload_);
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
@@ -100,11 +99,8 @@ Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
 QString BytesPerTokenAgainstKPanel::csv() const {
   QString text = QStringLiteral("K,all-to-all,network [bytes/token],NVLink [bytes/token]\n");
   for (const Line& line : lines_)
-    text += QStringLiteral("%1,%2,%3,%4\n")
-                .arg(line.top_k)
-                .arg(wayName(line.way))
-                .arg(line.network, 0, 'f', 2)
-                .arg(line.nvlink, 0, 'f', 2);
+    text += csvRow(line.top_k, wayName(line.way), QString::number(line.network, 'f', 2),
+                   QString::number(line.nvlink, 'f', 2));
   return text;
 }
 

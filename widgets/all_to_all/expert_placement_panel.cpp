@@ -7,8 +7,10 @@
 
 #include "core/parallel/replication.h"
 #include "core/recording/run_settings.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -37,9 +39,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   showAnswers();
   addControl(new LayerCombo(selection, this));
   auto* row = new QWidget(this);
-  auto* layout = new QHBoxLayout(row);
-  layout->setContentsMargins(0, 0, 0, 0);
-  layout->setSpacing(0);
+  auto* layout = plainRow(row, 0);
   const QStringList names = placementNames();
   const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
                          tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
@@ -70,8 +70,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   addBody(note_, 0);
   strip_ = new PlacementStrip(this);
   strip_->refill = [this] { refill(); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, strip_, &PlotFrame::markDirty);
+  followSelection(strip_);
   connect(strip_, &PlacementStrip::expertChosen, selection_, &Selection::setExpert);
   connect(strip_, &PlacementStrip::moved, this, &ExpertPlacementPanel::move);
   addBody(strip_);
@@ -264,12 +263,8 @@ QString ExpertPlacementPanel::csv() const {
     const int first = seen.first_replica[static_cast<std::size_t>(e)];
     const int replicas = seen.first_replica[static_cast<std::size_t>(e) + 1] - first;
     for (int r = 0; r < replicas; ++r)
-      text += QStringLiteral("%1,%2,%3,%4,%5\n")
-                  .arg(selection_->layer())
-                  .arg(e)
-                  .arg(r)
-                  .arg(seen.replica_rank[static_cast<std::size_t>(first + r)])
-                  .arg(static_cast<double>(of[static_cast<std::size_t>(e)]) / replicas, 0, 'g', 10);
+      text += csvRow(selection_->layer(), e, r, seen.replica_rank[static_cast<std::size_t>(first + r)],
+                     digits(static_cast<double>(of[static_cast<std::size_t>(e)]) / replicas, 10));
   }
   return text;
 }

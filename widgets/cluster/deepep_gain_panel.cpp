@@ -16,18 +16,13 @@ constexpr int kBetweenPointsMs = 1000;  // between two points of a training's ro
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("DeepEP gain on measured layers"), Provenance::measured_elsewhere, parent) {
   showAnswers();
-  shape_ = new QComboBox(this);
-  shape_->addItems({QStringLiteral("671B"), QStringLiteral("16B")});
-  shape_->setAccessibleName(tr("Shape of the layer"));
-  axis_ = new QComboBox(this);
-  axis_->addItems({tr("by copies a token"), tr("by imbalance")});
-  axis_->setAccessibleName(tr("Horizontal axis"));
+  shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, tr("Shape of the layer"));
+  axis_ = makeChoice({tr("by copies a token"), tr("by imbalance")}, tr("Horizontal axis"));
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
   plot_->refill = [this] { refill(); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  followSelection(plot_);
   for (QComboBox* box : {shape_, axis_}) connect(box, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenPointsMs);

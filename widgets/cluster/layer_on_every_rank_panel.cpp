@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "widgets/panel/csv.h"
+
 namespace moescope {
 namespace {
 
@@ -89,12 +91,9 @@ std::string LayerOnEveryRankPanel::chromeTrace() const {
 QString LayerOnEveryRankPanel::csv() const {
   QString text = QStringLiteral("rank,activity,pass,from [us],to [us]\n");
   for (const RankInterval& interval : timeline_.intervals)
-    text +=
-        QStringLiteral("%1,%2,%3,%4,%5\n")
-            .arg(interval.rank)
-            .arg(nameOf(interval.activity), interval.backward ? QStringLiteral("backward") : QStringLiteral("forward"))
-            .arg(interval.from_us, 0, 'f', 3)
-            .arg(interval.to_us, 0, 'f', 3);
+    text += csvRow(interval.rank, nameOf(interval.activity),
+                   interval.backward ? QStringLiteral("backward") : QStringLiteral("forward"),
+                   QString::number(interval.from_us, 'f', 3), QString::number(interval.to_us, 'f', 3));
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/plots/axis.h"
@@ -41,10 +42,8 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   below->addWidget(curve_);
   below->addWidget(events_);
   addBody(below, 3);
-  view_ = new QComboBox(this);
-  view_->addItems({tr("goodput"), tr("events")});
-  view_->setAccessibleName(tr("Below the strip"));
-  view_->setToolTip(tr("Goodput over time, or the list of events"));
+  view_ =
+      makeChoice({tr("goodput"), tr("events")}, tr("Below the strip"), tr("Goodput over time, or the list of events"));
   connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
   addControl(view_);
   compute();
@@ -154,11 +153,7 @@ Panel::Answer NodeHealthPanel::answer() const {
 QString NodeHealthPanel::csv() const {
   QString text = QStringLiteral("time [s],next step,lost steps,goodput (share)\n");
   for (const HealthPoint& point : outcome_.points)
-    text += QStringLiteral("%1,%2,%3,%4\n")
-                .arg(point.at_s, 0, 'f', 1)
-                .arg(point.step)
-                .arg(point.lost_steps)
-                .arg(point.goodput, 0, 'g', 7);
+    text += csvRow(QString::number(point.at_s, 'f', 1), point.step, point.lost_steps, digits(point.goodput, 7));
   return text;
 }
 

@@ -71,6 +71,7 @@ PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidg
     emit hypothesisChanged(hypothesis());
   });
   hypothesis_->setCurrentIndex(static_cast<int>(Hypothesis::h2));
+  keepState("hypothesis", hypothesis_);
 }
 
 Hypothesis PublishedAndModelledPanel::hypothesis() const {
@@ -195,14 +196,6 @@ QString PublishedAndModelledPanel::explain() const {
       .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
            openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())),
            fittedText());
-}
-
-QVariantMap PublishedAndModelledPanel::saveState() const {
-  return {{QStringLiteral("hypothesis"), hypothesis_->currentIndex()}};
-}
-
-void PublishedAndModelledPanel::restoreState(const QVariantMap& state) {
-  hypothesis_->setCurrentIndex(std::clamp(state.value(QStringLiteral("hypothesis"), 1).toInt(), 0, 1));
 }
 
 }  // namespace moescope

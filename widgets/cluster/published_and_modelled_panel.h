@@ -17,8 +17,6 @@ class PublishedAndModelledPanel : public Panel {
   explicit PublishedAndModelledPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  signals:
   void hypothesisChanged(Hypothesis hypothesis);

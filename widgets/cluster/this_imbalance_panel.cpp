@@ -9,6 +9,7 @@
 #include "widgets/cluster/published_and_modelled_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -209,14 +210,10 @@ QString ThisImbalancePanel::csv() const {
                 .arg(cost.the_case.node_limited)
                 .arg(cost.the_case.balanced)
                 .arg(QString::fromUtf8(payload_name(cost.the_case.payload))) +
-            QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                .arg(cost.tokens_per_second, 0, 'f', 2)
-                .arg(cost.band.low, 0, 'f', 2)
-                .arg(cost.band.high, 0, 'f', 2)
-                .arg(cost.forced_tokens_per_second, 0, 'f', 2)
-                .arg(cost.lost(), 0, 'g', 6)
-                .arg(cost.traffic.expert_rows_max_over_mean, 0, 'g', 6)
-                .arg(cost.traffic.copies_per_token, 0, 'g', 6);
+            csvRow(QString::number(cost.tokens_per_second, 'f', 2), QString::number(cost.band.low, 'f', 2),
+                   QString::number(cost.band.high, 'f', 2), QString::number(cost.forced_tokens_per_second, 'f', 2),
+                   digits(cost.lost(), 6), digits(cost.traffic.expert_rows_max_over_mean, 6),
+                   digits(cost.traffic.copies_per_token, 6));
   return text;
 }
 

@@ -68,6 +68,11 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
   addBody(plot_);
   chosen();
+  for (QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_,
+                         hypothesis_, overlap_})
+    keepState(box->accessibleName(), box);
+  keepState(
+      "zipf", [this] { return zipf_->value(); }, [this](const QVariant& state) { zipf_->setValue(state.toDouble()); });
 }
 
 // The items say what they are of, since no label stands before them. Without a row: an entry of the menu.
@@ -357,24 +362,6 @@ QString TimeOfAStepPanel::explain() const {
             "uses the imbalance of this session's layer, stretched to the "
             "model's experts: only that is %1, the cost is modelled.</p>")
       .arg(measuredWhere(selection_->history()));
-}
-
-QVariantMap TimeOfAStepPanel::saveState() const {
-  QVariantMap state;
-  for (const QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_,
-                               recompute_, hypothesis_, overlap_})
-    state[box->accessibleName()] = box->currentIndex();
-  state[QStringLiteral("zipf")] = zipf_->value();
-  return state;
-}
-
-void TimeOfAStepPanel::restoreState(const QVariantMap& state) {
-  for (QComboBox* box : {model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_,
-                         hypothesis_, overlap_}) {
-    const int place = state.value(box->accessibleName(), box->currentIndex()).toInt();
-    if (place >= 0 && place < box->count()) box->setCurrentIndex(place);
-  }
-  zipf_->setValue(state.value(QStringLiteral("zipf"), zipf_->value()).toDouble());
 }
 
 }  // namespace moescope

@@ -22,8 +22,6 @@ class TimeOfAStepPanel : public Panel {
   explicit TimeOfAStepPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
   void setHypothesis(Hypothesis hypothesis);
   const std::optional<ClusterAnswer>& answered() const { return answer_; }

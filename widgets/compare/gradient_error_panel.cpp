@@ -55,13 +55,10 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   };
   matrix_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   matrix_->setWeights(sequentialWeights());
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, matrix_, &PlotFrame::markDirty);
+  followSelection(matrix_);
 
-  figure_ = new QComboBox(this);
-  figure_->addItems({tr("error"), tr("cosine")});
-  figure_->setAccessibleName(tr("Figure"));
-  figure_->setToolTip(
+  figure_ = makeChoice(
+      {tr("error"), tr("cosine")}, tr("Figure"),
       tr("Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
          "in dB), or the cosine of the angle between both"));
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
@@ -75,16 +72,10 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
   connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::showButton);
 
-  by_layer_ = new QToolButton(this);
-  by_layer_->setText(tr("by layer"));
-  by_layer_->setToolTip(tr("Layers and groups of tensors of the active run at the cursor's step"));
-  by_layer_->setCheckable(true);
+  by_layer_ = makeToggle(tr("by layer"), tr("Layers and groups of tensors of the active run at the cursor's step"));
   connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
   addOption(by_layer_);
-  minus_a_ = new QToolButton(this);
-  minus_a_->setText(tr("minus A"));
-  minus_a_->setToolTip(tr("The active run's figures minus run A's; for run A itself its own"));
-  minus_a_->setCheckable(true);
+  minus_a_ = makeToggle(tr("minus A"), tr("The active run's figures minus run A's; for run A itself its own"));
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
   addOption(minus_a_);
@@ -94,6 +85,9 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   showAnswers();
   addBody(stack_);
   addBody(measure_, 0);
+  keepState("figure", figure_);
+  keepState("by_layer", by_layer_);
+  keepState("minus_a", minus_a_);
 }
 
 // Of the run with the largest error; noise twins count only where there is nothing else.
@@ -337,18 +331,6 @@ QString GradientErrorPanel::explain() const {
             "expert changes more than all rounding. 8 bits lose more, 4 bits most. No layer is always the worst; in "
             "these runs it was mostly one of the MoE layers, with its gate or its experts.</p>") +
          metricCards({"gradient_snr_db", "gradient_cosine"});
-}
-
-QVariantMap GradientErrorPanel::saveState() const {
-  return {{QStringLiteral("figure"), figure_->currentIndex()},
-          {QStringLiteral("by_layer"), by_layer_->isChecked()},
-          {QStringLiteral("minus_a"), minus_a_->isChecked()}};
-}
-
-void GradientErrorPanel::restoreState(const QVariantMap& state) {
-  figure_->setCurrentIndex(state.value(QStringLiteral("figure")).toInt() == 1 ? 1 : 0);
-  showLayers(state.value(QStringLiteral("by_layer")).toBool());
-  minus_a_->setChecked(state.value(QStringLiteral("minus_a")).toBool());
 }
 
 }  // namespace moescope

@@ -19,8 +19,6 @@ class GradientErrorPanel : public Panel {
   explicit GradientErrorPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
   // Whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);

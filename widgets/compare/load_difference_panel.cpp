@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/frame/router_stats.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -55,14 +56,13 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
     selection_->setExpert(column);
   });
   connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
-  shown_ = new QComboBox(this);
-  shown_->addItems({tr("minus A"), tr("the run"), tr("run A")});
-  shown_->setAccessibleName(tr("Loads"));
-  shown_->setToolTip(tr("The load of each expert in the run minus that in run A, or either of them"));
+  shown_ = makeChoice({tr("minus A"), tr("the run"), tr("run A")}, tr("Loads"),
+                      tr("The load of each expert in the run minus that in run A, or either of them"));
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
   addBody(view_);
+  keepState("shown", shown_);
 }
 
 std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run, std::int64_t* step) const {
@@ -200,13 +200,8 @@ QString LoadDifferencePanel::csv() const {
   std::int64_t step = 0;
   for (const Row& row : rows(comparedRun(*selection_), &step))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
-                  .arg(step)
-                  .arg(row.layer)
-                  .arg(e)
-                  .arg(row.difference[e], 0, 'g', 9)
-                  .arg(row.of_run[e], 0, 'g', 9)
-                  .arg(row.of_a[e], 0, 'g', 9);
+      text +=
+          csvRow(step, row.layer, e, digits(row.difference[e], 9), digits(row.of_run[e], 9), digits(row.of_a[e], 9));
   return text;
 }
 
@@ -218,14 +213,6 @@ QString LoadDifferencePanel::explain() const {
             "difference is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs "
             "use that expert differently; experts of runs with other initial weights are unrelated.</p>") +
          metricCards({"utilisation"});
-}
-
-QVariantMap LoadDifferencePanel::saveState() const {
-  return {{QStringLiteral("shown"), shown_->currentIndex()}};
-}
-
-void LoadDifferencePanel::restoreState(const QVariantMap& state) {
-  shown_->setCurrentIndex(std::clamp(state.value(QStringLiteral("shown")).toInt(), 0, shown_->count() - 1));
 }
 
 }  // namespace moescope

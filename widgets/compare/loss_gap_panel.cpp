@@ -21,14 +21,13 @@ LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, Judge
   plot_->refill = [this] { refill(); };
   plot_->setCaption(tr("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
-  shown_ = new QComboBox(this);
-  shown_->addItems({tr("minus A"), tr("every step")});
-  shown_->setAccessibleName(tr("Steps shown"));
-  shown_->setToolTip(tr("The smoothed gap alone, or the gap of every step behind it"));
+  shown_ = makeChoice({tr("minus A"), tr("every step")}, tr("Steps shown"),
+                      tr("The smoothed gap alone, or the gap of every step behind it"));
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
   addBody(plot_);
+  keepState("every_step", shown_);
 }
 
 QString LossGapPanel::status() const {
@@ -144,14 +143,6 @@ QString LossGapPanel::explain() const {
             "place: how far their curve goes from 0 is chance.</p>")
              .arg(std::lround(1 / (1 - kGapFactor))) +
          metricCards({"ce_loss"});
-}
-
-QVariantMap LossGapPanel::saveState() const {
-  return {{QStringLiteral("every_step"), shown_->currentIndex() == 1}};
-}
-
-void LossGapPanel::restoreState(const QVariantMap& state) {
-  shown_->setCurrentIndex(state.value(QStringLiteral("every_step")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

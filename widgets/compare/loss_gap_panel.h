@@ -16,8 +16,6 @@ class LossGapPanel : public Panel {
   LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

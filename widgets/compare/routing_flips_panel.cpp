@@ -1,12 +1,12 @@
 #include "widgets/compare/routing_flips_panel.h"
 
-#include <QHBoxLayout>
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "core/comparison/comparison.h"
 #include "core/logs/log_settings.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
@@ -77,22 +77,18 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName(tr("Flips by margin"));
   margins_->refill = [this] { refillMargins(); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, margins_, &PlotFrame::markDirty);
+  followSelection(margins_);
 
-  by_layer_ = new QToolButton(this);
-  by_layer_->setText(tr("by layer"));
-  by_layer_->setToolTip(
-      tr("Layer by layer of one run (the active one, B while A is active), instead of all runs' means"));
-  by_layer_->setCheckable(true);
+  by_layer_ =
+      makeToggle(tr("by layer"),
+                 tr("Layer by layer of one run (the active one, B while A is active), instead of all runs' means"));
   connect(by_layer_, &QToolButton::toggled, this, &RoutingFlipsPanel::showLayers);
   addOption(by_layer_);
-  by_rounding_ = new QToolButton(this);
-  by_rounding_->setText(tr("by rounding"));
-  by_rounding_->setToolTip(tr(
-      "Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
-      "Run A has other weights after the first step, so flips against it measure how far the runs have drifted apart"));
-  by_rounding_->setCheckable(true);
+  by_rounding_ = makeToggle(
+      tr("by rounding"),
+      tr("Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
+         "Run A has other weights after the first step, so flips against it measure how far the runs have drifted "
+         "apart"));
   connect(by_rounding_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRounding);
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
@@ -100,8 +96,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   addOption(by_rounding_);
 
   auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
-  row->setContentsMargins(0, 0, 0, 0);
+  auto* row = plainRow(body);
   stack_ = new QStackedWidget(body);
   stack_->addWidget(lines_);
   stack_->addWidget(layers_);
@@ -110,6 +105,14 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   showAnswers();
   addBody(body);
   showRounding(false);
+  keepState("by_layer", by_layer_);
+  keepState(
+      "by_rounding", [this] { return chosen_ ? QVariant(rounding()) : QVariant(); },
+      [this](const QVariant& state) {
+        chosen_ = state.isValid();
+        showRounding(state.toBool());
+        chooseReference();
+      });
 }
 
 // Flips against run A look like an effect of the format; once the effect of formats is known, it is shown first.
@@ -358,19 +361,6 @@ QString RoutingFlipsPanel::explain() const {
             "says the share of experts in common (overlap, mean over tokens and layers) and the first layer that "
             "differs.</p>") +
          metricCards({"rounding_flip_rate", "flip_rate", "overlap", "margin_tokens", "margin_flipped"});
-}
-
-QVariantMap RoutingFlipsPanel::saveState() const {
-  QVariantMap state{{QStringLiteral("by_layer"), by_layer_->isChecked()}};
-  if (chosen_) state.insert(QStringLiteral("by_rounding"), rounding());
-  return state;
-}
-
-void RoutingFlipsPanel::restoreState(const QVariantMap& state) {
-  showLayers(state.value(QStringLiteral("by_layer")).toBool());
-  chosen_ = state.contains(QStringLiteral("by_rounding"));
-  showRounding(state.value(QStringLiteral("by_rounding")).toBool());
-  chooseReference();
 }
 
 }  // namespace moescope

@@ -9,6 +9,7 @@
 
 #include "core/numerics/kernel_names.h"
 #include "core/recording/run_settings.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
@@ -76,15 +77,12 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
     : Panel(selection, tr("Verdicts"), Provenance::measured_here, parent), runs_(runs), judged_(judged) {
   table_ = new VerdictTable(this);
   table_->refill = [this] { refill(); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, table_, &PlotFrame::markDirty);
+  followSelection(table_);
   connect(judged_, &JudgedRuns::changed, table_, &PlotFrame::markDirty);
   connect(table_, &VerdictTable::rowChosen, selection_, &Selection::setRun);
 
   auto* choices = new QWidget(this);
-  auto* row = new QHBoxLayout(choices);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(kSpace8);
+  auto* row = plainRow(choices, kSpace8);
   loss_ = new QComboBox(choices);
   loss_->addItems({tr("training loss"), tr("validation loss")});
   loss_->setAccessibleName(tr("Judged loss"));
@@ -113,6 +111,9 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   connect(copy_button, &QPushButton::clicked, this, &VerdictsPanel::copy);
   addControl(copy_button);
   addBody(table_);
+  keepState(
+      "matters", [this] { return judged_->share(); },
+      [this](const QVariant& state) { chooseMatters(state.toDouble()); });
 }
 
 int VerdictsPanel::heightWanted() const {
@@ -370,14 +371,6 @@ void VerdictsPanel::chooseMatters(double share) {
     index = matters_->count() - 1;
   }
   matters_->setCurrentIndex(index);
-}
-
-QVariantMap VerdictsPanel::saveState() const {
-  return {{QStringLiteral("matters"), judged_->share()}};
-}
-
-void VerdictsPanel::restoreState(const QVariantMap& state) {
-  chooseMatters(state.value(QStringLiteral("matters"), kMatters).toDouble());
 }
 
 }  // namespace moescope

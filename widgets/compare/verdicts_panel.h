@@ -18,8 +18,6 @@ class VerdictsPanel : public Panel {
   VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
   VerdictTable* table() const { return table_; }
   int heightWanted() const;  // with all rows

@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QEvent>
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QPushButton>
 #include <QSplitter>
@@ -10,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "widgets/look/layouts.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -50,6 +50,11 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
   makeBody();
   makeActions();
   setBlock({}, blockPresets().front().values, mx_format(ElementFormat::e4m3), BlockAxis::row);
+  keepState(
+      "log", [this] { return log_->isChecked(); }, [this](const QVariant& state) { log_->setChecked(state.toBool()); });
+  keepState(
+      "rounding", [this] { return rounding_->currentIndex(); },
+      [this](const QVariant& state) { setRounding(static_cast<Rounding>(std::clamp(state.toInt(), 0, 1))); });
 }
 
 void BlockMicroscopePanel::makeControls() {
@@ -76,11 +81,9 @@ void BlockMicroscopePanel::makeControls() {
   };
   connect(format_, &QComboBox::activated, this, choose);
   connect(rule_, &QComboBox::activated, this, choose);
-  rounding_ = new QComboBox(this);
-  rounding_->addItems({tr("nearest even"), tr("stochastic")});
-  rounding_->setAccessibleName(tr("Rounding"));
-  rounding_->setToolTip(
-      tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
+  rounding_ =
+      makeChoice({tr("nearest even"), tr("stochastic")}, tr("Rounding"),
+                 tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
   connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
   makeOptions();
   auto* reset_button = new QPushButton(tr("Reset"), this);
@@ -98,9 +101,7 @@ void BlockMicroscopePanel::makeControls() {
 // One control of the header, so that the three go to its menu together.
 QWidget* BlockMicroscopePanel::inOneRow(std::initializer_list<QComboBox*> boxes) {
   auto* together = new QWidget(this);
-  auto* row = new QHBoxLayout(together);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(kSpace4);
+  auto* row = plainRow(together, kSpace4);
   for (QComboBox* box : boxes) {
     box->setProperty(kFlatProperty, true);
     row->addWidget(box);
@@ -168,9 +169,7 @@ void BlockMicroscopePanel::makeBody() {
   left->setStretchFactor(0, 3);
   left->setStretchFactor(1, 2);
   auto* right = new QWidget(this);
-  auto* column = new QVBoxLayout(right);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(kSpace4);
+  auto* column = plainColumn(right, kSpace4);
   column->addWidget(table_, 1);
   column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
@@ -380,15 +379,6 @@ QString BlockMicroscopePanel::explain() const {
       "E2M1 and 1/128 in INT8; EVEN cuts less, RCEIL and CEIL nothing. NVFP4 rounds its block scale to the nearest "
       "E4M3 number, which cuts half of the amax, by 1/17 at most. Formulas: OCP Microscaling Formats v1.0; RCEIL as "
       "NVIDIA's conversion to E8M0 rounding up.</p>");
-}
-
-QVariantMap BlockMicroscopePanel::saveState() const {
-  return {{QStringLiteral("log"), log_->isChecked()}, {QStringLiteral("rounding"), rounding_->currentIndex()}};
-}
-
-void BlockMicroscopePanel::restoreState(const QVariantMap& state) {
-  log_->setChecked(state.value(QStringLiteral("log")).toBool());
-  setRounding(state.value(QStringLiteral("rounding")).toInt() == 1 ? Rounding::stochastic : Rounding::nearest);
 }
 
 }  // namespace moescope

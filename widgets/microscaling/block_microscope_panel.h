@@ -29,7 +29,8 @@ class BlockMicroscopePanel : public Panel {
   struct BlockOrigin {
     QString place, tensor;
   };
-  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: NVFP4's tensor scale follows from it.
+  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: NVFP4's tensor scale
+  // follows from it.
   void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
   // Keeps the values, unlike setBlock; undoable.
@@ -42,8 +43,6 @@ class BlockMicroscopePanel : public Panel {
 
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  signals:
   void elementChosen(int element);

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "core/numerics/quant_format.h"
+#include "widgets/look/layouts.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
@@ -39,9 +41,7 @@ std::uint8_t shareCode(double share) {
 BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Block scale histogram"), Provenance::measured_here, parent) {
   auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(0);
+  auto* row = plainRow(body, 0);
   waterfall_ = new TimeHeatMap(selection, body);
   waterfall_->refill = [this] { refillWaterfall(); };
   waterfall_->describe = [this](int byte, std::int64_t step) { return describe(byte, step); };
@@ -221,15 +221,11 @@ QString BlockScaleHistogramPanel::csv() const {
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   for (int byte = 0; quant && byte < 256; ++byte) {
     if (quant->e8m0_blocks[byte] == 0) continue;
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                .arg(frame->step)
-                .arg(selection_->tensor().layer)
-                .arg(gemmClassLabel(selection_->tensor().gemm_class()) + QLatin1Char(' ') +
-                         tensorName(selection_->tensor()),
-                     QString::fromStdString(quant->format))
-                .arg(byte)
-                .arg(byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias))
-                .arg(quant->e8m0_blocks[byte]);
+    text +=
+        csvRow(frame->step, selection_->tensor().layer,
+               gemmClassLabel(selection_->tensor().gemm_class()) + QLatin1Char(' ') + tensorName(selection_->tensor()),
+               QString::fromStdString(quant->format), byte,
+               byte == kNanByte ? QStringLiteral("NaN") : QString::number(byte - kBias), quant->e8m0_blocks[byte]);
   }
   return text;
 }

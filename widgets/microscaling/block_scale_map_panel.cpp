@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/numerics/block_anatomy.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -104,10 +105,8 @@ void BlockScaleMapPanel::Side::zoom(double share, double factor) {
 
 BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("Block scale map"), Provenance::measured_here, parent) {
-  axis_box_ = new QComboBox(this);
-  axis_box_->addItems({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)});
-  axis_box_->setAccessibleName(tr("Block axis"));
-  axis_box_->setToolTip(tr("Direction of the blocks: along the dimension that the matrix product contracts"));
+  axis_box_ = makeChoice({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)}, tr("Block axis"),
+                         tr("Direction of the blocks: along the dimension that the matrix product contracts"));
   connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
   slice_box_ = new QSpinBox(this);
   slice_box_->setAccessibleName(tr("Slice"));
@@ -473,11 +472,9 @@ QString BlockScaleMapPanel::csv() const {
       along_rows ? QStringLiteral("row,block,scale_byte,k\n") : QStringLiteral("block,column,scale_byte,k\n");
   const std::vector<std::uint8_t> codes = scales();
   for (std::size_t i = 0; i < codes.size(); ++i)
-    text += QStringLiteral("%1,%2,%3,%4\n")
-                .arg(rows_.at(i / columns_.shown()))
-                .arg(columns_.at(i % columns_.shown()))
-                .arg(format_.scheme != QuantScheme::mx ? QString() : QString::number(codes[i]))
-                .arg(codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
+    text += csvRow(rows_.at(i / columns_.shown()), columns_.at(i % columns_.shown()),
+                   format_.scheme != QuantScheme::mx ? QString() : QString::number(codes[i]),
+                   codes[i] == 255 ? QStringLiteral("NaN") : QString::number(codes[i] - 127));
   return text;
 }
 

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/layouts.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block/number_line.h"
 #include "widgets/microscaling/block_formats_table.h"
+#include "widgets/panel/csv.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {
@@ -179,6 +181,13 @@ NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
   addBody(makeCodeRow(), 0);
   addBody(line_);
   setFormat(0);
+  keepState(
+      "format", [this] { return format_; },
+      [this](const QVariant& state) { setFormat(std::clamp(state.toInt(), 0, kNumberRows - 1)); });
+  keepState(
+      "compared", [this] { return compared_; },
+      [this](const QVariant& state) { setCompared(std::clamp(state.toInt(), -1, kNumberRows - 1)); });
+  keepState("log", log_);
 }
 
 void NumberFormatsPanel::makeTable() {
@@ -216,9 +225,7 @@ void NumberFormatsPanel::makeTable() {
 
 QWidget* NumberFormatsPanel::makeCodeRow() {
   auto* row = new QWidget(this);
-  auto* column = new QVBoxLayout(row);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(2);
+  auto* column = plainColumn(row, 2);
   auto* first = new QHBoxLayout;
   bits_ = new BitEditor(row);
   hex_ = new QLineEdit(row);
@@ -340,13 +347,8 @@ QString NumberFormatsPanel::csv() const {
     const CodeFields f = format_ == kE8m0
                              ? e8m0_fields(static_cast<std::uint8_t>(code))
                              : code_fields(static_cast<ElementFormat>(format_), static_cast<std::uint8_t>(code));
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                .arg(formatName(format_))
-                .arg(code)
-                .arg(f.sign)
-                .arg(f.exponent)
-                .arg(f.mantissa)
-                .arg(QString::fromLatin1(code_kind_name(f.kind)), exactText(f.value));
+    text += csvRow(formatName(format_), code, f.sign, f.exponent, f.mantissa,
+                   QString::fromLatin1(code_kind_name(f.kind)), exactText(f.value));
   }
   return text;
 }
@@ -364,18 +366,6 @@ QString NumberFormatsPanel::explain() const {
       "TransformerEngine goes on to 2^-9 and then to 0). FP8 recipes divide by an FP32 scale for a tensor, a row, 128 "
       "values or 128 x 128.</p><p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, "
       "computed as torchao's nvfp4_tensor does; FP8: torchao's float8.</p>");
-}
-
-QVariantMap NumberFormatsPanel::saveState() const {
-  return {{QStringLiteral("format"), format_},
-          {QStringLiteral("compared"), compared_},
-          {QStringLiteral("log"), log_->isChecked()}};
-}
-
-void NumberFormatsPanel::restoreState(const QVariantMap& state) {
-  setFormat(std::clamp(state.value(QStringLiteral("format")).toInt(), 0, kNumberRows - 1));
-  setCompared(std::clamp(state.value(QStringLiteral("compared"), -1).toInt(), -1, kNumberRows - 1));
-  log_->setChecked(state.value(QStringLiteral("log")).toBool());
 }
 
 }  // namespace moescope

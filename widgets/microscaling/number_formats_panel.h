@@ -52,8 +52,6 @@ class NumberFormatsPanel : public Panel {
 
   QString csv() const override;  // every code of the chosen format
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  private:
   void setFormat(int format);

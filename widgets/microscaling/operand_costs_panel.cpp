@@ -1,7 +1,6 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 
 #include <QAbstractTableModel>
-#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QPainter>
 #include <QStyledItemDelegate>
@@ -10,9 +9,11 @@
 #include <utility>
 
 #include "core/frame/operand_costs.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
@@ -241,9 +242,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   model_ = new OperandCostsModel(this);
   effects_ = new QStandardItemModel(this);
   auto* bases = new QWidget(this);
-  auto* row = new QHBoxLayout(bases);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(0);
+  auto* row = plainRow(bases, 0);
   const QString names[] = {tr("Modelled"), tr("Measured")};
   const QString tips[] = {tr("By the rounding errors of each weight's operands, as if independent"),
                           tr("By what rounding each operand alone does to the gradient: a copy of the run takes a "
@@ -292,6 +291,9 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   addBody(view_);
   addBody(measure_, 0);
   bases_[kModelled]->setChecked(true);
+  keepState(
+      "measured", [this] { return basis() == kMeasured; },
+      [this](const QVariant& state) { setBasis(state.toBool() ? kMeasured : kModelled); });
 }
 
 std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const {
@@ -482,19 +484,8 @@ QString OperandCostsPanel::measuredCsv() const {
                 .arg(each.layer < 0 ? QString() : QString::number(each.layer),
                      QLatin1String(gemm_class_name(each.gemm_class)), QLatin1String(operand_name(each.operand)),
                      QLatin1String(direction_name(each.gemm)), QString::fromStdString(each.recipe)) +
-            QStringLiteral("%1,%2,%3\n")
-                .arg(100 * each.gradient_error, 0, 'g', 6)
-                .arg(100 * each.share, 0, 'g', 6)
-                .arg(each.loss_change, 0, 'g', 6);
+            csvRow(digits(100 * each.gradient_error, 6), digits(100 * each.share, 6), digits(each.loss_change, 6));
   return text;
-}
-
-QVariantMap OperandCostsPanel::saveState() const {
-  return {{QStringLiteral("measured"), basis() == kMeasured}};
-}
-
-void OperandCostsPanel::restoreState(const QVariantMap& state) {
-  setBasis(state.value(QStringLiteral("measured"), false).toBool() ? kMeasured : kModelled);
 }
 
 QString OperandCostsPanel::csv() const {
@@ -512,9 +503,8 @@ QString OperandCostsPanel::csv() const {
                 .arg(of.layer)
                 .arg(QLatin1String(gemm_class_name(of.gemm_class())), QLatin1String(gemm_name(of.gemm)),
                      QLatin1String(operand_name(of.operand)), QLatin1String(direction_name(of.direction))) +
-            QStringLiteral("%1,%2,%3,%4,%5\n")
-                .arg(QString::fromStdString(of.format), QString::number(of.sqnr_db, 'g', 7), percent(of.underflow),
-                     percent(of.clipped), percent(cost.share));
+            csvRow(QString::fromStdString(of.format), QString::number(of.sqnr_db, 'g', 7), percent(of.underflow),
+                   percent(of.clipped), percent(cost.share));
   }
   return text;
 }

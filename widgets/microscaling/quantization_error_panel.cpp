@@ -9,6 +9,7 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
@@ -374,14 +375,9 @@ QString QuantizationErrorPanel::csv() const {
                 .arg(QLatin1String(gemm_class_name(quant.gemm_class())), QString::fromLatin1(gemm_name(quant.gemm)),
                      QLatin1String(operand_name(quant.operand)), QLatin1String(direction_name(quant.direction)),
                      QString::fromStdString(quant.format));
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\n")
-                .arg(quant.sqnr_db, 0, 'g', 7)
-                .arg(quant.relative_l2, 0, 'g', 7)
-                .arg(quant.cosine, 0, 'g', 9)
-                .arg(percentOrNothing(quant.underflow), percentOrNothing(quant.clipped),
-                     percentOrNothing(quant.clipped_blocks))
-                .arg(quant.amax, 0, 'g', 7)
-                .arg(quant.crest, 0, 'g', 7);
+    text += csvRow(digits(quant.sqnr_db, 7), digits(quant.relative_l2, 7), digits(quant.cosine, 9),
+                   percentOrNothing(quant.underflow), percentOrNothing(quant.clipped),
+                   percentOrNothing(quant.clipped_blocks), digits(quant.amax, 7), digits(quant.crest, 7));
   }
   return text;
 }

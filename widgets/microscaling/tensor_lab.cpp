@@ -8,9 +8,9 @@
 #include <QSplitter>
 #include <QTabBar>
 #include <QUrl>
-#include <QVBoxLayout>
 #include <algorithm>
 
+#include "widgets/look/layouts.h"
 #include "widgets/look/panel_frame.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
@@ -66,9 +66,7 @@ void TensorLab::makeLayout() {
   auto* all = splitter(Qt::Horizontal, {lists_frame_, right}, {300, 1060});
   all->setStretchFactor(0, 0);
   all->setStretchFactor(1, 1);
-  auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(0);
+  auto* column = plainColumn(this, 0);
   for (QWidget* bar : std::initializer_list<QWidget*>{verdict_, bar_}) column->addWidget(bar);
   column->addWidget(all, 1);
 }

@@ -15,16 +15,11 @@ constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;  // beyond it a 
 WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
     : Panel(selection, tr("What if"), Provenance::measured_here, parent) {
   table_ = new WhatIfTable(this);
-  metric_ = new QComboBox(this);
-  metric_->addItems({tr("SQNR"), tr("flushed to zero"), tr("clipped")});
-  metric_->setAccessibleName(tr("Figure"));
-  metric_->setToolTip(tr("Figure in the cells; read SQNR together with what is flushed to zero"));
+  metric_ = makeChoice({tr("SQNR"), tr("flushed to zero"), tr("clipped")}, tr("Figure"),
+                       tr("Figure in the cells; read SQNR together with what is flushed to zero"));
   connect(metric_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
-  columns_ = new QComboBox(this);
-  columns_->addItems({tr("by block size"), tr("by scale rule")});
-  columns_->setAccessibleName(tr("Columns"));
-  columns_->setToolTip(tr("What the columns compare"));
+  columns_ = makeChoice({tr("by block size"), tr("by scale rule")}, tr("Columns"), tr("What the columns compare"));
   connect(columns_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
   cancel_ = new QAction(tr("Stop computing"), this);

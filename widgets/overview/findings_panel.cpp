@@ -16,6 +16,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/expert_links.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
@@ -175,9 +176,7 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : Panel(selection, tr("Findings"), Provenance::measured_here, parent), watch_(watch) {
-  layers_ = new QComboBox(this);
-  layers_->addItems({tr("all layers"), tr("chosen layer")});
-  layers_->setAccessibleName(tr("Layers"));
+  layers_ = makeChoice({tr("all layers"), tr("chosen layer")}, tr("Layers"));
   connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
   connect(selection_, &Selection::focusChanged, this, [this] {
     if (layers_->currentIndex() == 1) fill();
@@ -443,9 +442,8 @@ QString FindingsPanel::csv() const {
                 .arg(f.ongoing ? 1 : 0)
                 .arg(QLatin1String(finding_kind_name(f.kind)));
     text += QStringLiteral("%1,%2,%3,%4,").arg(list(f.layers), list(f.experts)).arg(f.steps.first).arg(f.steps.last);
-    text += QStringLiteral("%1,%2,%3,%4\n")
-                .arg(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
-                     csvField(QString::fromStdString(f.why)), list(f.knobs));
+    text += csvRow(csvField(QString::fromStdString(f.title)), csvField(QString::fromStdString(f.saw)),
+                   csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
     text += QStringLiteral(",,,none,,,,,%1,%2,,\n")

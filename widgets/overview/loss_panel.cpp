@@ -74,6 +74,11 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   connect(log_steps_, &QToolButton::toggled, plot_, &TimeAxisPlot::setLogSteps);
   showAnswers();
   addBody(plot_);
+  keepState(
+      "smoothing", [this] { return smoothing(); }, [this](const QVariant& state) { setSmoothing(state.toDouble()); });
+  keepState("metric", metric_);
+  keepState("log_values", log_values_);
+  keepState("log_steps", log_steps_);
 }
 
 Metric LossPanel::shownMetric() const {
@@ -203,20 +208,6 @@ QString LossPanel::explain() const {
             "(of "
             "a shorter run, half of it). A difference within two standard errors is not measurable.</p>") +
          metricCard(metric_info(shownMetric()));
-}
-
-QVariantMap LossPanel::saveState() const {
-  return {{QStringLiteral("smoothing"), smoothing()},
-          {QStringLiteral("metric"), metric_->currentIndex()},
-          {QStringLiteral("log_values"), log_values_->isChecked()},
-          {QStringLiteral("log_steps"), log_steps_->isChecked()}};
-}
-
-void LossPanel::restoreState(const QVariantMap& state) {
-  setSmoothing(state.value(QStringLiteral("smoothing"), smoothing()).toDouble());
-  metric_->setCurrentIndex(std::clamp(state.value(QStringLiteral("metric")).toInt(), 0, metric_->count() - 1));
-  log_values_->setChecked(state.value(QStringLiteral("log_values")).toBool());
-  log_steps_->setChecked(state.value(QStringLiteral("log_steps")).toBool());
 }
 
 }  // namespace moescope

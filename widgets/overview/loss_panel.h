@@ -16,8 +16,6 @@ class LossPanel : public Panel {
   explicit LossPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
   Metric shownMetric() const;
   void setMetric(Metric metric);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 
@@ -29,9 +30,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   addControl(layers_);
 
   auto* row = new QWidget(this);
-  auto* tiles = new QHBoxLayout(row);
-  tiles->setContentsMargins(0, 0, 0, 0);
-  tiles->setSpacing(2);
+  auto* tiles = plainRow(row, 2);
   auto* group = new QButtonGroup(this);
   const int count = static_cast<int>(figures_.size());
   for (int i = 0; i <= count; ++i) {
@@ -80,6 +79,14 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     for (ValueTile* tile : tiles_) tile->update();
   });
   showFigure(0);
+  keepState(
+      "figure", [this] { return chosen_ ? QVariant(shown_) : QVariant(); },
+      [this](const QVariant& state) {
+        chosen_ = state.isValid();
+        showFigure(state.toInt());
+        showOneWithData();
+      });
+  keepState("layers", layers_);
 }
 
 FigureTarget FiguresPanel::target(const MetricInfo& info) const {
@@ -277,20 +284,6 @@ QString FiguresPanel::figureCards() const {
   for (const Figure& figure : figures_)
     for (const auto& [metric, label] : figure.curves) text += metricCard(metric_info(metric));
   return text;
-}
-
-QVariantMap FiguresPanel::saveState() const {
-  QVariantMap state{{QStringLiteral("layers"), layers_->currentIndex()}};
-  if (chosen_) state.insert(QStringLiteral("figure"), shown_);
-  return state;
-}
-
-void FiguresPanel::restoreState(const QVariantMap& state) {
-  chosen_ = state.contains(QStringLiteral("figure"));
-  showFigure(state.value(QStringLiteral("figure")).toInt());
-  showOneWithData();
-  const int layers = state.value(QStringLiteral("layers"), layers_->currentIndex()).toInt();
-  layers_->setCurrentIndex(std::clamp(layers, 0, layers_->count() - 1));
 }
 
 }  // namespace moescope

@@ -29,8 +29,6 @@ class FiguresPanel : public Panel {
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
   QString csv() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   // Adds reference lines to a figure and sets the least range of its axis.

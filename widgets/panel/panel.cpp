@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -173,9 +174,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
 void Panel::buildHeader() {
   header_ = new QWidget(this);
   header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);  // its controls give way to the panel's width
-  row_ = new QHBoxLayout(header_);
-  row_->setContentsMargins(0, 0, 0, 0);
-  row_->setSpacing(kSpace4);
+  row_ = plainRow(header_, kSpace4);
   title_label_ = new QLabel(title_, header_);
   followFont(title_label_, [this] { title_label_->setFont(semibold(QApplication::font())); });
   row_->addWidget(title_label_);
@@ -370,8 +369,7 @@ QString Panel::status() const {
 
 void Panel::addControl(QWidget* control) {
   auto* place = new QWidget(header_);
-  auto* layout = new QHBoxLayout(place);
-  layout->setContentsMargins(0, 0, 0, 0);
+  auto* layout = plainRow(place);
   layout->addWidget(control);
   row_->insertWidget(row_->count() - 2, place);
   if (qobject_cast<QComboBox*>(control)) control->setProperty(kFlatProperty, true);
@@ -381,6 +379,55 @@ void Panel::addControl(QWidget* control) {
     connect(box, &QComboBox::currentIndexChanged, this, &Panel::repaintHeader);
   if (auto* button = qobject_cast<QAbstractButton*>(control))
     connect(button, &QAbstractButton::toggled, this, &Panel::repaintHeader);
+}
+
+QComboBox* Panel::makeChoice(const QStringList& items, const QString& name, const QString& tip) {
+  auto* choice = new QComboBox(this);
+  choice->addItems(items);
+  choice->setAccessibleName(name);
+  choice->setToolTip(tip);
+  return choice;
+}
+
+QToolButton* Panel::makeToggle(const QString& text, const QString& tip) {
+  auto* button = new QToolButton(this);
+  button->setText(text);
+  button->setToolTip(tip);
+  button->setCheckable(true);
+  return button;
+}
+
+void Panel::keepState(const QString& key, QComboBox* choice) {
+  keepState(
+      key, [choice] { return choice->currentIndex(); },
+      [choice](const QVariant& state) { choice->setCurrentIndex(std::clamp(state.toInt(), 0, choice->count() - 1)); });
+}
+
+void Panel::keepState(const QString& key, QAbstractButton* button) {
+  keepState(
+      key, [button] { return button->isChecked(); },
+      [button](const QVariant& state) { button->setChecked(state.toBool()); });
+}
+
+void Panel::keepState(const QString& key, std::function<QVariant()> save,
+                      std::function<void(const QVariant&)> restore) {
+  kept_states_.push_back({key, std::move(save), std::move(restore)});
+}
+
+QVariantMap Panel::saveState() const {
+  QVariantMap state;
+  for (const KeptState& each : kept_states_) state[each.key] = each.save();
+  return state;
+}
+
+void Panel::restoreState(const QVariantMap& state) {
+  for (const KeptState& each : kept_states_)
+    if (state.contains(each.key)) each.restore(state[each.key]);
+}
+
+void Panel::followSelection(PlotFrame* plot) {
+  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
+    connect(selection_, signal, plot, &PlotFrame::markDirty);
 }
 
 void Panel::addOption(QWidget* control) {

@@ -3,6 +3,7 @@
 // The window docks it and asks it for its picture (QWidget::grab), its table and its explanation.
 #pragma once
 
+#include <QComboBox>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QMenu>
@@ -38,8 +39,8 @@ class Panel : public QWidget {
   // The figure shown at a position of a child widget; by default asks plots and tiles.
   virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
   // Choices of this panel that survive a restart.
-  virtual QVariantMap saveState() const { return {}; }
-  virtual void restoreState(const QVariantMap&) {}
+  QVariantMap saveState() const;
+  void restoreState(const QVariantMap& state);
 
   // In place of the title in the header: "Expert 16 of layer 12".
   void setHeading(const QString& heading);
@@ -90,6 +91,17 @@ class Panel : public QWidget {
   void addOption(QWidget* control);
   void addOption(QAction* action);
 
+  // A list of choices, named for screen readers; not yet in the header.
+  QComboBox* makeChoice(const QStringList& items, const QString& name, const QString& tip = {});
+  QToolButton* makeToggle(const QString& text, const QString& tip);
+  // saveState() and restoreState() hold the index of the choice, whether the button is checked, or any other value;
+  // `restore` gets an invalid one where the state does not hold it because `save` returned none.
+  void keepState(const QString& key, QComboBox* choice);
+  void keepState(const QString& key, QAbstractButton* button);
+  void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
+  // Fills and paints the plot anew when data, time or focus of the selection change.
+  void followSelection(PlotFrame* plot);
+
   // One sentence under the header, read while painting.
   struct Answer {
     QString question;     // goes first when there is little room
@@ -134,6 +146,12 @@ class Panel : public QWidget {
     QWidget* place;  // around it in the header; nullptr: in the menu only
   };
   std::vector<Control> controls_;
+  struct KeptState {
+    QString key;
+    std::function<QVariant()> save;
+    std::function<void(const QVariant&)> restore;
+  };
+  std::vector<KeptState> kept_states_;
   QList<QAction*> options_, window_actions_;
   QMenu* menu_;
   QToolButton* more_button_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/frame/router_stats.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 
@@ -63,19 +64,14 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   spread_->refill = [this] { refillSpread(); };
   spread_->describe = [this](int layer) { return describeSpread(layer); };
   connect(spread_, &PercentilePlot::groupChosen, selection_, &Selection::setLayer);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, spread_, &PlotFrame::markDirty);
+  followSelection(spread_);
 
-  view_ = new QComboBox(this);
-  view_->addItems({tr("over layers"), tr("by layer"), tr("within layers")});
-  view_->setAccessibleName(tr("View"));
-  view_->setToolTip(
-      tr("Median, 90 % and worst layer over steps; every layer over steps; or the spread of the experts' "
-         "load within each layer at one step"));
-  span_ = new QComboBox(this);
-  span_->addItems({tr("batch"), tr("window")});
-  span_->setAccessibleName(tr("MaxVio of"));
-  span_->setToolTip(tr("MaxVio of one batch, or of the last W steps together"));
+  view_ =
+      makeChoice({tr("over layers"), tr("by layer"), tr("within layers")}, tr("View"),
+                 tr("Median, 90 % and worst layer over steps; every layer over steps; or the spread of the experts' "
+                    "load within each layer at one step"));
+  span_ = makeChoice({tr("batch"), tr("window")}, tr("MaxVio of"),
+                     tr("MaxVio of one batch, or of the last W steps together"));
   stack_ = new QStackedWidget(this);
   for (PlotFrame* plot :
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(spread_)})
@@ -92,6 +88,8 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
   addControl(span_);
   showAnswers();
   addBody(stack_);
+  keepState("view", view_);
+  keepState("window", span_);
 }
 
 Panel::Answer BalanceOfAllLayersPanel::answer() const {
@@ -238,9 +236,7 @@ QString BalanceOfAllLayersPanel::csv() const {
     const auto batch = history->values_at(Metric::max_vio, layer, steps);
     const auto window = history->values_at(Metric::max_vio_window, layer, steps);
     for (std::size_t i = 0; i < batch.size(); ++i)
-      if (!is_missing(batch[i]))
-        text +=
-            QStringLiteral("%1,%2,%3,%4\n").arg(steps[i]).arg(layer).arg(batch[i], 0, 'g', 7).arg(window[i], 0, 'g', 7);
+      if (!is_missing(batch[i])) text += csvRow(steps[i], layer, digits(batch[i], 7), digits(window[i], 7));
   }
   return text;
 }
@@ -256,15 +252,6 @@ QString BalanceOfAllLayersPanel::explain() const {
             "layer: the worst of many layers is above it, the "
             "median at it. For the window it is that of W batches.</p>") +
          metricCards({"max_vio", "max_vio_window", "max_vio_p50", "max_vio_p90", "max_vio_max", "utilisation"});
-}
-
-QVariantMap BalanceOfAllLayersPanel::saveState() const {
-  return {{QStringLiteral("view"), view_->currentIndex()}, {QStringLiteral("window"), window()}};
-}
-
-void BalanceOfAllLayersPanel::restoreState(const QVariantMap& state) {
-  view_->setCurrentIndex(std::clamp(state.value(QStringLiteral("view")).toInt(), 0, 2));
-  span_->setCurrentIndex(state.value(QStringLiteral("window")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

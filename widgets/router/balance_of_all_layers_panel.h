@@ -19,8 +19,6 @@ class BalanceOfAllLayersPanel : public Panel {
   explicit BalanceOfAllLayersPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -6,6 +6,7 @@
 
 #include "core/frame/specialisation.h"
 #include "core/recording/run_settings.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 
@@ -25,8 +26,7 @@ BiasAndFairSharePanel::BiasAndFairSharePanel(Selection* selection, QWidget* pare
   plot_->setAccessibleName(tr("Share of the tokens by the expert's bias"));
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](double x) { return describe(x); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  followSelection(plot_);
   showAnswers();
   addBody(plot_);
 }
@@ -125,12 +125,8 @@ QString BiasAndFairSharePanel::csv() const {
   for (int e = 0; shown && e < shown->n_experts; ++e) {
     const auto shares = bias_shares(shown->top_k, shown->n_experts);
     for (std::size_t q = 0; q < kBiasShares; ++q)
-      text += QStringLiteral("%1,%2,%3,%4,%5\n")
-                  .arg(shown->step)
-                  .arg(shown->layer)
-                  .arg(e)
-                  .arg(shares[q], 0, 'g', 7)
-                  .arg(static_cast<double>(shown->of(e)[q]), 0, 'g', 7);
+      text +=
+          csvRow(shown->step, shown->layer, e, digits(shares[q], 7), digits(static_cast<double>(shown->of(e)[q]), 7));
   }
   return text;
 }

@@ -60,12 +60,10 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   lines_->setAccessibleName(tr("Highest, median, lowest and chosen bias"));
   lines_->refill = [this] { refillLines(); };
 
-  view_ = new QComboBox(this);
-  view_->addItems({tr("all experts"), tr("curves")});
-  view_->setAccessibleName(tr("View"));
-  view_->setToolTip(
-      tr("The bias of every expert in colour, or the highest, median and lowest as curves with the chosen "
-         "expert's"));
+  view_ =
+      makeChoice({tr("all experts"), tr("curves")}, tr("View"),
+                 tr("The bias of every expert in colour, or the highest, median and lowest as curves with the chosen "
+                    "expert's"));
   stack_ = new QStackedWidget(this);
   stack_->addWidget(map_);
   stack_->addWidget(lines_);
@@ -74,6 +72,7 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   addControl(view_);
   showAnswers();
   addBody(stack_);
+  keepState("lines", view_);
 }
 
 Panel::Answer ExpertBiasOverTimePanel::answer() const {
@@ -226,14 +225,6 @@ QString ExpertBiasOverTimePanel::explain() const {
             "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
             "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
          metricCards({"expert_bias"});
-}
-
-QVariantMap ExpertBiasOverTimePanel::saveState() const {
-  return {{QStringLiteral("lines"), view_->currentIndex() == 1}};
-}
-
-void ExpertBiasOverTimePanel::restoreState(const QVariantMap& state) {
-  view_->setCurrentIndex(state.value(QStringLiteral("lines")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

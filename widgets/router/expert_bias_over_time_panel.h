@@ -18,8 +18,6 @@ class ExpertBiasOverTimePanel : public Panel {
   explicit ExpertBiasOverTimePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -9,6 +9,7 @@
 #include "core/frame/router_stats.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/margin_bars.h"
 
@@ -46,6 +47,14 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   giveFocusTo(views_->currentWidget());
   for (PlotFrame* plot : {static_cast<PlotFrame*>(matrix_), static_cast<PlotFrame*>(stack_)})
     plot->setAccessibleName(title());
+  keepState(
+      "view", [this] { return switch_->current(); },
+      [this](const QVariant& state) { switch_->setCurrent(state.toInt()); });
+  keepState("sort", sort_);
+  keepState("extreme", summary_);
+  keepState(
+      "scale", [this] { return static_cast<int>(scale_->scale()); },
+      [this](const QVariant& state) { scale_->setScale(state.toInt()); });
 }
 
 void ExpertLoadPanel::buildControls(View view) {
@@ -58,15 +67,11 @@ void ExpertLoadPanel::buildControls(View view) {
     markDirty();
     update();
   });
-  sort_ = new QComboBox(this);
-  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
-  sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(
+  sort_ = makeChoice(
+      {tr("by id"), tr("by load"), tr("by cluster")}, tr("Order of experts"),
       tr("Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
          "that experts chosen together are neighbours"));
-  summary_ = new QComboBox(this);
-  summary_->addItems({tr("mean"), tr("extreme")});
-  summary_->setAccessibleName(tr("Steps that share a pixel"));
+  summary_ = makeChoice({tr("mean"), tr("extreme")}, tr("Steps that share a pixel"));
   scale_ = new LoadScaleButton(this);
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
@@ -404,13 +409,9 @@ QString ExpertLoadPanel::csv() const {
   if (!frame) return text;
   for (const RouterFrame& router : frame->routers)
     for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
-                  .arg(frame->step)
-                  .arg(router.layer)
-                  .arg(e)
-                  .arg(router.tokens_per_expert[e])
-                  .arg(utilisation(router.tokens_per_expert, e), 0, 'g', 7)
-                  .arg(e < router.expert_bias.size() ? QString::number(router.expert_bias[e], 'g', 7) : QString());
+      text += csvRow(frame->step, router.layer, e, router.tokens_per_expert[e],
+                     digits(utilisation(router.tokens_per_expert, e), 7),
+                     e < router.expert_bias.size() ? QString::number(router.expert_bias[e], 'g', 7) : QString());
   return text;
 }
 
@@ -432,20 +433,6 @@ QString ExpertLoadPanel::explain() const {
             "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
              .arg(kWindowSteps) +
          metricCards({"utilisation", "expert_bias", "gate_mass"});
-}
-
-QVariantMap ExpertLoadPanel::saveState() const {
-  return {{QStringLiteral("view"), switch_->current()},
-          {QStringLiteral("sort"), sort_->currentIndex()},
-          {QStringLiteral("extreme"), summary_->currentIndex() == 1},
-          {QStringLiteral("scale"), static_cast<int>(scale_->scale())}};
-}
-
-void ExpertLoadPanel::restoreState(const QVariantMap& state) {
-  switch_->setCurrent(state.value(QStringLiteral("view"), switch_->current()).toInt());
-  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
-  summary_->setCurrentIndex(state.value(QStringLiteral("extreme")).toBool() ? 1 : 0);
-  scale_->setScale(state.value(QStringLiteral("scale")).toInt());
 }
 
 }  // namespace moescope

@@ -27,8 +27,6 @@ class ExpertLoadPanel : public Panel {
   ExpertLoadPanel(Selection* selection, View view, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

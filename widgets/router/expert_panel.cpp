@@ -8,6 +8,7 @@
 
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
+#include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
@@ -58,9 +59,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   tokens_ = new TokenContexts(this);
   tokens_->setAccessibleName(tr("Favourite tokens of the expert"));
   tokens_->refill = [this] { refillTokens(); };
-  for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)})
-    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-      connect(selection_, signal, plot, &PlotFrame::markDirty);
+  for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)}) followSelection(plot);
   addBody(load_, 3);
   addBody(bias_, 3);
   addBody(domains_, 2);
@@ -72,9 +71,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
 void ExpertPanel::addNavigation() {
   auto* pair = new QWidget(this);
   pair->setAccessibleName(tr("Other experts"));
-  auto* row = new QHBoxLayout(pair);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(0);
+  auto* row = plainRow(pair, 0);
   const auto add = [&](const QString& sign, const QString& name, int way) {
     auto* button = new QToolButton(pair);
     button->setText(sign);

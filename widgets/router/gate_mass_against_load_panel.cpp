@@ -23,17 +23,15 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
                         .step = selection_->step()};
   };
   connect(plot_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot_, &PlotFrame::markDirty);
-  mass_ = new QComboBox(this);
-  mass_->addItems({tr("gate mass"), tr("score mass")});
-  mass_->setAccessibleName(tr("Mass"));
-  mass_->setToolTip(tr("Share of the mixing weights of the chosen experts, or of all scores before the choice"));
+  followSelection(plot_);
+  mass_ = makeChoice({tr("gate mass"), tr("score mass")}, tr("Mass"),
+                     tr("Share of the mixing weights of the chosen experts, or of all scores before the choice"));
   connect(mass_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(new LayerCombo(selection, this));
   addControl(mass_);
   showAnswers();
   addBody(plot_);
+  keepState("scores", mass_);
 }
 
 // The expert whose two shares differ most.
@@ -154,14 +152,6 @@ QString GateMassAgainstLoadPanel::explain() const {
             "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores low. "
             "Above it: few tokens, but with high weights.</p>") +
          metricCards({"utilisation", "gate_mass", "score_mass", "expert_bias"});
-}
-
-QVariantMap GateMassAgainstLoadPanel::saveState() const {
-  return {{QStringLiteral("scores"), mass_->currentIndex() == 1}};
-}
-
-void GateMassAgainstLoadPanel::restoreState(const QVariantMap& state) {
-  mass_->setCurrentIndex(state.value(QStringLiteral("scores")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

@@ -18,8 +18,6 @@ class GateMassAgainstLoadPanel : public Panel {
   explicit GateMassAgainstLoadPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -38,16 +39,11 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_->setWeights(utilisationWeights());
   plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
-  sort_ = new QComboBox(this);
-  sort_->addItems({tr("by id"), tr("by load"), tr("by cluster")});
-  sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(
-      tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
-         "cursor's step"));
-  summary_ = new QComboBox(this);
-  summary_->addItems({tr("mean"), tr("extreme")});
-  summary_->setAccessibleName(tr("Steps that share a pixel"));
-  summary_->setToolTip(
+  sort_ = makeChoice({tr("by id"), tr("by load"), tr("by cluster")}, tr("Order of experts"),
+                     tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
+                        "cursor's step"));
+  summary_ = makeChoice(
+      {tr("mean"), tr("extreme")}, tr("Steps that share a pixel"),
       tr("Where many steps share a pixel: their mean, which keeps what lasts and averages out noise; or the value "
          "farthest from fair, which keeps every spike but makes noisy runs look worse the farther you zoom out. With "
          "one step per pixel both are the same"));
@@ -65,19 +61,21 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   showAnswers([this] { return utilisationLegend(isDark(palette()), scale_->scale()); });
   plot_->setLegendElsewhere();
   addViews();
+  keepState("sort", sort_);
+  keepState("extreme", summary_);
+  keepState(
+      "scale", [this] { return static_cast<int>(scale_->scale()); },
+      [this](const QVariant& state) { scale_->setScale(state.toInt()); });
 }
 
 void LoadOverTimePanel::addViews() {
   auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(kSpace12);
+  auto* row = plainRow(body, kSpace12);
   row->addWidget(plot_, 1);
   fullest_ = new FullestExperts(body);
   fullest_->refill = [this] { refillFullest(); };
   connect(fullest_, &FullestExperts::expertChosen, selection_, &Selection::setExpert);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, fullest_, &PlotFrame::markDirty);
+  followSelection(fullest_);
   row->addWidget(fullest_);
   plot_->setAccessibleName(title());
   addBody(body);
@@ -235,18 +233,6 @@ QString LoadOverTimePanel::csv() const {
     text += QLatin1Char('\n');
   }
   return text;
-}
-
-QVariantMap LoadOverTimePanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()},
-          {QStringLiteral("extreme"), summary() == Summary::farthest},
-          {QStringLiteral("scale"), static_cast<int>(scale_->scale())}};
-}
-
-void LoadOverTimePanel::restoreState(const QVariantMap& state) {
-  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 2));
-  summary_->setCurrentIndex(state.value(QStringLiteral("extreme")).toBool() ? 1 : 0);
-  scale_->setScale(state.value(QStringLiteral("scale")).toInt());
 }
 
 QString LoadOverTimePanel::explain() const {

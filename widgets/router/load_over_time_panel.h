@@ -17,8 +17,6 @@ class LoadOverTimePanel : public Panel {
   explicit LoadOverTimePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/frame/router_stats.h"
+#include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -46,9 +47,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
     : Panel(selection, tr("Padding and capacity"), Provenance::measured_here, parent) {
   showAnswers();
   auto* row = new QWidget(this);
-  auto* tiles = new QHBoxLayout(row);
-  tiles->setContentsMargins(0, 0, 0, 0);
-  tiles->setSpacing(2);
+  auto* tiles = plainRow(row, 2);
   auto* group = new QButtonGroup(this);
   for (int i = 0; i <= kFiller; ++i) {
     auto* tile = new ValueTile(
@@ -69,8 +68,7 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
     if (shown_ >= kDrops) return figure(shown_, selection_->layer(), x);
     return figure(shown_, static_cast<int>(std::lround(x)), x);
   };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, plot_, &PlotFrame::markDirty);
+  followSelection(plot_);
   connect(plot_, &CurvePlot::xChosen, this, [this](double x) {
     shown_ >= kDrops ? setCapacityFactor(x) : selection_->setLayer(static_cast<int>(std::lround(x)));
   });
@@ -96,6 +94,11 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   connect(group, &QButtonGroup::idClicked, this, &PaddingAndCapacityPanel::showFigure);
   setCapacityFactor(1.25);
   showFigure(kDrops);
+  keepState(
+      "figure", [this] { return shown_; }, [this](const QVariant& state) { showFigure(state.toInt()); });
+  keepState(
+      "factor", [this] { return capacityFactor(); },
+      [this](const QVariant& state) { setCapacityFactor(state.toDouble()); });
 }
 
 void PaddingAndCapacityPanel::showFigure(int figure) {
@@ -273,15 +276,6 @@ QString PaddingAndCapacityPanel::explain() const {
             "learns what the same run without padding does. That is why it is a reading here and not a setting. "
             "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
          metricCards({"padding_fraction", "dropped_fraction", "filler_fraction"});
-}
-
-QVariantMap PaddingAndCapacityPanel::saveState() const {
-  return {{QStringLiteral("figure"), shown_}, {QStringLiteral("factor"), capacityFactor()}};
-}
-
-void PaddingAndCapacityPanel::restoreState(const QVariantMap& state) {
-  showFigure(state.value(QStringLiteral("figure"), kDrops).toInt());
-  setCapacityFactor(state.value(QStringLiteral("factor"), 1.25).toDouble());
 }
 
 }  // namespace moescope

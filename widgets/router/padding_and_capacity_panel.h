@@ -21,8 +21,6 @@ class PaddingAndCapacityPanel : public Panel {
   explicit PaddingAndCapacityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "widgets/look/layouts.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -57,12 +59,8 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
                       key = plot == scores_ ? FigureKey("score_histogram") : FigureKey("margin_histogram")](QPoint) {
       return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
     };
-  for (HalfOctavePlot* plot : {scores_, margins_})
-    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-      connect(selection_, signal, plot, &PlotFrame::markDirty);
-  layers_ = new QComboBox(this);
-  layers_->addItems({tr("all layers"), tr("chosen layer")});
-  layers_->setAccessibleName(tr("Layers"));
+  for (HalfOctavePlot* plot : {scores_, margins_}) followSelection(plot);
+  layers_ = makeChoice({tr("all layers"), tr("chosen layer")}, tr("Layers"));
   connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
     scores_->markDirty();
     margins_->markDirty();
@@ -70,12 +68,11 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
   addControl(layers_);
   showAnswers();
   auto* body = new QWidget(this);
-  auto* row = new QHBoxLayout(body);
-  row->setContentsMargins(0, 0, 0, 0);
-  row->setSpacing(2);
+  auto* row = plainRow(body, 2);
   row->addWidget(scores_, 1);
   row->addWidget(margins_, 1);
   addBody(body);
+  keepState("one_layer", layers_);
 }
 
 ScoresAndMarginsPanel::Counts ScoresAndMarginsPanel::counts() const {
@@ -121,14 +118,8 @@ QString ScoresAndMarginsPanel::csv() const {
     };
     const auto bins = static_cast<int>(std::max(router.score_chosen.size(), router.margin_tokens.size()));
     for (int bin = 0; bin < bins && !router.score_chosen.empty(); ++bin)
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                  .arg(frame->step)
-                  .arg(router.layer)
-                  .arg(bin == 0 ? 0 : half_octave_edge(bin), 0, 'g', 7)
-                  .arg(endOf(bin, router))
-                  .arg(at(router.score_chosen, bin))
-                  .arg(at(router.score_rejected, bin))
-                  .arg(at(router.margin_tokens, bin));
+      text += csvRow(frame->step, router.layer, digits(bin == 0 ? 0 : half_octave_edge(bin), 7), endOf(bin, router),
+                     at(router.score_chosen, bin), at(router.score_rejected, bin), at(router.margin_tokens, bin));
   }
   return text;
 }
@@ -144,14 +135,6 @@ QString ScoresAndMarginsPanel::explain() const {
             "scores, and the bias or rounding decides. Margins far to the left flip with any change of number "
             "format.</p>") +
          metricCards({"score_histogram", "margin_histogram", "score_entropy"});
-}
-
-QVariantMap ScoresAndMarginsPanel::saveState() const {
-  return {{QStringLiteral("one_layer"), layers_->currentIndex() == 1}};
-}
-
-void ScoresAndMarginsPanel::restoreState(const QVariantMap& state) {
-  layers_->setCurrentIndex(state.value(QStringLiteral("one_layer")).toBool() ? 1 : 0);
 }
 
 }  // namespace moescope

@@ -16,8 +16,6 @@ class ScoresAndMarginsPanel : public Panel {
   explicit ScoresAndMarginsPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

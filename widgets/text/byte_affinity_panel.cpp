@@ -6,9 +6,11 @@
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/text/specialisation_panel.h"
@@ -86,15 +88,12 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   strip_->refill = [this] { refillStrip(); };
   followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)}) {
-    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-      connect(selection_, signal, plot, &PlotFrame::markDirty);
+    followSelection(plot);
   }
   connect(view_, &MatrixPlot::cellChosen, this, [this](int, int column) { selection_->setExpert(column); });
   addControl(new LayerCombo(selection_, this));
   auto* body = new QWidget(this);
-  auto* column = new QVBoxLayout(body);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(2);
+  auto* column = plainColumn(body, 2);
   column->addWidget(view_, 1);
   column->addWidget(strip_);
   addBody(body);
@@ -195,14 +194,7 @@ QString ByteAffinityPanel::csv() const {
   if (!now) return text;
   for (std::size_t e = 0; e < now->n_experts(); ++e)
     for (const ByteOfExpert& byte : bytes_of_expert(*now, e, 1))
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                  .arg(frame->step)
-                  .arg(now->layer)
-                  .arg(e)
-                  .arg(byte.byte)
-                  .arg(byte.n_slots)
-                  .arg(byte.share, 0, 'g', 7)
-                  .arg(byte.lift, 0, 'g', 7);
+      text += csvRow(frame->step, now->layer, e, byte.byte, byte.n_slots, digits(byte.share, 7), digits(byte.lift, 7));
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/text/specialisation_panel.h"
@@ -29,18 +30,16 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   view_->setSquare(true);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
   addControl(new LayerCombo(selection_, this));
-  sort_ = new QComboBox(this);
-  sort_->addItems({tr("by team"), tr("by id")});
-  sort_->setAccessibleName(tr("Order of experts"));
-  sort_->setToolTip(tr("by team: experts chosen together are neighbours (average-linkage clustering)"));
+  sort_ = makeChoice({tr("by team"), tr("by id")}, tr("Order of experts"),
+                     tr("by team: experts chosen together are neighbours (average-linkage clustering)"));
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
+  keepState("sort", sort_);
 }
 
 LegendScale CoactivationPanel::legend() const {
@@ -135,13 +134,8 @@ QString CoactivationPanel::csv() const {
   if (!now) return text;
   const std::vector<float> share = coactivation_share(*now);
   for (std::size_t i = 0; i < share.size(); ++i)
-    text += QStringLiteral("%1,%2,%3,%4,%5,%6\n")
-                .arg(frame->step)
-                .arg(now->layer)
-                .arg(i / now->n_experts())
-                .arg(i % now->n_experts())
-                .arg(now->together_EE[i])
-                .arg(is_missing(share[i]) ? QString() : QString::number(share[i], 'g', 7));
+    text += csvRow(frame->step, now->layer, i / now->n_experts(), i % now->n_experts(), now->together_EE[i],
+                   is_missing(share[i]) ? QString() : QString::number(share[i], 'g', 7));
   return text;
 }
 
@@ -152,14 +146,6 @@ QString CoactivationPanel::explain() const {
             "work together. Blue between them: they replace each other. An orange column from top to bottom is an "
             "expert that is chosen with all others. Groups of the router (n_groups) show as squares, too.</p>") +
          metricCards({"coactivation"});
-}
-
-QVariantMap CoactivationPanel::saveState() const {
-  return {{QStringLiteral("sort"), sort_->currentIndex()}};
-}
-
-void CoactivationPanel::restoreState(const QVariantMap& state) {
-  sort_->setCurrentIndex(std::clamp(state.value(QStringLiteral("sort")).toInt(), 0, 1));
 }
 
 }  // namespace moescope

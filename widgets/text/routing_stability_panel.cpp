@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/frame/specialisation.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
@@ -80,32 +81,24 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   bars_->describe = [this](int bar) { return describeBar(bar); };
   bars_->figureOfLayer = [this](int layer) { return figure(layer, selection_->step()); };
   connect(bars_, &StabilityBars::layerChosen, selection_, &Selection::setLayer);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, bars_, &PlotFrame::markDirty);
+  followSelection(bars_);
 
   stack_ = new QStackedWidget(this);
   for (PlotFrame* plot :
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
     stack_->addWidget(plot);
-  view_ = new QComboBox(this);
-  view_->addItems({tr("over steps"), tr("by layer"), tr("at this step")});
-  view_->setAccessibleName(tr("View"));
-  view_->setToolTip(
-      tr("over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
-         "by layer: all layers over steps as a map\n"
-         "at this step: a bar for each layer at the cursor's step"));
+  view_ = makeChoice({tr("over steps"), tr("by layer"), tr("at this step")}, tr("View"),
+                     tr("over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
+                        "by layer: all layers over steps as a map\n"
+                        "at this step: a bar for each layer at the cursor's step"));
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
-  figure_ = new QComboBox(this);
-  figure_->addItems({tr("tokens unchanged"), tr("choices unchanged")});
-  figure_->setAccessibleName(tr("What is compared"));
-  figure_->setToolTip(
+  figure_ = makeChoice(
+      {tr("tokens unchanged"), tr("choices unchanged")}, tr("What is compared"),
       tr("tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
          "choices unchanged: share of the chosen experts that are the same, counted one by one; never less"));
-  against_ = new QComboBox(this);
-  against_->addItems(
-      {tr("against 100 steps before"), tr("against half the steps"), tr("against the first"), tr("against this step")});
-  against_->setAccessibleName(tr("Earlier step"));
-  against_->setToolTip(
+  against_ = makeChoice(
+      {tr("against 100 steps before"), tr("against half the steps"), tr("against the first"), tr("against this step")},
+      tr("Earlier step"),
       tr("Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
          "which the cursor is now; choose it again to keep another one"));
   for (QComboBox* choice : {figure_, against_})
@@ -118,6 +111,11 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   });
   for (QComboBox* choice : {view_, against_, figure_}) addControl(choice);
   addBody(stack_);
+  keepState("view", view_);
+  keepState("figure", figure_);
+  keepState(
+      "against", [this] { return std::min<int>(against_->currentIndex(), kFirst); },
+      [this](const QVariant& state) { against_->setCurrentIndex(std::clamp(state.toInt(), 0, int{kFirst})); });
 }
 
 void RoutingStabilityPanel::markAll() {
@@ -375,12 +373,8 @@ QString RoutingStabilityPanel::csv() const {
                              ? &point == shown
                              : point.step >= selection_->range().first && point.step <= selection_->range().last;
     for (std::size_t i = 0; in_view && i < track_.layers().size(); ++i)
-      text += QStringLiteral("%1,%2,%3,%4,%5,%6,%7\n")
-                  .arg(point.step)
-                  .arg(point.reference)
-                  .arg(track_.layers()[i])
-                  .arg(number(point.unchanged_L[i]), number(chance_sets), number(point.shared_L[i]),
-                       number(chance_experts));
+      text += csvRow(point.step, point.reference, track_.layers()[i], number(point.unchanged_L[i]), number(chance_sets),
+                     number(point.shared_L[i]), number(chance_experts));
   }
   return text;
 }
@@ -396,18 +390,6 @@ QString RoutingStabilityPanel::explain() const {
             "Against the first step they fall, because the router learns. Against a chosen step they show how far the "
             "routing has moved since then.</p>") +
          metricCards({"unchanged_choices", "routing_stability"});
-}
-
-QVariantMap RoutingStabilityPanel::saveState() const {
-  return {{QStringLiteral("view"), view_->currentIndex()},
-          {QStringLiteral("figure"), figure_->currentIndex()},
-          {QStringLiteral("against"), std::min<int>(against_->currentIndex(), kFirst)}};
-}
-
-void RoutingStabilityPanel::restoreState(const QVariantMap& state) {
-  view_->setCurrentIndex(std::clamp(state.value(QStringLiteral("view")).toInt(), 0, 2));
-  figure_->setCurrentIndex(std::clamp(state.value(QStringLiteral("figure")).toInt(), 0, 1));
-  against_->setCurrentIndex(std::clamp(state.value(QStringLiteral("against")).toInt(), 0, int{kFirst}));
 }
 
 }  // namespace moescope

@@ -22,8 +22,6 @@ class RoutingStabilityPanel : public Panel {
   explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

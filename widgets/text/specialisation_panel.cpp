@@ -54,20 +54,18 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, view_, &PlotFrame::markDirty);
+  followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int, int column) { selection_->setExpert(columns_[static_cast<std::size_t>(column)]); });
   addControl(new LayerCombo(selection_, this));
-  order_ = new QComboBox(this);
-  order_->addItems({tr("by id"), tr("by domain"), tr("by team")});
-  order_->setAccessibleName(tr("Order of experts"));
-  order_->setToolTip(
-      tr("Order of the columns: by id, by the domain that prefers the expert most, or by co-activation"));
+  order_ =
+      makeChoice({tr("by id"), tr("by domain"), tr("by team")}, tr("Order of experts"),
+                 tr("Order of the columns: by id, by the domain that prefers the expert most, or by co-activation"));
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
   addBody(view_);
+  keepState("order", order_);
 }
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
@@ -222,14 +220,6 @@ QString SpecialisationPanel::explain() const {
             "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias alone "
             "does so less.</p>") +
          metricCards({"domain_share", "domain_lift"});
-}
-
-QVariantMap SpecialisationPanel::saveState() const {
-  return {{QStringLiteral("order"), order_->currentIndex()}};
-}
-
-void SpecialisationPanel::restoreState(const QVariantMap& state) {
-  order_->setCurrentIndex(std::clamp(state.value(QStringLiteral("order"), int{kByDomain}).toInt(), 0, 2));
 }
 
 }  // namespace moescope

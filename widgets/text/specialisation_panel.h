@@ -15,8 +15,6 @@ class SpecialisationPanel : public Panel {
   explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
  protected:
   QString status() const override;

@@ -9,7 +9,9 @@
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
 #include "core/io/text_escape.h"
+#include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
+#include "widgets/panel/csv.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -57,8 +59,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   path_->setAccessibleName(tr("Path of one token"));
   path_->refill = [this] { refillPath(); };
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(path_)}) {
-    for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-      connect(selection_, signal, plot, &PlotFrame::markDirty);
+    followSelection(plot);
   }
   connect(view_, &TokenTextView::tokenChosen, this, [this](int position, int layer) {
     token_ = position;
@@ -86,6 +87,10 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   addBody(splitter);
   giveFocusTo(view_);
   view_->setAccessibleName(title());
+  keepState("all_layers", all_layers_);
+  keepState("color", color_);
+  keepState(
+      "text", [this] { return wantedDomain(); }, [this](const QVariant& state) { wished_ = state.toString(); });
 }
 
 void TokensAndSamplePanel::addControls() {
@@ -109,17 +114,13 @@ void TokensAndSamplePanel::addControls() {
   }
   addControl(new LayerCombo(selection_, this));
   if (edit_) addControl(edit_);
-  all_layers_ = new QToolButton(this);
-  all_layers_->setText(tr("all layers"));
-  all_layers_->setCheckable(true);
+  all_layers_ = makeToggle(tr("all layers"),
+                           tr("Shows every layer as a line below the letters, instead of one layer behind them"));
   all_layers_->setAccessibleName(tr("All layers"));
-  all_layers_->setToolTip(tr("Shows every layer as a line below the letters, instead of one layer behind them"));
   connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
   addControl(all_layers_);
-  color_ = new QComboBox(this);
-  color_->addItems({tr("colour by id"), tr("colour by team")});
-  color_->setAccessibleName(tr("Colours of experts"));
-  color_->setToolTip(
+  color_ = makeChoice(
+      {tr("colour by id"), tr("colour by team")}, tr("Colours of experts"),
       tr("by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours"));
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
@@ -130,8 +131,7 @@ void TokensAndSamplePanel::addControls() {
 
 QWidget* TokensAndSamplePanel::makeEditor() {
   auto* page = new QWidget(this);
-  auto* column = new QVBoxLayout(page);
-  column->setContentsMargins(0, 0, 0, 0);
+  auto* column = plainColumn(page);
   editor_ = new QPlainTextEdit(page);
   editor_->setAccessibleName(tr("Probe text"));
   editor_->setFont(QFont(QStringLiteral("monospace")));
@@ -347,16 +347,9 @@ QString TokensAndSamplePanel::csv() const {
       for (std::size_t k = 0; k < shares.size(); ++k) {
         const std::size_t slot = t * shares.size() + k;
         const auto number = [](float value) { return is_missing(value) ? QString() : QString::number(value, 'g', 7); };
-        out += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9,%10\n")
-                   .arg(step_)
-                   .arg(t)
-                   .arg(static_cast<std::uint8_t>(text_->text[t]))
-                   .arg(number(text_->loss_T[t]))
-                   .arg(layer.layer)
-                   .arg(number(layer.margin_T[t]))
-                   .arg(k)
-                   .arg(layer.experts_TK[slot])
-                   .arg(number(layer.scores_TK[slot]), number(shares[k]));
+        out += csvRow(step_, t, static_cast<std::uint8_t>(text_->text[t]), number(text_->loss_T[t]), layer.layer,
+                      number(layer.margin_T[t]), k, layer.experts_TK[slot], number(layer.scores_TK[slot]),
+                      number(shares[k]));
       }
     }
   return out;
@@ -380,18 +373,6 @@ QString TokensAndSamplePanel::explain() const {
             "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
             "apart.</p>") +
          metricCards({"margin", "expert_bias"});
-}
-
-QVariantMap TokensAndSamplePanel::saveState() const {
-  return {{QStringLiteral("all_layers"), all_layers_->isChecked()},
-          {QStringLiteral("color"), color_->currentIndex()},
-          {QStringLiteral("text"), wantedDomain()}};
-}
-
-void TokensAndSamplePanel::restoreState(const QVariantMap& state) {
-  all_layers_->setChecked(state.value(QStringLiteral("all_layers")).toBool());
-  color_->setCurrentIndex(std::clamp(state.value(QStringLiteral("color")).toInt(), 0, 1));
-  wished_ = state.value(QStringLiteral("text")).toString();
 }
 
 }  // namespace moescope

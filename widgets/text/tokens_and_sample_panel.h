@@ -20,8 +20,6 @@ class TokensAndSamplePanel : public Panel {
   TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  QVariantMap saveState() const override;
-  void restoreState(const QVariantMap& state) override;
 
   void setEditable(bool editable);  // a run is in training, so the probe text can be changed
   TokenPathPlot* path() const { return path_; }

@@ -1,0 +1,24 @@
+// Rows and columns without margins, for parts of panels, bars and dialogs.
+#pragma once
+
+#include <QHBoxLayout>
+#include <QVBoxLayout>
+
+namespace moescope {
+
+// `spacing` in pixels; negative: the style's.
+inline QHBoxLayout* plainRow(QWidget* widget, int spacing = -1) {
+  auto* row = new QHBoxLayout(widget);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(spacing);
+  return row;
+}
+
+inline QVBoxLayout* plainColumn(QWidget* widget, int spacing = -1) {
+  auto* column = new QVBoxLayout(widget);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(spacing);
+  return column;
+}
+
+}  // namespace moescope

@@ -1,0 +1,27 @@
+// Lines of the tables that panels save.
+#pragma once
+
+#include <QString>
+#include <QStringList>
+#include <concepts>
+
+namespace moescope {
+
+// With so many significant digits; plain numbers have six.
+inline QString digits(double value, int count) {
+  return QString::number(value, 'g', count);
+}
+
+// Cells with commas between them; texts stand as they are.
+template <class... Cells>
+QString csvRow(const Cells&... cells) {
+  const auto text = [](const auto& cell) {
+    if constexpr (std::convertible_to<decltype(cell), QString>)
+      return QString(cell);
+    else
+      return QString::number(cell);
+  };
+  return QStringList{text(cells)...}.join(QLatin1Char(',')) + QLatin1Char('\n');
+}
+
+}  // namespace moescope
