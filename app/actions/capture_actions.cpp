@@ -3,7 +3,6 @@
 #include <QFileDialog>
 #include <algorithm>
 
-#include "app/look/messages.h"
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
 #include "app/session/step_plan.h"
@@ -21,13 +20,8 @@ constexpr int kCapturePollMs = 20;
 
 }  // namespace
 
-CaptureActions::CaptureActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      workspaces_(workspaces),
-      messages_(messages),
-      tensor_lab_(workspaces->microscaling()->tensorLab()) {
+CaptureActions::CaptureActions(const Context& context)
+    : Actions(context), tensor_lab_(workspaces_->microscaling()->tensorLab()) {
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
@@ -35,9 +29,9 @@ CaptureActions::CaptureActions(RunSession* session, Selection* selection, Worksp
   connect(tensor_lab_->captureBar(), &CaptureBar::saveRequested, this, &CaptureActions::askAndSave);
   connect(tensor_lab_->captureBar(), &CaptureBar::recomputeRequested, this, &CaptureActions::recompute);
   connect(tensor_lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
-  for (QuantizationErrorPanel* matrix : workspaces->findChildren<QuantizationErrorPanel*>())
+  for (QuantizationErrorPanel* matrix : workspaces_->findChildren<QuantizationErrorPanel*>())
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
-  for (OperandCostsPanel* costs : workspaces->findChildren<OperandCostsPanel*>())
+  for (OperandCostsPanel* costs : workspaces_->findChildren<OperandCostsPanel*>())
     connect(costs, &OperandCostsPanel::operandOpened, this, &CaptureActions::open);
 }
 

@@ -3,25 +3,22 @@
 // recordings, are computed again by a copy of the run.
 #pragma once
 
-#include <QObject>
 #include <QTimer>
 #include <memory>
 
+#include "app/actions/actions.h"
 #include "core/training/recompute.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
 
-class Messages;
-class RunSession;
 class TensorLab;
-class WorkspaceTabs;
 
-class CaptureActions : public QObject {
+class CaptureActions : public Actions {
   Q_OBJECT
 
  public:
-  CaptureActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, Messages* messages);
+  explicit CaptureActions(const Context& context);
 
   // An operand of the active run; `step`: of the matrix from which it was chosen.
   void open(const OperandPlace& place, std::int64_t step);
@@ -38,10 +35,6 @@ class CaptureActions : public QObject {
   const History& shownRun() const;
   RecomputePlan planOf(std::int64_t step) const;
 
-  RunSession* session_;
-  Selection* selection_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
   TensorLab* tensor_lab_;
   QTimer timer_;
   std::shared_ptr<const Capture> capture_;

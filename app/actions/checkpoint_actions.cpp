@@ -5,7 +5,6 @@
 
 #include "app/actions/training_only.h"
 #include "app/bars/actions_dock.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
@@ -14,14 +13,7 @@
 
 namespace moescope {
 
-CheckpointActions::CheckpointActions(RunSession* session, Selection* selection, ActionsDock* dock,
-                                     WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      dock_(dock),
-      workspaces_(workspaces),
-      messages_(messages) {
+CheckpointActions::CheckpointActions(const Context& context, ActionsDock* dock) : Actions(context), dock_(dock) {
   connect(dock_, &ActionsDock::keepRequested, this, &CheckpointActions::keepNow);
   connect(dock_, &ActionsDock::rewindRequested, this, &CheckpointActions::rewind);
   connect(dock_, &ActionsDock::branchRequested, this, &CheckpointActions::askForBranch);

@@ -1,10 +1,10 @@
 // Checkpoints of the run in training: kept, gone back to, and branched off from with a twin.
 #pragma once
 
-#include <QObject>
 #include <optional>
 #include <vector>
 
+#include "app/actions/actions.h"
 #include "core/training/engine/checkpoint_ring.h"
 
 class QMenu;
@@ -12,17 +12,12 @@ class QMenu;
 namespace moescope {
 
 class ActionsDock;
-class Messages;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class CheckpointActions : public QObject {
+class CheckpointActions : public Actions {
   Q_OBJECT
 
  public:
-  CheckpointActions(RunSession* session, Selection* selection, ActionsDock* dock, WorkspaceTabs* workspaces,
-                    Messages* messages);
+  CheckpointActions(const Context& context, ActionsDock* dock);
 
   void addActionsTo(QMenu* menu);               // about the cursor's step
   void addActionsTo(QMenu* menu, qint64 step);  // about the checkpoint nearest to this step
@@ -38,11 +33,7 @@ class CheckpointActions : public QObject {
   void rewind(qint64 step);
   void askForBranch(qint64 step);
 
-  RunSession* session_;
-  Selection* selection_;
   ActionsDock* dock_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -8,7 +8,6 @@
 
 #include "app/actions/training_only.h"
 #include "app/bars/run_chips.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"
@@ -90,15 +89,8 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
 
 }  // namespace
 
-CompareActions::CompareActions(RunSession* session, Selection* selection, ComparedRuns* compared, RunChips* chips,
-                               WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      compared_(compared),
-      chips_(chips),
-      workspaces_(workspaces),
-      messages_(messages) {
+CompareActions::CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips)
+    : Actions(context), compared_(compared), chips_(chips) {
   connect(chips_, &RunChips::activated, selection_, &Selection::setRun);
   connect(chips_, &RunChips::removeRequested, this, &CompareActions::removeRun);
   connect(chips_, &RunChips::noiseTwinRequested, this, &CompareActions::addNoiseTwin);

@@ -3,10 +3,10 @@
 
 #include <QElapsedTimer>
 #include <QList>
-#include <QObject>
 #include <functional>
 #include <vector>
 
+#include "app/actions/actions.h"
 #include "core/config/config_field.h"
 #include "core/config/dense_twin.h"
 #include "core/config/run_config.h"
@@ -19,18 +19,13 @@ class QMenu;
 namespace moescope {
 
 class ComparedRuns;
-class Messages;
 class RunChips;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class CompareActions : public QObject {
+class CompareActions : public Actions {
   Q_OBJECT
 
  public:
-  CompareActions(RunSession* session, Selection* selection, ComparedRuns* compared, RunChips* chips,
-                 WorkspaceTabs* workspaces, Messages* messages);
+  CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips);
 
   void addActionsTo(QMenu* menu);
   void askForTwin(std::optional<Setting> setting);              // with another value of it, or of any setting
@@ -63,12 +58,8 @@ class CompareActions : public QObject {
   void measureGradients(int every);
   float secondsPerStep(const LiveStatus& status);
 
-  RunSession* session_;
-  Selection* selection_;
   ComparedRuns* compared_;
   RunChips* chips_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
   QList<QAction*> choices_;
   struct {
     QElapsedTimer since;  // the first of the steps that are measured

@@ -11,7 +11,6 @@
 #include <algorithm>
 
 #include "app/actions/run_control.h"
-#include "app/look/messages.h"
 #include "app/session/folder_runs_dialog.h"
 #include "app/session/open_dialog.h"
 #include "app/session/routed_shape_dialog.h"
@@ -33,14 +32,8 @@
 
 namespace moescope {
 
-FileActions::FileActions(RunSession* session, RunControl* control, SetupForm* form, WorkspaceTabs* workspaces,
-                         Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      control_(control),
-      form_(form),
-      workspaces_(workspaces),
-      messages_(messages) {
+FileActions::FileActions(const Context& context, RunControl* control, SetupForm* form)
+    : Actions(context), control_(control), form_(form) {
   connect(form_, &SetupForm::openConfigRequested, this, &FileActions::askOpenConfig);
   connect(form_, &SetupForm::presetRequested, form_,
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });

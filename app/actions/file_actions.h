@@ -2,25 +2,23 @@
 // a run into a file.
 #pragma once
 
-#include <QObject>
 #include <QString>
 #include <QStringList>
+
+#include "app/actions/actions.h"
 
 class QMenu;
 
 namespace moescope {
 
-class Messages;
 class RunControl;
-class RunSession;
 class SetupForm;
-class WorkspaceTabs;
 
-class FileActions : public QObject {
+class FileActions : public Actions {
   Q_OBJECT
 
  public:
-  FileActions(RunSession* session, RunControl* control, SetupForm* form, WorkspaceTabs* workspaces, Messages* messages);
+  FileActions(const Context& context, RunControl* control, SetupForm* form);
 
   void addOpenActionsTo(QMenu* menu);
   void addSaveActionsTo(QMenu* menu);
@@ -63,11 +61,8 @@ class FileActions : public QObject {
   void askSaveConfig();
   void fillRecentFiles(QMenu* menu);
 
-  RunSession* session_;
   RunControl* control_;
   SetupForm* form_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "app/bars/notice_bar.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/setup/hosts_dialog.h"
@@ -17,8 +16,8 @@
 
 namespace moescope {
 
-HostActions::HostActions(RunSession* session, SetupForm* form, NoticeBar* notice, Messages* messages)
-    : QObject(messages->window()), session_(session), form_(form), notice_(notice), messages_(messages) {}
+HostActions::HostActions(const Context& context, SetupForm* form, NoticeBar* notice)
+    : Actions(context), form_(form), notice_(notice) {}
 
 HostActions::~HostActions() = default;
 

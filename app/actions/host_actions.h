@@ -2,9 +2,9 @@
 // what a host reports when it fails.
 #pragma once
 
-#include <QObject>
 #include <memory>
 
+#include "app/actions/actions.h"
 #include "app/session/host_training.h"
 
 class QAction;
@@ -12,16 +12,14 @@ class QMenu;
 
 namespace moescope {
 
-class Messages;
 class NoticeBar;
-class RunSession;
 class SetupForm;
 
-class HostActions : public QObject {
+class HostActions : public Actions {
   Q_OBJECT
 
  public:
-  HostActions(RunSession* session, SetupForm* form, NoticeBar* notice, Messages* messages);
+  HostActions(const Context& context, SetupForm* form, NoticeBar* notice);
   ~HostActions() override;
 
   void addActionsTo(QMenu* menu);
@@ -32,10 +30,8 @@ class HostActions : public QObject {
   void ask();
   void end(bool stopped, const QString& why);
 
-  RunSession* session_;
   SetupForm* form_;
   NoticeBar* notice_;
-  Messages* messages_;
   QAction* stop_ = nullptr;
   std::unique_ptr<HostTraining> training_;
 };

@@ -94,16 +94,9 @@ class PlacementCommand : public QUndoCommand {
 
 }  // namespace
 
-LiveSettings::LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form,
-                           LivePopover* popover, ActionsDock* dock, WorkspaceTabs* workspaces)
-    : QObject(workspaces),
-      session_(session),
-      selection_(selection),
-      undo_(undo),
-      form_(form),
-      popover_(popover),
-      dock_(dock),
-      workspaces_(workspaces) {
+LiveSettings::LiveSettings(const Context& context, QUndoStack* undo, SetupForm* form, LivePopover* popover,
+                           ActionsDock* dock)
+    : Actions(context), undo_(undo), form_(form), popover_(popover), dock_(dock) {
   connect(form_, &SetupForm::liveChangeRequested, this, &LiveSettings::changeActive);
   connect(popover_, &LivePopover::changeRequested, this, &LiveSettings::changeActive);
   connect(popover_, &LivePopover::undoRequested, undo_, &QUndoStack::undo);

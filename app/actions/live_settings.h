@@ -2,9 +2,9 @@
 // the timeline. What was changed can be undone, and so can an expert placement that is tried out on a recording.
 #pragma once
 
-#include <QObject>
 #include <QString>
 
+#include "app/actions/actions.h"
 #include "core/config/config_field.h"
 
 class QUndoStack;
@@ -13,17 +13,13 @@ namespace moescope {
 
 class ActionsDock;
 class LivePopover;
-class RunSession;
-class Selection;
 class SetupForm;
-class WorkspaceTabs;
 
-class LiveSettings : public QObject {
+class LiveSettings : public Actions {
   Q_OBJECT
 
  public:
-  LiveSettings(RunSession* session, Selection* selection, QUndoStack* undo, SetupForm* form, LivePopover* popover,
-               ActionsDock* dock, WorkspaceTabs* workspaces);
+  LiveSettings(const Context& context, QUndoStack* undo, SetupForm* form, LivePopover* popover, ActionsDock* dock);
 
   void show();                                                        // those of the active run
   void change(int place, Setting setting, const ConfigValue& value);  // of the run at `place`
@@ -38,13 +34,10 @@ class LiveSettings : public QObject {
   void placeExperts(const QString& placement);
   QString purposeOfForm() const;
 
-  RunSession* session_;
-  Selection* selection_;
   QUndoStack* undo_;
   SetupForm* form_;
   LivePopover* popover_;
   ActionsDock* dock_;
-  WorkspaceTabs* workspaces_;
 };
 
 }  // namespace moescope

@@ -11,7 +11,6 @@
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
 #include "app/bars/outcomes_dock.h"
-#include "app/look/messages.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
@@ -24,16 +23,8 @@
 
 namespace moescope {
 
-QueueActions::QueueActions(RunSession* session, Selection* selection, OutcomesDock* outcomes, NoticeBar* notice,
-                           FileActions* files, WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      outcomes_(outcomes),
-      notice_(notice),
-      files_(files),
-      workspaces_(workspaces),
-      messages_(messages) {
+QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files)
+    : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
   connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
     const bool replaced = session_->isRecording() && session_->path() == recording;  // by the group trained anew

@@ -2,10 +2,10 @@
 // start of the program did not finish are taken up where it ended.
 #pragma once
 
-#include <QObject>
 #include <memory>
 #include <vector>
 
+#include "app/actions/actions.h"
 #include "core/config/run_config.h"
 
 class QMenu;
@@ -13,20 +13,15 @@ class QMenu;
 namespace moescope {
 
 class FileActions;
-class Messages;
 class NoticeBar;
 class OutcomesDock;
 class QueueTraining;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class QueueActions : public QObject {
+class QueueActions : public Actions {
   Q_OBJECT
 
  public:
-  QueueActions(RunSession* session, Selection* selection, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files,
-               WorkspaceTabs* workspaces, Messages* messages);
+  QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files);
 
   void addActionsTo(QMenu* menu);
   // Run A and its candidates, each for so many steps; what trains in the window pauses.
@@ -41,13 +36,9 @@ class QueueActions : public QObject {
   void openCandidate(const QString& recording, const QString& run);
   void chooseAskedRun();
 
-  RunSession* session_;
-  Selection* selection_;
   OutcomesDock* outcomes_;
   NoticeBar* notice_;
   FileActions* files_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
   QString asked_recording_, asked_run_;  // that is being opened
 };
 

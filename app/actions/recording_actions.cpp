@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "app/actions/recording_place.h"
-#include "app/look/messages.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/replay.h"
@@ -19,8 +18,7 @@
 
 namespace moescope {
 
-RecordingActions::RecordingActions(RunSession* session, Selection* selection, Replay* replay, Messages* messages)
-    : QObject(messages->window()), session_(session), selection_(selection), replay_(replay), messages_(messages) {}
+RecordingActions::RecordingActions(const Context& context, Replay* replay) : Actions(context), replay_(replay) {}
 
 void RecordingActions::addActionsTo(QMenu* menu) {
   QAction* loop = menu->addAction("&Loop the replay of a recording");

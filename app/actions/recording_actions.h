@@ -2,26 +2,24 @@
 // out the same.
 #pragma once
 
-#include <QObject>
 #include <cstdint>
 #include <memory>
+
+#include "app/actions/actions.h"
 
 class QMenu;
 
 namespace moescope {
 
 class History;
-class Messages;
 class Replay;
-class RunSession;
-class Selection;
 struct RunInfo;
 
-class RecordingActions : public QObject {
+class RecordingActions : public Actions {
   Q_OBJECT
 
  public:
-  RecordingActions(RunSession* session, Selection* selection, Replay* replay, Messages* messages);
+  RecordingActions(const Context& context, Replay* replay);
 
   void addActionsTo(QMenu* menu);
 
@@ -31,10 +29,7 @@ class RecordingActions : public QObject {
   void askToReproduce();
   void reproduce(const RunInfo& first, const std::shared_ptr<const History>& history);
 
-  RunSession* session_;
-  Selection* selection_;
   Replay* replay_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -5,7 +5,6 @@
 
 #include "app/actions/live_settings.h"
 #include "app/actions/training_only.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -26,11 +25,9 @@ QString nameOf(int layer, int expert) {
 
 }  // namespace
 
-RouterActions::RouterActions(RunSession* session, Selection* selection, LiveSettings* settings,
-                             WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()), session_(session), selection_(selection), settings_(settings), messages_(messages) {
-  connectCard(workspaces->router()->expertCard());
-  for (Workspace* workspace : workspaces->all())
+RouterActions::RouterActions(const Context& context, LiveSettings* settings) : Actions(context), settings_(settings) {
+  connectCard(workspaces_->router()->expertCard());
+  for (Workspace* workspace : workspaces_->all())
     for (Panel* panel : workspace->panels()) {
       if (!qobject_cast<ExpertLoadPanel*>(panel) && !qobject_cast<LoadOverTimePanel*>(panel)) continue;
       panel->setContextMenuPolicy(Qt::CustomContextMenu);

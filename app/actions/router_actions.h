@@ -3,9 +3,9 @@
 // undone with Ctrl+Z.
 #pragma once
 
-#include <QObject>
 #include <optional>
 
+#include "app/actions/actions.h"
 #include "core/config/run_config.h"
 
 class QMenu;
@@ -14,19 +14,14 @@ namespace moescope {
 
 class ExpertPanel;
 class LiveSettings;
-class Messages;
 class Panel;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class RouterActions : public QObject {
+class RouterActions : public Actions {
   Q_OBJECT
 
  public:
   // Serves the expert's card and the menus of the panels of loads, too.
-  RouterActions(RunSession* session, Selection* selection, LiveSettings* settings, WorkspaceTabs* workspaces,
-                Messages* messages);
+  RouterActions(const Context& context, LiveSettings* settings);
 
   void addActionsTo(QMenu* menu);  // about the chosen expert
   void addActionsTo(QMenu* menu, int layer, int expert);
@@ -50,10 +45,7 @@ class RouterActions : public QObject {
   void connectCard(ExpertPanel* card);
   void showMenuOf(Panel* panel, QPoint global);
 
-  RunSession* session_;
-  Selection* selection_;
   LiveSettings* settings_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -6,7 +6,6 @@
 
 #include "app/actions/recording_place.h"
 #include "app/bars/window_bar.h"
-#include "app/look/messages.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -28,15 +27,8 @@ QString text(const std::vector<ConfigProblem>& problems) {
 
 }  // namespace
 
-RunControl::RunControl(RunSession* session, Selection* selection, Replay* replay, WindowBar* bar,
-                       WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      replay_(replay),
-      bar_(bar),
-      workspaces_(workspaces),
-      messages_(messages) {
+RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar)
+    : Actions(context), replay_(replay), bar_(bar) {
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
     if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // the button answers before the next tick

@@ -2,11 +2,11 @@
 // bar asks for it and shows it.
 #pragma once
 
-#include <QObject>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "app/actions/actions.h"
 #include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/training/engine/live_status.h"
@@ -15,19 +15,14 @@ class QMenu;
 
 namespace moescope {
 
-class Messages;
 class Replay;
-class RunSession;
-class Selection;
 class WindowBar;
-class WorkspaceTabs;
 
-class RunControl : public QObject {
+class RunControl : public Actions {
   Q_OBJECT
 
  public:
-  RunControl(RunSession* session, Selection* selection, Replay* replay, WindowBar* bar, WorkspaceTabs* workspaces,
-             Messages* messages);
+  RunControl(const Context& context, Replay* replay, WindowBar* bar);
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
@@ -61,12 +56,8 @@ class RunControl : public QObject {
   bool isReplay() const;  // a recording is open, whole
   void pauseBeforeTheDiskIsFull();
 
-  RunSession* session_;
-  Selection* selection_;
   Replay* replay_;
   WindowBar* bar_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
   double speed_limit_ = 0;
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;

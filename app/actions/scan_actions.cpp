@@ -16,12 +16,8 @@ constexpr int kPollMs = 100;
 
 }  // namespace
 
-ScanActions::ScanActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, QWidget* window)
-    : QObject(window),
-      session_(session),
-      selection_(selection),
-      window_(window),
-      panels_(workspaces->findChildren<OperandCostsPanel*>()) {
+ScanActions::ScanActions(const Context& context)
+    : Actions(context), panels_(workspaces_->findChildren<OperandCostsPanel*>()) {
   timer_.setInterval(kPollMs);
   connect(&timer_, &QTimer::timeout, this, &ScanActions::look);
   connect(session_, &RunSession::opened, this, [this] {
@@ -37,7 +33,7 @@ ScanActions::ScanActions(RunSession* session, Selection* selection, WorkspaceTab
 
 void ScanActions::ask(int run, std::int64_t step) {
   const std::string kernels = session_->histories()[static_cast<std::size_t>(run)]->info().kernels;
-  withKernelsAsked(window_, kernels, session_->paths(), [this, run, step] { start(run, step); });
+  withKernelsAsked(messages_->window(), kernels, session_->paths(), [this, run, step] { start(run, step); });
 }
 
 void ScanActions::start(int run, std::int64_t step) {

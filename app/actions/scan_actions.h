@@ -2,24 +2,21 @@
 // its own, so that neither training nor screen wait.
 #pragma once
 
-#include <QObject>
 #include <QTimer>
 #include <memory>
 
+#include "app/actions/actions.h"
 #include "core/training/recomputed_scan.h"
 
 namespace moescope {
 
 class OperandCostsPanel;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class ScanActions : public QObject {
+class ScanActions : public Actions {
   Q_OBJECT
 
  public:
-  ScanActions(RunSession* session, Selection* selection, WorkspaceTabs* workspaces, QWidget* window);
+  explicit ScanActions(const Context& context);
 
  private:
   void ask(int run, std::int64_t step);
@@ -27,9 +24,6 @@ class ScanActions : public QObject {
   void stop(const QString& why);
   void look();
 
-  RunSession* session_;
-  Selection* selection_;
-  QWidget* window_;
   QList<OperandCostsPanel*> panels_;
   QTimer timer_;
   QString run_;  // that is measured

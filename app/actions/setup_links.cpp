@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "app/actions/run_control.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "widgets/selection/selection.h"
@@ -27,14 +26,7 @@ std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selectio
   return setup;
 }
 
-SetupLinks::SetupLinks(RunSession* session, Selection* selection, RunControl* control, WorkspaceTabs* workspaces,
-                       Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      control_(control),
-      workspaces_(workspaces),
-      messages_(messages) {
+SetupLinks::SetupLinks(const Context& context, RunControl* control) : Actions(context), control_(control) {
   connect(session_, &RunSession::opened, this, &SetupLinks::showOpened, Qt::QueuedConnection);
   connect(session_, &RunSession::failed, this, [this] { wanted_.reset(); });
   connect(session_, &RunSession::openingStarted, this, [this] {

@@ -6,13 +6,12 @@
 
 #include "app/bars/notice_bar.h"
 #include "app/bars/status_line.h"
-#include "app/look/messages.h"
 #include "app/session/run_session.h"
 
 namespace moescope {
 
-SourceStatus::SourceStatus(RunSession* session, StatusLine* status, NoticeBar* notice, Messages* messages)
-    : QObject(messages->window()), session_(session), status_(status), notice_(notice), messages_(messages) {
+SourceStatus::SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice)
+    : Actions(context), status_(status), notice_(notice) {
   connect(session_, &RunSession::opened, this, &SourceStatus::onOpened);
   connect(session_, &RunSession::runsChanged, this, &SourceStatus::onRunsChanged);
   connect(session_, &RunSession::growingEnded, this, &SourceStatus::onGrowingEnded);

@@ -2,23 +2,22 @@
 // which lines could not be read.
 #pragma once
 
-#include <QObject>
 #include <QString>
+
+#include "app/actions/actions.h"
 
 class QMenu;
 
 namespace moescope {
 
-class Messages;
 class NoticeBar;
-class RunSession;
 class StatusLine;
 
-class SourceStatus : public QObject {
+class SourceStatus : public Actions {
   Q_OBJECT
 
  public:
-  SourceStatus(RunSession* session, StatusLine* status, NoticeBar* notice, Messages* messages);
+  SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice);
 
   void addActionsTo(QMenu* menu);  // to see the lines that could not be read once more
   void showProgress();             // of what is read or followed
@@ -30,10 +29,8 @@ class SourceStatus : public QObject {
   void onGrowingEnded(const QString& why);
   void showSkippedLines();
 
-  RunSession* session_;
   StatusLine* status_;
   NoticeBar* notice_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -13,7 +13,6 @@
 
 #include "app/actions/setup_links.h"
 #include "app/export/report_source.h"
-#include "app/look/messages.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/cluster_workspace.h"
@@ -32,14 +31,8 @@
 
 namespace moescope {
 
-ExportActions::ExportActions(RunSession* session, Selection* selection, const ComparedRuns* compared,
-                             WorkspaceTabs* workspaces, Messages* messages)
-    : QObject(messages->window()),
-      session_(session),
-      selection_(selection),
-      compared_(compared),
-      workspaces_(workspaces),
-      messages_(messages) {
+ExportActions::ExportActions(const Context& context, const ComparedRuns* compared)
+    : Actions(context), compared_(compared) {
   connect(workspaces_->cluster()->timeline(), &LayerOnEveryRankPanel::exportRequested, this,
           &ExportActions::exportTimeline);
 }

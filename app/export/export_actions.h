@@ -1,11 +1,11 @@
 // All ways out of the window: File > Export, the picture of the window, and Edit > Copy of a panel.
 #pragma once
 
-#include <QObject>
 #include <QString>
 #include <functional>
 #include <string>
 
+#include "app/actions/actions.h"
 #include "app/export/report.h"
 
 class QMenu;
@@ -13,19 +13,14 @@ class QMenu;
 namespace moescope {
 
 class ComparedRuns;
-class Messages;
 class Panel;
 class ProgressJob;
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
-class ExportActions : public QObject {
+class ExportActions : public Actions {
   Q_OBJECT
 
  public:
-  ExportActions(RunSession* session, Selection* selection, const ComparedRuns* compared, WorkspaceTabs* workspaces,
-                Messages* messages);
+  ExportActions(const Context& context, const ComparedRuns* compared);
 
   void addExportMenuTo(QMenu* menu);
   void addPictureActionTo(QMenu* menu);
@@ -53,11 +48,7 @@ class ExportActions : public QObject {
   Panel* chosenPanel() const;
   void showEndOf(ProgressJob* job, const QString& path);
 
-  RunSession* session_;
-  Selection* selection_;
   const ComparedRuns* compared_;
-  WorkspaceTabs* workspaces_;
-  Messages* messages_;
 };
 
 }  // namespace moescope

@@ -7,7 +7,6 @@
 #include <QMenuBar>
 #include <QMimeData>
 #include <QTimer>
-#include <QVBoxLayout>
 #include <QWindow>
 #include <utility>
 
@@ -53,6 +52,7 @@
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/history/worst_layer.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -116,9 +116,7 @@ void MainWindow::buildWorkspaces() {
   notice_ = new NoticeBar(central);
   auto* start = new StartPage(central);
   workspaces_ = new WorkspaceTabs(&selection_, &findings_, &compared_, messages_, central);
-  auto* column = new QVBoxLayout(central);
-  column->setContentsMargins(0, 0, 0, 0);
-  column->setSpacing(0);
+  auto* column = plainColumn(central, 0);
   column->addWidget(notice_);
   column->addWidget(start, 1);
   column->addWidget(workspaces_, 1);
@@ -153,21 +151,22 @@ void MainWindow::buildDocks() {
 }
 
 void MainWindow::buildActions() {
-  settings_ = new LiveSettings(&session_, &selection_, &undo_, form_, bar_->live(), actions_dock_, workspaces_);
-  control_ = new RunControl(&session_, &selection_, &replay_, bar_, workspaces_, messages_);
-  files_ = new FileActions(&session_, control_, form_, workspaces_, messages_);
-  source_status_ = new SourceStatus(&session_, status_, notice_, messages_);
-  comparison_ = new CompareActions(&session_, &selection_, &compared_, bar_->chips(), workspaces_, messages_);
-  candidates_ = new QueueActions(&session_, &selection_, outcomes_, notice_, files_, workspaces_, messages_);
-  hosts_ = new HostActions(&session_, form_, notice_, messages_);
-  checkpoints_ = new CheckpointActions(&session_, &selection_, actions_dock_, workspaces_, messages_);
-  recordings_ = new RecordingActions(&session_, &selection_, &replay_, messages_);
-  router_ = new RouterActions(&session_, &selection_, settings_, workspaces_, messages_);
-  exports_ = new ExportActions(&session_, &selection_, &compared_, workspaces_, messages_);
+  const Actions::Context context{&session_, &selection_, workspaces_, messages_};
+  settings_ = new LiveSettings(context, &undo_, form_, bar_->live(), actions_dock_);
+  control_ = new RunControl(context, &replay_, bar_);
+  files_ = new FileActions(context, control_, form_);
+  source_status_ = new SourceStatus(context, status_, notice_);
+  comparison_ = new CompareActions(context, &compared_, bar_->chips());
+  candidates_ = new QueueActions(context, outcomes_, notice_, files_);
+  hosts_ = new HostActions(context, form_, notice_);
+  checkpoints_ = new CheckpointActions(context, actions_dock_);
+  recordings_ = new RecordingActions(context, &replay_);
+  router_ = new RouterActions(context, settings_);
+  exports_ = new ExportActions(context, &compared_);
   costs_ = new RunCosts(&session_, &selection_, form_, comparison_, remembers_);
   heartbeat_ = new Heartbeat(&session_, status_, this);
-  new CaptureActions(&session_, &selection_, workspaces_, messages_);
-  new ScanActions(&session_, &selection_, workspaces_, this);
+  new CaptureActions(context);
+  new ScanActions(context);
 }
 
 void MainWindow::buildLessons() {
@@ -226,7 +225,7 @@ void MainWindow::buildEditMenu() {
   menu->addActions({undo, redo});
   menu->addSeparator();
   exports_->addCopyActionTo(menu);
-  auto* setups = new SetupLinks(&session_, &selection_, control_, workspaces_, messages_);
+  auto* setups = new SetupLinks({&session_, &selection_, workspaces_, messages_}, control_);
   setups->addActionsTo(menu);
   connect(files_, &FileActions::setupOpened, setups, &SetupLinks::open);
   addPaletteAction(this, menu);
