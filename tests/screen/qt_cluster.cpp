@@ -9,6 +9,7 @@
 #include "core/frame/volume_stats.h"
 #include "core/parallel/routing_patterns.h"
 #include "tests/support/controls.h"
+#include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -27,17 +28,6 @@ namespace {
 
 constexpr int kWaitMs = 60000;
 
-void show(QWidget* widget, QSize size = {640, 360}) {
-  widget->resize(size);
-  widget->show();
-  QVERIFY(QTest::qWaitForWindowExposed(widget));
-  QApplication::processEvents();
-}
-
-QStringList lines(const QString& csv) {
-  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
-}
-
 }  // namespace
 
 class ClusterPanelsTest : public QObject {
@@ -55,7 +45,7 @@ class ClusterPanelsTest : public QObject {
 
   void publishedBarsStandBesideTheModels() {
     PublishedAndModelledPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     std::vector<BarComparison> expected;
     for (const Hypothesis hypothesis : {Hypothesis::h1, Hypothesis::h2}) {
       choose(&panel, "Reading of the published runs",
@@ -112,7 +102,7 @@ class ClusterPanelsTest : public QObject {
     for (const bool mxfp8 : {false, true}) {
       choose(&panel, "All-to-all", mxfp8 ? "DeepEP" : "standard");
       choose(&panel, "Experts", mxfp8 ? "MXFP8 experts" : "BF16 experts");
-      show(&panel);
+      show(&panel, {640, 360});
       const AllToAll way = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == way, kWaitMs);
       const auto& parts = panel.answered()->time.parts;
@@ -157,7 +147,7 @@ class ClusterPanelsTest : public QObject {
     TimeOfAStepPanel panel(selection_.get());
     choose(&panel, "All-to-all", "standard");
     choose(&panel, "Experts", "BF16 experts");
-    show(&panel);
+    show(&panel, {640, 360});
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == AllToAll::standard, kWaitMs);
     const ClusterAnswer& shown = *panel.answered();
     QVERIFY(shown.problem.empty());
@@ -179,7 +169,7 @@ class ClusterPanelsTest : public QObject {
     TimeOfAStepPanel panel(selection_.get());
     for (const char* way : {"DeepEP", "standard"}) {
       choose(&panel, "All-to-all", way);
-      show(&panel);
+      show(&panel, {640, 360});
       const AllToAll shown = way == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
       QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.way == shown, kWaitMs);
       QCOMPARE(panel.verdict(),
@@ -214,7 +204,7 @@ class ClusterPanelsTest : public QObject {
   // Only with routing of unequal popularity has it an exponent.
   void fieldsThatCannotMatterAreAway() {
     TimeOfAStepPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     QVERIFY(!control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
     choose(&panel, "Routing", "Zipf routing");
     QVERIFY(control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
@@ -224,7 +214,7 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.overlap == 0.5, kWaitMs);
     QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With 50 % overlap. Network "));
     NodeHealthPanel health(selection_.get());
-    show(&health);
+    show(&health, {640, 360});
     QVERIFY(control<QSpinBox>(&health, "at step")->isVisible());
     choose(&health, "Fault", "no fault");
     QVERIFY(!control<QSpinBox>(&health, "at step")->isVisible());
@@ -261,7 +251,7 @@ class ClusterPanelsTest : public QObject {
 
   void theLiveRoutersCostIsCores() {
     ThisImbalancePanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<QTableWidget*>()->rowCount() > 0, kWaitMs);
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
     const auto cases = live_cases(config);
@@ -297,7 +287,7 @@ class ClusterPanelsTest : public QObject {
       choose(&time, "Routing", "this router");
       QString all;
       for (Panel* panel : {static_cast<Panel*>(&imbalance), static_cast<Panel*>(&time)}) {
-        show(panel);
+        show(panel, {640, 360});
         const auto said = [panel] {
           QString text;
           for (const FittedLabel* label : panel->findChildren<FittedLabel*>()) text += label->text() + '\n';
@@ -317,7 +307,7 @@ class ClusterPanelsTest : public QObject {
 
   void bytesByLinkAreTheVolumesTimesTheRow() {
     BytesByLinkPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const QStringList rows = lines(panel.csv());
@@ -341,7 +331,7 @@ class ClusterPanelsTest : public QObject {
     BytesPerTokenAgainstKPanel sweep(selection_.get());
     RanksATokenGoesToPanel spread(selection_.get());
     for (Panel* panel : {static_cast<Panel*>(&links), static_cast<Panel*>(&sweep), static_cast<Panel*>(&spread)})
-      show(panel);
+      show(panel, {640, 360});
     const QStringList standard = lines(links.csv())[1].split(QLatin1Char(','));
     const double network = standard[3].toDouble(), nvlink = standard[4].toDouble();
     const QString share = std::abs(network / (network + nvlink) - 0.5) < 0.02
@@ -367,7 +357,7 @@ class ClusterPanelsTest : public QObject {
 
   void moreExpertsATokenSaturateDeepEpOnly() {
     BytesPerTokenAgainstKPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     const QStringList rows = lines(panel.csv());
     QCOMPARE(rows.size(), 1 + 10);  // K = 1, 2, 4, 8, 16
     const auto network = [&](int row) { return rows[1 + row].section(QLatin1Char(','), 2, 2).toDouble(); };
@@ -382,7 +372,7 @@ class ClusterPanelsTest : public QObject {
   void payloadsChangeTheMatrixBytes() {
     AllToAllPanel panel(selection_.get());
     choose(&panel, "Token format", "MXFP8");
-    show(&panel);
+    show(&panel, {640, 360});
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const QString second = lines(panel.csv()).at(2);  // from rank 0 to rank 1
@@ -393,7 +383,7 @@ class ClusterPanelsTest : public QObject {
   // The figure of the answer is that of the longest bar.
   void theStepWaitsForTheFullestRank() {
     AllToAllPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const double overload = dispatch_totals(router->volume, false).max_over_mean;
@@ -437,7 +427,7 @@ class ClusterPanelsTest : public QObject {
   // Only the point of the router on the screen: the curves are computed once.
   void theRoutersPointFollowsItsLoad() {
     DeepEPGainPanel panel(selection_.get());
-    show(&panel);
+    show(&panel, {640, 360});
     const auto answered = [&] { return !panel.property("busy").toBool() && panel.csv().contains("this router"); };
     QTRY_VERIFY_WITH_TIMEOUT(answered(), kWaitMs);
     const QStringList before = lines(panel.csv());
@@ -487,7 +477,7 @@ class ClusterPanelsTest : public QObject {
     panels.push_back(std::make_unique<BytesPerTokenAgainstKPanel>(selection_.get()));
     panels.push_back(std::make_unique<RanksATokenGoesToPanel>(selection_.get()));
     for (const auto& panel : panels) {
-      show(panel.get());
+      show(panel.get(), {640, 360});
       QVERIFY(panel->explain().size() > 200);
       QVERIFY(panel->csv().contains(QLatin1Char(',')));
     }

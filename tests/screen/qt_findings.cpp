@@ -24,13 +24,33 @@
 
 namespace moescope {
 
+namespace {
+
+std::shared_ptr<const History> sample(const char* name) {
+  return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
+}
+
+struct ShownPanel {
+  Selection selection;
+  ComparedRuns runs;
+  FindingsWatch watch{&selection, &runs};
+  FindingsPanel panel{&selection, &watch};
+  ShownPanel() {
+    panel.resize(340, 600);
+    panel.show();
+  }
+  void open(const std::shared_ptr<const History>& history = sample("unbalanced_bf16")) {
+    selection.setHistories({history});
+    QTRY_VERIFY(watch.ready());
+  }
+};
+
+}  // namespace
+
 class QtFindings : public QObject {
   Q_OBJECT
 
  private:
-  static std::shared_ptr<const History> sample(const char* name) {
-    return import_jsonl(std::string(MOESCOPE_TEST_DATA) + "/../assets/samples/" + name + ".jsonl").runs.front();
-  }
   // From top to bottom.
   static QList<FindingRow*> rows(FindingsPanel& panel) {
     QApplication::processEvents();
@@ -56,16 +76,12 @@ class QtFindings : public QObject {
   void initTestCase() { QStandardPaths::setTestModeEnabled(true); }
 
   void theListTellsAndShowsTheEvidence() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
     panel.resize(340, 300);
-    panel.show();
     QVERIFY(!watch.ready());
     QVERIFY(says(panel, "No run"));
-    selection.setHistories({sample("unbalanced_bf16")});
-    QTRY_VERIFY(watch.ready());
+    shown.open();
     QCOMPARE(watch.count(Severity::severe), 3);
     QCOMPARE(rows(panel).size(), 6);
     showAll(panel);
@@ -102,14 +118,9 @@ class QtFindings : public QObject {
   }
 
   void theListOfTheChosenLayerFollowsIt() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
-    panel.resize(340, 600);
-    panel.show();
-    selection.setHistories({sample("unbalanced_bf16")});
-    QTRY_VERIFY(watch.ready());
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
+    shown.open();
     choose(&panel, "Layers", "chosen layer");
     for (const int layer : {2, 3}) {
       selection.setLayer(layer);
@@ -122,14 +133,9 @@ class QtFindings : public QObject {
   }
 
   void theLinkOfMoreFindingsCountsThem() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
-    panel.resize(340, 600);
-    panel.show();
-    selection.setHistories({sample("unbalanced_bf16")});
-    QTRY_VERIFY(watch.ready());
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
+    shown.open();
     const auto first = rows(panel).size();
     auto* more = panel.findChild<QLabel*>("more_findings");
     QVERIFY(more->isVisible());
@@ -141,14 +147,9 @@ class QtFindings : public QObject {
   }
 
   void aListOfExpertsExpands() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
-    panel.resize(340, 600);
-    panel.show();
-    selection.setHistories({sample("unbalanced_bf16")});
-    QTRY_VERIFY(watch.ready());
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
+    shown.open();
     showAll(panel);
     FindingRow* starved = nullptr;
     for (FindingRow* row : rows(panel))
@@ -171,14 +172,11 @@ class QtFindings : public QObject {
   }
 
   void aHealthyRunSaysWhatWasChecked() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
     SyntheticRun run({.layers = 3, .experts = 8, .quant_every = 0, .scalars_only = true});
     run.append(30);
-    selection.setHistories({run.history()});
-    QTRY_VERIFY(watch.ready());
+    shown.open(run.history());
     QVERIFY(rows(panel).isEmpty());
     QVERIFY(says(panel, "Nothing found"));
     QVERIFY(says(panel, "Checks that passed:"));
@@ -192,10 +190,8 @@ class QtFindings : public QObject {
   }
 
   void aLossThatWasNaNStaysInTheCount() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
     SyntheticRun run({.layers = 3, .experts = 8, .quant_every = 0, .scalars_only = true});
     run.append(23);
     auto lost = std::make_shared<TelemetryFrame>(*run.next());
@@ -213,10 +209,8 @@ class QtFindings : public QObject {
   }
 
   void severalRunsAreToldApart() {
-    Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
-    FindingsPanel panel(&selection, &watch);
+    ShownPanel shown;
+    auto& [selection, runs, watch, panel] = shown;
     const RunInfo second = [] {
       RunInfo info = sample("unbalanced_bf16")->info();
       info.run = 1;

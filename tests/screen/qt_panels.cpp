@@ -10,6 +10,7 @@
 
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -32,22 +33,9 @@ namespace {
 
 constexpr std::int64_t kSteps = 200;
 
-void show(QWidget* widget, QSize size = {600, 320}) {
-  widget->resize(size);
-  widget->show();
-  QVERIFY(QTest::qWaitForWindowExposed(widget));
-  QApplication::processEvents();
-}
-
 void wheel(QWidget* widget, QPoint at, int notches) {
   QWheelEvent event(at, widget->mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, Qt::NoModifier,
                     Qt::NoScrollPhase, false);
-  QApplication::sendEvent(widget, &event);
-}
-
-// Sent straight to the widget: QTest::mouseMove does nothing where the cursor already is, and carries no buttons.
-void move(QWidget* widget, QPoint at) {
-  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
   QApplication::sendEvent(widget, &event);
 }
 
@@ -75,10 +63,6 @@ class Paints : public QObject {
  private:
   int count_ = 0;
 };
-
-QStringList lines(const QString& csv) {
-  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
-}
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;

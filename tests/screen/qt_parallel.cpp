@@ -27,6 +27,7 @@
 #include "core/recording/recording.h"
 #include "core/recording/run_settings.h"
 #include "tests/support/controls.h"
+#include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/bytes_on_the_wire_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
@@ -44,11 +45,6 @@ RunConfig nano() {
   config.parallel.ranks = 4;
   config.parallel.ranks_per_node = 2;
   return config;
-}
-
-void move(QWidget* widget, QPoint at) {
-  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
-  QApplication::sendEvent(widget, &event);
 }
 
 // Where the mouse finds it.

@@ -7,6 +7,7 @@
 #include "core/frame/specialisation.h"
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
+#include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/panel/format_text.h"
@@ -26,22 +27,6 @@ using namespace moescope;
 namespace {
 
 constexpr std::int64_t kSteps = 200;
-
-void show(QWidget* widget, QSize size = {600, 320}) {
-  widget->resize(size);
-  widget->show();
-  QVERIFY(QTest::qWaitForWindowExposed(widget));
-  QApplication::processEvents();
-}
-
-void move(QWidget* widget, QPoint at) {
-  QMouseEvent event(QEvent::MouseMove, at, widget->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
-  QApplication::sendEvent(widget, &event);
-}
-
-QStringList lines(const QString& csv) {
-  return csv.split(QLatin1Char('\n'), Qt::SkipEmptyParts);
-}
 
 std::vector<std::unique_ptr<Panel>> allPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
