@@ -13,7 +13,6 @@
 #include "app/lessons/lesson_actions.h"
 #include "app/look/icons.h"
 #include "app/program/arguments.h"
-#include "app/program/batch_schedule.h"
 #include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
 #include "app/session/exit_guard.h"
@@ -130,7 +129,6 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
 int main(int argc, char** argv) {
   keep_standard_streams();
   const std::string blas = ensure_fast_openblas(argv);
-  scheduleAsBatch();              // before there are threads
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();

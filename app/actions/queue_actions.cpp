@@ -27,14 +27,14 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
   connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
-    const bool replaced = session_->isRecording() && session_->path() == recording;  // by the group trained anew
+    const bool replaced = session_->showsLog() && session_->path() == recording;  // by the group trained anew
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
   });
   connect(outcomes_, &OutcomesDock::takeUpRequested, this, &QueueActions::takeUp);
   connect(outcomes_, &OutcomesDock::openRequested, this, &QueueActions::openCandidate);
   connect(outcomes_, &OutcomesDock::runChosen, this, [this](const QString& recording, const QString& run) {
-    if (session_->isRecording() && session_->path() == recording) openCandidate(recording, run);
+    if (session_->showsLog() && session_->path() == recording) openCandidate(recording, run);
   });
   connect(outcomes_, &OutcomesDock::failed, messages_, &Messages::warn);
   connect(outcomes_, &OutcomesDock::saved, messages_, &Messages::saySaved);
@@ -124,7 +124,7 @@ void QueueActions::offerQueueOfOpened() {
 void QueueActions::openCandidate(const QString& recording, const QString& run) {
   asked_recording_ = recording;
   asked_run_ = run;
-  if (session_->path() == recording && session_->isRecording()) return chooseAskedRun();
+  if (session_->path() == recording && session_->showsLog()) return chooseAskedRun();
   files_->open({recording});
 }
 

@@ -30,7 +30,7 @@ void RecordingActions::addActionsTo(QMenu* menu) {
   again->setToolTip("Train it once more beside the window and compare every loss to the bit");
   menu->setToolTipsVisible(true);
   connect(menu, &QMenu::aboutToShow, this, [this, go_on, again] {
-    const bool recording = session_->isRecording() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+    const bool recording = session_->showsLog() && !session_->isFollowing() && session_->attachedTo().isEmpty();
     const auto steps =
         recording ? checkpoint_steps(checkpoints_of(session_->path().toStdString())) : std::vector<std::int64_t>{};
     go_on->setText(steps.empty()
@@ -57,7 +57,7 @@ std::int64_t RecordingActions::stepsUpToCursor() const {
 
 void RecordingActions::continueTraining() {
   const QString folder = QString::fromStdString(checkpoints_of(session_->path().toStdString()));
-  if (!session_->isRecording() || checkpoint_steps(folder.toStdString()).empty())
+  if (!session_->showsLog() || checkpoint_steps(folder.toStdString()).empty())
     return messages_->warn("Open a recording with checkpoints beside it first: runs of this window keep them");
   const auto go_on = [this, folder] {
     const QString name = QFileInfo(session_->path()).completeBaseName();
@@ -73,7 +73,7 @@ void RecordingActions::continueTraining() {
 }
 
 void RecordingActions::askToReproduce() {
-  if (!session_->isRecording() || session_->isFollowing()) return messages_->warn("Open a recording first");
+  if (!session_->showsLog() || session_->isFollowing()) return messages_->warn("Open a recording first");
   const RunInfo first = session_->histories().front()->info();
   const std::shared_ptr<const History> history = session_->histories()[static_cast<std::size_t>(selection_->run())];
   if (const std::string problem = reproduce_problem(first, *history); !problem.empty())

@@ -98,7 +98,7 @@ void RunControl::onOpened() {
 }
 
 void RunControl::startOver() {
-  if (session_->isRecording()) return replay_->toStart();
+  if (session_->showsLog()) return replay_->toStart();
   if (!session_->isLive()) return;
   const bool running = session_->live()->status().running;
   std::vector<RunConfig> configs;
@@ -109,7 +109,7 @@ void RunControl::startOver() {
 
 // The end that was asked for counts until it is reached; going on from there has no end.
 void RunControl::goOn() {
-  if (session_->isRecording()) return replay_->play();
+  if (session_->showsLog()) return replay_->play();
   LiveRuns* live = session_->live();
   if (!live) return;
   if (until_ && *until_ > live->status().step)
@@ -148,12 +148,12 @@ void RunControl::pause() {
 void RunControl::stepOnce() {
   if (LiveRuns* live = session_->live())
     live->step_once();
-  else if (session_->isRecording())
+  else if (session_->showsLog())
     replay_->stepOnce();
 }
 
 bool RunControl::isReplay() const {
-  return session_->isRecording() && !session_->isFollowing() && session_->attachedTo().isEmpty();
+  return session_->showsLog() && !session_->isFollowing() && session_->attachedTo().isEmpty();
 }
 
 void RunControl::showReplay() {

@@ -3,7 +3,6 @@
 #include <QApplication>
 #include <QKeyEvent>
 #include <QLabel>
-#include <QVBoxLayout>
 
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"

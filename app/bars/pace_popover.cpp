@@ -5,7 +5,6 @@
 #include <QIntValidator>
 #include <QLabel>
 #include <QLineEdit>
-#include <QVBoxLayout>
 #include <limits>
 
 #include "widgets/look/tokens.h"

@@ -1,8 +1,8 @@
-// A frame that opens under a button of the bar and closes with Escape or a click elsewhere: rows of a label and a field.
+// A frame that opens under a button of the bar and closes with Escape or a click elsewhere: rows of a label and a
+// field.
 #pragma once
 
 #include <QFrame>
-#include <functional>
 
 class QGridLayout;
 class QLabel;

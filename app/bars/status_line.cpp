@@ -5,7 +5,6 @@
 #include <QHBoxLayout>
 #include <QLocale>
 #include <QTimer>
-#include <algorithm>
 #include <cmath>
 
 #include "app/bars/status_item.h"

@@ -1,7 +1,6 @@
 #include "app/cli/cli_figures.h"
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <memory>

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -196,7 +195,7 @@ RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllT
   if (o.ep > shape.n_experts)
     throw std::runtime_error("--ep " + std::to_string(o.ep) + " is more than the " + std::to_string(shape.n_experts) +
                              " experts");
-  const bool recorded = is_recording(o.routing);
+  const bool recorded = names_routing_file(o.routing);
   if (recorded) {
     asked.load = recorded_load({o.routing, o.run, o.layer, o.step});
     asked.routing = asked.load.name + (o.node_limited ? ", node-limited" : "");
@@ -408,7 +407,7 @@ void print_step(const StepConfig& config, const StepParameters& p, const StepTim
 }
 
 void check_step_options(const Command& command, const PredictOptions& options) {
-  if (!is_recording(options.routing))
+  if (!names_routing_file(options.routing))
     command.refuse({"--run", "--step", "--layer", "--node-limited"},
                    "goes with a recording as --routing (grouped is node-limited by rule)");
 }
@@ -421,7 +420,7 @@ void predict_step(const Command& command, const PredictOptions& options) {
   const StepTime time = step_time(asked.config, parameters);
   const Band band = throughput_band(asked.config, hypothesis);
   std::vector<LiveCost> costs;
-  if (is_recording(options.routing))
+  if (names_routing_file(options.routing))
     costs = live_costs(asked.config, hypothesis, asked.load.tokens_per_expert, live_cases(asked.config), options.seed);
   if (options.json) return print_step_json(asked, parameters, time, band, costs);
   print_step(asked.config, parameters, time, band, asked.routing);

@@ -1,7 +1,6 @@
 #include "app/cli/cli_replay.h"
 
 #include <cstdio>
-#include <map>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"

@@ -26,7 +26,7 @@ RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) 
   return {*found, frame};
 }
 
-bool is_recording(const std::string& routing) {
+bool names_routing_file(const std::string& routing) {
   return routing.ends_with(".moescope") || std::filesystem::is_regular_file(routing);
 }
 

@@ -36,7 +36,8 @@ RecordedLoad recorded_load(const LoadOptions& options);
 // that the shape allows a token.
 std::vector<std::int32_t> route_by_recorded_load(const RecordedLoad& load, const ModelShape& shape, std::int64_t tokens,
                                                  bool node_limited, std::int64_t seed);
-bool is_recording(const std::string& routing);
+// Whether an option names a file to take the routing from, and not a way to make it up.
+bool names_routing_file(const std::string& routing);
 
 struct PlacementOptions {
   std::string name = "contiguous";  // "contiguous", "random", "balanced"

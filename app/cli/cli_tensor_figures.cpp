@@ -1,7 +1,6 @@
 #include "app/cli/cli_tensor_figures.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace moescope {
 namespace {

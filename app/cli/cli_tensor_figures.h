@@ -5,7 +5,6 @@
 // tensor may be larger than the memory.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "core/numerics/quantize.h"

@@ -114,7 +114,7 @@ std::vector<std::int32_t> route(const VolumesOptions& options, const ModelShape&
   if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
     throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
   const std::int64_t tokens = options.tokens_per_rank * options.ranks;
-  if (is_recording(options.routing)) {
+  if (names_routing_file(options.routing)) {
     const RecordedLoad load = recorded_load({options.routing, options.run, options.layer, options.step});
     name = load.name;
     return route_by_recorded_load(load, shape, tokens, false, options.seed);
@@ -302,7 +302,7 @@ void check_options(const Command& command, VolumesOptions& options) {
                     "--ranks-per-node", "--placement", "--slots", "--tokens-per-rank", "--seed"},
                    "cannot be used with --recording, whose counts are those of its own run; --routing " +
                        options.recording + " routes any shape over any ranks by the load of its router");
-  else if (!is_recording(options.routing) || !options.topk.empty())
+  else if (!names_routing_file(options.routing) || !options.topk.empty())
     command.refuse({"--run", "--step", "--layer"}, "goes with --recording, or with a recording as --routing");
   if (options.topk.empty()) command.refuse({"--tensor"}, "goes with --topk FILE.safetensors");
   if (!options.json) command.refuse({"--matrices"}, "goes with --json");

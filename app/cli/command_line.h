@@ -2,7 +2,6 @@
 // file that does seconds of compiling.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>

@@ -5,7 +5,6 @@
 #include <QMessageBox>
 #include <QTextBrowser>
 #include <QVBoxLayout>
-#include <algorithm>
 
 #include "app/help/manual.h"
 #include "widgets/look/tokens.h"

@@ -6,7 +6,6 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QStyleOption>
 #include <QStylePainter>
 #include <QTimer>
 #include <QToolButton>

@@ -60,7 +60,8 @@ class RunSession : public QObject {
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
   QString followingText() const;  // "following run.jsonl: 120 lines", or what it is waiting for
   const QString& attachedTo() const { return attached_to_; }  // HOST:PORT; empty: not attached
-  bool isRecording() const { return !live_ && !histories_.empty(); }
+  // Steps that were not trained here: a recording, another program's log, an attached training.
+  bool showsLog() const { return !live_ && !histories_.empty(); }
   LiveRuns* live() const { return live_.get(); }       // nullptr: nothing in training
   const QString& path() const { return path_; }        // of the recording being written or shown; empty: memory only
   const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training

@@ -1,7 +1,6 @@
 #include "app/start/start_examples.h"
 
 #include <QPainter>
-#include <QPainterPath>
 #include <array>
 #include <cmath>
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <numeric>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"

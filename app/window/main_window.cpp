@@ -8,7 +8,6 @@
 #include <QMimeData>
 #include <QTimer>
 #include <QWindow>
-#include <utility>
 
 #include "app/actions/capture_actions.h"
 #include "app/actions/checkpoint_actions.h"
@@ -329,7 +328,7 @@ void MainWindow::connectClock() {
   connect(workspaces_, &QStackedWidget::currentChanged, &clock_, &FrameClock::wake);
   connect(notes_, &NotesDock::pinned, &clock_, &FrameClock::wake);
   const auto wake_in_replay = [this] {
-    if (session_.isRecording()) clock_.wake();
+    if (session_.showsLog()) clock_.wake();
   };
   connect(&replay_, &Replay::changed, this, wake_in_replay);
   connect(&selection_, &Selection::timeChanged, this, wake_in_replay);

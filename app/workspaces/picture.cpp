@@ -8,7 +8,6 @@
 #include <QPainter>
 #include <climits>
 #include <functional>
-#include <stdexcept>
 
 #include "app/look/theme.h"
 #include "app/workspaces/svg_device.h"

@@ -2,7 +2,6 @@
 
 #include <QEvent>
 #include <QScreen>
-#include <algorithm>
 #include <utility>
 
 #include "app/session/settings.h"

@@ -11,7 +11,6 @@
 #include <QTabBar>
 #include <QToolBar>
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "app/look/shortcut_sheet.h"

@@ -91,8 +91,11 @@ void measure(const SyntheticShape& shape, std::int64_t steps, QSize size) {
     selection.refresh();
     QApplication::processEvents();
     frames.push_back(cpuMs() - before);
-    for (std::size_t p = 0; p < overview.panels().size(); ++p) each[p].push_back(overview.panels()[p]->lastPaintMs());
-    each.back().push_back(overview.timeline()->track()->lastPaintMs());
+    for (std::size_t p = 0; p < each.size(); ++p) {
+      const double painting = cpuMs();
+      p < overview.panels().size() ? overview.panels()[p]->repaint() : overview.timeline()->track()->repaint();
+      each[p].push_back(cpuMs() - painting);
+    }
   }
   for (int i = 0; i < kFrames; ++i) {
     const double before = cpuMs();

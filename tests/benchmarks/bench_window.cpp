@@ -22,7 +22,6 @@
 #include <thread>
 
 #include "app/actions/run_control.h"
-#include "app/program/batch_schedule.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
 #include "core/config/config_toml.h"
@@ -112,7 +111,6 @@ void measure(const std::string& preset, int turns) {
 int main(int argc, char** argv) {
   if (!qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QStandardPaths::setTestModeEnabled(true);
-  scheduleAsBatch();  // as the program does
   if (argc > 3) set_num_threads(std::atoi(argv[3]));
   QApplication app(argc, argv);
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));

@@ -1,6 +1,4 @@
 // The window as a person uses it, offscreen with real events, on a real model in training.
-#include <sched.h>
-
 #include <QDockWidget>
 #include <QElapsedTimer>
 #include <QLabel>
@@ -16,7 +14,6 @@
 #include <QWindow>
 #include <algorithm>
 #include <functional>
-#include <thread>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/heartbeat.h"
@@ -25,7 +22,6 @@
 #include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/look/messages.h"
-#include "app/program/batch_schedule.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/number_edit.h"
 #include "app/setup/setup_form.h"
@@ -330,19 +326,6 @@ class MainWindowTest : public QObject {
       QCoreApplication::processEvents();
     }
     QVERIFY2(paints.count >= 2 && paints.count <= clock.elapsed() / 16 + 4, qPrintable(QString::number(paints.count)));
-  }
-
-  // The program calls it before it has threads.
-  void threadsAreScheduledAsBatch() {
-    int of_thread = -1, of_its_thread = -1;
-    std::thread([&] {
-      scheduleAsBatch();
-      of_thread = sched_getscheduler(0);
-      std::thread([&] { of_its_thread = sched_getscheduler(0); }).join();
-    }).join();
-    QCOMPARE(of_thread, SCHED_BATCH);
-    QCOMPARE(of_its_thread, SCHED_BATCH);
-    QCOMPARE(sched_getscheduler(0), SCHED_OTHER);
   }
 
   void readoutsChangeTwelveTimesASecond() {

@@ -110,8 +110,7 @@ Panel::Answer AllToAllPanel::answer() const {
 void AllToAllPanel::refill() {
   const History* history = selection_->history();
   shown_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   shown_ = selection_->frame();
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume) return view_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));

@@ -1,6 +1,5 @@
 #include "widgets/all_to_all/bytes_by_link_panel.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "widgets/all_to_all/link_bars.h"
@@ -37,8 +36,7 @@ BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
 void BytesByLinkPanel::refill() {
   lines_.clear();
   const History* history = selection_->history();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   const auto frame = selection_->frame();
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));

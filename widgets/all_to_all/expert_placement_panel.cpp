@@ -178,8 +178,7 @@ void ExpertPlacementPanel::refill() {
   const auto where = site();
   for (QToolButton* button : buttons_) button->setEnabled(where && !of.empty());
   note_->setText({});
-  if (!history) return strip_->setNotice(noRunNotice());
-  if (history->steps().empty()) return strip_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(strip_)) return;
   if (of.empty() || !where)
     return strip_->setNotice(notInLogNotice(history->info(), tr("tokens per expert and ranks")));
   PlacementChoice now = choice();

@@ -191,7 +191,7 @@ void PlacementStrip::mouseReleaseEvent(QMouseEvent* event) {
 }
 
 void PlacementStrip::keyPressEvent(QKeyEvent* event) {
-  const int step = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
+  const int step = arrowOf(event).x();
   const int experts = static_cast<int>(load_.size()), ranks = static_cast<int>(rank_load_.size());
   if (step == 0 || experts == 0) return PlotFrame::keyPressEvent(event);
   if (!(event->modifiers() & Qt::ShiftModifier))

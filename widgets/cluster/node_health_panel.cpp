@@ -2,7 +2,6 @@
 
 #include <QStackedWidget>
 #include <algorithm>
-#include <stdexcept>
 
 #include "widgets/panel/csv.h"
 #include "widgets/panel/flat_combo.h"

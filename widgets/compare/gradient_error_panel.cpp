@@ -276,15 +276,9 @@ QString GradientErrorPanel::valueText(double value) const {
 }
 
 void GradientErrorPanel::paintNumbers(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRectF size = matrix_->cellRect(0, 0);
   const QString widest = cosine() ? QStringLiteral("0.0000") : QStringLiteral("88.8");
-  if (size.width() < metrics.horizontalAdvance(widest) + 4 || size.height() < metrics.height() + 2) return;
-  for (int row = 0; row < matrix_->rows(); ++row)
-    for (int column = 0; column < matrix_->columns(); ++column) {
-      painter.setPen(textOn(matrix_->cellColor(row, column)));
-      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter, valueText(shownValue(row, column)));
-    }
+  matrix_->paintTexts(painter, matrix_->sizeFor(widest, {4, 2}),
+                      [this](int row, int column) { return valueText(shownValue(row, column)); });
 }
 
 // In words: infinite where one of the two gradients is that of FP32 itself.

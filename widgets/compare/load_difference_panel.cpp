@@ -171,17 +171,12 @@ void LoadDifferencePanel::markCurrent() {
 }
 
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRectF cell = view_->cellRect(0, 0);
-  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("+0.00")) + 4 || cell.height() < metrics.height() + 2)
-    return;
-  for (int row = 0; row < view_->rows(); ++row)
-    for (int e = 0; e < std::ssize(rows_[static_cast<std::size_t>(row)].difference); ++e) {
-      const float value = valuesOf(rows_[static_cast<std::size_t>(row)])[static_cast<std::size_t>(e)];
-      painter.setPen(textOn(view_->cellColor(row, e)));
-      painter.drawText(view_->cellRect(row, e), Qt::AlignCenter,
-                       shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2));
-    }
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00"), {4, 2}), [this](int row, int e) {
+    const std::vector<float>& values = valuesOf(rows_[static_cast<std::size_t>(row)]);
+    if (e >= std::ssize(values)) return QString();
+    const float value = values[static_cast<std::size_t>(e)];
+    return shown() == Shown::difference ? signedShare(value) : QString::number(value, 'f', 2);
+  });
 }
 
 QStringList LoadDifferencePanel::describe(int row, int column) const {

@@ -431,7 +431,7 @@ void VerdictTable::mousePressEvent(QMouseEvent* event) {
 }
 
 void VerdictTable::keyPressEvent(QKeyEvent* event) {
-  const int way = event->key() == Qt::Key_Down ? 1 : event->key() == Qt::Key_Up ? -1 : 0;
+  const int way = arrowOf(event).y();
   if (way == 0) return PlotFrame::keyPressEvent(event);
   const int row = std::clamp(active_ + way, 0, std::max(0, static_cast<int>(rows_.size()) - 1));
   if (row == active_) return;

@@ -4,7 +4,6 @@
 #include <QAbstractScrollArea>
 #include <QComboBox>
 #include <QPainter>
-#include <QPainterPath>
 #include <QStyleOption>
 #include <QTabBar>
 #include <QToolButton>

@@ -6,7 +6,6 @@
 #include <QPushButton>
 #include <QSplitter>
 #include <QUndoCommand>
-#include <cmath>
 #include <cstring>
 
 #include "widgets/look/layouts.h"

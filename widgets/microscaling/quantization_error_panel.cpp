@@ -179,8 +179,7 @@ Panel::Answer QuantizationErrorPanel::answer() const {
 void QuantizationErrorPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   frame_ = selection_->quantFrame();
   gemm_class_ = selection_->tensor().gemm_class();
   if (!frame_ || !firstOf(*frame_, gemm_class_))

@@ -7,8 +7,6 @@
 #include <QMimeData>
 #include <QSplitter>
 #include <QTabBar>
-#include <QUrl>
-#include <algorithm>
 
 #include "widgets/look/layouts.h"
 #include "widgets/look/panel_frame.h"

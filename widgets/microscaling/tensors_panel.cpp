@@ -6,7 +6,6 @@
 #include <QPushButton>
 #include <QTimer>
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "widgets/look/fitted_text.h"

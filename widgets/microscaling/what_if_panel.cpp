@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "widgets/panel/csv.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -129,30 +130,17 @@ Panel::Answer WhatIfPanel::answer() const {
 QString WhatIfPanel::csv() const {
   QString text =
       QStringLiteral("axis,block,format,rule,sqnr_db,underflow_share,clipped_share,clipped_blocks_share,mean_crest\n");
+  const auto line = [](const WhatIfRow& row, const QString& block, const QString& format, const QString& rule) {
+    return csvRow(row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"), block, format, rule,
+                  digits(row.sums.sqnr_db(), 8), digits(row.sums.underflow_share(), 8),
+                  digits(row.sums.clipped_share(), 8), digits(row.sums.clipped_blocks_share(), 8),
+                  digits(row.sums.mean_crest(), 8));
+  };
   for (const WhatIfRow& row : table_->rows())
-    text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
-                        QString::number(row.format.block),
-                        QString::fromLatin1(traits(row.format.element).name),
-                        QString::fromLatin1(scale_rule_name(row.format.rule)),
-                        QString::number(row.sums.sqnr_db(), 'g', 8),
-                        QString::number(row.sums.underflow_share(), 'g', 8),
-                        QString::number(row.sums.clipped_share(), 'g', 8),
-                        QString::number(row.sums.clipped_blocks_share(), 'g', 8),
-                        QString::number(row.sums.mean_crest(), 'g', 8)}
-                .join(QLatin1Char(',')) +
-            QLatin1Char('\n');
+    text += line(row, QString::number(row.format.block), QString::fromLatin1(traits(row.format.element).name),
+                 QString::fromLatin1(scale_rule_name(row.format.rule)));
   for (const WhatIfRow& row : table_->schemes())
-    text += QStringList{row.axis == BlockAxis::row ? QStringLiteral("row") : QStringLiteral("column"),
-                        QString(),
-                        operandFormatLabel(row.format).remove(QLatin1Char(',')),
-                        QString(),
-                        QString::number(row.sums.sqnr_db(), 'g', 8),
-                        QString::number(row.sums.underflow_share(), 'g', 8),
-                        QString::number(row.sums.clipped_share(), 'g', 8),
-                        QString::number(row.sums.clipped_blocks_share(), 'g', 8),
-                        QString::number(row.sums.mean_crest(), 'g', 8)}
-                .join(QLatin1Char(',')) +
-            QLatin1Char('\n');
+    text += line(row, {}, operandFormatLabel(row.format).remove(QLatin1Char(',')), {});
   return text;
 }
 

@@ -294,25 +294,11 @@ void WhatIfTable::mousePressEvent(QMouseEvent* event) {
 
 void WhatIfTable::keyPressEvent(QKeyEvent* event) {
   if (rows_.empty()) return PlotFrame::keyPressEvent(event);
-  Cell cell = choiceCell();
-  cell.column = std::max(0, cell.column);
-  switch (event->key()) {
-    case Qt::Key_Left:
-      --cell.column;
-      break;
-    case Qt::Key_Right:
-      ++cell.column;
-      break;
-    case Qt::Key_Up:
-      --cell.format;
-      break;
-    case Qt::Key_Down:
-      ++cell.format;
-      break;
-    default:
-      return PlotFrame::keyPressEvent(event);
-  }
-  choose({std::clamp(cell.format, 0, kNumElementFormats - 1), std::clamp(cell.column, 0, columnCount() - 1)});
+  const QPoint arrow = arrowOf(event);
+  if (arrow.isNull()) return PlotFrame::keyPressEvent(event);
+  const Cell cell = choiceCell();
+  choose({std::clamp(cell.format + arrow.y(), 0, kNumElementFormats - 1),
+          std::clamp(std::max(0, cell.column) + arrow.x(), 0, columnCount() - 1)});
 }
 
 }  // namespace moescope

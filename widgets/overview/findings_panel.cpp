@@ -7,7 +7,6 @@
 #include <QMessageBox>
 #include <QMouseEvent>
 #include <algorithm>
-#include <utility>
 
 #include "core/config/config_field.h"
 #include "core/io/whole_file.h"

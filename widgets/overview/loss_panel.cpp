@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
@@ -172,8 +171,7 @@ Panel::Answer LossPanel::answer() const {
 
 void LossPanel::refill() {
   const History* history = selection_->history();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   const auto& histories = selection_->histories();
   if (std::ranges::none_of(histories, [this](const auto& run) { return hasAny(*run, shownMetric()); }))
     return plot_->setNotice(history->info().config_toml.empty()

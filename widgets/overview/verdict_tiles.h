@@ -7,7 +7,6 @@
 #include <QList>
 #include <QStringList>
 #include <array>
-#include <functional>
 
 #include "core/explain/explain.h"
 #include "core/history/router_window.h"

@@ -3,7 +3,6 @@
 
 #include <QString>
 #include <cstdint>
-#include <string_view>
 
 #include "core/frame/frame.h"
 

@@ -212,8 +212,7 @@ void FiguresPanel::resizeEvent(QResizeEvent* event) {
 void FiguresPanel::refill(int figure) {
   LinePlot* plot = plots_[figure];
   const History* history = selection_->history();
-  if (!history) return plot->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot)) return;
   plot->setNotice(whyNothing(figure));
   if (!plot->notice().isEmpty()) return;
   const auto& active = selection_->histories()[selection_->run()];

@@ -6,7 +6,6 @@
 #include <QContextMenuEvent>
 #include <QPainter>
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "widgets/look/fitted_text.h"
@@ -357,12 +356,6 @@ QRect Panel::bodyRect() const {
   return rect().adjusted(0, above->geometry().bottom() + 1, 0, 0);
 }
 
-double Panel::lastPaintMs() const {
-  double sum = 0;
-  for (const PlotFrame* plot : findChildren<PlotFrame*>()) sum += plot->lastPaintMs();
-  return sum;
-}
-
 QString Panel::status() const {
   return {};
 }
@@ -423,6 +416,13 @@ QVariantMap Panel::saveState() const {
 void Panel::restoreState(const QVariantMap& state) {
   for (const KeptState& each : kept_states_)
     if (state.contains(each.key)) each.restore(state[each.key]);
+}
+
+bool Panel::hasSteps(PlotFrame* plot) const {
+  const History* history = selection_->history();
+  if (history && !history->steps().empty()) return true;
+  plot->setNotice(history ? noDataYetNotice(*selection_) : noRunNotice());
+  return false;
 }
 
 void Panel::followSelection(PlotFrame* plot) {

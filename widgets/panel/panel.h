@@ -58,7 +58,6 @@ class Panel : public QWidget {
   QString answerText() const;
   // A scale of colours for exported pictures whose plot has no room for it; empty: none.
   const std::function<LegendScale()>& pictureLegend() const { return picture_legend_; }
-  double lastPaintMs() const;  // sum over the plots
   QSize minimumSizeHint() const override { return {300, 160}; }
   QSize sizeHint() const override { return {460, 260}; }
 
@@ -99,6 +98,8 @@ class Panel : public QWidget {
   void keepState(const QString& key, QComboBox* choice);
   void keepState(const QString& key, QAbstractButton* button);
   void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
+  // Whether the run on screen has steps; if not, the plot says so.
+  bool hasSteps(PlotFrame* plot) const;
   // Fills and paints the plot anew when data, time or focus of the selection change.
   void followSelection(PlotFrame* plot);
 

@@ -1,6 +1,5 @@
 #include "widgets/panel/token_contexts.h"
 
-#include <QFontDatabase>
 #include <QPainter>
 #include <algorithm>
 

@@ -8,12 +8,11 @@
 #include <QPalette>
 #include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "widgets/look/series.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
-#include "widgets/look/series.h"
 
 namespace moescope {
 
@@ -79,8 +78,8 @@ struct LegendScale {
   std::vector<Swatch> swatches{};
 };
 LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
-// On one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption. Returns the width
-// that it takes; where there is too little room it leaves out the caption, then all.
+// On one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption. Returns the
+// width that it takes; where there is too little room it leaves out the caption, then all.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 // Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.

@@ -161,7 +161,7 @@ void CurvePlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void CurvePlot::keyPressEvent(QKeyEvent* event) {
-  const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
+  const int way = arrowOf(event).x();
   if (way == 0 || !std::isfinite(mark_)) return QWidget::keyPressEvent(event);
   mark_ = std::clamp(mark_ + way * mark_step_, low_, high_);  // at once: keys may come faster than paints
   emit xChosen(mark_);

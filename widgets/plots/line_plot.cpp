@@ -1,7 +1,6 @@
 #include "widgets/plots/line_plot.h"
 
 #include <QPainter>
-#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 #include <iterator>

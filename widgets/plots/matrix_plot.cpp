@@ -251,32 +251,33 @@ void MatrixPlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void MatrixPlot::keyPressEvent(QKeyEvent* event) {
-  int row = std::max(0, row_), column = std::max(0, column_);
-  switch (event->key()) {
-    case Qt::Key_Left:
-      --column;
-      break;
-    case Qt::Key_Right:
-      ++column;
-      break;
-    case Qt::Key_Up:
-      --row;
-      break;
-    case Qt::Key_Down:
-      ++row;
-      break;
-    case Qt::Key_Return:
-    case Qt::Key_Enter:
-      if (row_ >= 0 && row_ < rows_ && column_ >= 0 && column_ < columns_) emit cellOpened(row_, column_);
-      return;
-    default:
-      return QWidget::keyPressEvent(event);
+  if (event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) {
+    if (row_ >= 0 && row_ < rows_ && column_ >= 0 && column_ < columns_) emit cellOpened(row_, column_);
+    return;
   }
+  const QPoint arrow = arrowOf(event);
+  if (arrow.isNull()) return QWidget::keyPressEvent(event);
   if (rows_ == 0 || columns_ == 0) return;
-  row = std::clamp(row, 0, rows_ - 1);
-  column = std::clamp(column, 0, columns_ - 1);
+  const int row = std::clamp(std::max(0, row_) + arrow.y(), 0, rows_ - 1);
+  const int column = std::clamp(std::max(0, column_) + arrow.x(), 0, columns_ - 1);
   emit cellChosen(row, column);
   if (describe) emit readoutChanged(describe(row, column).join(QStringLiteral("   ")));
+}
+
+void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& least,
+                            const std::function<QString(int row, int column)>& text) const {
+  const QRectF cell = cellRect(0, 0);
+  if (cell.width() < least.width() || cell.height() < least.height()) return;
+  for (int row = 0; row < rows_; ++row)
+    for (int column = 0; column < columns_; ++column) {
+      painter.setPen(textOn(cellColor(row, column)));
+      painter.drawText(cellRect(row, column), Qt::AlignCenter, text(row, column));
+    }
+}
+
+QSizeF MatrixPlot::sizeFor(const QString& widest, const QSize& margin) const {
+  const QFontMetrics metrics(font());
+  return {metrics.horizontalAdvance(widest) + margin.width() + 0.0, metrics.height() + margin.height() + 0.0};
 }
 
 std::array<std::uint8_t, 256> utilisationWeights() {

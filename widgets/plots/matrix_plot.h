@@ -41,6 +41,10 @@ class MatrixPlot : public PlotFrame {
   bool cellAt(QPoint position, int* row, int* column) const;
   QRect cellsRect() const;  // where the cells are
   QRgb cellColor(int row, int column) const;
+  // For `decorate`: a text in each cell, if cells are at least that large.
+  void paintTexts(QPainter& painter, const QSizeF& least,
+                  const std::function<QString(int row, int column)>& text) const;
+  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // of a cell with this text
 
  signals:
   void cellChosen(int row, int column);

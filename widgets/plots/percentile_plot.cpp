@@ -116,7 +116,7 @@ void PercentilePlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void PercentilePlot::keyPressEvent(QKeyEvent* event) {
-  const int way = event->key() == Qt::Key_Right ? 1 : event->key() == Qt::Key_Left ? -1 : 0;
+  const int way = arrowOf(event).x();
   if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
   const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
   current_ = groups_[static_cast<std::size_t>(place)].id;  // at once: keys may come faster than paints

@@ -1,8 +1,8 @@
 #include "widgets/plots/plot_frame.h"
 
 #include <QApplication>
-#include <QElapsedTimer>
 #include <QEvent>
+#include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPaintEvent>
 #include <QPainter>
@@ -110,8 +110,6 @@ bool PlotFrame::dark() const {
 
 void PlotFrame::paintEvent(QPaintEvent*) {
   if (printed_) return paintPrinted();
-  QElapsedTimer timer;
-  timer.start();
   if (std::exchange(dirty_, false) || static_layer_.size() != size() * devicePixelRatioF()) {
     prepare();
     renderContent();
@@ -122,7 +120,6 @@ void PlotFrame::paintEvent(QPaintEvent*) {
   if (notice_.isEmpty()) paintOverlay(painter);
   if (showsFocus(*this))
     drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(colors(palette()).accent));
-  last_paint_ms_ = timer.nsecsElapsed() * 1e-6;
 }
 
 // Refills the data and paints the static layer, twice if its labels turn out wider than their margin.
@@ -216,6 +213,21 @@ void PlotFrame::leaveEvent(QEvent*) {
   mouse_ = {-1, -1};
   emit readoutChanged({});
   update();
+}
+
+QPoint PlotFrame::arrowOf(const QKeyEvent* event) {
+  switch (event->key()) {
+    case Qt::Key_Left:
+      return {-1, 0};
+    case Qt::Key_Right:
+      return {1, 0};
+    case Qt::Key_Up:
+      return {0, -1};
+    case Qt::Key_Down:
+      return {0, 1};
+    default:
+      return {};
+  }
 }
 
 void PlotFrame::changeEvent(QEvent* event) {

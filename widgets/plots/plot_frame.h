@@ -40,7 +40,6 @@ class PlotFrame : public QWidget {
   // For exported pictures: painted again at the painter's resolution, without what depends on the mouse.
   void setPrinted(bool printed) { printed_ = printed; }
 
-  double lastPaintMs() const { return last_paint_ms_; }
   // The figure drawn at a position, for its explain card; nullopt: none. Plots of a single figure ask their owner.
   std::function<std::optional<FigureTarget>(QPoint)> figureOf;
   virtual std::optional<FigureTarget> figureAt(QPoint position) const {
@@ -114,6 +113,9 @@ class PlotFrame : public QWidget {
   // A small box of lines beside `near`, always inside the widget; without lines there is none.
   void paintReadout(QPainter& painter, QPoint near, const QStringList& lines) const;
 
+  // Where an arrow key points: x -1 left, 1 right; y -1 up, 1 down. Null for any other key.
+  static QPoint arrowOf(const QKeyEvent* event);
+
   void mouseMoveEvent(QMouseEvent* event) override;
   void leaveEvent(QEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
@@ -150,7 +152,6 @@ class PlotFrame : public QWidget {
   mutable int wanted_excess_ = 0, wanted_room_above_ = 0;
   mutable std::vector<int> row_labels_;             // where labels of rows stand
   mutable int caption_end_ = 0, legend_start_ = 0;  // in the row of the caption
-  double last_paint_ms_ = 0;
 };
 
 // A caption with parts, "layer; line: least to most, bar: 10 % to 90 %": itself and what stands before each semicolon.

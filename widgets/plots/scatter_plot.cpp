@@ -129,10 +129,9 @@ void ScatterPlot::mousePressEvent(QMouseEvent* event) {
 }
 
 void ScatterPlot::keyPressEvent(QKeyEvent* event) {
-  const bool on = event->key() == Qt::Key_Right || event->key() == Qt::Key_Down;
-  const bool back = event->key() == Qt::Key_Left || event->key() == Qt::Key_Up;
-  if (points_.empty() || (!on && !back)) return QWidget::keyPressEvent(event);
-  const int point = std::clamp(current_ + (on ? 1 : -1), 0, static_cast<int>(points_.size()) - 1);
+  const int way = arrowOf(event).x() + arrowOf(event).y();
+  if (points_.empty() || way == 0) return QWidget::keyPressEvent(event);
+  const int point = std::clamp(current_ + way, 0, static_cast<int>(points_.size()) - 1);
   current_ = point;  // at once: keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));

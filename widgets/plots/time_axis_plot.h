@@ -3,8 +3,6 @@
 // pans, double click fits, click moves the cursor. Keys: Left and Right move the cursor, + and - zoom, Home fits.
 #pragma once
 
-#include <optional>
-
 #include "core/recording/marks.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/plot_frame.h"

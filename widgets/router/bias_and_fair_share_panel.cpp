@@ -80,8 +80,7 @@ std::optional<BiasAndFairSharePanel::Shown> BiasAndFairSharePanel::find() const 
 void BiasAndFairSharePanel::refill() {
   shown_.reset();
   const History* history = selection_->history();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   shown_ = find();
   if (!shown_) return plot_->setNotice(notInLogNotice(history->info(), tr("the distribution of cutoff minus score")));
   plot_->setNotice({});

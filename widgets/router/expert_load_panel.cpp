@@ -1,7 +1,6 @@
 #include "widgets/router/expert_load_panel.h"
 
 #include <QPainter>
-#include <QSignalBlocker>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -276,19 +275,12 @@ void ExpertLoadPanel::refillMatrix() {
 
 // The figure in each cell, where cells are large enough to hold it.
 void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRectF cell = matrix_->cellRect(0, 0);
-  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("0.00")) + 6 || cell.height() < metrics.height() + 2)
-    return;
-  for (int row = 0; row < matrix_->rows(); ++row)
-    for (int column = 0; column < matrix_->columns(); ++column) {
-      const auto& counts = routerAt(row).tokens_per_expert;
-      const int expert = expertAt(row, column);
-      if (expert >= std::ssize(counts) || counts[expert] == 0) continue;
-      painter.setPen(textOn(matrix_->cellColor(row, column)));
-      painter.drawText(matrix_->cellRect(row, column), Qt::AlignCenter,
-                       QString::number(utilisation(counts, expert), 'f', 2));
-    }
+  matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("0.00"), {6, 2}), [this](int row, int column) {
+    const auto& counts = routerAt(row).tokens_per_expert;
+    const int expert = expertAt(row, column);
+    return expert < std::ssize(counts) && counts[expert] > 0 ? QString::number(utilisation(counts, expert), 'f', 2)
+                                                             : QString();
+  });
 }
 
 // Layers that are far from the rest are strong, so that the sick ones among many can be told at once.

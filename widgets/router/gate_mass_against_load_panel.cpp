@@ -77,8 +77,7 @@ void GateMassAgainstLoadPanel::takeFrame() {
 void GateMassAgainstLoadPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   takeFrame();
   const RouterFrame* now = router();
   if (!now || mass(*now).size() != now->tokens_per_expert.size())

@@ -160,8 +160,7 @@ QString LoadOverTimePanel::status() const {
 
 void LoadOverTimePanel::refill() {
   const History* history = selection_->history();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   const int experts = history->info().n_experts;
   if (experts <= 0 || !history->frame_at(history->steps().last))
     return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));

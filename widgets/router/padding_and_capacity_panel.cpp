@@ -132,8 +132,7 @@ double PaddingAndCapacityPanel::figureOf(const RouterFrame& router, int figure) 
 void PaddingAndCapacityPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return plot_->setNotice(noRunNotice());
-  if (history->steps().empty()) return plot_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(plot_)) return;
   frame_ = selection_->frame();
   if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty()) {
     frame_.reset();

@@ -1,6 +1,5 @@
 #include "widgets/text/byte_affinity_panel.h"
 
-#include <QFontDatabase>
 #include <QPainter>
 #include <algorithm>
 
@@ -103,8 +102,7 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
 void ByteAffinityPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("bytes by expert")));
@@ -142,16 +140,9 @@ void ByteAffinityPanel::refillStrip() {
 }
 
 void ByteAffinityPanel::paintNumbers(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRectF cell = view_->cellRect(0, 0);
-  if (cell.width() < metrics.horizontalAdvance(QStringLiteral("0.0")) + 4 || cell.height() < metrics.height()) return;
-  for (int row = 0; row < view_->rows(); ++row)
-    for (int column = 0; column < view_->columns(); ++column) {
-      const float lift = lift_[static_cast<std::size_t>(row * view_->columns() + column)];
-      if (is_missing(lift) || lift == 0) continue;
-      painter.setPen(textOn(view_->cellColor(row, column)));
-      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(lift, 'f', lift < 9.95f ? 1 : 0));
-    }
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), {4, 0}), [this](int row, int column) {
+    return liftText(lift_[static_cast<std::size_t>(row * view_->columns() + column)]);
+  });
 }
 
 QStringList ByteAffinityPanel::describe(int row, int column) const {

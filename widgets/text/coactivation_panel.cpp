@@ -61,8 +61,7 @@ int CoactivationPanel::topK(const SpecialisationFrame& table) const {
 void CoactivationPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->together_EE.empty())

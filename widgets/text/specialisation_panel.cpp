@@ -2,7 +2,6 @@
 
 #include <QPainter>
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/frame/coactivation.h"
@@ -30,6 +29,10 @@ LegendScale liftLegend(bool dark) {
   LegendScale legend = utilisationLegend(dark);
   legend.caption = Panel::tr("\u00d7 its share");
   return legend;
+}
+
+QString liftText(float lift) {
+  return is_missing(lift) || lift == 0 ? QString() : QString::number(lift, 'f', lift < 9.95f ? 1 : 0);
 }
 
 QString domainName(const RunInfo& info, std::size_t domain) {
@@ -98,8 +101,7 @@ std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& tab
 void SpecialisationPanel::refill() {
   const History* history = selection_->history();
   frame_.reset();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
   if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("domains by expert")));
@@ -135,18 +137,10 @@ void SpecialisationPanel::refill() {
 }
 
 void SpecialisationPanel::paintNumbers(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRectF cell = view_->cellRect(0, 0);
-  const bool numbers =
-      cell.width() >= metrics.horizontalAdvance(QStringLiteral("0.00")) + 4 && cell.height() >= metrics.height();
-  for (int row = 0; numbers && row < view_->rows(); ++row)
-    for (int column = 0; column < view_->columns(); ++column) {
-      const float lift =
-          lift_[static_cast<std::size_t>(row * view_->columns() + columns_[static_cast<std::size_t>(column)])];
-      if (is_missing(lift) || lift == 0) continue;
-      painter.setPen(textOn(view_->cellColor(row, column)));
-      painter.drawText(view_->cellRect(row, column), Qt::AlignCenter, QString::number(lift, 'f', lift < 9.95f ? 1 : 0));
-    }
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.00"), {4, 0}), [this](int row, int column) {
+    return liftText(
+        lift_[static_cast<std::size_t>(row * view_->columns() + columns_[static_cast<std::size_t>(column)])]);
+  });
 }
 
 QStringList SpecialisationPanel::describe(int row, int column) const {

@@ -38,6 +38,7 @@ class SpecialisationPanel : public Panel {
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
 // Lift on the scale of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
+QString liftText(float lift);  // in a cell; empty for none
 QString domainName(const RunInfo& info, std::size_t domain);
 
 }  // namespace moescope

@@ -1,6 +1,5 @@
 #include "widgets/text/token_text_view.h"
 
-#include <QFontDatabase>
 #include <QImage>
 #include <QKeyEvent>
 #include <QMouseEvent>

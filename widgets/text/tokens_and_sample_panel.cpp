@@ -235,8 +235,7 @@ ExpertColors TokensAndSamplePanel::colorsOf(const TokenLayer& layer) {
 
 void TokensAndSamplePanel::refill() {
   const History* history = selection_->history();
-  if (!history) return view_->setNotice(noRunNotice());
-  if (history->steps().empty()) return view_->setNotice(noDataYetNotice(*selection_));
+  if (!hasSteps(view_)) return;
   fillTexts();
   findText();
   if (!text_) {

@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/comparison/comparison.h"
 #include "core/comparison/operand_sqnr.h"

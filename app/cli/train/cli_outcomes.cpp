@@ -1,7 +1,5 @@
 #include "app/cli/train/cli_outcomes.h"
 
-#include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>

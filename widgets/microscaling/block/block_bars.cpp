@@ -155,7 +155,7 @@ void BlockBars::mousePressEvent(QMouseEvent* event) {
 }
 
 void BlockBars::keyPressEvent(QKeyEvent* event) {
-  const int step = event->key() == Qt::Key_Left ? -1 : event->key() == Qt::Key_Right ? 1 : 0;
+  const int step = arrowOf(event).x();
   if (!step || !block_ || block_->elements.empty()) return PlotFrame::keyPressEvent(event);
   emit elementChosen(std::clamp(current_ + step, 0, static_cast<int>(block_->elements.size()) - 1));
 }
