@@ -203,8 +203,8 @@ class BlockSquares {
  public:
   HWY_INLINE explicit BlockSquares(BlockBatch& b) : x2_(b.x2.data()) {}
   HWY_INLINE void add(Floats y2) {
-    store(waiting_ + count_ % kSixteen * kSixteen, y2);
-    if (++count_ % kSixteen == 0) store(x2_ + count_ - kSixteen, joined_rows(waiting_, Sum()));
+    store(waiting_ + (count_ & (kSixteen - 1)) * kSixteen, y2);
+    if ((++count_ & (kSixteen - 1)) == 0) store(x2_ + count_ - kSixteen, joined_rows(waiting_, Sum()));
   }
   HWY_INLINE Index count() const { return count_; }
   HWY_INLINE void finish() {

@@ -34,7 +34,7 @@ void add_totals(const Totals& t, Index elements, QuantSums& sums) {
 class ScaleCounts {
  public:
   void add(const BlockBatch& b) {
-    for (Index i = 0; i < b.count; ++i) ++counts_[i % kTurns][static_cast<Index>(b.code[i])];
+    for (Index i = 0; i < b.count; ++i) ++counts_[i & (kTurns - 1)][static_cast<Index>(b.code[i])];
     const bool zeros = b.nonzero < b.count;  // their code is left out of least_code and top_code
     least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
   }
