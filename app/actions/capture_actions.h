@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "app/actions/actions.h"
-#include "core/training/recompute.h"
+#include "core/training/engine/recompute.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

@@ -59,7 +59,7 @@ bool QueueActions::mayTrain() {
   return !outcomes_->training();
 }
 
-void QueueActions::train(std::unique_ptr<QueueTraining> queue) {
+void QueueActions::train(std::unique_ptr<RunQueue> queue) {
   LiveRuns* live = session_->live();
   if (live && !queue->status().done) live->pause();  // it would take threads from them
   outcomes_->start(std::move(queue));
@@ -72,7 +72,8 @@ void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
                         [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
   messages_->warnOfErrors([&] {
     const QString recording = newRecordingPath(QString::fromStdString(runs.front().name) + "-groups");
-    train(std::make_unique<QueueTraining>(std::move(runs), steps, recording.toStdString()));
+    std::vector<RunGroup> groups = candidate_groups(runs, recording.toStdString());
+    train(std::make_unique<RunQueue>(std::move(groups), steps, recording.toStdString()));
   });
 }
 
@@ -83,10 +84,10 @@ void QueueActions::takeUp(QString queue_file) {
                                               "Queues of candidates (*.queue)");
   if (queue_file.isEmpty()) return;
   const std::string recording = recording_of_queue(queue_file.toStdString());
-  const auto queue = std::make_shared<std::unique_ptr<QueueTraining>>();
+  const auto queue = std::make_shared<std::unique_ptr<RunQueue>>();
   auto* job = new ProgressJob("Reading the results of " + QFileInfo(queue_file).completeBaseName(), messages_->window(),
                               [=](const std::function<bool(double)>& progress) {
-                                *queue = QueueTraining::take_up(recording, progress);
+                                *queue = RunQueue::take_up(recording, progress);
                                 return *queue != nullptr;
                               });
   connect(job, &ProgressJob::failed, messages_,

@@ -15,7 +15,7 @@ namespace moescope {
 class FileActions;
 class NoticeBar;
 class OutcomesDock;
-class QueueTraining;
+class RunQueue;
 
 class QueueActions : public Actions {
   Q_OBJECT
@@ -31,7 +31,7 @@ class QueueActions : public Actions {
 
  private:
   bool mayTrain();  // false: others do, and the person was told
-  void train(std::unique_ptr<QueueTraining> queue);
+  void train(std::unique_ptr<RunQueue> queue);
   void offerQueueOfOpened();
   void openCandidate(const QString& recording, const QString& run);
   void chooseAskedRun();

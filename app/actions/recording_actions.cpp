@@ -12,7 +12,7 @@
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/reproduce.h"
+#include "core/training/engine/reproduce.h"
 #include "core/training/trainer.h"
 #include "widgets/selection/selection.h"
 

@@ -5,7 +5,7 @@
 #include "app/setup/setup_form.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/training/engine/candidate_groups.h"
+#include "core/training/engine/run_groups.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "app/actions/actions.h"
-#include "core/training/recomputed_scan.h"
+#include "core/training/engine/recomputed_scan.h"
 
 namespace moescope {
 

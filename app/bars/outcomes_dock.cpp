@@ -109,7 +109,7 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   return content;
 }
 
-void OutcomesDock::start(std::unique_ptr<QueueTraining> queue) {
+void OutcomesDock::start(std::unique_ptr<RunQueue> queue) {
   worker_.cancel();
   computing_ = false;
   queue_ = std::move(queue);

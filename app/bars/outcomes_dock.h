@@ -1,4 +1,4 @@
-// Candidates that train in groups (core/training/engine/queue_training.h): progress over all groups, time left, cancel
+// Candidates that train in groups (core/training/engine/run_queue.h): progress over all groups, time left, cancel
 // and continue, the live table of outcomes, and the queues of before that can be taken up.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/bars/side_dock.h"
-#include "core/training/engine/queue_training.h"
+#include "core/training/engine/run_queue.h"
 #include "widgets/panel/latest_worker.h"
 
 class QLabel;
@@ -29,7 +29,7 @@ class OutcomesDock : public SideDock {
   ~OutcomesDock() override;  // cancels and waits for the step in flight
 
   // Trains the groups that wait, and shows the dock. Not while others train.
-  void start(std::unique_ptr<QueueTraining> queue);
+  void start(std::unique_ptr<RunQueue> queue);
   QString recording() const;  // of which its groups' are made (path_of_group()); empty: there are none
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
@@ -63,7 +63,7 @@ class OutcomesDock : public SideDock {
   QString recordingOf(const Outcome& of) const;
   QString progressText(const QueueStatus& status) const;
 
-  std::unique_ptr<QueueTraining> queue_;
+  std::unique_ptr<RunQueue> queue_;
   QTimer clock_;
   QElapsedTimer since_outcomes_;
   bool computing_ = false, running_ = false, begun_ = false;

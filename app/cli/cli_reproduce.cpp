@@ -9,7 +9,7 @@
 #include "app/cli/command_line.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
-#include "core/training/reproduce.h"
+#include "core/training/engine/reproduce.h"
 
 namespace moescope {
 namespace {

@@ -14,7 +14,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/text_columns.h"
-#include "core/data/dataset.h"
+#include "core/training/engine/engine.h"
 #include "core/training/operand_scan.h"
 
 namespace moescope {
@@ -45,18 +45,30 @@ std::optional<Recipe> recipe_of(const ScanOptions& o) {
   throw std::runtime_error("--recipe: is \"" + o.recipe + "\", allowed are " + names);
 }
 
-Trainer trained(const ScanOptions& o, const Dataset*& data, std::unique_ptr<Dataset>& owner) {
-  Trainer trainer = o.run.resume.empty() ? Trainer(fresh_configs(o.run).front())
-                                         : std::move(resumed_trainers(o.run, nullptr).front());
-  const RunConfig& config = trainer.config();
-  owner = open_dataset(config.data, config.seed);
-  data = owner.get();
-  const Mixture mixture = data->mixture(config.data.mixture);
-  for (std::int64_t i = 0; o.run.resume.empty() && i < o.warmup; ++i) {
-    trainer.step(data->batch(i, mixture));
-    if (!o.quiet) show_progress("training", i + 1, o.warmup);
+class WarmUp : public EngineObserver {
+ public:
+  explicit WarmUp(const ScanOptions& o) : o_(o) {}
+  void after_step(Engine& engine) override {
+    if (!o_.quiet) show_progress("training", engine.next_step(), o_.warmup);
   }
-  return trainer;
+
+ private:
+  const ScanOptions& o_;
+};
+
+// The run of the options, which has taken the steps before the scan.
+std::unique_ptr<Engine> trained(const ScanOptions& o) {
+  std::vector<Trainer> trainers;
+  if (o.run.resume.empty())
+    trainers.emplace_back(fresh_configs(o.run).front());
+  else
+    trainers.push_back(std::move(resumed_trainers(o.run, nullptr).front()));
+  auto engine = std::make_unique<Engine>(std::move(trainers), EngineOptions{.compares_runs = false});
+  const auto failed = [&] { return engine->trouble() && engine->trouble()->within_step; };
+  WarmUp warm_up(o);
+  engine->train([&] { return o.run.resume.empty() && engine->next_step() < o.warmup && !failed(); }, warm_up);
+  if (failed()) throw std::runtime_error(engine->trouble()->text());
+  return engine;
 }
 
 nlohmann::ordered_json json_of(const OperandScan& scan, const RunConfig& config, std::int64_t step) {
@@ -110,18 +122,16 @@ void print_table(const OperandScan& scan, const RunConfig& config, std::int64_t 
 
 void scan(const ScanOptions& o) {
   const std::optional<Recipe> recipe = recipe_of(o);
-  const Dataset* data = nullptr;
-  std::unique_ptr<Dataset> owner;
-  Trainer trainer = trained(o, data, owner);
+  const std::unique_ptr<Engine> engine = trained(o);
+  Trainer& trainer = *engine->find(0);
   const RunConfig& config = trainer.config();
   const std::int64_t step = trainer.steps_taken();
   if (scanned_operands(config, recipe).empty())
     throw std::runtime_error("nothing of run " + config.name + " is rounded: give --recipe, or set [precision]");
-  const auto found =
-      trainer.scan_operands(data->batch(step, data->mixture(config.data.mixture)), recipe, [&](int done, int of) {
-        if (!o.quiet) show_progress("pass", done, of);
-        return true;
-      });
+  const auto found = trainer.scan_operands(engine->batch(step), recipe, [&](int done, int of) {
+    if (!o.quiet) show_progress("pass", done, of);
+    return true;
+  });
   if (o.json)
     std::printf("%s\n", json_of(*found, config, step).dump(2).c_str());
   else if (o.csv)

@@ -2,7 +2,7 @@
 // the run read.
 #pragma once
 
-#include "core/training/recompute.h"
+#include "core/training/engine/recompute.h"
 
 namespace moescope {
 

@@ -12,8 +12,8 @@
 #include "core/config/candidates.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
-#include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/lock_step.h"
+#include "core/training/engine/run_groups.h"
 #include "widgets/look/layouts.h"
 
 namespace moescope {

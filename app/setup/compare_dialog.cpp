@@ -183,8 +183,8 @@ void CompareDialog::addGrid() {
     for (const QString& axis : grid_->text().split(u';', Qt::SkipEmptyParts))
       if (!axis.trimmed().isEmpty()) axes.push_back(parse_sweep_axis(axis.trimmed().toStdString()));
     std::vector<RunConfig> wanted;
-    for (const SweepRun& run : sweep_runs(first_, axes, seeds_->value(), {}))
-      if (!difference(first_, run.config).empty()) wanted.push_back(run.config);
+    for (const RunGroup& point : sweep_groups(first_, axes, seeds_->value(), {}))
+      if (!difference(first_, point.runs.front()).empty()) wanted.push_back(point.runs.front());
     if (const std::size_t all = wanted.size() + list_->candidates().size(); all > kMaxCandidates)
       return say(QString("With this grid %1 candidates would be on the list, allowed are %2: take fewer values, or "
                          "moescope-cli sweep, which has no such limit.")

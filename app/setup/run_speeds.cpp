@@ -163,12 +163,12 @@ QString RunSpeeds::twinsText(const std::vector<RunConfig>& twins, std::int64_t s
                     .arg(groupedDigits(1000 * speed->seconds_per_step), originText(*speed));
 }
 
-QString RunSpeeds::groupsText(const std::vector<std::vector<RunConfig>>& groups, std::int64_t steps) const {
+QString RunSpeeds::groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const {
   std::int64_t most = 0;
   std::vector<RunConfig> all;
-  for (const std::vector<RunConfig>& group : groups) {
-    most = std::max(most, costOfAll(group).bytes);
-    all.insert(all.end(), group.begin(), group.end());
+  for (const RunGroup& group : groups) {
+    most = std::max(most, costOfAll(group.runs).bytes);
+    all.insert(all.end(), group.runs.begin(), group.runs.end());
   }
   QString text = QString(
                      "%1 runs of %2 steps in all. Memory: up to %3 at a time for weights, gradients and the "

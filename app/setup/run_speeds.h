@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/training/engine/run_groups.h"
 
 namespace moescope {
 
@@ -37,7 +38,7 @@ class RunSpeeds {
   QString twinText(const RunConfig& twin, std::int64_t step) const { return twinsText({twin}, step); }
   QString twinsText(const std::vector<RunConfig>& twins, std::int64_t step) const;
   // The same of groups that train one after the other, each so many steps.
-  QString groupsText(const std::vector<std::vector<RunConfig>>& groups, std::int64_t steps) const;
+  QString groupsText(const std::vector<RunGroup>& groups, std::int64_t steps) const;
 
  private:
   struct Speed {

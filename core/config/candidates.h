@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-// More than can train beside it at once train in groups (core/training/engine/candidate_groups.h).
+// More than can train beside it at once train in groups (core/training/engine/run_groups.h).
 inline constexpr std::size_t kMaxCandidates = 16;
 
 }  // namespace moescope

@@ -1,40 +1,40 @@
 // Four runs in lock-step against one of the same config: bench_lock_step [preset ...] [--steps N]
 //
-// Frames with all statistics are published and dropped. One and four take their steps in turn, so that a busy machine
+// Frames with all statistics go to histories in memory. One and four take their steps in turn, so that a busy machine
 // slows both alike; medians. Four may cost 4.1 times one.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 #include "tests/benchmarks/bench_measures.h"
 
 namespace moescope {
 namespace {
 
-LockStep runs_of(const RunConfig& config, int count) {
-  std::vector<Trainer> trainers;
-  for (int i = 0; i < count; ++i) trainers.emplace_back(config);
-  return LockStep(std::move(trainers));
+std::unique_ptr<Engine> runs_of(const RunConfig& config, int count) {
+  const std::vector<RunConfig> configs(static_cast<std::size_t>(count), config);
+  return std::make_unique<Engine>(std::vector<Trainer>(configs.begin(), configs.end()));
 }
 
-double step_seconds(LockStep& runs) {
+double step_seconds(Engine& runs) {
   const auto start = std::chrono::steady_clock::now();
-  runs.step([](const TelemetryFrame&) { return true; });
+  runs.train_until(runs.next_step() + 1);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 void bench(const std::string& name, const RunConfig& config, int steps) {
-  LockStep one = runs_of(config, 1), four = runs_of(config, 4);
+  const auto one = runs_of(config, 1), four = runs_of(config, 4);
   std::vector<double> one_s, four_s;
   for (int step = -2; step < steps; ++step) {
-    const double a = step_seconds(one), b = step_seconds(four);
+    const double a = step_seconds(*one), b = step_seconds(*four);
     if (step >= 0) one_s.push_back(a), four_s.push_back(b);
   }
   std::printf("%-10s one %8.2f ms/step   four %8.2f ms/step   %.2fx\n", name.c_str(), median(one_s) * 1e3,

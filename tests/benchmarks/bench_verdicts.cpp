@@ -17,7 +17,7 @@
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/numerics/kernels.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 
 namespace moescope {
 namespace {
@@ -30,22 +30,15 @@ struct Asked {
 // Run A, the run that is judged, the twins.
 std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   std::vector<Trainer> trainers;
-  std::vector<std::shared_ptr<History>> histories;
   for (int run = 0; run < twins + 2; ++run) {
     RunConfig equal = config;
     equal.perturbation = run;
     equal.name += "-" + std::to_string(run);
-    histories.push_back(std::make_shared<History>(run_info(equal, run)));
     trainers.emplace_back(equal);
   }
-  LockStep runs(std::move(trainers));
-  while (runs.next_step() < config.optimizer.total_steps)
-    runs.step([&](TelemetryFrame frame) {
-      const auto run = static_cast<std::size_t>(frame.run);
-      histories[run]->append(std::make_shared<const TelemetryFrame>(std::move(frame)));
-      return true;
-    });
-  return {histories.begin(), histories.end()};
+  Engine engine(std::move(trainers));
+  engine.train_until(config.optimizer.total_steps);
+  return {engine.histories().begin(), engine.histories().end()};
 }
 
 struct Count {

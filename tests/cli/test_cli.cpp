@@ -3,6 +3,7 @@
 
 #include "core/config/config_toml.h"
 #include "core/recording/recording.h"
+#include "core/training/engine/queue_file.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/sample_frames.h"
 
@@ -277,6 +278,7 @@ TEST_F(Cli, StopInALaterGroupKeepsTheEarlierOnes) {
   ASSERT_EQ(stopped.status, 130) << stopped.err;
   EXPECT_NE(stopped.out.find("same command with --continue"), std::string::npos) << stopped.out;
   EXPECT_NE(read("many.csv").find(",2,waiting,"), std::string::npos) << read("many.csv");
+  EXPECT_EQ(load_queue(path("many.queue")).finished, 1) << "the window goes on from it, too";
   std::vector<std::string> more = command;
   more.push_back("--continue");
   const Result rest = run(more);

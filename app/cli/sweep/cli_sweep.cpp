@@ -24,7 +24,7 @@
 #include "core/io/whole_file.h"
 #include "core/numerics/kernels.h"
 #include "core/numerics/threads.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
 
 namespace moescope {
@@ -79,60 +79,49 @@ Share share_of(const SweepOptions& o) {
   return {launched->rank, launched->ranks};
 }
 
-// Empty: there is no recording, or the run has not ended.
-HistoryPtr ended_run(const SweepRun& run, std::int64_t steps) {
-  if (!std::filesystem::exists(run.recording)) return nullptr;
-  Baseline own;
-  const std::vector<HistoryPtr> ended = finished_group(run.recording, {&run.config, 1}, steps, own);
-  return ended.empty() ? nullptr : ended.front();
-}
-
 // With --continue the runs whose recordings are whole; without, none, and what is there must not be.
-void take_up(const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& runs) {
-  bool kernels_chosen = false;
-  for (SweepRun& run : runs) {
-    if (o.run.overwrite || !std::filesystem::exists(run.recording)) continue;
+void take_up(const SweepOptions& o, RunQueue& queue) {
+  const std::vector<RunGroup> runs = queue.groups();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (o.run.overwrite || !std::filesystem::exists(runs[i].recording)) continue;
     if (!o.run.continues)
-      throw std::runtime_error(run.recording +
+      throw std::runtime_error(runs[i].recording +
                                ": exists already; --continue keeps the runs that have ended, --overwrite replaces all");
-    run.history = ended_run(run, steps);
-    if (run.history && !std::exchange(kernels_chosen, true)) use_recorded_kernels(run.history->info().kernels);
+    queue.read_finished(i);
   }
+  if (queue.status().finished > 0) use_recorded_kernels(queue.kernels());
   guard_outputs({}, {{"--table", o.table}, {"--page", o.page}}, o.run.overwrite || o.run.continues);
 }
 
-// What cannot be taken has not ended: its process may have yet to replace it, or have just created it. That process
-// says what is wrong otherwise.
-HistoryPtr ended_run_of_other(const SweepRun& run, std::int64_t steps) try {
-  return ended_run(run, steps);
-} catch (const std::runtime_error&) {
-  return nullptr;
-}
-
-// What other processes trained meanwhile. Returns whether all runs have ended.
-bool take_others(const Share& share, std::int64_t steps, std::vector<SweepRun>& runs) {
-  bool all = true;
+// What other processes trained meanwhile. A recording that cannot be read has not ended: its process may have yet to
+// replace it, or have just created it. That process says what is wrong otherwise.
+void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!share.has(i)) runs[i].history = ended_run_of_other(runs[i], steps);
-    all = all && runs[i].history;
+    if (share.has(i)) continue;
+    try {
+      Baseline of_itself;
+      runs[i].histories = finished_group(runs[i], steps, of_itself);
+      runs[i].finished = !runs[i].histories.empty();
+    } catch (const std::runtime_error&) {
+      runs[i].finished = false;
+    }
   }
-  return all;
 }
 
 // A line that redraws itself on a terminal; elsewhere one for every run that ends.
 class SweepLine {
  public:
-  void show(const SweepProgress& progress) {
-    const bool terminal = isatty(STDERR_FILENO) == 1, ended = progress.ended != ended_;
+  void show(const QueueStatus& progress, std::size_t runs) {
+    const bool terminal = isatty(STDERR_FILENO) == 1, ended = progress.finished != ended_;
     const auto now = std::chrono::steady_clock::now();
     if (!ended && (!terminal || now - shown_ < std::chrono::milliseconds(200))) return;
-    shown_ = now, ended_ = progress.ended;
-    std::string text = std::to_string(progress.ended) + " of " + std::to_string(progress.runs) + " runs";
-    if (progress.ended < progress.runs && !is_missing(static_cast<float>(progress.seconds_left)))
+    shown_ = now, ended_ = progress.finished;
+    std::string text = std::to_string(progress.finished) + " of " + std::to_string(runs) + " runs";
+    if (!progress.done && !is_missing(static_cast<float>(progress.seconds_left)))
       text += ", " + std::to_string(static_cast<int>(100 * progress.share)) + " %, about " +
               duration_text(progress.seconds_left) + " left";
     std::fprintf(stderr, terminal ? "\r%s\x1b[K" : "%s\n", text.c_str());
-    if (terminal && progress.ended == progress.runs) std::fputc('\n', stderr);
+    if (terminal && progress.done) std::fputc('\n', stderr);
     std::fflush(stderr);
   }
 
@@ -142,16 +131,19 @@ class SweepLine {
 };
 
 // Trains the runs of this process; false: it was stopped.
-bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, std::vector<SweepRun>& runs) {
-  std::vector<SweepRun> own;
+bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, std::vector<RunGroup>& runs) {
+  std::vector<RunGroup> own;
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (share.has(i)) own.push_back(runs[i]);
-  take_up(o, steps, own);
+  RunQueue queue(std::move(own), steps);
+  take_up(o, queue);
   SweepLine line;
-  const bool all = train_sweep(own, steps, [&](const SweepProgress& progress) {
-    if (!o.quiet && share.rank == 0) line.show(progress);
+  const bool all = queue.train([&](const QueueStatus& progress) {
+    if (!o.quiet && share.rank == 0) line.show(progress, queue.groups().size());
     return stop_signal() == 0;
   });
+  if (const std::string error = queue.status().error; !error.empty()) throw std::runtime_error(error);
+  own = queue.groups();
   auto trained = own.begin();
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (share.has(i)) runs[i] = std::move(*trained++);
@@ -176,11 +168,12 @@ void sweep(const SweepOptions& o) {
   const std::int64_t steps = o.run.has_steps ? o.run.steps : base.optimizer.total_steps;
   if (steps < 1) throw std::runtime_error("--steps: a sweep takes 1 step or more");
   set_num_threads(o.run.threads);
-  std::vector<SweepRun> runs = sweep_runs(base, axes, o.seeds, o.run.out);
+  std::vector<RunGroup> runs = sweep_groups(base, axes, o.seeds, o.run.out);
   const Share share = share_of(o);
   catch_signals(nullptr);
   const bool all = train_share(share, o, steps, runs);
-  if (!take_others(share, steps, runs) && all) {
+  take_others(share, steps, runs);
+  if (all && !std::ranges::all_of(runs, &RunGroup::finished)) {
     if (share.rank == 0)
       std::printf(
           "Trained the runs of this process. The last process to end writes the table;\n"

@@ -8,6 +8,7 @@
 #include "app/cli/train/text_columns.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
+#include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
 #include "core/io/words.h"
 #include "core/training/engine/outcome_table.h"
@@ -79,8 +80,15 @@ void check_table_name(const std::string& path) {
     throw std::runtime_error("--table " + path + ": expected a name that ends in .csv or .json");
 }
 
-void write_outcomes(const std::string& path, std::span<const Outcome> outcomes) {
-  write_whole_file(path, path.ends_with(".json") ? outcomes_json(outcomes) : outcomes_csv(outcomes));
+bool write_table(const std::string& path, std::span<const Outcome> outcomes, std::FILE* text) {
+  try {
+    write_whole_file(path, path.ends_with(".json") ? outcomes_json(outcomes) : outcomes_csv(outcomes));
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "moescope-cli: error: --table %s\n", printable(error.what()).c_str());
+    return false;
+  }
+  std::fprintf(text, "table       %s\n", printable(path).c_str());
+  return true;
 }
 
 }  // namespace moescope

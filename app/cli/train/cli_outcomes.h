@@ -1,6 +1,7 @@
 // The table of outcomes of a comparison: on the terminal, as CSV (core/training/engine/outcome_table.h) and as JSON.
 #pragma once
 
+#include <cstdio>
 #include <span>
 #include <string>
 
@@ -14,6 +15,7 @@ std::string outcomes_json(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.
 void check_table_name(const std::string& path);
-void write_outcomes(const std::string& path, std::span<const Outcome> outcomes);
+// Says in `text` that it is written, or in stderr why it could not be: false.
+bool write_table(const std::string& path, std::span<const Outcome> outcomes, std::FILE* text);
 
 }  // namespace moescope

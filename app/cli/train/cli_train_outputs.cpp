@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
 
+#include "app/cli/train/cli_outcomes.h"
+#include "core/io/output_guard.h"
 #include "core/io/whole_file.h"
 #include "core/logs/lines/jsonl.h"
+#include "core/logs/run_feed.h"
 #include "core/training/checkpoint_folder.h"
 
 namespace moescope {
@@ -70,18 +74,12 @@ TrainCheckpoints::TrainCheckpoints(const std::string& folder) : folder_(folder) 
   folder_there_ = WatchedPath(folder);
 }
 
-bool TrainCheckpoints::save(std::int64_t step, const Write& write) {
-  try {
-    write_checkpoint(folder_, step, write);
-  } catch (const std::runtime_error& error) {
-    error_ = error.what();
-    return false;
-  }
-  error_.clear();
+void TrainCheckpoints::note(std::int64_t step, const std::string& problem) {
+  error_ = problem;
+  if (!problem.empty()) return;
   newest_ = folder_ + '/' + std::to_string(step);
   folder_there_ = WatchedPath(folder_);
   newest_there_ = WatchedPath(newest_);
-  return true;
 }
 
 std::string TrainCheckpoints::removed() {
@@ -91,6 +89,42 @@ std::string TrainCheckpoints::removed() {
   folder_there_ = newest_there_ = {};
   newest_.clear();
   return what + ": was removed or moved while training; the next checkpoint creates it again, earlier ones are gone";
+}
+
+std::string given_token() {
+  const char* given = std::getenv(kTokenVariable);
+  return given ? given : "";
+}
+
+void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs) {
+  if (o.serve > 0 && !given_token().empty()) check_feed_token(given_token());
+  const auto check_folder = [](const char* option, const std::string& path) {
+    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+    if (!path.empty() && path != "-" && access(folder.c_str(), W_OK) != 0)
+      throw std::runtime_error(std::string(option) + ' ' + path + ": folder " + folder.string() + ": " +
+                               std::strerror(errno));
+  };
+  check_folder("--out", o.out);
+  check_folder("--jsonl", o.jsonl);
+  check_table_name(o.table);
+  check_folder("--table", o.table);
+  std::vector<std::string> inputs{o.config, o.data, o.resume};
+  for (const RunConfig& config : configs) inputs.push_back(config.data.path);
+  guard_outputs(inputs,
+                {{"--out", o.out}, {.option = "--jsonl", .path = o.jsonl, .stream = true}, {"--table", o.table}},
+                o.overwrite);
+  if (o.every > 0 && o.checkpoint.empty())
+    throw std::runtime_error("--every " + std::to_string(o.every) + ": needs --checkpoint DIR");
+  if (o.checkpoint.empty()) return;
+  if (fs::exists(o.checkpoint) && !fs::is_directory(o.checkpoint))
+    throw std::runtime_error("--checkpoint " + o.checkpoint + ": is a file, expected a folder");
+  const bool continues = !o.resume.empty() && fs::weakly_canonical(o.resume) == fs::weakly_canonical(o.checkpoint);
+  const auto steps = checkpoint_steps(o.checkpoint);
+  if (!steps.empty() && !continues && !o.overwrite)
+    throw std::runtime_error("--checkpoint " + o.checkpoint + ": holds checkpoints up to step " +
+                             std::to_string(steps.back()) +
+                             " of another training; choose another folder, continue with --resume " + o.checkpoint +
+                             ", or give --overwrite");
 }
 
 }  // namespace moescope

@@ -6,9 +6,10 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <string>
 
+#include "app/cli/train/cli_train_options.h"
+#include "core/config/run_config.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -45,14 +46,13 @@ class JsonLines {
   WatchedPath there_;
 };
 
-// The folder of --checkpoint.
+// The folder of --checkpoint, in which an engine writes the checkpoints.
 class TrainCheckpoints {
  public:
-  explicit TrainCheckpoints(const std::string& folder);  // creates it; empty: none. Throws std::runtime_error.
-  using Write = std::function<void(const std::string& step_folder)>;
-  bool save(std::int64_t step, const Write& write);      // false: error() says why
-  const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty: none was written
-  const std::string& error() const { return error_; }    // of the last save
+  explicit TrainCheckpoints(const std::string& folder);      // creates it; empty: none. Throws std::runtime_error.
+  void note(std::int64_t step, const std::string& problem);  // one was written, or why not
+  const std::string& newest() const { return newest_; }      // FOLDER/<step>; empty: none was written
+  const std::string& error() const { return error_; }        // of the last one
   // What was removed since it was written, as text; empty: nothing, or already reported.
   std::string removed();
 
@@ -60,5 +60,16 @@ class TrainCheckpoints {
   std::string folder_, newest_, error_;
   WatchedPath folder_there_, newest_there_;
 };
+
+struct TrainOutputs {
+  explicit TrainOutputs(const std::string& checkpoint = {}, const std::string& jsonl = {})
+      : checkpoints(checkpoint), lines(jsonl) {}
+  TrainCheckpoints checkpoints;
+  JsonLines lines;
+};
+
+// All problems with the paths of the options are found before anything is written. Throws std::runtime_error.
+void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs);
+std::string given_token();  // of the environment, for --serve; empty: none is set
 
 }  // namespace moescope

@@ -1,12 +1,17 @@
 #include "app/cli/train/cli_train_queue.h"
 
-#include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "app/cli/train/cli_outcomes.h"
+#include "app/cli/train/cli_train_stop.h"
+#include "app/cli/train/train_report.h"
+#include "core/io/text_escape.h"
 #include "core/numerics/kernels.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 
 namespace moescope {
 namespace {
@@ -24,46 +29,92 @@ void refuse_options(const TrainOptions& o, std::size_t runs) {
   if (o.continues && o.out.empty()) throw std::runtime_error("--continue: needs --out, whose recordings it continues");
 }
 
-}  // namespace
-
-TrainQueue::TrainQueue(const TrainOptions& options, const std::vector<RunConfig>& runs)
-    : end_(options.has_steps ? options.steps : runs.front().optimizer.total_steps) {
-  refuse_options(options, runs.size());
-  const std::vector<std::vector<RunConfig>> groups = candidate_groups(runs);
-  std::size_t behind = 0;  // runs of the groups behind
-  for (std::size_t i = groups.size(); i-- > 0;) {
-    const int number = static_cast<int>(i) + 1;
-    QueuedGroup group{options, groups[i], "group " + std::to_string(number) + " of " + std::to_string(groups.size()),
-                      static_cast<double>(behind) / static_cast<double>(groups[i].size())};
-    group.options.out = path_of_group(options.out, number);
-    if (options.continues) group.histories = finished(group);
-    group.options.overwrite |= options.continues;  // what there is of it did not finish
-    if (group.histories.empty()) behind += groups[i].size();
-    groups_.insert(groups_.begin(), std::move(group));
-  }
+std::string title_of(std::size_t group, std::size_t groups) {
+  return "group " + std::to_string(group + 1) + " of " + std::to_string(groups);
 }
 
-// Empty: it has not finished.
-std::vector<HistoryPtr> TrainQueue::finished(const QueuedGroup& group) {
+// With --continue the groups that have finished, whose kernels are used again.
+void take_up(RunQueue& queue) {
   try {
-    std::vector<HistoryPtr> histories = finished_group(group.options.out, group.runs, end_, baseline_);
-    if (!histories.empty() && !std::exchange(kernels_chosen_, true))
-      use_recorded_kernels(histories.front()->info().kernels);
-    return histories;
+    for (std::size_t g = 0; g < queue.groups().size(); ++g) queue.read_finished(g);
   } catch (const std::runtime_error& problem) {
     throw std::runtime_error(std::string("--continue: ") + problem.what() +
                              "; choose another --out, or give --overwrite in place of --continue");
   }
+  if (queue.status().finished > 0) use_recorded_kernels(queue.kernels());
 }
 
-bool TrainQueue::done() const {
-  return std::ranges::none_of(groups_, [](const QueuedGroup& group) { return group.histories.empty(); });
+void check_outputs_of_groups(TrainOptions o, const std::vector<RunGroup>& groups) {
+  o.overwrite |= o.continues;  // what there is of a group did not finish
+  for (const RunGroup& group : groups) {
+    o.out = group.recording;
+    if (!group.finished) check_outputs(o, group.runs);
+  }
 }
 
-std::vector<Outcome> TrainQueue::outcomes() const {
-  std::vector<CandidateGroup> groups;
-  for (const QueuedGroup& group : groups_) groups.push_back({group.runs, group.histories});
-  return group_outcomes(groups);
+void name_finished(const std::vector<RunGroup>& groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].finished)
+      std::printf("%s: finished before, %s\n", title_of(g, groups.size()).c_str(),
+                  printable(groups[g].recording).c_str());
+}
+
+// Of groups behind this one, in groups of its size.
+double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
+  std::size_t runs = 0;
+  for (std::size_t g = group + 1; g < groups.size(); ++g) runs += groups[g].finished ? 0 : groups[g].runs.size();
+  return static_cast<double>(runs) / static_cast<double>(groups[group].runs.size());
+}
+
+// Keeps the status of a group beyond its report.
+class GroupReport : public TrainReport {
+ public:
+  GroupReport(const TrainOptions& options, Engine& engine, TrainJob job, int& status)
+      : TrainReport(options, engine, std::move(job)), status_(status) {}
+  void ended(Engine& engine) override {
+    TrainReport::ended(engine);
+    status_ = status();
+  }
+
+ private:
+  int& status_;
+};
+
+// Prints the outcomes of the groups that finished. Returns the exit status, `status` unless the table cannot be
+// written.
+int report(const TrainOptions& o, const RunQueue& queue, int status) {
+  const std::vector<Outcome> found = group_outcomes(queue.groups());
+  std::printf("\n%s", printable_lines(outcomes_report(found)).c_str());
+  if (!queue.status().done)
+    std::printf("Candidates that wait are trained by the same command%s.\n",
+                o.out.empty() ? "" : " with --continue, which keeps the groups that are finished");
+  if (!o.table.empty() && !write_table(o.table, found, stdout) && status == 0) status = 1;
+  std::fflush(stdout);
+  return status;
+}
+
+}  // namespace
+
+void train_groups(const TrainOptions& o, const std::vector<RunConfig>& runs) {
+  refuse_options(o, runs.size());
+  const std::int64_t steps = o.has_steps ? o.steps : runs.front().optimizer.total_steps;
+  RunQueue queue(candidate_groups(runs, o.out), steps, o.out);
+  if (o.continues) take_up(queue);
+  const std::vector<RunGroup> groups = queue.groups();
+  check_outputs_of_groups(o, groups);
+  name_finished(groups);
+  catch_signals(nullptr);
+  int status = 0;
+  queue.train([&](const QueueStatus&) { return status == 0 && stop_signal() == 0; },
+              [&](Engine& engine, std::size_t group) {
+                TrainJob job{
+                    .end = steps, .group = title_of(group, groups.size()), .later = work_behind(groups, group)};
+                return std::make_unique<GroupReport>(o, engine, std::move(job), status);
+              });
+  const QueueStatus ended = queue.status();
+  if (status == 0 && !ended.error.empty()) throw std::runtime_error(ended.error);
+  if (status == 0 && stop_signal() != 0) status = 128 + stop_signal();
+  if (const int end = report(o, queue, status); end != 0) throw ExitStatus{end};
 }
 
 }  // namespace moescope

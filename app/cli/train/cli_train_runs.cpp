@@ -13,8 +13,8 @@
 #include "core/config/dense_twin.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/lock_step.h"
+#include "core/training/engine/run_groups.h"
 
 namespace moescope {
 namespace {

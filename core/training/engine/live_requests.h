@@ -1,5 +1,5 @@
-// What a lab's callers (live_runs.h) ask of its training thread (training_thread.h), which serves it between two steps.
-// A request is checked when it is made; by the time it is served, its run may have been removed.
+// What the callers of LiveRuns ask of its training thread (live_thread.h), which serves it between two steps. A request
+// is checked when it is made; by the time it is served, its run may have been removed.
 #pragma once
 
 #include <cstdint>

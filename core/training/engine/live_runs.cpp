@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -11,7 +12,8 @@
 #include "core/frame/change_marker.h"
 #include "core/recording/notes.h"
 #include "core/training/engine/live_state.h"
-#include "core/training/engine/training_thread.h"
+#include "core/training/engine/live_thread.h"
+#include "core/training/engine/run_groups.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {
@@ -19,22 +21,10 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-void make_names_unique(std::vector<RunConfig>& configs) {
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    const std::string name = configs[i].name.substr(0, 60);  // a name has at most 64 characters
-    const auto taken = [&](const std::string& candidate) {
-      return std::any_of(configs.begin(), configs.begin() + static_cast<std::ptrdiff_t>(i),
-                         [&](const RunConfig& earlier) { return earlier.name == candidate; });
-    };
-    for (int number = 2; taken(configs[i].name); ++number) configs[i].name = name + '-' + std::to_string(number);
-  }
-}
-
 std::vector<Trainer> make_trainers(std::vector<RunConfig> configs) {
-  make_names_unique(configs);
-  std::vector<Trainer> trainers;
-  for (const RunConfig& config : configs) trainers.emplace_back(config);
-  return trainers;
+  for (std::size_t i = 1; i < configs.size(); ++i)
+    configs[i].name = free_name(configs[i].name, std::span(configs).first(i));
+  return {configs.begin(), configs.end()};
 }
 
 // The functions below throw std::invalid_argument, and those with a LiveState are called under its lock.
@@ -57,12 +47,10 @@ void require_room(const LiveState& live) {
     throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
 }
 
-std::string unique_name(const LiveState& live, RunConfig config) {
+std::string unique_name(const LiveState& live, const std::string& wanted) {
   std::vector<RunConfig> named;
   for (const LiveState::OpenRun& run : live.runs) named.push_back(run.config);
-  named.push_back(std::move(config));
-  make_names_unique(named);
-  return named.back().name;
+  return free_name(wanted, named);
 }
 
 // The settings of a run with this request once it has got the changes of another.
@@ -93,7 +81,7 @@ void require_replayable(const LiveState& live, int run, const RunConfig& changed
 
 // Opens the run and asks for it; returns its number.
 int open_new_run(LiveState& live, AddRunRequest request) {
-  request.config.name = unique_name(live, request.config);
+  request.config.name = unique_name(live, request.config.name);
   require_valid(request.config);
   RunConfig now = config_to_come(live, request);
   const int number = live.next_number++;
@@ -128,9 +116,10 @@ LiveRuns::LiveRuns(std::vector<RunConfig> configs, std::string recording_path, c
     : LiveRuns(make_trainers(std::move(configs)), std::move(recording_path), goes_on) {}
 
 LiveRuns::LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on) {
-  LockStep lock_step(std::move(trainers), goes_on);  // may throw, and the state creates a file
-  state_ = std::make_unique<LiveState>(lock_step, recording_path);
-  thread_ = std::make_unique<TrainingThread>(std::move(lock_step), *state_);
+  EngineOptions options{.recording = recording_path, .goes_on = goes_on};
+  engine_ = std::make_unique<Engine>(std::move(trainers), options);
+  state_ = std::make_unique<LiveState>(*engine_, recording_path);
+  thread_ = std::make_unique<LiveThread>(*engine_, *state_);
 }
 
 LiveRuns::~LiveRuns() = default;

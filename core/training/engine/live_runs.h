@@ -1,7 +1,7 @@
 // The open runs (A to E), which one thread trains in lock-step on the same batches.
 //
 // Every method may be called from any thread. All but flush() return at once; requests are checked here and served by
-// the training thread between two steps (training_thread.h).
+// the training thread between two steps (live_thread.h).
 // Batches are those of run A's [data] section and seed: a run that differs from A only in `seed` starts from other
 // weights and reads the same text.
 // Runs are numbered 0, 1, ... in the order in which they are opened (RunInfo::run); a number is never reused, so that a
@@ -18,14 +18,14 @@
 #include "core/history/history.h"
 #include "core/training/capture.h"
 #include "core/training/engine/checkpoint_ring.h"
+#include "core/training/engine/engine.h"
 #include "core/training/engine/live_status.h"
-#include "core/training/engine/lock_step.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
 
 struct LiveState;
-class TrainingThread;
+class LiveThread;
 
 class LiveRuns {
  public:
@@ -37,7 +37,7 @@ class LiveRuns {
   LiveRuns(std::vector<Trainer> trainers, std::string recording_path, const GoesOn& goes_on = {});
   ~LiveRuns();  // stops after the step in flight and joins the thread
 
-  // Adds a run that begins with step 0 and returns its number. While the lab runs (to catch up only:
+  // Adds a run that begins with step 0 and returns its number. While it trains (to catch up only:
   // run_until(status().step)), runs that are behind train alone until all are level. The new run gets run A's settings
   // as they were at the start, except for the keys in which `config` differs from run A's present settings: those are
   // the comparison. Changes made to A while it trained are repeated at the same steps, unless they concern these keys.
@@ -82,10 +82,10 @@ class LiveRuns {
   // Writes DIRECTORY/<step>/<run name>.safetensors between two steps. A failure becomes status().warning and a marker;
   // it fails while a run catches up.
   void save_checkpoint(std::string directory);
-  // Captures an operand of the run's next step just before it is quantized (CapturedOperand::ahead: while the lab is
+  // Captures an operand of the run's next step just before it is quantized (CapturedOperand::ahead: while training is
   // paused or the run waits for others, the step is computed for display only and not taken). Training is not affected.
   // The run's next frame has quantization statistics, if the step is taken. Throws std::invalid_argument: no such run.
-  // The capture fails if the model has no such operand, the run is removed or the lab ends.
+  // The capture fails if the model has no such operand, the run is removed or training ends.
   std::shared_ptr<const Capture> capture(int run, const OperandPlace& place);
   // The newest kept checkpoint of the run at or before `step`; nullptr: none.
   std::shared_ptr<const TrainerSnapshot> checkpoint_before(int run, std::int64_t step) const;
@@ -94,8 +94,9 @@ class LiveRuns {
   void flush();
 
  private:
+  std::unique_ptr<Engine> engine_;  // the thread's, but for its sink
   std::unique_ptr<LiveState> state_;
-  std::unique_ptr<TrainingThread> thread_;  // last: it uses the state until it has ended
+  std::unique_ptr<LiveThread> thread_;  // last: it uses the state until it has ended
 };
 
 }  // namespace moescope

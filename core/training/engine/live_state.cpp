@@ -7,11 +7,12 @@
 
 namespace moescope {
 
-LiveState::LiveState(const LockStep& lock_step, const std::string& recording_path)
-    : sink(recording_path), ring(checkpoints_of(recording_path)), domains(lock_step.data().domains()) {
-  for (const LockStep::Run& run : lock_step.runs()) open_run(run.number, run.trainer.config());
+LiveState::LiveState(Engine& engine, const std::string& recording_path)
+    : sink(engine.sink()), ring(checkpoints_of(recording_path)), domains(engine.data().domains()) {
+  for (std::size_t i = 0; i < engine.runs().size(); ++i)
+    runs.push_back({engine.runs()[i].number, engine.runs()[i].trainer.config(), engine.histories()[i]});
   first_config_at_start = runs.front().config;
-  first_step = lowest_step = status.step = lock_step.next_step();
+  first_step = lowest_step = status.step = engine.next_step();
   next_number = static_cast<int>(runs.size());
 }
 

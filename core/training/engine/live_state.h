@@ -1,5 +1,5 @@
-// What the callers of a lab (live_runs.h) and its training thread (training_thread.h) share. The functions, and all
-// members after the mutex, under that lock.
+// What the callers of LiveRuns and its training thread (live_thread.h) share. The functions, and all members after the
+// mutex, under that lock.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,9 @@
 #include "core/recording/frame_sink.h"
 #include "core/training/engine/change_log.h"
 #include "core/training/engine/checkpoint_ring.h"
+#include "core/training/engine/engine.h"
 #include "core/training/engine/live_requests.h"
 #include "core/training/engine/live_status.h"
-#include "core/training/engine/lock_step.h"
 
 namespace moescope {
 
@@ -27,8 +27,8 @@ struct LiveState {
     std::int64_t first_step = 0;
   };
 
-  // Opens histories and the recording for the runs of `lock_step`. Throws std::runtime_error (recording).
-  LiveState(const LockStep& lock_step, const std::string& recording_path);
+  // `recording_path`: of the engine; beside it are the checkpoints to rewind to. The engine outlives this.
+  LiveState(Engine& engine, const std::string& recording_path);
 
   bool wants_step() const { return !broken && (single_steps > 0 || status.running); }
   void ask();  // the training thread for a round of work between steps
@@ -36,18 +36,18 @@ struct LiveState {
   OpenRun* find(int number);           // nullptr: there is no such run
   OpenRun& find_or_throw(int number);  // std::invalid_argument
 
-  FrameSink sink;                          // callable from any thread
+  FrameSink& sink;                         // callable from any thread
   CheckpointRing ring;                     // the same
   const std::vector<std::string> domains;  // of the open data
 
   std::mutex mutex;
   std::condition_variable wake;  // the training thread: there is a request
   std::condition_variable idle;  // LiveRuns::flush(): the requests are served
-  bool stop = false;
+  bool stop = false;             // the thread ends
   // An exception interrupted a trainer within a step: no further step. Written by the training thread only.
   bool broken = false;
   bool level = true;             // no run is catching up
-  std::int64_t first_step = 0;   // at which the lab began
+  std::int64_t first_step = 0;   // at which training began
   std::int64_t lowest_step = 0;  // next step to take, by any run
   std::int64_t run_before = 0;   // while running: pause before taking this step
   int single_steps = 0;

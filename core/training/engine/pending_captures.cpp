@@ -25,7 +25,7 @@ void PendingCaptures::fail_all(const std::string& why) {
   pending_.clear();
 }
 
-void PendingCaptures::join_step(LockStep& runs) {
+void PendingCaptures::join_step(Engine& runs) {
   const std::int64_t step = runs.next_step();
   std::set<int> joined;
   for (Pending& pending : pending_) {
@@ -36,7 +36,7 @@ void PendingCaptures::join_step(LockStep& runs) {
   }
 }
 
-void PendingCaptures::finish_step(LockStep& runs) {
+void PendingCaptures::finish_step(Engine& runs) {
   std::erase_if(pending_, [&](Pending& pending) {
     const Trainer* trainer = runs.find(pending.run);
     if (pending.step < 0 || !trainer || trainer->steps_taken() <= pending.step) return false;
@@ -45,7 +45,7 @@ void PendingCaptures::finish_step(LockStep& runs) {
   });
 }
 
-void PendingCaptures::compute_ahead(LockStep& runs, bool paused) {
+void PendingCaptures::compute_ahead(Engine& runs, bool paused) {
   const std::int64_t next = runs.next_step();
   std::erase_if(pending_, [&](Pending& pending) {
     Trainer* trainer = runs.find(pending.run);

@@ -8,7 +8,7 @@
 
 #include "core/model/layers/operand_tap.h"
 #include "core/training/capture.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 
 namespace moescope {
 
@@ -23,11 +23,11 @@ class PendingCaptures {
 
   // For each run that takes the next step, its first waiting capture is taken in that step; call finish_step() after
   // it.
-  void join_step(LockStep& runs);
-  void finish_step(LockStep& runs);
+  void join_step(Engine& runs);
+  void finish_step(Engine& runs);
   // Computes captures of runs that do not take the next step (all of them, while training is paused) in advance, from
   // the step that they will take next. Does not change the runs.
-  void compute_ahead(LockStep& runs, bool paused);
+  void compute_ahead(Engine& runs, bool paused);
 
  private:
   struct Pending {

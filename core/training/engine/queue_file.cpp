@@ -1,7 +1,5 @@
 #include "core/training/engine/queue_file.h"
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
@@ -12,9 +10,7 @@
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
 #include "core/io/whole_file.h"
-#include "core/recording/recording.h"
 #include "core/training/engine/lock_step.h"
-#include "core/training/recorded_run.h"
 
 namespace moescope {
 namespace {
@@ -63,27 +59,6 @@ void require_one_queue(const std::vector<RunConfig>& runs) {
     if (!names.insert(run.name).second) refuse_queue("two of its runs are named " + run.name);
     if (const std::string problem = lock_step_problem(runs.front(), run); !problem.empty()) refuse_queue(problem);
   }
-}
-
-void require_same_runs(const std::string& path, const std::vector<RunInfo>& recorded, std::span<const RunConfig> runs) {
-  const auto fail = [&](const std::string& why) {
-    throw std::runtime_error(path + " is of another comparison: " + why);
-  };
-  if (recorded.size() != runs.size())
-    fail("it holds " + std::to_string(recorded.size()) + " runs, not " + std::to_string(runs.size()));
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const RunConfig config = recorded_config(recorded[i]);
-    if (config.name != runs[i].name) fail("it holds " + config.name + ", not " + runs[i].name);
-    for (const ConfigDifference& found : difference(config, runs[i]))
-      fail("in " + config.name + ' ' + found.setting.key() + " is " + found.a + ", not " + found.b);
-  }
-}
-
-// A run whose loss was lost ended there.
-bool has_ended(const History& run, std::int64_t steps) {
-  const StepRange taken = run.steps();
-  if (taken.empty()) return steps == 0;
-  return taken.last + 1 >= steps || !std::isfinite(run.value_at(Metric::ce_loss, kWholeRun, taken.last));
 }
 
 }  // namespace
@@ -140,27 +115,6 @@ void save_queue(const std::string& path, const QueueState& state) {
   nlohmann::ordered_json file{{kFormatKey, kQueueFormat}, {kStepsKey, state.steps}, {kFinishedKey, state.finished}};
   for (const RunConfig& run : state.runs) file[kRunsKey].push_back(to_toml(run));
   write_whole_file(path, file.dump(1) + '\n');
-}
-
-std::vector<HistoryPtr> finished_group(const std::string& path, std::span<const RunConfig> runs, std::int64_t steps,
-                                       Baseline& baseline) {
-  if (!fs::exists(path)) return {};
-  const RecordingReader recording(path);
-  if (recording.runs().empty()) return {};
-  require_same_runs(path, recording.runs(), runs);
-  std::vector<HistoryPtr> histories;
-  for (const RunInfo& info : recording.runs()) {
-    histories.push_back(recording.load(info.run, {}, kQueueArrayBytes));
-    if (!has_ended(*histories.back(), steps)) return {};
-  }
-  if (histories.front()->steps().last >= steps)
-    throw std::runtime_error(path + " holds " + std::to_string(histories.front()->steps().last + 1) +
-                             " steps, more than the " + std::to_string(steps) + " to train");
-  recording.read(recording.runs().front().run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double) {
-    baseline.check(*frame);
-    return true;
-  });
-  return histories;
 }
 
 }  // namespace moescope

@@ -6,13 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/config/run_config.h"
-#include "core/training/engine/candidate_groups.h"
 
 namespace moescope {
 
@@ -33,10 +31,5 @@ std::string queue_file_beside(const std::string& group_recording);
 QueueState parse_queue(std::string_view json);
 QueueState load_queue(const std::string& path);
 void save_queue(const std::string& path, const QueueState& state);  // throws std::runtime_error "PATH: why"
-
-// The histories of a group whose recording at `path` has all of its `steps`; empty: it has not finished. `baseline`
-// checks its run A. Throws std::runtime_error: a recording of other runs, settings or lengths; what cannot be read.
-std::vector<HistoryPtr> finished_group(const std::string& path, std::span<const RunConfig> runs, std::int64_t steps,
-                                       Baseline& baseline);
 
 }  // namespace moescope

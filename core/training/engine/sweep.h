@@ -8,14 +8,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/comparison/gap_track.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
+#include "core/training/engine/run_groups.h"
 
 namespace moescope {
 
@@ -26,32 +25,13 @@ struct SweepAxis {
 // "router.top_k=1,2,4". Throws std::runtime_error with what is wrong.
 SweepAxis parse_sweep_axis(const std::string& text);
 
-struct SweepRun {
-  int point = 0;  // of the grid
-  RunConfig config;
-  std::string recording;
-  HistoryPtr history = nullptr;  // once it has ended
-};
 inline constexpr std::size_t kMostSweepRuns = 1000;
 
-// All runs, those of the first seed first; within a seed the last axis changes fastest. `seeds` from that of `base` on.
-// Run n is recorded in path_of_group(recording, n), from 1 on. Throws std::runtime_error: a combination that is not
-// valid, too many runs, an axis given twice.
-std::vector<SweepRun> sweep_runs(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
-                                 const std::string& recording);
-
-struct SweepProgress {
-  int ended = 0, runs = 0;
-  double share = 0;                // of the steps of those to train
-  double seconds_left = kNoValue;  // kNoValue: not known yet
-};
-
-// Takes `steps` steps with every run that has no history, several side by side where there are threads for them
-// (threads.h). A run whose loss is NaN or infinite ends there. `go_on` is called after every step, by one thread at a
-// time; false ends all after the step in flight. Returns whether all ended. Throws std::runtime_error: data or
-// recordings that cannot be read or written, with the run's name.
-bool train_sweep(std::vector<SweepRun>& runs, std::int64_t steps,
-                 const std::function<bool(const SweepProgress&)>& go_on);
+// All runs, each a group of its own (run_groups.h), those of the first seed first; within a seed the last axis changes
+// fastest, so that run n is of point n modulo the number of points. `seeds` from that of `base` on. Throws
+// std::runtime_error: a combination that is not valid, too many runs, an axis given twice.
+std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepAxis> axes, int seeds,
+                                   const std::string& recording);
 
 // A mean over the seeds that have a value, with the half width of its 95 % interval by Student's t; kNoValue: there is
 // no value, or a single one.
@@ -70,7 +50,7 @@ struct SweepPoint {
   bool by_validation = false;  // the gap's loss is the validation loss (deciding_loss)
   std::vector<double> losses;  // of each seed; kNoValue: it has none
 };
-std::vector<SweepPoint> sweep_points(std::span<const SweepRun> runs, std::span<const SweepAxis> axes,
+std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<const SweepAxis> axes,
                                      std::int64_t steps);
 
 }  // namespace moescope

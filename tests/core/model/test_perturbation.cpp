@@ -7,7 +7,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
 #include "core/model/learner.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 
 namespace moescope {
 namespace {
@@ -51,13 +51,11 @@ TEST(Perturbation, GrowsWhileTraining) {
     config.telemetry.flips_every = 0;
     trainers.emplace_back(config);
   }
-  LockStep lock_step(std::move(trainers));
-  std::vector<std::vector<float>> losses(2);
-  while (lock_step.next_step() < 120)
-    lock_step.step([&](TelemetryFrame frame) {
-      losses[static_cast<std::size_t>(frame.run)].push_back(frame.ce_loss);
-      return true;
-    });
+  Engine engine(std::move(trainers));
+  engine.train_until(120);
+  std::vector<std::vector<float>> losses;
+  for (const auto& history : engine.histories())
+    losses.push_back(history->values(Metric::ce_loss, kWholeRun, {0, 119}));
   EXPECT_NEAR(losses[0].front(), losses[1].front(), 1e-2) << "the same start";
   double early = 0, late = 0;
   for (std::size_t step = 0; step < 20; ++step) {

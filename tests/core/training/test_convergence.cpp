@@ -12,7 +12,7 @@
 #include "core/comparison/comparison.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 #include "tests/support/seeds.h"
 
 namespace moescope {
@@ -20,20 +20,9 @@ namespace {
 
 // Histories of runs that train together.
 std::vector<HistoryPtr> train_together(const std::vector<RunConfig>& configs, std::int64_t steps) {
-  std::vector<Trainer> trainers;
-  std::vector<std::shared_ptr<History>> histories;
-  for (const RunConfig& config : configs) {
-    histories.push_back(std::make_shared<History>(run_info(config, static_cast<int>(trainers.size()))));
-    trainers.emplace_back(config);
-  }
-  LockStep lock_step(std::move(trainers));
-  while (lock_step.next_step() < steps)
-    lock_step.step([&](TelemetryFrame frame) {
-      const auto run = static_cast<std::size_t>(frame.run);
-      histories[run]->append(std::make_shared<const TelemetryFrame>(std::move(frame)));
-      return true;
-    });
-  return {histories.begin(), histories.end()};
+  Engine engine({configs.begin(), configs.end()});
+  engine.train_until(steps);
+  return {engine.histories().begin(), engine.histories().end()};
 }
 
 // The baseline, MXFP8, MXFP4 everywhere and a perturbed twin of the baseline.

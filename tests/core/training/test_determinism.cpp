@@ -14,8 +14,9 @@
 #include "core/numerics/threads.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/engine.h"
 #include "core/training/trainer.h"
+#include "tests/support/engine_frames.h"
 
 namespace moescope {
 namespace {
@@ -344,21 +345,16 @@ TEST(SideBySideTwins, AreThoseOneAfterTheOther) {
   std::string frames[2];
   for (const int threads : {1, 4}) {
     set_num_threads(threads);
-    LockStep lock_step([&] {
-      std::vector<Trainer> trainers;
-      trainers.emplace_back(config);
-      trainers.emplace_back(twin);
-      return trainers;
-    }());
+    const RunConfig both[] = {config, twin};
+    Engine engine({std::begin(both), std::end(both)});
     const bool together = threads_per_job(2) > 0;
     EXPECT_EQ(together, threads == 4);
     for (int step = 0; step < 4; ++step)
-      lock_step.step([&](TelemetryFrame frame) {
+      for (const TelemetryFrame& frame : step_frames(engine)) {
         frames[together] += digest(frame);
         for (const FlipFrame& flips : frame.flips) frames[together] += std::to_string(flips.flip_rate) + ' ';
         EXPECT_EQ(frame.flips.empty(), frame.run == 0);
-        return true;
-      });
+      }
   }
   set_num_threads(0);
   EXPECT_FALSE(frames[0].empty());
@@ -386,13 +382,9 @@ float mean_overlap(const TelemetryFrame& frame) {
 
 TEST(RoutingReplay, LeavesTheArithmeticAlone) {
   const std::vector<RunConfig> configs = replayed_twins();
-  LockStep lock_step({configs.begin(), configs.end()});
+  Engine engine({configs.begin(), configs.end()});
   for (int step = 0; step < 6; ++step) {
-    std::vector<TelemetryFrame> frames;
-    lock_step.step([&](TelemetryFrame frame) {
-      frames.push_back(std::move(frame));
-      return true;
-    });
+    const std::vector<TelemetryFrame> frames = step_frames(engine);
     ASSERT_EQ(frames.size(), 4u);
     EXPECT_TRUE(digest(frames[1]) == digest(frames[0])) << "the same formats give run A to the bit, step " << step;
     EXPECT_EQ(mean_overlap(frames[1]), 1);
@@ -416,12 +408,9 @@ TEST(RoutingReplay, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const int threads : {1, 4}) {
     set_num_threads(threads);
     const std::vector<RunConfig> configs = replayed_twins();
-    LockStep lock_step({configs.begin(), configs.end()});
+    Engine engine({configs.begin(), configs.end()});
     for (int step = 0; step < 3; ++step)
-      lock_step.step([&](TelemetryFrame frame) {
-        frames[threads == 4] += digest(frame);
-        return true;
-      });
+      for (const TelemetryFrame& frame : step_frames(engine)) frames[threads == 4] += digest(frame);
   }
   set_num_threads(0);
   EXPECT_FALSE(frames[0].empty());

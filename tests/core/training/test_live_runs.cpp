@@ -12,10 +12,10 @@
 #include "core/recording/notes.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/engine/candidate_groups.h"
 #include "core/training/engine/live_runs.h"
 #include "core/training/engine/queue_file.h"
-#include "core/training/engine/queue_training.h"
+#include "core/training/engine/run_groups.h"
+#include "core/training/engine/run_queue.h"
 #include "tests/support/live_steps.h"
 
 namespace moescope {
@@ -537,14 +537,15 @@ TEST(LiveRuns, ManyThreadsMayAskAtOnce) {
 TEST(CandidateGroups, BeginWithRunAAndHoldEveryCandidateOnce) {
   std::vector<RunConfig> runs = {one_layer("a")};
   for (int i = 0; i < 16; ++i) runs.push_back(one_layer(("c" + std::to_string(i)).c_str()));
-  const auto groups = candidate_groups(runs);
+  const auto groups = candidate_groups(runs, "/r/a.moescope");
   ASSERT_EQ(groups.size(), 6u);
   std::vector<std::string> names;
   for (const auto& group : groups) {
-    EXPECT_LE(group.size(), static_cast<std::size_t>(kMaxRuns));
-    EXPECT_EQ(group.front().name, "a");
-    for (std::size_t i = 1; i < group.size(); ++i) names.push_back(group[i].name);
+    EXPECT_LE(group.runs.size(), static_cast<std::size_t>(kMaxRuns));
+    EXPECT_EQ(group.runs.front().name, "a");
+    for (std::size_t i = 1; i < group.runs.size(); ++i) names.push_back(group.runs[i].name);
   }
+  EXPECT_EQ(groups[1].recording, "/r/a-2.moescope");
   ASSERT_EQ(names.size(), 16u);
   for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], runs[i + 1].name);
 }
@@ -573,13 +574,13 @@ std::vector<RunConfig> run_with_candidates(int candidates) {
   return runs;
 }
 
-bool ended(const QueueTraining& queue) {
+bool ended(const RunQueue& queue) {
   return eventually([&] { return !queue.status().running; });
 }
 
 TEST_F(LiveFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
   const std::vector<RunConfig> runs = run_with_candidates(5);
-  QueueTraining queue(runs, 60, path("sweep.moescope"));
+  RunQueue queue(candidate_groups(runs, path("sweep.moescope")), 60, path("sweep.moescope"));
   queue.start();
   ASSERT_TRUE(ended(queue)) << queue.status().error;
   EXPECT_TRUE(queue.status().done) << queue.status().error;
@@ -608,8 +609,8 @@ TEST_F(LiveFiles, QueueTrainsEveryGroupAsIfAllHadTrainedTogether) {
   }
 }
 
-TEST(Queue, CancelKeepsFinishedGroupsAndStartContinues) {
-  QueueTraining queue(run_with_candidates(7), 40, "");
+TEST(RunQueue, CancelKeepsFinishedGroupsAndStartContinues) {
+  RunQueue queue(candidate_groups(run_with_candidates(7)), 40);
   queue.start();
   ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
   EXPECT_GT(queue.status().share, 4.0 / 10);
@@ -636,7 +637,7 @@ TEST_F(LiveFiles, QueueIsTakenUpByAnotherStart) {
   const std::vector<RunConfig> runs = run_with_candidates(7);
   const std::string recording = path("sweep.moescope");
   {
-    QueueTraining queue(runs, 40, recording);
+    RunQueue queue(candidate_groups(runs, recording), 40, recording);
     queue.start();
     ASSERT_TRUE(eventually([&] { return queue.status().group == 1 && queue.status().step > 0; }));
   }
@@ -644,7 +645,7 @@ TEST_F(LiveFiles, QueueIsTakenUpByAnotherStart) {
   EXPECT_EQ(load_queue(path("sweep.queue")).finished, 1);
   const auto trained = fs::last_write_time(path("sweep-1.moescope"));
 
-  const auto queue = QueueTraining::take_up(recording);
+  const auto queue = RunQueue::take_up(recording);
   EXPECT_FALSE(queue->status().done);
   EXPECT_EQ(queue->status().group, 1);
   EXPECT_DOUBLE_EQ(queue->status().share, 4.0 / 10);
@@ -655,26 +656,26 @@ TEST_F(LiveFiles, QueueIsTakenUpByAnotherStart) {
   EXPECT_TRUE(queue->status().done) << queue->status().error;
   EXPECT_EQ(fs::last_write_time(path("sweep-1.moescope")), trained) << "not trained again";
 
-  QueueTraining whole(runs, 40, "");
+  RunQueue whole(candidate_groups(runs), 40);
   whole.start();
   ASSERT_TRUE(ended(whole));
   for (std::size_t g = 0; g < 3; ++g)
     for (std::size_t i = 0; i < whole.groups()[g].runs.size(); ++i)
       EXPECT_EQ(all_losses(*queue->groups()[g].histories[i]), all_losses(*whole.groups()[g].histories[i]));
-  EXPECT_TRUE(QueueTraining::take_up(recording)->status().done);
-  EXPECT_EQ(QueueTraining::take_up(recording, [](double) { return false; }), nullptr);
+  EXPECT_TRUE(RunQueue::take_up(recording)->status().done);
+  EXPECT_EQ(RunQueue::take_up(recording, [](double) { return false; }), nullptr);
 }
 
 TEST_F(LiveFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
   const std::string recording = path("sweep.moescope");
   {
-    QueueTraining queue(run_with_candidates(4), 5, recording);
+    RunQueue queue(candidate_groups(run_with_candidates(4), recording), 5, recording);
     queue.start();
     ASSERT_TRUE(ended(queue));
   }
   const auto refusal = [&] {
     try {
-      QueueTraining::take_up(recording);
+      RunQueue::take_up(recording);
     } catch (const std::runtime_error& problem) {
       return std::string(problem.what());
     }
@@ -706,29 +707,25 @@ TEST_F(LiveFiles, QueueOfOtherSettingsOrDamagedIsRefused) {
     EXPECT_THROW(parse_queue(json), std::runtime_error) << json;
 }
 
-TEST(Queue, BaselineOfOtherBitsEndsItInWords) {
-  LiveRuns other({one_layer("a")}, "");
-  run_to(other, 1);
-  TelemetryFrame frame;
-  frame.ce_loss = std::nextafter(other.histories().front()->value_at(Metric::ce_loss, kWholeRun, 0), 0.0f);
-  frame.grad_norm = other.histories().front()->value_at(Metric::grad_norm, kWholeRun, 0);
-  Baseline baseline;
-  baseline.check(frame);
-  QueueTraining queue(run_with_candidates(4), 5, "", baseline);
+TEST(RunQueue, BaselineOfOtherBitsEndsItInWords) {
+  std::vector<RunGroup> groups = candidate_groups(run_with_candidates(4));
+  groups[1].runs.front().seed += 1;
+  RunQueue queue(groups, 5);
   queue.start();
   ASSERT_TRUE(ended(queue));
   EXPECT_FALSE(queue.status().done);
+  EXPECT_EQ(queue.status().finished, 1);
   const std::string error = queue.status().error;
-  EXPECT_NE(error.find("group 1: run A differs from that of another group at step 0"), std::string::npos) << error;
+  EXPECT_NE(error.find("group 2: run A differs from that of another group at step 0"), std::string::npos) << error;
   EXPECT_NE(error.find("cannot be compared"), std::string::npos) << error;
 }
 
-TEST(Queue, CandidateWhoseLossIsLostEndsAlone) {
+TEST(RunQueue, CandidateWhoseLossIsLostEndsAlone) {
   std::vector<RunConfig> runs = run_with_candidates(4);
   runs[1].optimizer.lr = 1;
   runs[1].optimizer.weight_decay = 10;
   runs[1].optimizer.schedule = Schedule::constant;
-  QueueTraining queue(runs, 100, "");
+  RunQueue queue(candidate_groups(runs), 100);
   queue.start();
   ASSERT_TRUE(ended(queue));
   EXPECT_TRUE(queue.status().done) << queue.status().error;

@@ -7,7 +7,7 @@
 
 #include "core/recording/recording.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/recompute.h"
+#include "core/training/engine/recompute.h"
 #include "tests/support/live_steps.h"
 #include "tests/support/small_run.h"
 
@@ -98,7 +98,7 @@ TEST(Recomputation, WhatIsNotThatStepIsRefused) {
   const auto history = live.histories()[0];
   EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
   RecomputePlan other = plan_recompute(*history, *history, kExperts, 4);
-  other.config.seed = 2;
+  other.training.config.seed = 2;
   Recomputation recompute(other);
   wait_for(recompute.capture());
   EXPECT_EQ(recompute.capture().state(), Capture::State::failed);

@@ -6,7 +6,7 @@
 #include "core/frame/change_marker.h"
 #include "core/numerics/kernels.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/reproduce.h"
+#include "core/training/engine/reproduce.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/numerics/threads.h"
-#include "core/training/engine/lock_step.h"
+#include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
 #include "tests/support/small_run.h"
 
@@ -46,20 +46,19 @@ TEST(Sweep, AnAxisIsReadOrRefusedWithTheReason) {
 TEST(Sweep, EveryCombinationGetsEverySeed) {
   const RunConfig base = small_run();
   const auto axes = axes_of({"router.top_k=1,2", "precision.experts=fp32,mxfp4"});
-  const std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "grid.moescope");
+  const std::vector<RunGroup> runs = sweep_groups(base, axes, 2, "grid.moescope");
   ASSERT_EQ(runs.size(), 8u);
   EXPECT_EQ(runs[0].recording, "grid-1.moescope");
-  EXPECT_EQ(runs[1].config.router.top_k, 1);
-  EXPECT_EQ(runs[1].config.precision.experts, Recipe::mxfp4);
-  EXPECT_EQ(runs[2].config.router.top_k, 2);
-  EXPECT_EQ(runs[7].point, 3);
-  EXPECT_EQ(runs[3].config.seed, base.seed);
-  EXPECT_EQ(runs[7].config.seed, base.seed + 1);
+  EXPECT_EQ(runs[1].runs.front().router.top_k, 1);
+  EXPECT_EQ(runs[1].runs.front().precision.experts, Recipe::mxfp4);
+  EXPECT_EQ(runs[2].runs.front().router.top_k, 2);
+  EXPECT_EQ(runs[3].runs.front().seed, base.seed);
+  EXPECT_EQ(runs[7].runs.front().seed, base.seed + 1);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(runs[i].config.name, runs[j].config.name);
-  EXPECT_THROW(sweep_runs(base, axes_of({"router.top_k=1,100"}), 1, ""), std::runtime_error);  // fewer experts
-  EXPECT_THROW(sweep_runs(base, axes_of({"router.top_k=1", "router.top_k=2"}), 1, ""), std::runtime_error);
-  EXPECT_THROW(sweep_runs(base, axes, 1000, ""), std::runtime_error);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(runs[i].runs.front().name, runs[j].runs.front().name);
+  EXPECT_THROW(sweep_groups(base, axes_of({"router.top_k=1,100"}), 1, ""), std::runtime_error);  // fewer experts
+  EXPECT_THROW(sweep_groups(base, axes_of({"router.top_k=1", "router.top_k=2"}), 1, ""), std::runtime_error);
+  EXPECT_THROW(sweep_groups(base, axes, 1000, ""), std::runtime_error);
 }
 
 // Whatever trains beside it.
@@ -68,23 +67,20 @@ TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
   const auto axes = axes_of({"router.top_k=1,2"});
   for (const int threads : {1, 4}) {
     set_num_threads(threads);
-    std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "");
-    SweepProgress last;
-    EXPECT_TRUE(train_sweep(runs, kSteps, [&](const SweepProgress& progress) {
-      last = progress;
+    RunQueue queue(sweep_groups(base, axes, 2, ""), kSteps);
+    QueueStatus last;
+    EXPECT_TRUE(queue.train([&](const QueueStatus& status) {
+      last = status;
       return true;
     }));
-    EXPECT_EQ(last.ended, 4);
+    EXPECT_EQ(last.finished, 4);
     EXPECT_DOUBLE_EQ(last.share, 1);
-    for (const SweepRun& run : runs) {
-      std::vector<Trainer> alone;
-      alone.emplace_back(run.config);
-      LockStep lock_step(std::move(alone));
-      for (std::int64_t step = 0; step < kSteps; ++step)
-        lock_step.step([&](const TelemetryFrame& frame) {
-          EXPECT_EQ(frame.ce_loss, run.history->value_at(Metric::ce_loss, kWholeRun, step)) << run.config.name;
-          return true;
-        });
+    for (const RunGroup& run : queue.groups()) {
+      Engine alone({run.runs.begin(), run.runs.end()});
+      alone.train_until(kSteps);
+      EXPECT_EQ(alone.histories().front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
+                run.histories.front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}))
+          << run.runs.front().name;
     }
   }
   set_num_threads(0);
@@ -93,29 +89,30 @@ TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
 TEST(Sweep, EndsBetweenTwoStepsAndGoesOnWithWhatIsMissing) {
   const auto axes = axes_of({"router.top_k=1,2"});
   set_num_threads(1);
-  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 1, "");
+  RunQueue queue(sweep_groups(small_run(), axes, 1, ""), kSteps);
   int calls = 0;
-  EXPECT_FALSE(train_sweep(runs, kSteps, [&](const SweepProgress&) { return ++calls < kSteps + 2; }));
+  EXPECT_FALSE(queue.train([&](const QueueStatus&) { return ++calls < kSteps + 2; }));
   set_num_threads(0);
-  ASSERT_TRUE(runs[0].history);
-  EXPECT_FALSE(runs[1].history);
-  const HistoryPtr first = runs[0].history;
-  EXPECT_TRUE(train_sweep(runs, kSteps, [](const SweepProgress&) { return true; }));
-  EXPECT_EQ(runs[0].history, first);
-  EXPECT_EQ(runs[1].history->steps().last, kSteps - 1);
+  EXPECT_TRUE(queue.groups()[0].finished);
+  EXPECT_TRUE(queue.groups()[1].histories.empty()) << "half a run does not compare";
+  const HistoryPtr first = queue.groups()[0].histories.front();
+  EXPECT_TRUE(queue.train());
+  EXPECT_EQ(queue.groups()[0].histories.front(), first);
+  EXPECT_EQ(queue.groups()[1].histories.front()->steps().last, kSteps - 1);
 }
 
 // Means, Student's intervals and pairs by hand, from histories with losses chosen for it.
 TEST(Sweep, GapsArePairedBySeed) {
   const auto axes = axes_of({"router.top_k=1,2"});
-  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 3, "");
+  std::vector<RunGroup> runs = sweep_groups(small_run(), axes, 3, "");
   const float losses[] = {1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 3.25f};  // seed by seed, point by point
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
     TelemetryFrame frame;
     frame.ce_loss = losses[i];
     history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
-    runs[i].history = history;
+    runs[i].histories = {history};
+    runs[i].finished = true;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
   ASSERT_EQ(points.size(), 2u);
@@ -130,14 +127,15 @@ TEST(Sweep, GapsArePairedBySeed) {
 // Each further setting is a chance to differ from the first: the interval of its gap is wider.
 TEST(Sweep, IntervalsOfGapsAllowForTheNumberOfSettings) {
   const auto axes = axes_of({"router.top_k=1,2,3,4"});
-  std::vector<SweepRun> runs = sweep_runs(small_run(), axes, 3, "");
+  std::vector<RunGroup> runs = sweep_groups(small_run(), axes, 3, "");
   const float gaps[] = {0.5f, 0.75f, 0.25f};  // of each seed
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
     TelemetryFrame frame;
     frame.ce_loss = i % 4 == 0 ? 2.0f : 2.0f + gaps[i / 4];
     history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
-    runs[i].history = history;
+    runs[i].histories = {history};
+    runs[i].finished = true;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
   for (const SweepPoint& point : std::span(points).subspan(1)) {
@@ -152,9 +150,9 @@ TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
   for (const int every : {0, 1}) {
     RunConfig base = small_run();
     base.telemetry.validation_every = every;
-    std::vector<SweepRun> runs = sweep_runs(base, axes, 2, "");
+    std::vector<RunGroup> runs = sweep_groups(base, axes, 2, "");
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+      auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
       for (std::int64_t step = 0; step < 2; ++step) {
         TelemetryFrame frame;
         frame.step = step;
@@ -162,7 +160,8 @@ TEST(Sweep, TheValidationLossDecidesWhereEveryRunMeasuresIt) {
         frame.val_loss = i % 2 == 0 ? 2.0f : 1.75f;
         history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
       }
-      runs[i].history = history;
+      runs[i].histories = {history};
+      runs[i].finished = true;
     }
     const SweepPoint point = sweep_points(runs, axes, 2)[1];
     EXPECT_EQ(point.by_validation, every == 1);
@@ -174,13 +173,14 @@ TEST(Sweep, ARunThatLosesItsLossIsInNoMean) {
   RunConfig base = small_run();
   base.optimizer.warmup_steps = 0;
   const auto axes = axes_of({"optimizer.lr=0.001,1"});
-  std::vector<SweepRun> runs = sweep_runs(base, axes, 1, "");
+  std::vector<RunGroup> runs = sweep_groups(base, axes, 1, "");
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    auto history = std::make_shared<History>(run_info(runs[i].config, 0));
+    auto history = std::make_shared<History>(run_info(runs[i].runs.front(), 0));
     TelemetryFrame frame;
     frame.ce_loss = i == 0 ? 2.0f : std::nanf("");
     history->append(std::make_shared<TelemetryFrame>(std::move(frame)));
-    runs[i].history = history;
+    runs[i].histories = {history};
+    runs[i].finished = true;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, 1);
   EXPECT_EQ(points[1].lost, 1);

@@ -1,4 +1,4 @@
-#include "core/training/reproduce.h"
+#include "core/training/engine/reproduce.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "core/numerics/kernels.h"
-#include "core/training/recorded_run.h"
-#include "core/training/trainer.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 namespace {
@@ -48,31 +47,26 @@ Reproduction reproduce(const RunInfo& first, const History& history, std::int64_
                        const std::function<bool(std::int64_t, std::int64_t)>& progress) {
   if (const std::string problem = reproduce_problem(first, history); !problem.empty())
     throw std::runtime_error(problem);
-  const RunConfig of_first = recorded_config(first);
-  const std::unique_ptr<Dataset> data = open_dataset(of_first.data, of_first.seed);
-  const StepChanges changes = recorded_changes(history);
-  Trainer trainer(recorded_config(history.info()));
-  Mixture mixture = data->mixture(of_first.data.mixture);
+  RecordedTraining training;
+  training.config = recorded_config(history.info());
+  training.changes = recorded_changes(history);
+  training.batches_of = recorded_config(first);
+  training.mixtures = mixture_changes(training.changes);
   const std::int64_t recorded_steps = history.steps().size();
   const std::int64_t all = steps < 0 ? recorded_steps : std::min(steps, recorded_steps);
   Reproduction result;
   if (const KernelCheck check = check_kernels(history.info().kernels); check.outcome != KernelCheck::Outcome::same)
     result.kernels = check.text;
-  auto change = changes.begin();
-  for (std::int64_t step = 0; step < all && progress(step, all); ++step) {
-    for (; change != changes.end() && change->first <= step; ++change) {
-      trainer.apply(change->second);
-      if (change->second.setting == &DataConfig::mixture)
-        mixture = data->mixture(std::get<std::string>(change->second.value));
-    }
-    const float loss = trainer.step(data->batch(step, mixture)).ce_loss;
-    const std::int64_t at[] = {step};  // one by one: a damaged recording may claim any number of steps
-    const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
-    ++result.compared;
-    if (same_bits_or_nan(loss, recorded)) continue;
-    result.differs_at = step, result.recorded = recorded, result.computed = loss;
-    return result;
-  }
+  retrain(
+      training, [&](Engine& engine) { return engine.next_step() < all && progress(engine.next_step(), all); },
+      [&](const TelemetryFrame& frame) {
+        const std::int64_t at[] = {frame.step};  // one by one: a damaged recording may claim any number of steps
+        const float recorded = history.values_at(Metric::ce_loss, kWholeRun, at).front();
+        ++result.compared;
+        if (same_bits_or_nan(frame.ce_loss, recorded)) return true;
+        result.differs_at = frame.step, result.recorded = recorded, result.computed = frame.ce_loss;
+        return false;
+      });
   return result;
 }
 

@@ -1,19 +1,19 @@
-#include "core/training/engine/training_thread.h"
+#include "core/training/engine/live_thread.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <variant>
 
-#include "core/training/checkpoint_folder.h"
 #include "core/training/recorded_run.h"
 
 namespace moescope {
 
-TrainingThread::TrainingThread(LockStep lock_step, LiveState& shared)
-    : lock_step_(std::move(lock_step)), shared_(shared), thread_([this] { main_loop(); }) {}
+LiveThread::LiveThread(Engine& engine, LiveState& shared)
+    : engine_(engine), shared_(shared), thread_([this] { engine_.train([this] { return wait_for_step(); }, *this); }) {}
 
-TrainingThread::~TrainingThread() {
+LiveThread::~LiveThread() {
+  engine_.stop();
   {
     const std::lock_guard lock(shared_.mutex);
     shared_.stop = true;
@@ -25,29 +25,48 @@ TrainingThread::~TrainingThread() {
     if (const auto* asked_for = std::get_if<CaptureRequest>(&request)) asked_for->capture->fail("the run was closed");
 }
 
-// --- the loop: holds the lock except while it works ---
+// --- the schedule: holds the lock except while it works ---
 
-void TrainingThread::main_loop() {
+bool LiveThread::wait_for_step() {
   std::unique_lock lock(shared_.mutex);
+  note_trouble();
   while (wait_for_work(lock)) {
     do_requests(lock);
     if (shared_.status.running && shared_.lowest_step >= shared_.run_before) shared_.status.running = false;
     if (shared_.stop) continue;
     if (!captures_.empty()) compute_captures_ahead(lock);
-    // What was asked for meanwhile comes first: a change made before a step was asked for holds for that step.
-    if (shared_.stop || !shared_.requests.empty() || !shared_.wants_step()) continue;
-    const bool limited = is_limited();
-    if (limited && Clock::now() < next_due_) continue;
-    if (shared_.single_steps > 0) --shared_.single_steps;
-    if (limited)
-      next_due_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                     std::chrono::duration<double>(1 / shared_.max_steps_per_s));
-    take_step(lock);
+    if (may_step()) return true;
   }
+  return false;
+}
+
+// What was asked for meanwhile comes first: a change made before a step was asked for holds for that step.
+bool LiveThread::may_step() {
+  if (shared_.stop || !shared_.requests.empty() || !shared_.wants_step()) return false;
+  const bool limited = is_limited();
+  if (limited && Clock::now() < next_due_) return false;
+  if (shared_.single_steps > 0) --shared_.single_steps;
+  if (limited)
+    next_due_ = Clock::now() +
+                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / shared_.max_steps_per_s));
+  return true;
+}
+
+// A loss that is NaN or infinite pauses; after a step that failed only going back to a checkpoint helps.
+void LiveThread::note_trouble() {
+  if (!engine_.trouble() || shared_.broken) return;
+  shared_.broken = engine_.trouble()->within_step;
+  shared_.status.error = engine_.trouble()->text();
+  shared_.status.running = false;
+  shared_.single_steps = 0;
+  if (shared_.broken)
+    captures_.fail_all("the step failed");
+  else
+    engine_.forget_trouble();
 }
 
 // Returns with the lock held when there is something to do; false: stop.
-bool TrainingThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
+bool LiveThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
   while (!shared_.stop && shared_.asked == shared_.done) {
     if (!shared_.wants_step()) {
       if (!captures_.empty()) break;
@@ -61,11 +80,11 @@ bool TrainingThread::wait_for_work(std::unique_lock<std::mutex>& lock) {
   return !shared_.stop;
 }
 
-bool TrainingThread::is_limited() const {
+bool LiveThread::is_limited() const {
   return shared_.max_steps_per_s > 0 && shared_.single_steps == 0 && shared_.level;
 }
 
-void TrainingThread::do_requests(std::unique_lock<std::mutex>& lock) {
+void LiveThread::do_requests(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t round = shared_.asked;
   auto taken = std::exchange(shared_.requests, {});
   lock.unlock();
@@ -80,12 +99,12 @@ void TrainingThread::do_requests(std::unique_lock<std::mutex>& lock) {
 }
 
 // Under the lock. A run whose request is still waiting is at its first step.
-void TrainingThread::show_progress() {
+void LiveThread::show_progress() {
   LiveStatus& status = shared_.status;
-  status.step = shared_.lowest_step = first().trainer.steps_taken();
+  status.step = shared_.lowest_step = step_of_first();
   status.catching_up.clear();
   for (const LiveState::OpenRun& run : shared_.runs) {
-    const Trainer* trainer = lock_step_.find(run.number);
+    const Trainer* trainer = engine_.find(run.number);
     const std::int64_t step = trainer ? trainer->steps_taken() : run.first_step;
     if (step < status.step) status.catching_up.push_back({run.number, step});
     shared_.lowest_step = std::min(shared_.lowest_step, step);
@@ -93,74 +112,50 @@ void TrainingThread::show_progress() {
   shared_.level = status.catching_up.empty();
 }
 
-void TrainingThread::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
+void LiveThread::compute_captures_ahead(std::unique_lock<std::mutex>& lock) {
   const bool paused = !shared_.wants_step();
   lock.unlock();
-  apply_pending(lock_step_.next_step());
-  captures_.compute_ahead(lock_step_, paused);
+  apply_pending(engine_.next_step());
+  captures_.compute_ahead(engine_, paused);
   lock.lock();
 }
 
-// Unlocks while it trains; of several runs a stop waits for those that train now.
-void TrainingThread::take_step(std::unique_lock<std::mutex>& lock) {
-  const std::int64_t step = lock_step_.next_step();
-  lock.unlock();
-  const auto begin = Clock::now();
-  std::string failure;
-  int failed_run = 0, taken = 0;
-  bool threw = false;
-  const auto name_of = [this](int run) { return lock_step_.find(run)->config().name; };
-  try {
-    apply_pending(step);
-    keep_due(step);
-    captures_.join_step(lock_step_);
-    taken = lock_step_.step([&](TelemetryFrame frame) {
-      if (loss_is_not_finite(frame) && failure.empty()) {
-        failed_run = frame.run;
-        failure = "run " + name_of(frame.run) + ": the loss is NaN or infinite at step " + std::to_string(step);
-      }
-      shared_.sink.publish(std::move(frame));
-      const std::lock_guard stop_lock(shared_.mutex);
-      return !shared_.stop;
-    });
-    captures_.finish_step(lock_step_);
-  } catch (const std::exception& error) {
-    threw = true;
-    captures_.fail_all("the step failed");
-    failed_run = lock_step_.in_step();
-    failure = "run " + name_of(failed_run) + ": step " + std::to_string(step) + " failed: " + error.what();
-  }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (!failure.empty()) shared_.sink.publish(Marker{failed_run, step, "event", failure});
-  lock.lock();
-  shared_.broken = threw;
-  if (!threw) show_progress();
-  const DataConfig& data = first().trainer.config().data;
-  shared_.status.tokens_per_s = static_cast<double>(taken) * static_cast<double>(data.batch) * data.seq / seconds;
-  if (failure.empty()) return;
-  shared_.status.error = failure;
-  shared_.status.running = false;
-  shared_.single_steps = 0;
+void LiveThread::before_step(Engine&) {
+  step_begin_ = Clock::now();
+  taken_ = 0;
+  const std::int64_t step = engine_.next_step();
+  apply_pending(step);
+  keep_due(step);
+  captures_.join_step(engine_);
+}
+
+void LiveThread::after_step(Engine&) {
+  captures_.finish_step(engine_);
+  const double seconds = std::chrono::duration<double>(Clock::now() - step_begin_).count();
+  const DataConfig& data = engine_.first().trainer.config().data;
+  const std::lock_guard lock(shared_.mutex);
+  show_progress();
+  shared_.status.tokens_per_s = static_cast<double>(taken_) * static_cast<double>(data.batch) * data.seq / seconds;
 }
 
 // --- requests, and what is due before a step: without the lock ---
 
-void TrainingThread::warn(const std::string& text) {
+void LiveThread::warn(const std::string& text) {
   const std::lock_guard lock(shared_.mutex);
   shared_.status.warning = text;
 }
 
-void TrainingThread::serve(PinnedChange& request) {
-  const Trainer* trainer = lock_step_.find(request.change.run);
+void LiveThread::serve(PinnedChange& request) {
+  const Trainer* trainer = engine_.find(request.change.run);
   if (!trainer) return;  // removed since
-  request.step = first().trainer.steps_taken();
+  request.step = step_of_first();
   last_served_ = request.id;
   {
     const std::lock_guard lock(shared_.mutex);
     shared_.changes.set_step(request.id, request.step);  // unless a later request to rewind will undo it
   }
-  if (request.change.setting == &DataConfig::mixture && request.change.run == first().number)
-    lock_step_.set_mixture(request.step, std::get<std::string>(request.change.value));
+  if (request.change.setting == &DataConfig::mixture && request.change.run == engine_.first().number)
+    engine_.set_mixture(request.step, std::get<std::string>(request.change.value));
   if (trainer->steps_taken() >= request.step) {
     apply_pending(request.step);  // changes made to the first run at this step come first
     apply(request.change.run, request);
@@ -169,17 +164,17 @@ void TrainingThread::serve(PinnedChange& request) {
   }
 }
 
-void TrainingThread::apply(int run, const PinnedChange& change) {
-  lock_step_.find(run)->apply(change.change);
+void LiveThread::apply(int run, const PinnedChange& change) {
+  engine_.find(run)->apply(change.change);
   Marker marker = change.marker;
   marker.run = run;  // a twin gets the changes of another
   marker.step = change.step;
   shared_.sink.publish(std::move(marker));
 }
 
-void TrainingThread::apply_pending(std::int64_t step) {
+void LiveThread::apply_pending(std::int64_t step) {
   for (auto& [run, changes] : pending_) {
-    if (lock_step_.find(run)->steps_taken() != step) continue;
+    if (engine_.find(run)->steps_taken() != step) continue;
     const auto later =
         std::find_if(changes.begin(), changes.end(), [step](const PinnedChange& change) { return change.step > step; });
     for (auto change = changes.begin(); change != later; ++change) apply(run, *change);
@@ -187,29 +182,11 @@ void TrainingThread::apply_pending(std::int64_t step) {
   }
 }
 
-void TrainingThread::serve(const SaveRequest& request) {
-  const std::int64_t step = first().trainer.steps_taken();
-  std::string text;
-  try {
-    if (shared_.broken) throw std::runtime_error("training failed within a step, so there is no state worth keeping");
-    if (!lock_step_.level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
-    write_checkpoint(request.directory, step, [&](const std::string& folder) {
-      std::vector<std::string> names;
-      for (const LockStep::Run& run : lock_step_.runs()) {
-        names.push_back(run.trainer.config().name);
-        run.trainer.save(folder + '/' + names.back() + ".safetensors");
-      }
-      write_run_order(folder, names);
-    });
-    text = "checkpoint " + request.directory + '/' + std::to_string(step);
-  } catch (const std::exception& error) {
-    text = error.what();
-    warn(text);
-  }
-  for (const LockStep::Run& run : lock_step_.runs()) shared_.sink.publish(Marker{run.number, step, "event", text});
+void LiveThread::serve(const SaveRequest& request) {
+  if (const std::string problem = engine_.save_checkpoint(request.directory); !problem.empty()) warn(problem);
 }
 
-void TrainingThread::serve(const AddRunRequest& request) {
+void LiveThread::serve(const AddRunRequest& request) {
   std::vector<PinnedChange> to_come;
   {
     const std::lock_guard lock(shared_.mutex);
@@ -219,8 +196,8 @@ void TrainingThread::serve(const AddRunRequest& request) {
   std::erase_if(to_come, [](const PinnedChange& change) { return change.step == PinnedChange::kNotYet; });
   for (PinnedChange& change : to_come) change.change.run = request.number;
   try {
-    lock_step_.add(request.number,
-                   request.from ? Trainer::resume(*request.from, request.config) : Trainer(request.config));
+    engine_.add(request.number,
+                request.from ? Trainer::resume(*request.from, request.config) : Trainer(request.config));
     pending_[request.number] = std::move(to_come);
     if (!request.text.empty())
       shared_.sink.publish(Marker{request.number, request.from->steps_taken, "event", request.text});
@@ -232,57 +209,58 @@ void TrainingThread::serve(const AddRunRequest& request) {
   }
 }
 
-void TrainingThread::serve(const RemoveRunRequest& request) {
+void LiveThread::serve(const RemoveRunRequest& request) {
   captures_.fail_run(request.number, "the run was removed");
   shared_.ring.forget_run(request.number);
-  lock_step_.remove(request.number);
+  engine_.remove(request.number);
   pending_.erase(request.number);
   shared_.sink.remove_run(request.number);
 }
 
-void TrainingThread::serve(const CaptureRequest& request) {
-  if (!lock_step_.find(request.run)) return request.capture->fail("the run was removed");
+void LiveThread::serve(const CaptureRequest& request) {
+  if (!engine_.find(request.run)) return request.capture->fail("the run was removed");
   if (shared_.broken) return request.capture->fail("training failed within a step, so there is no state to look at");
   captures_.add(request.run, request.place, request.capture);
 }
 
-void TrainingThread::serve(const KeepCheckpointRequest&) {
-  if (shared_.broken || !lock_step_.level())
+void LiveThread::serve(const KeepCheckpointRequest&) {
+  if (shared_.broken || !engine_.level())
     return warn(shared_.broken ? "no checkpoint: training failed within a step"
                                : "no checkpoint while a run catches up");
-  const std::int64_t step = lock_step_.next_step();
+  const std::int64_t step = engine_.next_step();
   note_changes_before(step);
-  for (const LockStep::Run& run : lock_step_.runs()) {
+  for (const Engine::Run& run : engine_.runs()) {
     keep(run, true);
     shared_.sink.publish(Marker{run.number, step, "event", "checkpoint kept"});
   }
 }
 
 // Before `step` is taken. A run that is catching up is kept at the same steps as the others.
-void TrainingThread::keep_due(std::int64_t step) {
-  const int every = first().trainer.config().telemetry.checkpoint_every;
-  const bool level_now = lock_step_.level();
+void LiveThread::keep_due(std::int64_t step) {
+  const int every = engine_.first().trainer.config().telemetry.checkpoint_every;
+  const bool level_now = engine_.level();
   const bool due = every > 0 && (step % every == 0 || shared_.ring.list().empty());
   if (level_now ? !due || shared_.ring.holds(step) : !shared_.ring.holds(step)) return;
   if (level_now) note_changes_before(step);
-  for (const LockStep::Run& run : lock_step_.runs())
+  for (const Engine::Run& run : engine_.runs())
     if (run.trainer.steps_taken() == step && !shared_.ring.find(step, run.number)) keep(run, false);
 }
 
-void TrainingThread::keep(const LockStep::Run& run, bool by_hand) {
-  shared_.ring.keep(run.number, run.trainer.snapshot(), by_hand, first().trainer.config().telemetry.checkpoints_kept);
+void LiveThread::keep(const Engine::Run& run, bool by_hand) {
+  shared_.ring.keep(run.number, run.trainer.snapshot(), by_hand,
+                    engine_.first().trainer.config().telemetry.checkpoints_kept);
 }
 
-void TrainingThread::note_changes_before(std::int64_t step) {
+void LiveThread::note_changes_before(std::int64_t step) {
   const std::lock_guard lock(shared_.mutex);
   shared_.changes.note_checkpoint(step, last_served_);
 }
 
-void TrainingThread::serve(const RewindRequest& request) {
-  const std::int64_t from = first().trainer.steps_taken();
+void LiveThread::serve(const RewindRequest& request) {
+  const std::int64_t from = step_of_first();
   shared_.ring.forget_after(request.step);  // again: the step in flight may have been due
   for (auto [number, snapshot] : request.runs) {
-    Trainer* trainer = lock_step_.find(number);
+    Trainer* trainer = engine_.find(number);
     if (!trainer) continue;  // removed since
     if (!snapshot && trainer->steps_taken() > request.step) snapshot = shared_.ring.find(request.step, number);
     std::erase_if(pending_[number], [&](const PinnedChange& change) { return change.step > request.step; });
@@ -293,10 +271,11 @@ void TrainingThread::serve(const RewindRequest& request) {
     shared_.sink.publish(
         Marker{number, request.step, "event", "rewound from step " + std::to_string(from) + " to the checkpoint here"});
   }
-  lock_step_.set_mixture(request.step, first().trainer.config().data.mixture);
+  engine_.set_mixture(request.step, engine_.first().trainer.config().data.mixture);
   const std::lock_guard lock(shared_.mutex);
   shared_.changes.forget_checkpoints_after(request.step);
   shared_.broken = false;
+  engine_.forget_trouble();
 }
 
 }  // namespace moescope

@@ -7,19 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "core/config/config_field.h"
-#include "core/data/dataset.h"
 #include "core/history/history.h"
 #include "core/training/capture.h"
-#include "core/training/trainer.h"
-#include "core/training/trainer_snapshot.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 
@@ -30,14 +24,7 @@ struct RecomputePlan {
   float loss = kNoValue;  // of that step, as recorded
   std::string kernels;    // by which (RunInfo::kernels)
 
-  RunConfig config;                                          // of the run at its first step
-  std::shared_ptr<const TrainerSnapshot> from;               // nullptr: `from_file`
-  std::string from_file;                                     // a checkpoint; empty: step 0
-  std::vector<std::pair<std::int64_t, LiveChange>> changes;  // by the step before which each took effect
-
-  DataConfig data;  // of the first run, whose batches all runs read
-  std::int64_t data_seed = 0;
-  std::vector<std::pair<std::int64_t, std::string>> mixtures;  // data.mixture from a step on
+  RecordedTraining training;  // of the run, from a checkpoint if one is known
 };
 
 // Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason why
@@ -46,16 +33,6 @@ struct RecomputePlan {
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 
-// A copy of the run with the weights before the plan's step, and the batch of that step.
-struct RunCopy {
-  std::unique_ptr<Dataset> data;  // which the batch refers to
-  Trainer trainer;
-  Batch batch;
-};
-// `on_step` gets each step that the copy is about to take, the plan's last. Throws std::runtime_error when stopped, and
-// what Trainer::resume() and open_dataset() throw.
-RunCopy train_copy(const RecomputePlan& plan, const std::stop_token& stop,
-                   const std::function<void(std::int64_t next)>& on_step);
 // Throws std::runtime_error, with what may be the cause, if the step did not give the recorded loss to the bit.
 void check_loss(const RecomputePlan& plan, float loss);
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "core/training/engine/recompute.h"
 #include "core/training/operand_scan.h"
-#include "core/training/recompute.h"
 
 namespace moescope {
 
@@ -29,9 +29,10 @@ class RecomputedScan {
 
  private:
   void work(const std::stop_token& stop);
+  void scan_operands_of(Engine& engine, const std::stop_token& stop);
 
   RecomputePlan plan_;
-  std::optional<OperandScan> scan_;
+  std::optional<OperandScan> scan_, found_;  // found_: until the loss of the step was checked
   std::string error_;
   std::atomic<std::int64_t> next_step_ = 0;
   std::atomic<int> done_ = 0, of_ = 0;

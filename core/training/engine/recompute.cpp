@@ -1,4 +1,4 @@
-#include "core/training/recompute.h"
+#include "core/training/engine/recompute.h"
 
 #include <bit>
 #include <cmath>
@@ -7,19 +7,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/data/dataset.h"
 #include "core/model/layers/operand_tap.h"
 #include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/recorded_run.h"
-#include "core/training/trainer.h"
 
 namespace moescope {
 namespace {
-
-std::unique_ptr<Dataset> data_of(const RecomputePlan& plan) {
-  return open_dataset(plan.data, plan.data_seed);
-}
 
 bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
@@ -34,11 +28,6 @@ std::string otherwise(const RecomputePlan& plan, float loss) {
          (kernels.outcome == KernelCheck::Outcome::same
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);
-}
-
-Trainer trainer_of(const RecomputePlan& plan) {
-  if (plan.from) return Trainer::resume(*plan.from, plan.from->config);
-  return plan.from_file.empty() ? Trainer(plan.config) : Trainer::resume(plan.from_file);
 }
 
 }  // namespace
@@ -58,40 +47,14 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
   plan.step = step;
   plan.loss = run.value_at(Metric::ce_loss, kWholeRun, step);
   plan.kernels = run.info().kernels;
-  plan.config = recorded_config(run.info());
-  const std::int64_t first_step = from ? from->steps_taken : 0;
-  for (auto& change : recorded_changes(run))
-    if (change.first >= first_step && change.first <= step) plan.changes.push_back(std::move(change));
-  plan.from = std::move(from);
-  plan.from_file = std::move(from_file);
-
-  const RunConfig data = recorded_config(first.info());
-  plan.data = data.data;
-  plan.data_seed = data.seed;
-  for (auto& [at, change] : recorded_changes(first))
-    if (change.setting == &DataConfig::mixture && at <= step)
-      plan.mixtures.emplace_back(at, std::get<std::string>(change.value));
+  RecordedTraining& training = plan.training;
+  training.config = recorded_config(run.info());
+  training.changes = recorded_changes(run);
+  training.from = std::move(from);
+  training.from_file = std::move(from_file);
+  training.batches_of = recorded_config(first.info());
+  training.mixtures = mixture_changes(recorded_changes(first));
   return plan;
-}
-
-RunCopy train_copy(const RecomputePlan& plan, const std::stop_token& stop,
-                   const std::function<void(std::int64_t next)>& on_step) {
-  RunCopy copy{data_of(plan), trainer_of(plan), {}};
-  const Dataset* data = copy.data.get();
-  const std::int64_t first_step = copy.trainer.steps_taken();
-  Mixture mixture = data->mixture(plan.data.mixture);
-  auto change = plan.changes.begin();
-  auto mix = plan.mixtures.begin();
-  for (std::int64_t step = first_step;; ++step) {
-    if (stop.stop_requested()) throw std::runtime_error("cancelled");
-    for (; change != plan.changes.end() && change->first <= step; ++change)
-      if (change->first >= first_step) copy.trainer.apply(change->second);
-    for (; mix != plan.mixtures.end() && mix->first <= step; ++mix) mixture = data->mixture(mix->second);
-    copy.batch = data->batch(step, mixture);
-    on_step(step);
-    if (step >= plan.step) return copy;
-    copy.trainer.step(copy.batch);
-  }
 }
 
 void check_loss(const RecomputePlan& plan, float loss) {
@@ -123,19 +86,30 @@ void Recomputation::work(const std::stop_token& stop) {
 }
 
 CapturedOperand Recomputation::compute(const std::stop_token& stop) {
-  bool first = true;
-  RunCopy copy = train_copy(plan_, stop, [&](std::int64_t next) {
-    if (std::exchange(first, false)) first_step_ = next;
-    next_step_ = next;
-  });
+  bool begun = false;
   OperandTap tap(plan_.place);
-  const float loss = copy.trainer.step(copy.batch, &tap).ce_loss;
-  next_step_ = plan_.step + 1;
+  float loss = kNoValue;
+  int n_experts = 0;
+  retrain(
+      plan_.training,
+      [&](Engine& engine) {
+        if (stop.stop_requested()) throw std::runtime_error("cancelled");
+        const std::int64_t next = engine.next_step();
+        if (!std::exchange(begun, true)) first_step_ = next;
+        next_step_ = next;
+        n_experts = engine.first().trainer.config().model.n_experts;
+        if (next == plan_.step) engine.tap_next_step(0, &tap);
+        return next <= plan_.step;
+      },
+      [&](const TelemetryFrame& frame) {
+        loss = frame.ce_loss;
+        return true;
+      });
   check_loss(plan_, loss);
-  std::optional<CapturedOperand> captured = tap.finish(copy.trainer.config().model.n_experts);
-  if (!captured) throw std::runtime_error("run " + plan_.config.name + " has no " + place_text(plan_.place));
+  std::optional<CapturedOperand> captured = tap.finish(n_experts);
+  if (!captured) throw std::runtime_error("run " + plan_.training.config.name + " has no " + place_text(plan_.place));
   captured->run = plan_.run;
-  captured->run_name = plan_.config.name;
+  captured->run_name = plan_.training.config.name;
   captured->step = plan_.step;
   return std::move(*captured);
 }

@@ -1,0 +1,270 @@
+#include "app/cli/train/train_report.h"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include "app/cli/train/cli_compare.h"
+#include "app/cli/train/cli_outcomes.h"
+#include "app/cli/train/cli_train_stop.h"
+#include "core/config/config_check.h"
+#include "core/config/config_field.h"
+#include "core/findings/health.h"
+#include "core/io/text_escape.h"
+#include "core/io/words.h"
+#include "core/model/learner.h"
+#include "core/numerics/kernel_names.h"
+#include "core/numerics/threads.h"
+#include "core/parallel/wire.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kLastSteps = 20;
+
+// `text` begins with a word of at most 11 characters; nothing is printed for an empty one.
+void print_line(std::FILE* out, const char* word, const std::string& text) {
+  if (!text.empty()) std::fprintf(out, "%-11s %s\n", word, printable(text).c_str());
+}
+
+void warn_of_listeners(const std::string& address, int port) {
+  std::fprintf(stderr,
+               "moescope-cli: warning: %s can be reached from other machines, and nothing is encrypted: whoever can "
+               "read the network's traffic sees the token and the whole run. Safer: leave --serve-address out and, "
+               "on the other machine, open a tunnel: ssh -L %d:127.0.0.1:%d THIS_MACHINE\n",
+               address.c_str(), port, port);
+}
+
+std::FILE* where_to_report(const TrainOptions& o, bool writes) {
+  if (!writes) return std::fopen("/dev/null", "w");
+  return o.jsonl == "-" ? stderr : stdout;
+}
+
+}  // namespace
+
+void LastSteps::add(const TelemetryFrame& frame) {
+  losses.push_back(frame.ce_loss);
+  if (losses.size() > kLastSteps) losses.pop_front();
+  if (frame.routers.empty()) return;
+  max_vio = max_vio_window = 0;
+  for (const RouterFrame& router : frame.routers) {
+    max_vio += router.max_vio / static_cast<float>(frame.routers.size());
+    max_vio_window += router.max_vio_window / static_cast<float>(frame.routers.size());
+  }
+}
+
+double LastSteps::mean_loss() const {
+  double sum = 0;
+  for (const float loss : losses) sum += loss;
+  return sum / static_cast<double>(losses.size());
+}
+
+void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
+  const WireFrame& wire = frame.wire;
+  if (wire.ranks == 0 || frame.routers.empty()) return;
+  ranks = wire.ranks;
+  const auto size = static_cast<std::size_t>(ranks);
+  for (std::size_t i = 0; i < size * size; ++i) {
+    if (i / size == i % size) continue;  // stays on its rank
+    sent += static_cast<double>(wire.sent_RR[i]);
+  }
+  const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
+  const RowBytes row = wire_row_bytes(payload, config.model.row_dim());
+  for (const RouterFrame& router : frame.routers)
+    for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row))
+      counted += static_cast<double>(bytes);
+  for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
+  ++steps;
+}
+
+std::string WireTotals::text() const {
+  if (steps == 0) return {};
+  return formatted("%.0f bytes a step between %d ranks measured, %.0f by the routing; %.1f ms a step", sent / steps,
+                   ranks, counted / steps, ms / steps);
+}
+
+TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob job)
+    : o_(options),
+      engine_(engine),
+      job_(std::move(job)),
+      first_(engine.next_step()),
+      text_(where_to_report(options, writes())),
+      progress_(text_, first_, job_.end, job_.group, job_.later) {
+  for (const auto& history : engine_.histories()) job_.outputs->lines.write(history->info());
+  introduce();
+  if (writes() && o_.serve > 0) serve();
+}
+
+TrainReport::~TrainReport() = default;
+
+void TrainReport::introduce() {
+  if (!job_.group.empty()) std::fprintf(text_, "\n%s\n", job_.group.c_str());
+  std::string on = num_threads() == 1 ? "1 thread" : std::to_string(num_threads()) + " threads";
+  if (job_.ranks) on += " on each of " + std::to_string(job_.ranks->size()) + " ranks";
+  std::fprintf(text_, "%s: %.2f million parameters, %s, %s%s\n", config().name.c_str(),
+               parameter_count(config()) * 1e-6, printable(engine_.data().summary()).c_str(), on.c_str(),
+               first_ > 0 ? (", resumed after step " + std::to_string(first_ - 1)).c_str() : "");
+  print_line(text_, "kernels", job_.kernels);
+  for (std::size_t i = 1; i < engine_.runs().size(); ++i)
+    std::fprintf(text_, "in lock-step with %s\n", engine_.runs()[i].trainer.config().name.c_str());
+  std::fflush(text_);
+}
+
+void TrainReport::serve() {
+  const std::string given = given_token(), token = given.empty() ? new_feed_token() : given;
+  try {
+    feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
+  } catch (const std::runtime_error& error) {
+    failure_ = std::string("--serve: ") + error.what();  // all ranks learn of it before the first step
+    return;
+  }
+  for (const auto& history : engine_.histories()) feed_->add_run(history->info());
+  const std::string address = feed_->address().text();
+  if (given.empty())
+    std::fprintf(text_, "serving     %s; to watch: %s=%s moescope --attach %s\n", address.c_str(), kTokenVariable,
+                 token.c_str(), address.c_str());
+  else
+    std::fprintf(text_, "serving     %s; to watch: moescope --attach %s, with the %s that is set here\n",
+                 address.c_str(), address.c_str(), kTokenVariable);
+  std::fflush(text_);
+  if (!feed_->is_loopback()) warn_of_listeners(address, o_.serve);
+}
+
+bool TrainReport::wants_step() {
+  if (engine_.next_step() >= job_.end) return false;
+  int stopped = stop_signal() != 0 || engine_.trouble() || !failure_.empty() ? 1 : 0;
+  sum_over_ranks(job_.ranks, &stopped, 1);
+  return stopped == 0;
+}
+
+void TrainReport::frame(const TelemetryFrame& frame) {
+  if (frame.run == 0) {
+    wire_.add(frame, config());
+    last_.add(frame);
+    progress_.show(frame);
+    engine_.sink().flush();  // the previous step is on disk by now, so a kill loses at most this one
+  }
+  if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
+  job_.outputs->lines.write(frame);
+}
+
+void TrainReport::twin_lost(const Trouble& trouble) {
+  say(trouble.text() + "; the others go on without it");
+}
+
+void TrainReport::after_step(Engine&) {
+  look_after_outputs();
+  const std::int64_t next = engine_.next_step();
+  if (o_.every > 0 && next % o_.every == 0 && next < job_.end && !engine_.trouble()) save_checkpoint(false);
+}
+
+void TrainReport::ended(Engine&) {
+  progress_.finish();
+  if (engine_.trouble() && engine_.trouble()->within_step && failure_.empty()) failure_ = engine_.trouble()->why;
+  if (!o_.checkpoint.empty() && !engine_.trouble()) save_checkpoint(true);
+  engine_.sink().flush();
+  look_after_outputs();
+  if (feed_)
+    feed_->end(!failure_.empty() ? "the training failed: " + failure_
+                                 : "the training ended after " + std::to_string(engine_.next_step()) + " steps");
+  summarize();
+  if (!failure_.empty()) std::fprintf(stderr, "moescope-cli: error: %s\n", printable_lines(failure_).c_str());
+}
+
+int TrainReport::status() const {
+  if (engine_.trouble() || unwritten_ || !failure_.empty()) return 1;
+  return stop_signal() != 0 ? 128 + stop_signal() : 0;
+}
+
+void TrainReport::save_checkpoint(bool last) {
+  const std::string problem = engine_.save_checkpoint(o_.checkpoint);
+  if (!writes()) return;
+  const bool failed_before = !job_.outputs->checkpoints.error().empty();
+  job_.outputs->checkpoints.note(engine_.next_step(), problem);
+  if (problem.empty()) return;
+  unwritten_ = true;
+  if (!failed_before) say(problem + (last ? "" : "; training goes on and will try the next one"));
+}
+
+// Reports outputs that failed at once, since hours of training may be left.
+void TrainReport::look_after_outputs() {
+  if (!writes()) return;
+  const auto say_once = [&](const std::string& error, bool& said) {
+    if (error.empty() || said) return;
+    said = unwritten_ = true;
+    say(error + "; training goes on without it");
+  };
+  say_once(engine_.sink().error(), recording_said_);
+  const JsonLines& lines = job_.outputs->lines;
+  if (lines.reader_is_gone())
+    failure_ = lines.error();
+  else
+    say_once(lines.error(), lines_said_);
+  if (const std::string removed = job_.outputs->checkpoints.removed(); !removed.empty()) say(removed);
+}
+
+void TrainReport::say(const std::string& warning) {
+  progress_.finish();
+  std::fflush(text_);
+  std::fprintf(stderr, "moescope-cli: warning: %s\n", printable_lines(warning).c_str());
+}
+
+void TrainReport::summarize() {
+  const std::int64_t taken = engine_.next_step();
+  if (stop_signal() != 0) std::fprintf(text_, "Stopped by %s.\n", signal_text(stop_signal()));
+  if (lost_its_loss())
+    std::fprintf(text_, "Stopped: the loss is NaN or infinite at step %lld.\n", static_cast<long long>(taken - 1));
+  print_line(text_, "steps", std::to_string(taken));
+  summarize_steps();
+  for (const auto& history : engine_.histories()) {
+    FindingsScan scan(history);
+    scan.advance(INT64_MAX);
+    print_line(text_, "health",
+               (engine_.histories().size() > 1 ? history->info().name + ": " : "") + health_text(judge_health(scan)));
+  }
+  print_line(text_, "all-to-all", wire_.text());
+  summarize_outputs();
+  if (engine_.histories().size() > 1 && job_.group.empty()) compare();
+  std::fflush(text_);
+}
+
+void TrainReport::summarize_steps() {
+  if (last_.losses.empty()) return;
+  print_line(text_, "final loss",
+             formatted("%.4f nats/token (mean of the last %zu steps: %.4f)", last_.losses.back(), last_.losses.size(),
+                       last_.mean_loss()));
+  print_line(text_, "speed", formatted("%.0f tokens/s", progress_.tokens_per_s()));
+  print_line(text_, "GEMMs", multiplied_by(engine_.histories().front()->info().kernels));
+  if (!is_missing(last_.max_vio))
+    print_line(text_, "MaxVio",
+               formatted("%.3f in the last batch, %.3f over %d steps (mean over MoE layers)", last_.max_vio,
+                         last_.max_vio_window, config().telemetry.window));
+}
+
+void TrainReport::summarize_outputs() {
+  const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
+  const std::string& recording = engine_.recording();
+  if (!recording.empty()) print_line(text_, "recording", recording + written(recording_said_));
+  if (!o_.jsonl.empty() && o_.jsonl != "-") print_line(text_, "JSON lines", o_.jsonl + written(lines_said_));
+  const TrainCheckpoints& checkpoints = job_.outputs->checkpoints;
+  const std::string& newest = checkpoints.newest();
+  if (checkpoints.error().empty())
+    print_line(text_, "checkpoint", newest);
+  else
+    print_line(text_, "checkpoint",
+               (newest.empty() ? "none could be written" : newest + ", no later one") + " (see above)");
+}
+
+void TrainReport::compare() {
+  std::vector<RunConfig> configs;
+  std::vector<JudgedRun> runs;
+  std::vector<HistoryPtr> histories(engine_.histories().begin(), engine_.histories().end());
+  for (const Engine::Run& run : engine_.runs()) {
+    configs.push_back(run.trainer.config());
+    runs.push_back({configs.back(), histories[runs.size()]});
+  }
+  std::fprintf(text_, "\n%s", printable_lines(comparison_report(histories, configs, o_.epsilon)).c_str());
+  if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, outcomes(runs), text_);
+}
+
+}  // namespace moescope

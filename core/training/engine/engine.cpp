@@ -1,0 +1,163 @@
+#include "core/training/engine/engine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "core/training/checkpoint_folder.h"
+
+namespace moescope {
+namespace {
+
+std::vector<Trainer> checked(std::vector<Trainer> trainers) {
+  if (trainers.empty() || trainers.size() > kMaxRuns)
+    throw std::runtime_error(std::to_string(trainers.size()) + " runs are to train together, allowed are 1 to " +
+                             std::to_string(kMaxRuns) +
+                             "; \"Compare with...\" and moescope-cli train take more, in groups");
+  const Trainer& first = trainers.front();
+  for (const Trainer& trainer : trainers) {
+    if (const std::string problem = lock_step_problem(first.config(), trainer.config()); !problem.empty())
+      throw std::runtime_error(problem);
+    if (trainer.steps_taken() != first.steps_taken())
+      throw std::runtime_error("run " + trainer.config().name + " and run " + first.config().name +
+                               " are at different steps: runs in lock-step take each together");
+  }
+  return trainers;
+}
+
+std::vector<Engine::Run> numbered(std::vector<Trainer> trainers) {
+  std::vector<Engine::Run> runs;
+  for (Trainer& trainer : checked(std::move(trainers)))
+    runs.push_back({static_cast<int>(runs.size()), std::move(trainer)});
+  return runs;
+}
+
+bool loss_is_finite(const TelemetryFrame& frame) {
+  return std::isfinite(frame.ce_loss) && std::isfinite(frame.aux_loss) && std::isfinite(frame.z_loss);
+}
+
+}  // namespace
+
+std::string Trouble::text() const {
+  const std::string at = "step " + std::to_string(step);
+  return "run " + name + ": " + (within_step ? at + " failed: " + why : why + " at " + at);
+}
+
+Engine::Engine(std::vector<Trainer> trainers, const EngineOptions& options)
+    : recording_(options.recording),
+      twins_end_alone_(options.twins_end_alone),
+      compares_runs_(options.compares_runs),
+      runs_(numbered(std::move(trainers))) {
+  const RunConfig& batches = options.batches_of ? *options.batches_of : first().trainer.config();
+  data_ = open_dataset(batches.data, batches.seed, options.goes_on);
+  mixtures_[0] = data_->mixture(batches.data.mixture);
+  sink_.emplace(recording_, options.array_bytes);  // last: it creates a file
+  for (const Run& run : runs_)
+    histories_.push_back(sink_->add_run(run_info(run.trainer.config(), run.number, data_->domains())));
+}
+
+void Engine::train(const std::function<bool()>& wants_step, EngineObserver& observer) {
+  while (!stopping_ && wants_step()) take_step(observer);
+  observer.ended(*this);
+}
+
+void Engine::train_until(std::int64_t step) {
+  EngineObserver nobody;
+  train([&] { return next_step() < step && !trouble_; }, nobody);
+  sink_->flush();
+}
+
+void Engine::take_step(EngineObserver& observer) {
+  const std::int64_t step = next_step();
+  in_step_ = first().number;
+  std::vector<int> lost;
+  try {
+    observer.before_step(*this);
+    step_runs(step, [&](TelemetryFrame frame) {
+      if (!loss_is_finite(frame)) lost.push_back(frame.run);
+      observer.frame(frame);
+      sink_->publish(std::move(frame));
+    });
+    for (const int run : lost) lose(run, step, observer);
+    observer.after_step(*this);
+  } catch (const std::exception& error) {
+    trouble_ = Trouble{in_step_, find(in_step_)->config().name, step, error.what(), true};
+    sink_->publish(Marker{in_step_, step, "event", trouble_->text()});
+  }
+}
+
+void Engine::lose(int run, std::int64_t step, EngineObserver& observer) {
+  const Trouble trouble{run, find(run)->config().name, step, "the loss is NaN or infinite"};
+  sink_->publish(Marker{run, step, "event", trouble.text()});
+  if (twins_end_alone_ && run != first().number) {
+    remove(run);
+    observer.twin_lost(trouble);
+  } else if (!trouble_ || trouble_->step != step) {
+    trouble_ = trouble;
+  }
+}
+
+Trainer* Engine::find(int number) {
+  for (Run& run : runs_)
+    if (run.number == number) return &run.trainer;
+  return nullptr;
+}
+
+std::int64_t Engine::next_step() const {
+  std::int64_t lowest = first().trainer.steps_taken();
+  for (const Run& run : runs_) lowest = std::min(lowest, run.trainer.steps_taken());
+  return lowest;
+}
+
+void Engine::add(int number, Trainer trainer) {
+  assert(!find(number));
+  if (trainer.config().router.replay && trainer.steps_taken() != first().trainer.steps_taken())
+    throw std::runtime_error("it replays run A's routing, which is not kept of steps behind it: start both together");
+  runs_.push_back({number, std::move(trainer)});
+}
+
+void Engine::remove(int number) {
+  assert(number != first().number);
+  std::erase_if(runs_, [&](const Run& run) { return run.number == number; });
+}
+
+void Engine::tap_next_step(int number, OperandTap* tap) {
+  for (Run& run : runs_)
+    if (run.number == number) run.tap = tap;
+}
+
+std::string Engine::save_checkpoint(const std::string& folder) {
+  const std::int64_t step = next_step();
+  std::string problem;
+  try {
+    if (trouble_ && trouble_->within_step)
+      throw std::runtime_error("training failed within a step, so there is no state worth keeping");
+    if (!level()) throw std::runtime_error("no checkpoint could be written while a run catches up");
+    write_checkpoint_of_runs(folder);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  const std::string text = problem.empty() ? "checkpoint " + folder + '/' + std::to_string(step) : problem;
+  for (const Run& run : runs_) sink_->publish(Marker{run.number, step, "event", text});
+  return problem;
+}
+
+// The first run's state is gathered from all ranks before anything that can fail on one of them alone; of several runs
+// no ranks share one.
+void Engine::write_checkpoint_of_runs(const std::string& folder) {
+  const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.gather();
+  if (!of_first) return;
+  write_checkpoint(folder, next_step(), [&](const std::string& step_folder) {
+    std::vector<std::string> names;
+    for (const Run& run : runs_) {
+      names.push_back(run.trainer.config().name);
+      const std::string file = step_folder + '/' + names.back() + ".safetensors";
+      &run == &first() ? of_first->save(file) : run.trainer.save(file);
+    }
+    write_run_order(step_folder, names);
+  });
+}
+
+}  // namespace moescope

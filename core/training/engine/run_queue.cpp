@@ -1,0 +1,244 @@
+#include "core/training/engine/run_queue.h"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+#include "core/numerics/threads.h"
+#include "core/training/engine/queue_file.h"
+
+namespace moescope {
+
+// A group in training, for the queue and for who watches it.
+class RunQueue::Observer : public EngineObserver {
+ public:
+  Observer(RunQueue& queue, std::size_t place, const GoOn& go_on, std::unique_ptr<EngineObserver> watcher)
+      : queue_(queue), place_(place), go_on_(go_on), watcher_(std::move(watcher)) {}
+
+  void frame(const TelemetryFrame& frame) override {
+    if (frame.run == 0 && !queue_.is_of_single_runs()) queue_.baseline_.check(frame);
+    if (watcher_) watcher_->frame(frame);
+  }
+  void twin_lost(const Trouble& trouble) override {
+    queue_.warn(trouble.text() + "; the others go on without it");
+    if (watcher_) watcher_->twin_lost(trouble);
+  }
+  void after_step(Engine& engine) override {
+    if (const std::string problem = engine.sink().error(); !problem.empty()) {
+      if (queue_.is_of_single_runs()) throw std::runtime_error(problem);
+      queue_.warn(problem + "; training goes on without this recording");
+    }
+    if (watcher_) watcher_->after_step(engine);
+    queue_.count_step(place_, engine.next_step());
+    queue_.tell(go_on_);
+  }
+  void ended(Engine& engine) override {
+    if (watcher_) watcher_->ended(engine);
+  }
+
+ private:
+  RunQueue& queue_;
+  const std::size_t place_;
+  const GoOn& go_on_;
+  const std::unique_ptr<EngineObserver> watcher_;
+};
+
+RunQueue::RunQueue(std::vector<RunGroup> groups, std::int64_t steps, std::string recording)
+    : steps_(steps), recording_(std::move(recording)), groups_(std::move(groups)), taken_(groups_.size()) {}
+
+std::unique_ptr<RunQueue> RunQueue::take_up(const std::string& recording, const std::function<bool(double)>& go_on) {
+  const QueueState state = load_queue(queue_file_of(recording));
+  auto queue = std::make_unique<RunQueue>(candidate_groups(state.runs, recording), state.steps, recording);
+  const std::size_t groups = queue->groups_.size();
+  for (std::size_t g = 0; g < groups; ++g) {
+    if (go_on && !go_on(static_cast<double>(g) / static_cast<double>(groups))) return nullptr;
+    queue->read_finished(g);
+  }
+  return queue;
+}
+
+RunQueue::~RunQueue() {
+  cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool RunQueue::is_of_single_runs() const {
+  return std::ranges::all_of(groups_, [](const RunGroup& group) { return group.runs.size() == 1; });
+}
+
+bool RunQueue::read_finished(std::size_t group) {
+  Baseline of_itself;
+  Baseline& baseline = is_of_single_runs() ? of_itself : baseline_;
+  std::vector<HistoryPtr> histories = finished_group(groups_[group], steps_, baseline);
+  const std::lock_guard lock(mutex_);
+  groups_[group].histories = std::move(histories);
+  groups_[group].finished = !groups_[group].histories.empty();
+  return groups_[group].finished;
+}
+
+void RunQueue::start() {
+  if (const QueueStatus now = status(); now.running || now.done) return;
+  if (thread_.joinable()) thread_.join();
+  begin();
+  thread_ = std::thread([this] { train(); });
+}
+
+void RunQueue::begin() {
+  cancelled_ = false;
+  const std::lock_guard lock(mutex_);
+  running_ = true;
+  next_ = 0;
+  error_.clear();
+  warning_.clear();
+  after_first_.reset();
+  run_steps_ = seconds_ = 0;
+}
+
+bool RunQueue::train(const GoOn& go_on, const ObserverOf& observer_of) {
+  if (!status().running) begin();
+  save();
+  int workers = is_of_single_runs() ? std::min(kMaxRuns, static_cast<int>(groups_.size()) - status().finished) : 1;
+  while (workers > 1 && threads_per_job(workers) == 0) --workers;
+  if (workers > 1)
+    side_by_side(workers, [&](int) { work(go_on, observer_of); });
+  else
+    work(go_on, observer_of);
+  const std::lock_guard lock(mutex_);
+  running_ = false;
+  return std::ranges::all_of(groups_, &RunGroup::finished);
+}
+
+void RunQueue::cancel() {
+  cancelled_ = true;
+}
+
+void RunQueue::work(const GoOn& go_on, const ObserverOf& observer_of) {
+  while (const std::optional<std::size_t> place = take()) {
+    try {
+      train_group(*place, go_on, observer_of);
+    } catch (const std::exception& problem) {
+      leave(*place, false);
+      fail(*place, problem.what());
+    }
+  }
+}
+
+std::optional<std::size_t> RunQueue::take() {
+  const std::lock_guard lock(mutex_);
+  while (next_ < groups_.size() && groups_[next_].finished) ++next_;
+  if (cancelled_ || next_ == groups_.size()) return std::nullopt;
+  return next_++;
+}
+
+void RunQueue::train_group(std::size_t place, const GoOn& go_on, const ObserverOf& observer_of) {
+  const std::vector<RunConfig>& configs = groups_[place].runs;  // which nobody changes
+  Engine engine({configs.begin(), configs.end()},
+                {.recording = groups_[place].recording, .array_bytes = kQueueArrayBytes, .twins_end_alone = true});
+  {
+    const std::lock_guard lock(mutex_);
+    groups_[place].histories.assign(engine.histories().begin(), engine.histories().end());
+  }
+  Observer observer(*this, place, go_on, observer_of ? observer_of(engine, place) : nullptr);
+  engine.train([&] { return !cancelled_ && engine.next_step() < steps_ && !engine.trouble(); }, observer);
+  engine.sink().flush();
+  require_success(place, engine);
+  leave(place, engine.trouble() || engine.next_step() == steps_);
+  save();
+  tell(go_on);
+}
+
+// A single run may end with a loss that is NaN or infinite: that is what came of it.
+void RunQueue::require_success(std::size_t place, Engine& engine) const {
+  const bool single = groups_[place].runs.size() == 1;
+  if (const std::string problem = engine.sink().error(); single && !problem.empty()) throw std::runtime_error(problem);
+  const std::optional<Trouble>& trouble = engine.trouble();
+  if (!trouble || (single && !trouble->within_step)) return;
+  throw std::runtime_error(
+      trouble->within_step ? trouble->why : trouble->text() + ", and with it what the candidates are compared with");
+}
+
+// Losses of half a group would stand beside those of whole ones.
+void RunQueue::leave(std::size_t place, bool finished) {
+  const std::lock_guard lock(mutex_);
+  groups_[place].finished = finished;
+  taken_[place] = 0;
+  if (!finished) groups_[place].histories.clear();
+}
+
+void RunQueue::count_step(std::size_t place, std::int64_t taken) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  taken_[place] = taken;
+  if (!after_first_) {
+    after_first_ = now;
+    return;
+  }
+  run_steps_ += static_cast<double>(groups_[place].runs.size());
+  seconds_ = std::chrono::duration<double>(now - *after_first_).count();
+}
+
+void RunQueue::tell(const GoOn& go_on) {
+  const std::lock_guard lock(telling_);
+  if (go_on && !go_on(status())) cancel();
+}
+
+void RunQueue::fail(std::size_t place, const std::string& why) {
+  cancel();
+  const std::lock_guard lock(mutex_);
+  const std::vector<RunConfig>& runs = groups_[place].runs;
+  if (error_.empty())
+    error_ = (runs.size() == 1 ? runs.front().name : "group " + std::to_string(place + 1)) + ": " + why;
+}
+
+void RunQueue::warn(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  warning_ = text;
+}
+
+// The training goes on without it.
+void RunQueue::save() {
+  if (recording_.empty()) return;
+  QueueState state{{groups_.front().runs.front()}, steps_, status().finished};
+  for (const RunGroup& group : groups_) state.runs.insert(state.runs.end(), group.runs.begin() + 1, group.runs.end());
+  try {
+    save_queue(queue_file_of(recording_), state);
+  } catch (const std::runtime_error& problem) {
+    warn(std::string(problem.what()) + "; these candidates cannot be continued after a restart");
+  }
+}
+
+QueueStatus RunQueue::status() const {
+  const std::lock_guard lock(mutex_);
+  QueueStatus now;
+  double all = 0, done = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const auto runs = static_cast<double>(groups_[g].runs.size());
+    all += runs * static_cast<double>(steps_);
+    done += runs * static_cast<double>(groups_[g].finished ? steps_ : taken_[g]);
+    now.finished += groups_[g].finished ? 1 : 0;
+  }
+  const auto waits = std::ranges::find(groups_, false, &RunGroup::finished);
+  now.running = running_;
+  now.done = waits == groups_.end();
+  now.group = static_cast<int>(waits - groups_.begin()) - (now.done ? 1 : 0);
+  now.step = now.done ? 0 : taken_[static_cast<std::size_t>(now.group)];
+  now.share = all > 0 ? done / all : 1;
+  if (running_ && run_steps_ > 0) now.seconds_left = (all - done) * seconds_ / run_steps_;
+  now.error = error_;
+  now.warning = warning_;
+  return now;
+}
+
+std::string RunQueue::kernels() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(groups_, true, &RunGroup::finished);
+  return found == groups_.end() ? "" : found->histories.front()->info().kernels;
+}
+
+std::vector<RunGroup> RunQueue::groups() const {
+  const std::lock_guard lock(mutex_);
+  return groups_;
+}
+
+}  // namespace moescope
