@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/config/config_check.h"
+#include "core/model/learner.h"
 #include "core/training/gradient_reference.h"
 
 namespace moescope {

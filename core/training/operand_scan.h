@@ -9,9 +9,11 @@
 #include "core/config/operand_recipes.h"
 #include "core/data/dataset.h"
 #include "core/frame/operand_effects.h"
-#include "core/model/learner.h"
 
 namespace moescope {
+
+template <class T>
+class Learner;
 
 // Operands that the config rounds, each of one layer and GEMM: by `recipe` each of every class, or by what [precision]
 // says. Throws
