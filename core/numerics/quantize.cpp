@@ -93,10 +93,11 @@ Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Matrix<co
   return rows ? Scope{across, along} : Scope{along, across};
 }
 
-float rotated(const OperandFormat& format, BlockAxis axis, const RoundingKey& key, const Matrix<const float>& in,
-              const Matrix<float>& out) {
-  return hadamard_rotate(in, axis, {format.hadamard, format.rotation, key.rotation_seed},
-                         axis == BlockAxis::row ? key.first_col : key.first_row, out);
+Rotation rotation_of(const OperandFormat& format, const RoundingKey& key) {
+  return {format.hadamard, format.rotation, key.rotation_seed};
+}
+Index first_along(BlockAxis axis, const RoundingKey& key) {
+  return axis == BlockAxis::row ? key.first_col : key.first_row;
 }
 
 void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_amax, QuantSums& sums) {
@@ -106,7 +107,7 @@ void quantize_rotated(const OperandFormat& format, const Tile& t, float tensor_a
   t.for_each_block(scope.rows, scope.cols, [&](Tile part) {
     memory.resize(std::max<std::size_t>(memory.size(), part.in.size()));
     const Matrix<float> values(memory.data(), part.in.rows, part.in.cols);
-    rotated(format, part.axis, part.key, part.in, values);
+    hadamard_rotate(part.in, part.axis, rotation_of(format, part.key), first_along(part.axis, part.key), values);
     part.in = values;
     quantize_unrotated(format, part, tensor_amax, all);
   });
@@ -176,8 +177,8 @@ Operand<float> with_amax(Operand<float> operand, Threads threads) {
   }
   const auto amax_of = [&](const Operand<float>& band, Index row, Index col) {
     if (!out.data) return matrix_amax(band.matrix);
-    return rotated(band.format, band.axis, band.key, band.matrix,
-                   out.block(row, col, band.matrix.rows, band.matrix.cols));
+    return rotated_amax(band.matrix, band.axis, rotation_of(band.format, band.key), first_along(band.axis, band.key),
+                        out.block(row, col, band.matrix.rows, band.matrix.cols));
   };
   if (threads == Threads::calling) {
     operand.tensor_amax = amax_of(operand, 0, 0);
@@ -220,7 +221,8 @@ float bf16_scale(const OperandFormat& format, float tensor_amax) {
 float operand_amax(const Operand<float>& operand) {
   const Matrix<const float>& m = operand.matrix;
   if (!operand.format.hadamard) return matrix_amax(m);
-  return rotated(operand.format, operand.axis, operand.key, m, {});
+  return rotated_amax(m, operand.axis, rotation_of(operand.format, operand.key),
+                      first_along(operand.axis, operand.key));
 }
 
 float larger_amax(float a, float b) {

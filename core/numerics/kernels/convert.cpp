@@ -218,19 +218,30 @@ class BlockSquares {
   alignas(64) float waiting_[kSixteen * kSixteen];
 };
 
+// One row of a tile, of which nothing is read again from the tile after a store.
+struct TileRow {
+  Index index, to;  // `to`: where its converted values begin
+  const float* in;
+  RowKey key;
+};
+template <class Convert>
+HWY_INLINE TileRow row_of(const Tile& t, Index r) {
+  return {r, r * t.out_stride(), t.in.row(r), Convert::kDraws ? row_key_of(t, r) : RowKey{}};
+}
+
 // Thirty-two values of one block, or of two.
 template <Index kWidth>
-HWY_INLINE void convert_pair(auto& convert, const Tile& t, Index r, Index c, RowKey key, BlockSquares& squares) {
+HWY_INLINE void convert_pair(auto& convert, const Tile& t, const TileRow& row, Index c, BlockSquares& squares) {
   static_assert(kWidth == kSixteen || kWidth == 2 * kSixteen);
   using Convert = std::remove_reference_t<decltype(convert)>;
-  const float* in = t.in.row(r) + c;
+  const float* in = row.in + c;
   const OfBlock first{squares.count()}, last{kWidth == kSixteen ? first.index + 1 : first.index};
   typename Convert::Block own, next;
-  fetch_below(t, r, c), fetch_below(t, r, c + kSixteen);
-  const Floats values = convert(load(in), convert.scales(first), key, c, own);
+  fetch_below(t, row.index, c), fetch_below(t, row.index, c + kSixteen);
+  const Floats values = convert(load(in), convert.scales(first), row.key, c, own);
   store_converted(
-      t, r * t.out_stride() + c, values,
-      convert(load(in + kSixteen), convert.scales(last), key, c + kSixteen, kWidth == kSixteen ? next : own));
+      t, row.to + c, values,
+      convert(load(in + kSixteen), convert.scales(last), row.key, c + kSixteen, kWidth == kSixteen ? next : own));
   convert.add(own, first);
   squares.add(own.y2);
   if constexpr (kWidth == kSixteen) {
@@ -239,16 +250,15 @@ HWY_INLINE void convert_pair(auto& convert, const Tile& t, Index r, Index c, Row
   }
 }
 
-HWY_INLINE void convert_block(auto& convert, const Tile& t, Index r, Index c, Index width, RowKey key,
+HWY_INLINE void convert_block(auto& convert, const Tile& t, const TileRow& row, Index c, Index width,
                               BlockSquares& squares) {
-  const float* in = t.in.row(r);
   const OfBlock at{squares.count()};
   const auto scales = convert.scales(at);
   const Index end = std::min(c + width, t.in.cols);
   typename std::remove_reference_t<decltype(convert)>::Block own;
   for (Index i = c; i < end; i += kSixteen) {
-    fetch_below(t, r, i);
-    store_converted(t, r * t.out_stride() + i, convert(load_first(in + i, end - i), scales, key, i, own), end - i);
+    fetch_below(t, row.index, i);
+    store_converted(t, row.to + i, convert(load_first(row.in + i, end - i), scales, row.key, i, own), end - i);
   }
   convert.add(own, at);
   squares.add(own.y2);
@@ -261,11 +271,11 @@ BatchSums rows(const Scaling& s, const Tile& tile, Index width, BlockBatch& b) {
   Convert convert(s, t, b);
   BlockSquares squares(b);
   for (Index r = 0; r < t.in.rows; ++r) {
-    const RowKey key = Convert::kDraws ? row_key_of(t, r) : RowKey{};
+    const TileRow row = row_of<Convert>(t, r);
     Index c = 0;
     if constexpr (kWidth > 0)
-      for (; c + 2 * kSixteen <= t.in.cols; c += 2 * kSixteen) convert_pair<kWidth>(convert, t, r, c, key, squares);
-    for (; c < t.in.cols; c += width) convert_block(convert, t, r, c, width, key, squares);
+      for (; c + 2 * kSixteen <= t.in.cols; c += 2 * kSixteen) convert_pair<kWidth>(convert, t, row, c, squares);
+    for (; c < t.in.cols; c += width) convert_block(convert, t, row, c, width, squares);
   }
   squares.finish();
   return convert.sums(t);

@@ -19,18 +19,21 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Rotated values go to memory, if there is any, and into the largest magnitude.
+// Where rotated values go: to memory, into the largest magnitude, or to both.
 class Sink {
  public:
-  HWY_INLINE explicit Sink(float* out) : out_(out), top_(zero<std::int32_t>()) {}
+  HWY_INLINE Sink(float* out, std::int32_t* amax_bits) : out_(out), amax_bits_(amax_bits), top_(zero<std::int32_t>()) {}
   HWY_INLINE void put(Index at, Floats v, Index count) {
     if (out_) store_first(out_ + at, v, count);
-    top_ = larger(top_, magnitude_bits(v));
+    if (amax_bits_) top_ = larger(top_, magnitude_bits(v));
   }
-  HWY_INLINE std::int32_t amax_bits() const { return max_of(top_); }
+  HWY_INLINE void close() const {
+    if (amax_bits_) *amax_bits_ = std::max(*amax_bits_, max_of(top_));
+  }
 
  private:
   float* out_;
+  std::int32_t* amax_bits_;
   Ints top_;
 };
 
@@ -94,9 +97,10 @@ template <Index kVectors>
 HWY_INLINE void rotate_row(const float* in, Index count, const float* factor, Index at, Sink& sink) {
   for (Index i = 0; i < count; i += kVectors * kSixteen) rotate_row_block<kVectors>(in + i, factor + i, at + i, sink);
 }
-// Blocks of n columns, 16, 32, 64 or 128, that fill the rows. Returns the bits of the largest magnitude.
-std::int32_t rotate_rows(const Matrix<const float>& in, Index n, const float* factor, const Matrix<float>& out) {
-  Sink sink(out.data);
+// Blocks of n columns, 16, 32, 64 or 128, that fill the rows.
+void rotate_rows(const Matrix<const float>& in, Index n, const float* factor, const Matrix<float>& out,
+                 std::int32_t* amax_bits) {
+  Sink sink(out.data, amax_bits);
   for (Index r = 0; r < in.rows; ++r) {
     const float* from = in.row(r);
     const Index at = r * out.stride;
@@ -105,7 +109,7 @@ std::int32_t rotate_rows(const Matrix<const float>& in, Index n, const float* fa
     if (n == 64) rotate_row<4>(from, in.cols, factor, at, sink);
     if (n == 128) rotate_row<8>(from, in.cols, factor, at, sink);
   }
-  return sink.amax_bits();
+  sink.close();
 }
 
 // Down columns: kCount rows, `stride` apart, of up to sixteen columns.
@@ -136,8 +140,9 @@ HWY_INLINE void rotate_long(const float* in, Index stride, Index cols, const flo
 }
 
 // A block: all rows, n of them.
-std::int32_t rotate_columns(const Matrix<const float>& in, const float* factor, const Matrix<float>& out) {
-  Sink sink(out.data);
+void rotate_columns(const Matrix<const float>& in, const float* factor, const Matrix<float>& out,
+                    std::int32_t* amax_bits) {
+  Sink sink(out.data, amax_bits);
   const Index n = in.rows, stride = in.stride;
   for (Index c = 0; c < in.cols; c += kSixteen) {
     const Index count = std::min(kSixteen, in.cols - c);
@@ -151,7 +156,7 @@ std::int32_t rotate_columns(const Matrix<const float>& in, const float* factor, 
     if (n == 64) rotate_long<4>(from, stride, count, factor, c, out.stride, sink);
     if (n == 128) rotate_long<8>(from, stride, count, factor, c, out.stride, sink);
   }
-  return sink.amax_bits();
+  sink.close();
 }
 
 }  // namespace
@@ -194,8 +199,8 @@ const float* factors_of(const Rotation& rotation, Index n, Index first, Index co
   return factors.data() + first;
 }
 
-// A block of less than sixteen values of a row. Returns the bits of the largest magnitude.
-std::int32_t rotate_few(const float* in, Index n, const float* factor, float* out) {
+// A block of less than sixteen values of a row.
+void rotate_few(const float* in, Index n, const float* factor, float* out, std::int32_t* amax_bits) {
   float v[16];
   for (Index k = 0; k < n; ++k) v[k] = in[k] * factor[k];
   for (Index half = 1; half < n; half *= 2)
@@ -206,9 +211,8 @@ std::int32_t rotate_few(const float* in, Index n, const float* factor, float* ou
         v[k + half] = a - b;
       }
   if (out) std::copy_n(v, n, out);
-  std::int32_t amax_bits = 0;
-  for (Index k = 0; k < n; ++k) amax_bits = std::max(amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
-  return amax_bits;
+  if (amax_bits)
+    for (Index k = 0; k < n; ++k) *amax_bits = std::max(*amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
 }
 
 // body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
@@ -227,47 +231,47 @@ void for_each_size(Index length, const Rotation& rotation, Index first, const au
   }
 }
 
-std::int32_t rotate_along_rows(const Matrix<const float>& in, const Rotation& rotation, Index first,
-                               const Matrix<float>& out) {
-  std::int32_t bits = 0;
+void rotate_along_rows(const Matrix<const float>& in, const Rotation& rotation, Index first, const Matrix<float>& out,
+                       std::int32_t* amax_bits) {
   for_each_size(in.cols, rotation, first, [&](Index k, Index count, Index n, const float* factor) {
-    if (n >= 16) {
-      const std::int32_t top =
-          HWY_DYNAMIC_DISPATCH(rotate_rows)(in.col_block(k, count), n, factor, out.col_block(k, count));
-      bits = std::max(bits, top);
-      return;
-    }
+    if (n >= 16)
+      return HWY_DYNAMIC_DISPATCH(rotate_rows)(in.col_block(k, count), n, factor, out.col_block(k, count), amax_bits);
     for (Index r = 0; r < in.rows; ++r)
       for (Index i = k; i < k + count; i += n)
-        bits = std::max(bits, rotate_few(in.row(r) + i, n, factor + (i - k), out.data ? out.row(r) + i : nullptr));
+        rotate_few(in.row(r) + i, n, factor + (i - k), out.data ? out.row(r) + i : nullptr, amax_bits);
   });
-  return bits;
 }
 
-std::int32_t rotate_down_columns(const Matrix<const float>& in, const Rotation& rotation, Index first,
-                                 const Matrix<float>& out) {
-  std::int32_t bits = 0;
+void rotate_down_columns(const Matrix<const float>& in, const Rotation& rotation, Index first, const Matrix<float>& out,
+                         std::int32_t* amax_bits) {
   for_each_size(in.rows, rotation, first, [&](Index k, Index count, Index n, const float* factor) {
-    for (Index i = 0; i < count; i += n) {
-      const std::int32_t top =
-          HWY_DYNAMIC_DISPATCH(rotate_columns)(in.row_block(k + i, n), factor + i, out.row_block(k + i, n));
-      bits = std::max(bits, top);
-    }
+    for (Index i = 0; i < count; i += n) HWY_DYNAMIC_DISPATCH(rotate_columns)
+    (in.row_block(k + i, n), factor + i, out.row_block(k + i, n), amax_bits);
   });
-  return bits;
+}
+
+void rotate(const Matrix<const float>& in, BlockAxis axis, const Rotation& rotation, Index first,
+            const Matrix<float>& out, std::int32_t* amax_bits) {
+  if (axis == BlockAxis::row)
+    rotate_along_rows(in, rotation, first, out, amax_bits);
+  else
+    rotate_down_columns(in, rotation, first, out, amax_bits);
+  if (rotation.form != RotationForm::fixed_bf16 || !out.data) return;
+  for (Index r = 0; r < in.rows; ++r) round_bf16(out.row(r), in.cols, out.row(r));
 }
 
 }  // namespace
 
-float hadamard_rotate(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out) {
+void hadamard_rotate(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out) {
+  rotate(in, axis, rotation, first, out, nullptr);
+}
+
+float rotated_amax(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out) {
   if (!out.data) out = {out.data, in.rows, in.cols};
-  const std::int32_t bits = axis == BlockAxis::row ? rotate_along_rows(in, rotation, first, out)
-                                                   : rotate_down_columns(in, rotation, first, out);
-  const float amax = std::bit_cast<float>(bits);
-  if (rotation.form != RotationForm::fixed_bf16) return amax;
-  if (out.data)
-    for (Index r = 0; r < in.rows; ++r) round_bf16(out.row(r), in.cols, out.row(r));
-  return round_bf16(amax);  // rounding keeps the order
+  std::int32_t bits = 0;
+  rotate(in, axis, rotation, first, out, &bits);
+  const float amax = std::bit_cast<float>(bits);  // rounding keeps the order
+  return rotation.form == RotationForm::fixed_bf16 ? round_bf16(amax) : amax;
 }
 
 }  // namespace moescope

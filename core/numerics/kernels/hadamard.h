@@ -19,9 +19,12 @@ struct Rotation {
   std::uint64_t seed = 0;                   // of drawn signs
 };
 
-// Writes the rotated values to `out`, which may have no memory, and returns the largest magnitude of them; NaN or
-// infinity if there is one. `first`: index of the matrix's first element along the contracting dimension, a multiple of
-// the block; decides the signs that are drawn.
-float hadamard_rotate(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out);
+// Writes the rotated values to `out`. `first`: index of the matrix's first element along the contracting dimension, a
+// multiple of the block; decides the signs that are drawn.
+void hadamard_rotate(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first, Matrix<float> out);
+// The largest magnitude of the rotated values; NaN or infinity if there is one. They are written to `out`, too, if it
+// has memory.
+float rotated_amax(ConstMatrix<float> in, BlockAxis axis, const Rotation& rotation, Index first,
+                   Matrix<float> out = {});
 
 }  // namespace moescope

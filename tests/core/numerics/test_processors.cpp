@@ -109,7 +109,7 @@ TEST(Processors, RotateAlike) {
         const TestMatrix out = rotated(in, axis, block);
         float amax = 0;
         for (const float v : out.v) amax = std::max(amax, std::fabs(v));
-        EXPECT_EQ(hadamard_rotate(in.view(), axis, {block, RotationForm::drawn, 9}, 0, {}), amax);
+        EXPECT_EQ(rotated_amax(in.view(), axis, {block, RotationForm::drawn, 9}, 0), amax);
         append(bits, out.v);
         return bits;
       });
