@@ -67,7 +67,7 @@ std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) 
   std::vector<ComparedRun> compared;
   std::map<std::string, std::string> first;
   for (const HistoryPtr& history : histories) {
-    const auto settings = log_settings(*history);
+    const LogSettings settings = history->settings_at_start()->log();
     ComparedRun run;
     if (compared.empty()) {
       first = settings;

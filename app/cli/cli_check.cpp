@@ -199,7 +199,8 @@ Json to_json(const Finding& finding, const FailOn& fail_on) {
                {"title", finding.title},
                {"saw", finding.saw},
                {"why", finding.why},
-               {"settings", finding.knobs}};
+               {"settings", Json::array()}};
+  for (const Setting knob : finding.knobs) json["settings"].push_back(knob.key());
   if (finding.tensor) json["operand"] = place_text(*finding.tensor);
   return json;
 }

@@ -24,15 +24,15 @@ HistoryPointer part_until(const HistoryPointer& run, std::int64_t until) {
 }
 
 ReplayRun trained_run(const History& first, const HistoryPointer& run) {
-  const RunConfig a = parse_config(first.info().config_toml, first.info().name).config;
-  const RunConfig b = parse_config(run->info().config_toml, run->info().name).config;
+  const auto of_first = first.settings_at_start(), of_run = run->settings_at_start();
+  const RunConfig &a = *of_first->config(), &b = *of_run->config();
   ReplayRun replay{run, same_start(a, b)};
   if (is_noise_twin(a, b)) replay.twin = part_until(run, same_changes_until(first, *run));
   return replay;
 }
 
 ReplayRun logged_run(const History& first, const HistoryPointer& run) {
-  const auto a = log_settings(first), b = log_settings(*run);
+  const LogSettings a = first.settings_at_start()->log(), b = run->settings_at_start()->log();
   ReplayRun replay{run};
   for (const LogDifference& found : difference(a, b)) replay.same_start &= found.key != "seed";
   if (const auto until = same_settings_until(a, b)) replay.twin = part_until(run, *until);
@@ -43,8 +43,9 @@ ReplayRun logged_run(const History& first, const HistoryPointer& run) {
 std::string setup_of(const OpenedRuns& opened) {
   SharedSetup setup;
   for (const auto& history : opened.histories) {
-    if (history->info().config_toml.empty()) return {};
-    setup.configs.push_back(parse_config(history->info().config_toml, history->info().name).config);
+    const auto settings = history->settings_at_start();
+    if (!settings->config()) return {};
+    setup.configs.push_back(*settings->config());
   }
   return setup_link(setup);
 }
@@ -58,7 +59,7 @@ void export_replay(const std::vector<std::string>& files, const std::string& out
     const History& first = *opened.histories.front();
     if (runs.empty())
       runs.push_back({history});
-    else if (first.info().config_toml.empty() || history->info().config_toml.empty())
+    else if (!first.settings_at_start()->config() || !history->settings_at_start()->config())
       runs.push_back(logged_run(first, history));
     else
       runs.push_back(trained_run(first, history));

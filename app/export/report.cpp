@@ -285,7 +285,7 @@ void Report::finding(const Finding& finding) {
               .arg(finding.steps.last)
               .arg(html(finding.saw), html(finding.why));
   QStringList knobs;
-  for (const std::string& knob : finding.knobs) knobs << "<code>" + html(knob) + "</code>";
+  for (const Setting knob : finding.knobs) knobs << "<code>" + html(knob.key()) + "</code>";
   if (!knobs.isEmpty()) out_ += "<p class=\"muted\">Settings that change it: " + knobs.join(", ") + "</p>";
   out_ += "</div>\n";
 }

@@ -63,10 +63,9 @@ std::vector<std::string> textsOf(const QStringList& list) {
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
   std::vector<RunConfig> configs;
   for (const auto& history : histories) {
-    const RunInfo& run = history->info();
-    if (run.config_toml.empty()) return {};
-    const ParsedConfig parsed = parse_config(run.config_toml, run.source);
-    configs.push_back(parsed.config);
+    const auto settings = history->settings_at_start();
+    if (!settings->config()) return {};
+    configs.push_back(*settings->config());
   }
   return configs;
 }

@@ -8,7 +8,6 @@
 #include "core/frame/router_stats.h"
 #include "core/history/step_axis.h"
 #include "core/io/words.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 
@@ -143,7 +142,7 @@ FormatCosts format_costs(const History& history, std::int64_t step) {
 
 RoutingOverlap routing_overlap(const History& run, std::int64_t step) {
   RoutingOverlap routing;
-  routing.replayed = setting_at_start(run, "router.replay") == "true";
+  routing.replayed = run.settings_at_start()->holds(&RouterConfig::replay);
   const auto compared = run.flip_frame_at(step);
   if (!compared || compared->flips.empty()) return routing;
   routing.step = compared->step;

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "core/io/words.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 namespace {
@@ -301,8 +300,7 @@ std::vector<const GapTrack*> twins_for(const PairedTrack& run, std::span<const P
 
 // 0: never, or the run is the log of another program.
 std::int64_t validation_every(const History& history) {
-  const auto every = setting_at_start(history, "telemetry.validation_every");
-  return every ? std::atoll(every->c_str()) : 0;
+  return history.settings_at_start()->value(&TelemetryConfig::validation_every).value_or(0);
 }
 
 // Until each batch of the judged steps has a value: as often as the settings say, or as they were measured so far.
@@ -345,7 +343,7 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
 // another program does if it holds such losses; so does a text of which something is held out.
 bool validates(const History& history) {
   const bool has_settings = !history.info().config_toml.empty();
-  if (has_settings && (validation_every(history) <= 0 || setting_at_start(history, "router.replay") == "true"))
+  if (has_settings && (validation_every(history) <= 0 || history.settings_at_start()->holds(&RouterConfig::replay)))
     return false;
   const StepRange steps = history.steps();
   if (steps.empty()) return has_settings;

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/explain/explain_parts.h"
+#include "core/explain/figure_knobs.h"
 #include "core/frame/figures.h"
 #include "core/io/words.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 
@@ -21,15 +21,11 @@ std::string place_text(const Context& at, bool of_expert) {
   return text + "step " + grouped(at.step);
 }
 
-std::vector<Explanation::Knob> knobs_of(const MetricInfo& info, const History& history, std::int64_t step) {
+std::vector<Explanation::Knob> knobs_at(FigureKey figure, const History& history, std::int64_t step) {
   std::vector<Explanation::Knob> knobs;
-  std::string_view rest = info.knob;
-  while (!rest.empty()) {
-    const auto comma = rest.find(", ");
-    const std::string key(rest.substr(0, comma));
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 2);
-    knobs.push_back({key, setting_at(history, key, step).value_or("")});
-  }
+  if (depends_on_model_sizes(figure)) knobs.push_back({"model sizes", ""});
+  const auto settings = history.settings_at(step);
+  for (const Setting knob : knobs_of(figure)) knobs.push_back({knob.key(), settings->text(knob).value_or("")});
   return knobs;
 }
 
@@ -98,7 +94,7 @@ std::optional<float QuantFrame::*> quant_member(FigureKey key) {
 // Nothing is recorded of filler, so that it is always of some capacity: without one in question the run's own, or 1.
 FigureTarget with_capacity(const History& history, FigureTarget target) {
   if (target.key != "filler_fraction" || std::isfinite(target.parameter)) return target;
-  const double own = number_at(history, "router.capacity_factor", target.step).value_or(0);
+  const double own = history.settings_at(target.step)->value(&RouterConfig::capacity_factor).value_or(0);
   target.parameter = own > 0 ? own : 1;
   return target;
 }
@@ -135,7 +131,7 @@ Explanation explain_figure(const History& history, const FigureTarget& asked) {
     at.router = find_router(at.frame.get(), target.layer);
     if (auto parts = array_parts(at)) put(out, at, std::move(*parts), true);
   }
-  out.knobs = knobs_of(*out.info, history, at.step < 0 ? target.step : at.step);
+  out.knobs = knobs_at(target.key, history, at.step < 0 ? target.step : at.step);
   return out;
 }
 

@@ -8,7 +8,6 @@
 #include "core/frame/specialisation.h"
 #include "core/frame/volume_stats.h"
 #include "core/io/words.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope::explaining {
 namespace {
@@ -40,7 +39,7 @@ Parts expert_bias(Context& at) {
     const auto was = static_cast<double>(router.expert_bias[expert]);
     const auto& counts = at.router->tokens_per_expert;
     std::string note = "the bias one step earlier, and this step's change";
-    if (setting_at(at.history, "router.balance_rule", at.step).value_or("").starts_with("quantile")) {
+    if (at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign) != BalanceRule::sign) {
       note += ": to where this batch would have given the expert its share";
     } else if (expert < counts.size()) {
       const double mean = static_cast<double>(total(counts)) / static_cast<double>(counts.size());

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/explain/explain.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope::explaining {
 
@@ -28,7 +27,11 @@ struct Context {
 
   std::int64_t tokens() const { return history.info().tokens_per_step; }
   const RunInfo& info() const { return history.info(); }
-  std::optional<double> setting(const char* key) const { return number_at(history, key, step); }
+  // nullopt: not known.
+  template <class Section, class T>
+  std::optional<T> setting(T Section::*member) const {
+    return history.settings_at(step)->value(member);
+  }
 };
 
 inline constexpr std::size_t kMaxTerms = 10;  // of a sum or mean that are written out

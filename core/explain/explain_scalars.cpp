@@ -49,7 +49,7 @@ Parts sum_of_layers(const Context& at, Metric metric, const char* what) {
 
 Parts grad_norm(const Context& at) {
   Parts parts{"sqrt(" + num(at.value * at.value) + ")", "the sum of the squares of all gradients"};
-  const auto clip = at.setting("optimizer.clip");
+  const auto clip = at.setting(&OptimizerConfig::clip);
   if (!clip) return parts;
   parts.note += at.value > *clip
                     ? "; over optimizer.clip = " + num(*clip) + ", so the step uses " + num(*clip / at.value) + " of it"
@@ -58,17 +58,17 @@ Parts grad_norm(const Context& at) {
 }
 
 Parts learning_rate(const Context& at) {
-  const auto lr = at.setting("optimizer.lr"), low = at.setting("optimizer.lr_min");
-  const auto warmup = at.setting("optimizer.warmup_steps"), steps = at.setting("optimizer.total_steps");
-  const auto schedule = setting_at(at.history, "optimizer.schedule", at.step);
-  const auto step = static_cast<double>(at.step);
-  if (!lr || !low || !warmup || !steps || !schedule) return plain(at, "of the run's schedule");
-  if (step < *warmup)
-    return {num(*lr) + " * " + num(step + 1) + " / " + num(*warmup), "warm-up: optimizer.lr times the steps so far"};
-  if (*schedule == "constant") return {num(*lr), "constant after the warm-up"};
-  const double share = std::min(1.0, (step - *warmup) / std::max(1.0, *steps - *warmup));
-  return {num(*low) + " + (" + num(*lr) + " - " + num(*low) + ") * (1 + cos(3.14159265 * " + num(share) + ")) / 2",
-          "cosine from optimizer.lr to lr_min: " + percent(share) + " of the way after the warm-up"};
+  const auto settings = at.history.settings_at(at.step);
+  if (!settings->config()) return plain(at, "of the run's schedule");
+  const OptimizerConfig& o = settings->config()->optimizer;
+  const auto step = static_cast<double>(at.step), warmup = static_cast<double>(o.warmup_steps);
+  if (step < warmup)
+    return {num(o.lr) + " * " + num(step + 1) + " / " + num(warmup), "warm-up: optimizer.lr times the steps so far"};
+  if (o.schedule == Schedule::constant) return {num(o.lr), "constant after the warm-up"};
+  const double share = std::min(1.0, (step - warmup) / std::max(1.0, o.total_steps - warmup));
+  return {
+      num(o.lr_min) + " + (" + num(o.lr) + " - " + num(o.lr_min) + ") * (1 + cos(3.14159265 * " + num(share) + ")) / 2",
+      "cosine from optimizer.lr to lr_min: " + percent(share) + " of the way after the warm-up"};
 }
 
 // A time means little without what multiplied.
@@ -186,15 +186,15 @@ Parts score_entropy(const Context& at) {
                                        " of E = " + std::to_string(at.info().n_experts)};
 }
 
-Parts layer_loss(const Context& at, const char* coefficient, const std::string& rest) {
+Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std::string& rest) {
   const auto a = at.setting(coefficient);
   if (!a || *a == 0) return plain(at, rest);
-  return {num(*a) + " * " + num(at.value / *a), std::string(coefficient) + " times " + rest};
+  return {num(*a) + " * " + num(at.value / *a), Setting(coefficient).key() + " times " + rest};
 }
 
 Parts balance_loss(const Context& at) {
-  const bool sequences = setting_at(at.history, "router.aux_mode", at.step) == "sequence";
-  return layer_loss(at, "router.aux_coeff",
+  const bool sequences = at.setting(&RouterConfig::aux_mode) == AuxMode::sequence;
+  return layer_loss(at, &RouterConfig::aux_coeff,
                     sequences ? "the mean over sequences of E sum_e f_e P_e, which is 1 where each is even in itself"
                               : "E sum_e f_e P_e, which is 1 at an even load");
 }
@@ -208,7 +208,7 @@ Parts padding(const Context& at) {
 }
 
 Parts dropped(const Context& at) {
-  const auto factor = at.setting("router.capacity_factor");
+  const auto factor = at.setting(&RouterConfig::capacity_factor);
   const auto& counts = at.router->tokens_per_expert;
   const auto slots = static_cast<double>(total(counts));
   if (!factor || *factor <= 0) return plain(at, "slots beyond the capacity, of all");
@@ -301,7 +301,7 @@ Parts scalar_parts(const Context& at, Metric metric) {
       return router_scalar(at, metric, balance_loss);
     case Metric::router_z_loss:
       return router_scalar(at, metric, [](const Context& c) {
-        return layer_loss(c, "router.z_coeff", "the mean square of ln sum_e exp logit");
+        return layer_loss(c, &RouterConfig::z_coeff, "the mean square of ln sum_e exp logit");
       });
     case Metric::padding_fraction:
       return with_counts(padding);

@@ -509,7 +509,7 @@ std::string to_text(std::span<const Finding> findings, std::span<const HistoryPt
             finding.why + "\n";
     if (!finding.knobs.empty()) {
       text += "  Moved by:";
-      for (std::size_t i = 0; i < finding.knobs.size(); ++i) text += (i ? ", " : " ") + finding.knobs[i];
+      for (std::size_t i = 0; i < finding.knobs.size(); ++i) text += (i ? ", " : " ") + finding.knobs[i].key();
       text += "\n";
     }
   }

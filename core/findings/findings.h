@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/comparison/comparison.h"
+#include "core/config/config_field.h"
 #include "core/frame/metrics.h"
 #include "core/history/history.h"
 
@@ -67,7 +68,7 @@ struct Finding {
   std::string title;                   // "Layer 1 has collapsed"
   std::string brief;                   // for a sentence that names layer and step: "experts 3 and 7 get no token"
   std::string saw, why;                // sentences
-  std::vector<std::string> knobs;      // config keys
+  std::vector<Setting> knobs;          // settings that affect it
   std::optional<FigureKey> metric;     // that shows it
 };
 

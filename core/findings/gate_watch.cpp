@@ -122,7 +122,7 @@ void GateWatch::add_saturated(std::vector<Finding>& out) const {
   if (saturated_.windows < kGateWindows) return;
   Finding finding = make(FindingKind::saturated, saturated_.since);
   finding.metric = softmax_ ? FigureKey(Metric::score_entropy) : FigureKey("score_histogram");
-  finding.knobs = {"optimizer.router_lr_factor", "optimizer.lr", "router.z_coeff"};
+  finding.knobs = {&OptimizerConfig::router_lr_factor, &OptimizerConfig::lr, &RouterConfig::z_coeff};
   finding.title += ": the router is saturated";
   finding.saw =
       softmax_ ? "The entropy of a token's scores is " + decimal(saturated_.value, 2) +
@@ -143,7 +143,7 @@ void GateWatch::add_uninformative(std::vector<Finding>& out) const {
   if (uninformative_.windows < kGateWindows) return;
   Finding finding = make(FindingKind::uninformative, uninformative_.since);
   finding.metric = Metric::mutual_information;
-  finding.knobs = {"optimizer.lr", "optimizer.router_lr_factor", "router.z_coeff"};
+  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::router_lr_factor, &RouterConfig::z_coeff};
   finding.title += ": the router gives every token the same scores";
   finding.saw = "The mutual information of token and score is " + decimal(uninformative_.value, 2) +
                 " nats, the score margin " + decimal(margin_, 2) + ".";
@@ -170,7 +170,7 @@ void GateWatch::add_gates(std::vector<Finding>& out, bool strong) const {
   Finding finding = make(FindingKind::bias_against_gate, since);
   finding.experts = found;
   finding.metric = FigureKey("gate_mass");
-  finding.knobs = {"router.bias_update_rate", "router.route_norm"};
+  finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::route_norm};
   finding.title += strong ? ": the bias holds back an expert that the gate favours"
                           : ": the bias gives tokens to an expert that the gate ignores";
   finding.saw = "Expert " + std::to_string(found[0]) + " has " + decimal(static_cast<double>(worst.share), 2) +

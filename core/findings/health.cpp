@@ -302,9 +302,9 @@ void Judge::describe_begun(const Finding& begun, Health& health) const {
 std::string Judge::help(const Finding& lead) const {
   const std::int64_t now = history_.steps().last;
   std::string moves;
-  for (const std::string& knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob;
-  const bool of_bias = std::ranges::find(lead.knobs, "router.bias_update_rate") != lead.knobs.end() ||
-                       std::ranges::find(lead.knobs, "router.balance_rule") != lead.knobs.end();
+  for (const Setting knob : lead.knobs) moves += (moves.empty() ? "" : ", ") + knob.key();
+  const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
+                       std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
   if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
   if (settings_.nothing_balances(now)) return "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).";
   if (settings_.balance(now).empty()) return "The balancing settings are not known. Try " + moves + ".";

@@ -126,7 +126,7 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   for (int e = found->rank * width; e < (found->rank + 1) * width; ++e) finding.experts.push_back(e);
   const std::string experts = rank_experts(found->rank, width), times = decimal(found->load) + " times an even load";
   finding.title += ": " + experts + " carry " + times;
-  finding.knobs = {"parallel.placement"};
+  finding.knobs = {&ParallelConfig::placement};
   finding.brief = experts + ", which are on one of " + std::to_string(found->ranks) + " ranks, carry " + times;
   finding.saw = "Together, " + experts + " have carried " + times + " or nearly as much for " +
                 grouped(load.steps_since(rank_)) + " steps.";
@@ -144,7 +144,7 @@ void ImbalanceWatch::add_batches(const RecentLoad& load, std::vector<Finding>& o
   finding.metric = Metric::max_vio;
   const std::string times = decimal(load.mean_max_vio() + 1), together = decimal(load.fullest_share());
   finding.title += ": every batch is uneven";
-  finding.knobs = {"data.batch", "router.aux_mode"};
+  finding.knobs = {&DataConfig::batch, &RouterConfig::aux_mode};
   finding.brief = "the fullest expert of a batch gets " + times +
                   " times its fair share (mean of the batches), another one each time";
   finding.saw = "The fullest expert of a batch gets " + times +

@@ -9,18 +9,11 @@
 
 #include "core/frame/change_marker.h"
 #include "core/io/words.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr std::array kKeys = {"router.killed_experts", "router.pinned_bias",      "router.initial_bias",
-                              "router.frozen",         "router.force_balance",    "router.gate_noise",
-                              "router.balance_rule",   "router.bias_update_rate", "router.aux_mode",
-                              "router.aux_coeff",      "router.z_coeff",          "router.top_k",
-                              "router.route_norm",     "router.score_func",       "optimizer.router_lr_factor",
-                              "router.token_drop",     "router.capacity_factor"};
 // A lasting finding is dated by the window of 50 steps in which it first showed, which may begin before its cause.
 constexpr std::int64_t kWindow = 50;
 // Keys by which a log names a way of balancing that this program does not know.
@@ -81,74 +74,78 @@ bool of_format(FindingKind kind) {
   return kind == FindingKind::underflow || kind == FindingKind::clipping || kind == FindingKind::low_sqnr;
 }
 
-bool may_cause(const std::string& key, FindingKind kind) {
-  if (of_format(kind)) return key.starts_with("precision.");
+bool may_cause(Setting setting, FindingKind kind) {
+  if (of_format(kind)) return setting.is_in<PrecisionConfig>();
   if (of_load(kind))
-    return key.starts_with("router.") || key.starts_with("data.") || key == "optimizer.lr" ||
-           key == "optimizer.router_lr_factor";
-  return !key.starts_with("telemetry.") && !key.starts_with("parallel.");
+    return setting.is_in<RouterConfig>() || setting.is_in<DataConfig>() || setting == &OptimizerConfig::lr ||
+           setting == &OptimizerConfig::router_lr_factor;
+  return !setting.is_in<TelemetryConfig>() && !setting.is_in<ParallelConfig>();
+}
+
+bool by_quantiles(const RunSettings& now) {
+  return now.value(&RouterConfig::balance_rule).value_or(BalanceRule::sign) != BalanceRule::sign;
+}
+
+bool no_auxiliary(const RunSettings& now) {
+  return now.value(&RouterConfig::aux_mode) == AuxMode::none || now.value(&RouterConfig::aux_coeff) == 0.0;
+}
+
+bool drops(const RunSettings& now) {
+  return now.value(&RouterConfig::token_drop).value_or(TokenDrop::none) != TokenDrop::none;
+}
+
+// "aux_coeff = 0", by the name in the log; empty: not known.
+template <class T>
+std::string cited(const RunSettings& now, T RouterConfig::*member) {
+  const auto stated = now.stated(member);
+  if (!stated) return {};
+  if constexpr (std::is_same_v<T, double>) {
+    if (const auto number = now.value(member)) return stated->name + " = " + decimal(*number);
+  }
+  return stated->name + " = " + stated->value;
+}
+
+// Long and short; empty: not known.
+std::vector<std::string> auxiliary_words(const RunSettings& now) {
+  if (no_auxiliary(now)) return {"no auxiliary loss", ""};
+  const auto coeff = now.value(&RouterConfig::aux_coeff);
+  if (!coeff) return {};
+  return {"auxiliary loss " + decimal(*coeff), "auxiliary " + decimal(*coeff)};
 }
 
 }  // namespace
 
 Interventions::Interventions(const History& history)
-    : run_(history.info().run), n_experts_(history.info().n_experts), moe_layers_(history.info().moe_layers) {
-  has_config_ = !history.info().config_toml.empty();
-  if (has_config_) {
-    for (const char* key : kKeys) {
-      if (auto found = setting_at(history, key, INT64_MIN)) at_start_[key] = *found;
-    }
-  } else {
-    read_log(log_settings(history));
-  }
+    : run_(history.info().run),
+      n_experts_(history.info().n_experts),
+      moe_layers_(history.info().moe_layers),
+      settings_(history.settings()) {
+  has_config_ = settings_.at_start()->config();
+  const LogSettings& log = settings_.at_start()->log();
+  for (const char* name : kOtherBalancing)
+    if (const auto found = log.find(name);
+        found != log.end() && std::ranges::find(kOff, found->second) == std::end(kOff))
+      other_balancing_ = found->first + " = " + found->second;
   for (const Marker& marker : history.markers()) {
     if (marker.run != run_) continue;
     if (marker.kind != kChangeKind) {
       if (marker.kind != kSettingsMarker && !marker.text.starts_with("checkpoint")) notes_.push_back(marker);
-    } else if (!marker.key.empty()) {
-      changes_.push_back(marker);
+    } else if (const ConfigField* field = find_field(marker.key)) {
+      changes_.push_back({*field, marker});
     }
   }
-  std::ranges::stable_sort(changes_, {}, &Marker::step);
-}
-
-void Interventions::read_log(const LogSettings& settings) {
-  for (const char* key : kKeys) {
-    const auto found = find_setting(settings, key);
-    if (found) at_start_[key] = found->value, names_[key] = found->name;
-  }
-  for (const char* key : kOtherBalancing) {
-    const auto found = settings.find(key);
-    if (found != settings.end() && std::ranges::find(kOff, found->second) == std::end(kOff))
-      other_balancing_ = found->first + " = " + found->second;
-  }
-}
-
-std::string Interventions::value(const std::string& key, std::int64_t step) const {
-  const auto start = at_start_.find(key);
-  std::string found = start == at_start_.end() ? std::string() : start->second;
-  for (const Marker& change : changes_) {
-    if (change.step <= step && change.key == key) found = change.value;
-  }
-  return found;
-}
-
-double Interventions::number(const std::string& key, std::int64_t step) const {
-  const std::string text = value(key, step);
-  char* end = nullptr;
-  const double found = std::strtod(text.c_str(), &end);
-  return end == text.c_str() ? std::nan("") : found;
+  std::ranges::stable_sort(changes_, {}, [](const Change& change) { return change.marker.step; });
 }
 
 std::optional<bool> Interventions::softmax(std::int64_t step) const {
-  const std::string name = value("router.score_func", step);
-  if (name.empty()) return std::nullopt;
-  if (name == "sqrtsoftplus") return std::nullopt;  // has no end at which it saturates
-  return name == "softmax";
+  const auto score_func = settings_.at(step)->value(&RouterConfig::score_func);
+  // The third has no end at which it saturates.
+  if (!score_func || *score_func == ScoreFunc::sqrtsoftplus) return std::nullopt;
+  return *score_func == ScoreFunc::softmax;
 }
 
 bool Interventions::quantiles_balance(std::int64_t step) const {
-  return value("router.balance_rule", step).starts_with("quantile");
+  return by_quantiles(*settings_.at(step));
 }
 
 bool Interventions::sign_rule(std::int64_t step) const {
@@ -156,86 +153,73 @@ bool Interventions::sign_rule(std::int64_t step) const {
 }
 
 std::optional<double> Interventions::bias_rate(std::int64_t step) const {
-  const double rate = number("router.bias_update_rate", step);
-  if (std::isnan(rate) || !sign_rule(step)) return std::nullopt;
-  return holds("router.frozen", step) ? 0 : rate;
+  const auto now = settings_.at(step);
+  const auto rate = now->value(&RouterConfig::bias_update_rate);
+  if (!rate || !sign_rule(step)) return std::nullopt;
+  return now->holds(&RouterConfig::frozen) ? 0 : *rate;
 }
 
 bool Interventions::nothing_balances(std::int64_t step) const {
-  const double coeff = number("router.aux_coeff", step);
-  const bool no_aux = value("router.aux_mode", step) == "none" || coeff == 0;
-  return number("router.bias_update_rate", step) == 0 && !quantiles_balance(step) && no_aux &&
-         other_balancing_.empty() && !holds("router.force_balance", step);
-}
-
-std::string Interventions::cited(const char* key, std::int64_t step) const {
-  const auto name = names_.find(key);
-  const std::string known = value(key, step);
-  if (known.empty()) return {};
-  const double as_number = number(key, step);
-  return (name == names_.end() ? std::string(key).substr(std::string(key).find('.') + 1) : name->second) + " = " +
-         (std::isnan(as_number) ? known : decimal(as_number));
+  const auto now = settings_.at(step);
+  return now->value(&RouterConfig::bias_update_rate) == 0.0 && sign_rule(step) && no_auxiliary(*now) &&
+         !now->holds(&RouterConfig::force_balance);
 }
 
 std::string Interventions::balancing(std::int64_t step) const {
-  const std::string rate = cited(quantiles_balance(step) ? "router.balance_rule" : "router.bias_update_rate", step);
-  const bool no_aux = value("router.aux_mode", step) == "none";
-  const std::string aux = cited(no_aux ? "router.aux_mode" : "router.aux_coeff", step);
+  const auto now = settings_.at(step);
+  const std::string rate =
+      by_quantiles(*now) ? cited(*now, &RouterConfig::balance_rule) : cited(*now, &RouterConfig::bias_update_rate);
+  const bool no_aux = now->value(&RouterConfig::aux_mode) == AuxMode::none;
+  const std::string aux = no_aux ? cited(*now, &RouterConfig::aux_mode) : cited(*now, &RouterConfig::aux_coeff);
   std::string stated;
   for (const std::string& each : {rate, aux, other_balancing_})
     if (!each.empty()) stated += (stated.empty() ? "" : ", ") + each;
   if (stated.empty()) return {};
-  if (holds("router.force_balance", step)) return "Balance is forced: force_balance = true.";
-  const std::string drop = value("router.token_drop", step);
-  const std::string dropping = drop.empty() || drop == "none"
-                                   ? ""
-                                   : " Beyond capacity copies are dropped: " + cited("router.token_drop", step) + ", " +
-                                         cited("router.capacity_factor", step) + ".";
+  if (now->holds(&RouterConfig::force_balance)) return "Balance is forced: force_balance = true.";
+  const std::string dropping = drops(*now)
+                                   ? " Beyond capacity copies are dropped: " + cited(*now, &RouterConfig::token_drop) +
+                                         ", " + cited(*now, &RouterConfig::capacity_factor) + "."
+                                   : "";
   return (nothing_balances(step) ? "Nothing balances this router: " : "Balancing: ") + stated + "." + dropping;
 }
 
 // Long and short; empty: not known.
-std::vector<std::string> Interventions::bias_words(std::int64_t step) const {
-  if (quantiles_balance(step)) return {"bias by quantiles", "quantiles"};
+std::vector<std::string> Interventions::bias_words(const RunSettings& now) const {
+  if (by_quantiles(now)) return {"bias by quantiles", "quantiles"};
   if (!other_balancing_.empty()) return {other_balancing_, other_balancing_};
-  const double rate = number("router.bias_update_rate", step);
-  if (std::isnan(rate)) return {};
-  return {"bias update rate " + decimal(rate), "bias " + decimal(rate)};
-}
-
-std::vector<std::string> Interventions::auxiliary_words(std::int64_t step) const {
-  const double coeff = number("router.aux_coeff", step);
-  if (value("router.aux_mode", step) == "none" || coeff == 0) return {"no auxiliary loss", ""};
-  if (std::isnan(coeff)) return {};
-  return {"auxiliary loss " + decimal(coeff), "auxiliary " + decimal(coeff)};
+  const auto rate = now.value(&RouterConfig::bias_update_rate);
+  if (!rate) return {};
+  return {"bias update rate " + decimal(*rate), "bias " + decimal(*rate)};
 }
 
 std::vector<std::string> Interventions::balance(std::int64_t step) const {
-  if (holds("router.force_balance", step)) return {"Balance: forced, whatever the scores", "Balance: forced"};
+  const auto now = settings_.at(step);
+  if (now->holds(&RouterConfig::force_balance)) return {"Balance: forced, whatever the scores", "Balance: forced"};
   if (nothing_balances(step)) return {"Nothing balances: bias update rate 0, no auxiliary loss", "Nothing balances"};
   std::array<std::string, 2> forms;
-  for (const std::vector<std::string>& words : {bias_words(step), auxiliary_words(step)})
+  for (const std::vector<std::string>& words : {bias_words(*now), auxiliary_words(*now)})
     for (std::size_t form = 0; form < words.size(); ++form)
       if (!words[form].empty()) forms[form] += (forms[form].empty() ? "Balance: " : ", ") + words[form];
-  const std::string drop = value("router.token_drop", step);
-  const std::string factor = cited("router.capacity_factor", step);
+  const auto factor = now->value(&RouterConfig::capacity_factor);
   std::vector<std::string> texts;
-  if (!forms[0].empty() && !drop.empty() && drop != "none" && !factor.empty())
-    texts.push_back(forms[0] + ", dropping beyond capacity " + decimal(number("router.capacity_factor", step)));
+  if (!forms[0].empty() && drops(*now) && factor)
+    texts.push_back(forms[0] + ", dropping beyond capacity " + decimal(*factor));
   for (const std::string& form : forms)
     if (!form.empty()) texts.push_back(form);
   return texts;
 }
 
 std::optional<double> Interventions::even_aux(std::int64_t step) const {
-  const double coefficient = number("router.aux_coeff", step);
-  if (std::isnan(coefficient) || !has_config_) return std::nullopt;  // other programs scale it otherwise
-  return coefficient * static_cast<double>(moe_layers_.size());
+  const auto now = settings_.at(step);
+  if (!now->config()) return std::nullopt;  // other programs scale it otherwise
+  return now->config()->router.aux_coeff * static_cast<double>(moe_layers_.size());
 }
 
 std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) const {
+  const auto now = settings_.at(step);
   std::vector<std::uint8_t> mask;
-  for (const Entry& entry : entries_of(value("router.killed_experts", step), layer)) {
+  if (!now->config()) return mask;
+  for (const Entry& entry : entries_of(now->config()->router.killed_experts, layer)) {
     if (entry.expert >= n_experts_) continue;
     mask.resize(static_cast<std::size_t>(n_experts_));
     mask[static_cast<std::size_t>(entry.expert)] = 1;
@@ -243,13 +227,12 @@ std::vector<std::uint8_t> Interventions::killed(int layer, std::int64_t step) co
   return mask;
 }
 
-// The step from which on these keys are as they are.
-std::int64_t Interventions::since(std::initializer_list<const char*> keys, StepRange read) const {
+// The step from which on these settings are as they are.
+std::int64_t Interventions::since(std::initializer_list<Setting> settings, StepRange read) const {
   std::int64_t step = read.first;
-  for (const Marker& change : changes_) {
-    if (change.step <= read.last && std::ranges::find(keys, change.key) != keys.end())
-      step = std::max(step, change.step);
-  }
+  for (const auto& [setting, marker] : changes_)
+    if (marker.step <= read.last && std::ranges::find(settings, setting) != settings.end())
+      step = std::max(step, marker.step);
   return step;
 }
 
@@ -264,21 +247,26 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   finding.kind = FindingKind::by_hand;
   finding.run = run_;
   finding.metric = FigureKey("utilisation");
-  const auto add = [&](const char* key, const std::string& sentence) {
-    finding.knobs.push_back(key);
+  const auto add = [&](Setting setting, const std::string& sentence) {
+    finding.knobs.push_back(setting);
     finding.saw += (finding.saw.empty() ? "" : " ") + sentence;
   };
-  const std::string killed = value("router.killed_experts", read.last), pinned = value("router.pinned_bias", read.last);
-  if (!killed.empty()) add("router.killed_experts", "Experts " + killed + " cannot be chosen (layer:expert).");
-  if (!pinned.empty()) add("router.pinned_bias", "expert_bias is held at " + pinned + ".");
-  if (holds("router.frozen", read.last)) add("router.frozen", "The gates and expert_bias are frozen.");
-  if (holds("router.force_balance", read.last))
-    add("router.force_balance", "Experts are chosen in turn, whatever the scores are: the load is forced to be even.");
-  if (const double noise = number("router.gate_noise", read.last); noise > 0)
-    add("router.gate_noise", "Noise of " + decimal(noise, 3) + " is added to the logits that choose experts.");
+  const auto now = settings_.at(read.last);
+  const RouterConfig& router = now->config()->router;
+  if (!router.killed_experts.empty())
+    add(&RouterConfig::killed_experts, "Experts " + router.killed_experts + " cannot be chosen (layer:expert).");
+  if (!router.pinned_bias.empty())
+    add(&RouterConfig::pinned_bias, "expert_bias is held at " + router.pinned_bias + ".");
+  if (router.frozen) add(&RouterConfig::frozen, "The gates and expert_bias are frozen.");
+  if (router.force_balance)
+    add(&RouterConfig::force_balance,
+        "Experts are chosen in turn, whatever the scores are: the load is forced to be even.");
+  if (router.gate_noise > 0)
+    add(&RouterConfig::gate_noise,
+        "Noise of " + decimal(router.gate_noise, 3) + " is added to the logits that choose experts.");
   if (finding.saw.empty()) return;
-  finding.steps = {since({"router.killed_experts", "router.pinned_bias", "router.frozen", "router.force_balance",
-                          "router.gate_noise"},
+  finding.steps = {since({&RouterConfig::killed_experts, &RouterConfig::pinned_bias, &RouterConfig::frozen,
+                          &RouterConfig::force_balance, &RouterConfig::gate_noise},
                          read),
                    read.last};
   finding.title = "The router is controlled by hand";
@@ -288,18 +276,18 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale, whatever s is: its gradient is 0.
 void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
-  const std::int64_t now = read.last;
-  if (number("router.top_k", now) != 1 || !holds("router.route_norm", now)) return;
-  if (holds("router.frozen", now) || number("optimizer.router_lr_factor", now) == 0) return;  // not to be taught
-  const bool aux = value("router.aux_mode", now) != "none" && number("router.aux_coeff", now) > 0;
-  const bool z = number("router.z_coeff", now) > 0;
+  const auto now = settings_.at(read.last);
+  const RouterConfig& router = now->config()->router;
+  if (router.top_k != 1 || !router.route_norm) return;
+  if (router.frozen || now->config()->optimizer.router_lr_factor == 0) return;  // not to be taught
+  const bool aux = !no_auxiliary(*now), z = router.z_coeff > 0;
   Finding finding;
   finding.kind = FindingKind::no_gradient;
   finding.severity = Severity::warning;
   finding.run = run_;
   finding.metric = Metric::mutual_information;
-  finding.knobs = {"router.route_norm", "router.top_k"};
-  finding.steps = {since({"router.top_k", "router.route_norm"}, read), now};
+  finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};
+  finding.steps = {since({&RouterConfig::top_k, &RouterConfig::route_norm}, read), read.last};
   finding.title = aux || z ? "Only the auxiliary losses train the router" : "Nothing trains the router";
   finding.saw =
       "router.top_k is 1, and router.route_norm divides the only mixing weight by itself: the weight is route_scale, "
@@ -314,9 +302,10 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
 
 void Interventions::add_causes(Finding& finding) const {
   if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
-  if (of_load(finding.kind) && !at_start_.empty()) {
+  if (of_load(finding.kind)) {
     if (quantiles_balance(finding.steps.last))
-      std::ranges::replace(finding.knobs, "router.bias_update_rate", "router.balance_rule");
+      std::ranges::replace(finding.knobs, Setting(&RouterConfig::bias_update_rate),
+                           Setting(&RouterConfig::balance_rule));
     add_expert_causes(finding);
     add_router_causes(finding);
   }
@@ -331,12 +320,13 @@ void Interventions::add_expert_causes(Finding& finding) const {
   if (const auto off = std::ranges::count(mask, std::uint8_t{1}))
     finding.saw += " router.killed_experts has switched off " + counted(off, "expert", "experts") + " of this layer.";
   std::set<int> held;
-  for (const char* key : {"router.pinned_bias", "router.initial_bias"}) {
-    const bool pinned = std::string_view(key) == "router.pinned_bias";
-    for (const Entry& entry : entries_of(value(key, step), layer)) {
+  const auto now = settings_.at(step);
+  for (const auto member : {&RouterConfig::pinned_bias, &RouterConfig::initial_bias}) {
+    const bool pinned = member == &RouterConfig::pinned_bias;
+    for (const Entry& entry : entries_of(now->value(member).value_or(""), layer)) {
       if (std::ranges::find(finding.experts, entry.expert) == finding.experts.end()) continue;
       finding.saw += " The bias of expert " + std::to_string(entry.expert) + (pinned ? " is held at " : " began at ") +
-                     entry.value + " (" + key + ").";
+                     entry.value + " (" + Setting(member).key() + ").";
       if (pinned) held.insert(entry.expert);
     }
   }
@@ -344,13 +334,13 @@ void Interventions::add_expert_causes(Finding& finding) const {
 }
 
 void Interventions::add_router_causes(Finding& finding) const {
-  const std::int64_t step = finding.steps.last;
-  if (holds("router.frozen", step)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
-  if (holds("router.force_balance", step))
+  const auto now = settings_.at(finding.steps.last);
+  if (now->holds(&RouterConfig::frozen)) finding.saw += " The gates and expert_bias are frozen (router.frozen).";
+  if (now->holds(&RouterConfig::force_balance))
     finding.saw += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
-  if (const double noise = number("router.gate_noise", step); noise > 0)
+  if (const double noise = now->value(&RouterConfig::gate_noise).value_or(0); noise > 0)
     finding.saw += " router.gate_noise adds noise of " + decimal(noise, 3) + " to the logits that choose experts.";
-  if (nothing_balances(step)) finding.saw += " " + balancing(step);
+  if (nothing_balances(finding.steps.last)) finding.saw += " " + balancing(finding.steps.last);
 }
 
 void Interventions::add_change_causes(Finding& finding) const {
@@ -358,16 +348,16 @@ void Interventions::add_change_causes(Finding& finding) const {
                     finding.kind == FindingKind::no_recovery;
   const std::int64_t from = jump ? finding.steps.first - kJustBefore : INT64_MIN;
   const std::int64_t to = finding.steps.first + (jump ? kJustAfter : kWindow);
-  std::vector<const Marker*> named;
+  std::vector<const Change*> named;
   for (auto change = changes_.rbegin(); change != changes_.rend() && named.size() < kNamedChanges; ++change) {
-    const bool known = std::ranges::any_of(named, [&](const Marker* each) { return each->key == change->key; });
-    if (!known && change->step >= from && change->step <= to && may_cause(change->key, finding.kind))
-      named.push_back(&*change);
+    const bool known = std::ranges::any_of(named, [&](const Change* each) { return each->setting == change->setting; });
+    const std::int64_t step = change->marker.step;
+    if (!known && step >= from && step <= to && may_cause(change->setting, finding.kind)) named.push_back(&*change);
   }
   std::ranges::reverse(named);
   std::string text;
-  for (const Marker* change : named)
-    text += (text.empty() ? "" : "; ") + change->text + " at step " + grouped(change->step);
+  for (const Change* change : named)
+    text += (text.empty() ? "" : "; ") + change->marker.text + " at step " + grouped(change->marker.step);
   if (!text.empty())
     finding.saw += (jump ? " Changed by hand just before: " : " Changed by hand before it: ") + text + ".";
   if (!jump) return;

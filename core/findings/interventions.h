@@ -7,13 +7,12 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/findings/findings.h"
-#include "core/recording/run_settings.h"
+#include "core/history/settings_track.h"
 
 namespace moescope {
 
@@ -45,14 +44,12 @@ class Interventions {
   void add_causes(Finding& finding) const;
 
  private:
-  void read_log(const LogSettings& settings);
-  std::string value(const std::string& key, std::int64_t step) const;  // empty: not known, or empty
-  double number(const std::string& key, std::int64_t step) const;      // NaN: not known
-  bool holds(const std::string& key, std::int64_t step) const { return value(key, step) == "true"; }
-  std::vector<std::string> bias_words(std::int64_t step) const;
-  std::vector<std::string> auxiliary_words(std::int64_t step) const;
-  std::string cited(const char* key, std::int64_t step) const;  // "aux_coeff = 0"; empty: not known
-  std::int64_t since(std::initializer_list<const char*> keys, StepRange read) const;
+  struct Change {
+    Setting setting;
+    Marker marker;
+  };
+  std::vector<std::string> bias_words(const RunSettings& now) const;
+  std::int64_t since(std::initializer_list<Setting> settings, StepRange read) const;
   void add_by_hand(std::vector<Finding>& out, StepRange read) const;
   void add_no_gradient(std::vector<Finding>& out, StepRange read) const;
   void add_expert_causes(Finding& finding) const;
@@ -62,11 +59,10 @@ class Interventions {
   int run_ = 0, n_experts_ = 0;
   bool has_config_ = false;
   std::vector<int> moe_layers_;
-  std::map<std::string, std::string> at_start_;
-  std::map<std::string, std::string> names_;  // of keys in the log, where it has other ones
-  std::string other_balancing_;               // that a log names: "balance = quantile histogram"; empty: none
-  std::vector<Marker> changes_;               // by step
-  std::vector<Marker> notes_;                 // and events
+  SettingsTrack settings_;
+  std::string other_balancing_;  // that a log names: "balance = quantile histogram"; empty: none
+  std::vector<Change> changes_;  // by step
+  std::vector<Marker> notes_;    // and events
 };
 
 }  // namespace moescope

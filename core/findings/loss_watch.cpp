@@ -132,7 +132,7 @@ Finding LossWatch::make(FindingKind kind, StepRange steps, bool ongoing) const {
   finding.steps = steps;
   finding.ongoing = ongoing;
   finding.metric = Metric::ce_loss;
-  finding.knobs = {"optimizer.lr", "optimizer.clip", "precision.experts"};
+  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &PrecisionConfig::experts};
   return finding;
 }
 
@@ -198,7 +198,7 @@ void LossWatch::add_spikes(std::vector<Finding>& out) const {
 void LossWatch::add_stuck(std::vector<Finding>& out) const {
   if (flat_since_ < 0 || (!lost_.empty() && lost_.back().steps.last == last_step_)) return;
   Finding finding = make(FindingKind::loss_stuck, {flat_since_, last_step_}, true);
-  finding.knobs = {"optimizer.lr", "optimizer.clip", "optimizer.warmup_steps"};
+  finding.knobs = {&OptimizerConfig::lr, &OptimizerConfig::clip, &OptimizerConfig::warmup_steps};
   finding.title = "The loss does not fall";
   finding.saw = "Its mean of the last 100 steps is " +
                 decimal(mean(&Means::ce, blocks_.size() - kMeanOf, blocks_.size()), 3) +
@@ -241,7 +241,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
     return &out.back();
   };
   if (Finding* aux = add(aux_since_, mean(&Means::aux, begin, blocks_.size()), "load-balance loss", Metric::aux_loss)) {
-    aux->knobs = {"router.aux_coeff", "router.aux_mode"};
+    aux->knobs = {&RouterConfig::aux_coeff, &RouterConfig::aux_mode};
     if (even_aux)
       aux->saw += " An even load alone makes " + decimal(*even_aux, 3) + " of it (the coefficient times the layers).";
     aux->why =
@@ -249,7 +249,7 @@ void LossWatch::add_auxiliary(std::vector<Finding>& out, std::optional<double> e
         "does not show the cost: compare the mutual information, and the loss of a twin with a smaller coefficient.";
   }
   if (Finding* z = add(z_since_, mean(&Means::z, begin, blocks_.size()), "router z-loss", Metric::z_loss)) {
-    z->knobs = {"router.z_coeff"};
+    z->knobs = {&RouterConfig::z_coeff};
     z->why =
         "The z-loss pulls the logits of the router towards 0, where all experts have equal scores: a router that "
         "mainly minimises it does not distinguish experts. Its purpose is to keep large logits from growing; for that "

@@ -107,7 +107,7 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
   if (windows_ < kLastingWindows) return;
   Finding finding = load.finding(FindingKind::oscillating_bias, Severity::warning, {since_, load.last_step()}, true);
   finding.metric = Metric::max_vio_window;
-  finding.knobs = {"router.bias_update_rate"};
+  finding.knobs = {&RouterConfig::bias_update_rate};
   const Anticorrelation& deepest = newest_.deepest;
   const bool by_bias = newest_.bias_step.is_known;
   finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";

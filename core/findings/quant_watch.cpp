@@ -11,6 +11,27 @@ namespace moescope {
 
 namespace {
 
+// The setting of a class's recipe.
+Setting recipe_of(GemmClass of) {
+  switch (of) {
+    case GemmClass::experts:
+      return &PrecisionConfig::experts;
+    case GemmClass::shared_experts:
+      return &PrecisionConfig::shared_experts;
+    case GemmClass::dense_ffn:
+      return &PrecisionConfig::dense_ffn;
+    case GemmClass::attention:
+      return &PrecisionConfig::attention;
+    case GemmClass::router_gate:
+      return &PrecisionConfig::router_gate;
+    case GemmClass::head:
+      return &PrecisionConfig::head;
+    case GemmClass::payload:
+      return &PrecisionConfig::payload;
+  }
+  return &PrecisionConfig::experts;
+}
+
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
@@ -115,7 +136,7 @@ void QuantWatch::findings(std::vector<Finding>& out) const {
       if (layer != worst.layer && layer >= 0) finding.layers.push_back(layer);
     }
     finding.tensor = worst;
-    for (const GemmClass of : found.classes) finding.knobs.push_back(std::string("precision.") + gemm_class_name(of));
+    for (const GemmClass of : found.classes) finding.knobs.push_back(recipe_of(of));
     const std::string where = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
                               tensor_name(worst) + " in " + what + ": ";
     const std::string more = worst_of(found.layers, found.classes);

@@ -140,7 +140,7 @@ Finding RecentLoad::finding(FindingKind kind, Severity severity, StepRange steps
   finding.layers = {layer_};
   finding.steps = steps;
   finding.ongoing = ongoing;
-  finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
+  finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.metric = FigureKey("utilisation");
   finding.title = "Layer " + std::to_string(layer_);
   return finding;

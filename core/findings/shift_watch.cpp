@@ -174,7 +174,7 @@ Finding ShiftWatch::describe(const Shift& shift) const {
   Finding finding;
   finding.run = run_;
   finding.metric = Metric::max_vio;
-  finding.knobs = {"router.bias_update_rate", "router.aux_coeff"};
+  finding.knobs = {&RouterConfig::bias_update_rate, &RouterConfig::aux_coeff};
   finding.steps = {shift.step, shift.over >= 0 ? shift.over : last_step_};
   finding.ongoing = shift.over < 0;
   std::int64_t first_back = INT64_MAX, last_back = 0, back = 0;

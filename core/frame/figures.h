@@ -66,7 +66,6 @@ struct MetricInfo {
   const char* formula;  // plain text
   const char* good;     // what good looks like
   const char* bad;      // what bad looks like, and what it means
-  const char* knob;     // config keys that move it; "" for none
   const char* source;   // paper or repository of the definition
   Provenance provenance = Provenance::measured_here;
 };
@@ -90,7 +89,7 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "256 = 5.55 where a token is a byte, as in the models trained here.",
       "Rises or jumps: the learning rate is too high, or the number format loses the gradient. NaN: the run has "
       "diverged.",
-      "optimizer.lr, precision.experts", "cross-entropy in nats; divide by ln 2 for bits per token"}},
+      "cross-entropy in nats; divide by ln 2 for bits per token"}},
     {{Metric::aux_loss, &TelemetryFrame::aux_loss, "aux_loss", "load-balance loss, with its coefficient"},
      {"aux_loss", "Load-balance loss", "",
       "sum over MoE layers of the layer's auxiliary loss, coefficient included; in the log of another program as that "
@@ -98,7 +97,6 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "Small beside the cross-entropy. Mode batch: an even load gives the coefficient times the number of MoE layers. "
       "Mode sequence: the same only if every sequence is even, usually more.",
       "As large as the cross-entropy: the router learns balance before anything else.",
-      "router.aux_mode, router.aux_coeff",
       "Switch Transformer arXiv:2101.03961; sequence-wise: DeepSeek-V3 arXiv:2412.19437, whose f_e counts the top K "
       "without the bias; here it counts the experts that were chosen, as TorchTitan does"}},
     {{Metric::z_loss, &TelemetryFrame::z_loss, "z_loss", "router z-loss, with its coefficient"},
@@ -106,35 +104,33 @@ inline constexpr std::array<FrameFigure<TelemetryFrame>, 8> kFrameFigures = {{
       "sum over MoE layers of coefficient * mean_t (ln sum_e exp logit_te)^2; in the log of another program as that "
       "program counts it",
       "Small and flat: router logits stay small.",
-      "Grows: the logits become so large that low precision rounds them visibly.", "router.z_coeff",
-      "ST-MoE arXiv:2202.08906"}},
+      "Grows: the logits become so large that low precision rounds them visibly.", "ST-MoE arXiv:2202.08906"}},
     {{Metric::grad_norm, &TelemetryFrame::grad_norm, "grad_norm", "before clipping"},
      {"grad_norm", "Gradient norm", "", "sqrt(sum of squares of all gradients), before clipping",
       "Falls early, then varies slowly, below a few times its median.",
       "Spikes: a bad batch or instability. Always above the clipping limit: every step is scaled down.",
-      "optimizer.clip, optimizer.lr", "global L2 norm, as in torch.nn.utils.clip_grad_norm_"}},
+      "global L2 norm, as in torch.nn.utils.clip_grad_norm_"}},
     {{Metric::lr, &TelemetryFrame::lr, "lr", ""},
      {"lr", "Learning rate", "", "warm-up, then constant or cosine from lr to lr_min", "Follows the schedule.",
-      "Too high: the loss spikes. Too low: it falls very slowly.",
-      "optimizer.lr, optimizer.schedule, optimizer.warmup_steps", "the run's schedule"}},
+      "Too high: the loss spikes. Too low: it falls very slowly.", "the run's schedule"}},
     {{Metric::tokens_per_s, &TelemetryFrame::tokens_per_s, "tokens_per_s", ""},
      {"tokens_per_s", "Throughput", "tokens/s", "tokens of the step / wall time of the step", "Flat over the run.",
       "Falls: the machine is shared or hot, the load of the experts has become uneven, or twins train beside the run "
       "and share its threads.",
-      "model sizes, data.batch", "wall clock"}},
+      "wall clock"}},
     {{Metric::val_loss, &TelemetryFrame::val_loss, "val_loss", "cross-entropy of the held-out batches, nats per byte"},
      {"val_loss", "Validation loss", "nats/token",
       "mean of -ln p(next token) over the tokens of four fixed batches that are never trained on, with the weights "
       "after the step",
       "Falls with the training loss. It varies less, because the text is the same each time.",
       "Stays above a falling training loss: the model memorizes the training text. Rises: stop the training.",
-      "telemetry.validation_every, data.held_out", "cross-entropy of a held-out set"}},
+      "cross-entropy of a held-out set"}},
     {{Metric::max_logit, &TelemetryFrame::max_logit, "max_logit", "largest attention score before the softmax"},
      {"max_logit", "Max QK logit", "", "max over layers, heads and pairs of tokens of q.k / sqrt(d_head)",
       "Grows slowly and stays in the tens: attention still mixes tokens.",
       "Hundreds and rising: attention reads a single token, and with low precision a NaN follows. QK-clip scales down "
       "the heads above its limit after each step.",
-      "optimizer.qk_clip, optimizer.lr", "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
+      "max attention logit of MuonClip, Kimi K2, arXiv:2507.20534"}},
 }};
 
 inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
@@ -142,40 +138,39 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
      {"max_vio", "MaxVio (batch)", "", "max_e u_e - 1 = (max_e n_e - n) / n, this batch",
       "Near the value that a perfectly balanced router has by chance.",
       "1: the fullest expert has twice its fair share. With expert parallelism all other ranks wait for its rank.",
-      "router.bias_update_rate, router.aux_coeff", "arXiv:2408.15664"}},
+      "arXiv:2408.15664"}},
     {{Metric::max_vio_window, &RouterFrame::max_vio_window, "max_vio_window", "over the last `window` steps"},
      {"max_vio_window", "MaxVio (window)", "", "max_e u_e - 1 with n_e summed over the last W steps",
       "Near 0: the differences between batches average out over the window.",
       "As high as MaxVio of the batch: the same experts are hot all the time. Much lower than a high MaxVio of the "
       "batch: the load oscillates, and the bias update rate may be too high.",
-      "router.bias_update_rate, router.aux_coeff, telemetry.window", "arXiv:2408.15664 (MaxVio global)"}},
+      "arXiv:2408.15664 (MaxVio global)"}},
     {{Metric::cv, &RouterFrame::cv, "cv", "standard deviation over mean"},
      {"cv", "Spread of load (CV)", "", "std_e(n_e) / n, population standard deviation",
       "Near sqrt((1 - K/E) / n), the value of chance alone.",
       "1 and more: the load is as uneven as if E / (1 + CV^2) experts shared it equally: half of the experts at 1, a "
       "fifth at 2, a tenth at 3.",
-      "router.bias_update_rate, router.aux_coeff", "arXiv:1701.06538 (its square is the load loss)"}},
+      "arXiv:1701.06538 (its square is the load loss)"}},
     {{Metric::entropy_norm, &RouterFrame::entropy_norm, "entropy_norm", "of the load, over ln E"},
      {"entropy_norm", "Entropy of load", "", "H / ln E, H = -sum_e p_e ln p_e, p_e = n_e / sum n_e",
       "Near 1: the load is even.", "Falls: about E^value experts are in use.",
-      "router.bias_update_rate, router.aux_coeff",
       "Shannon entropy of the load; exp(H) / E is NeMo Automodel's diversity"}},
     {{Metric::dead_fraction, &RouterFrame::dead_fraction, "dead_fraction",
       "experts without a token in the last `window` steps"},
      {"dead_fraction", "Dead experts", "share", "#{e: no token in the last W steps} / E", "0.",
       "Above 0 for long: these experts get no token and no gradient. In the first W steps the window is not full, and "
       "the share says nothing yet.",
-      "router.bias_update_rate, router.aux_coeff, telemetry.window", "counted over the window W"}},
+      "counted over the window W"}},
     {{Metric::score_entropy, &RouterFrame::score_entropy, "score_entropy", "mean over tokens, nats"},
      {"score_entropy", "Score entropy", "nats", "mean over tokens of -sum_e p_e ln p_e, p_e = s_e / sum s_e",
       "Between ln K and ln E and falling: the router becomes more confident.",
       "Stays at ln E: the router does not distinguish experts. Below ln K: fewer than K experts matter to a token.",
-      "router.z_coeff, router.score_func", "Shannon entropy of one token's scores; not that of the load"}},
+      "Shannon entropy of one token's scores; not that of the load"}},
     {{Metric::margin, &RouterFrame::margin, "margin", "mean over tokens of K-th minus (K+1)-th biased score"},
      {"margin", "Score margin", "", "mean over tokens of s_(K) - s_(K+1), bias included",
       "Well above the rounding error of the router's precision.",
       "Near 0: choices are nearly ties, which rounding or one bias update changes.",
-      "router.bias_update_rate, precision.experts", "K-th minus (K+1)-th biased score"}},
+      "K-th minus (K+1)-th biased score"}},
     {{Metric::router_aux_loss, &RouterFrame::aux_loss, "aux_loss", ""},
      {"router_aux_loss", "Load-balance loss of the layer", "",
       "a E sum_e f_e P_e, f_e = n_e / (T K), P_e mean normalised score, a the coefficient; in mode sequence the mean "
@@ -184,17 +179,16 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "sequence is even; an even batch usually gives more.",
       "Well above the coefficient: experts with more tokens also have higher scores. It does not measure the load: "
       "equal scores give the coefficient at any load.",
-      "router.aux_mode, router.aux_coeff",
       "arXiv:2101.03961; arXiv:2412.19437, whose f_e counts the top K without the bias; here, as in TorchTitan, the "
       "experts that were chosen"}},
     {{Metric::router_z_loss, &RouterFrame::z_loss, "z_loss", ""},
      {"router_z_loss", "Router z-loss of the layer", "", "coefficient * mean_t (ln sum_e exp logit_te)^2",
-      "Small and flat.", "Grows: the logits of this layer become large.", "router.z_coeff", "arXiv:2202.08906"}},
+      "Small and flat.", "Grows: the logits of this layer become large.", "arXiv:2202.08906"}},
     {{Metric::padding_fraction, &RouterFrame::padding_fraction, "padding_fraction",
       "rows added to multiples of 32, over T K"},
      {"padding_fraction", "Padding waste", "share", "sum_e (ceil(n_e / 32) 32 - n_e) / sum_e n_e",
       "Near 0: the groups are long compared with 32 rows.",
-      "High: with few tokens per expert a grouped GEMM mostly multiplies rows of zeros.", "data.batch, model.n_experts",
+      "High: with few tokens per expert a grouped GEMM mostly multiplies rows of zeros.",
       "torchao MXFP8 grouped GEMM, which pads groups to 32 rows; computed for every format"}},
     {{Metric::dropped_fraction, &RouterFrame::dropped_fraction, "dropped_fraction",
       "copies beyond router.capacity_factor, dropped only where router.token_drop says so"},
@@ -202,14 +196,13 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "sum_e max(0, n_e - ceil(c T K / E)) / (T K), c the capacity factor", "0.",
       "Above 0: token copies were dropped. With token_drop = none nothing is dropped, and the share says what would be "
       "dropped.",
-      "router.capacity_factor, router.token_drop", "arXiv:2101.03961"}},
+      "arXiv:2101.03961"}},
     {{Metric::mutual_information, &RouterFrame::mutual_information, "mutual_information",
       "entropy of the mean scores minus score_entropy, nats"},
      {"mutual_information", "Mutual information", "nats",
       "H(mean over tokens of p_te) - mean over tokens of H(p_te), p_te = s_te / sum_e s_te, H(p) = -sum p ln p",
       "Rises from 0: the scores depend on the token; at most ln E.",
       "Stays at 0: the router gives every token the same scores, however even the load is.",
-      "router.score_func, router.aux_coeff, router.z_coeff",
       "between token and expert of the score distribution; as in Fast-LLM's routing metrics"}},
     {{Metric::predicted_share, &RouterFrame::predicted_share, "predicted_share",
       "share of the choices that those of the MoE layer before predict"},
@@ -219,14 +212,14 @@ inline constexpr std::array<FrameFigure<RouterFrame>, 13> kRouterFigures = {{
       "token is counted, the others are guessed",
       "High: an inference engine can fetch the experts of a layer before its router has chosen. A random guess is "
       "right in K / E of cases at any load; the K fullest experts are right more often where the load is uneven.",
-      "Near K / E: the layers choose independently of each other.", "router.top_k, model.n_experts",
+      "Near K / E: the layers choose independently of each other.",
       "only for logs with the experts of every token; the basis of fetching experts ahead, arXiv:2312.17238"}},
 }};
 
 inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
     {{std::nullopt, &QuantFrame::amax, "amax", "largest absolute value"},
      {"amax", "Largest value (amax)", "", "max |x| of the tensor", "Changes slowly.",
-      "Grows without limit or is not finite: the layer is diverging.", "optimizer.lr", "largest absolute value"}},
+      "Grows without limit or is not finite: the layer is diverging.", "largest absolute value"}},
     {{std::nullopt, &QuantFrame::sqnr_db, "sqnr_db", "9e999 when exact"},
      {"sqnr_db", "SQNR", "dB", "10 log10(sum x^2 / sum (x - q)^2)",
       "On bell-shaped data, rounded to nearest: E4M3 about 31.5 dB and E5M2 25.6 dB, in MX and in FP8 (31.8 and 25.8 "
@@ -234,22 +227,22 @@ inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
       "3.2 dB.",
       "Several dB below: block maxima are clipped, or a few values dominate their block. Read it together with "
       "underflow: SQNR hides small values that become 0.",
-      "precision.experts", "as torchao's compute_error"}},
+      "as torchao's compute_error"}},
     {{std::nullopt, &QuantFrame::relative_l2, "relative_l2", ""},
      {"relative_l2", "Relative error", "", "||x - q|| / ||x|| = 10^(-SQNR / 20)",
       "On bell-shaped data E4M3 about 0.027, E5M2 0.053, NVFP4 0.095, MXFP4 0.115.",
-      "Several times that: the values of a block differ by more than its scale covers.", "precision.experts",
+      "Several times that: the values of a block differ by more than its scale covers.",
       "relative L2 norm of the error"}},
     {{std::nullopt, &QuantFrame::cosine, "cosine", ""},
      {"cosine", "Cosine similarity", "", "x.q / (||x|| ||q||)",
       "On bell-shaped data E4M3 0.9996, E5M2 0.9986, NVFP4 0.9955, MXFP4 0.993.",
       "Falls: the direction of the tensor changes. The cosine does not show a wrong overall scale.",
-      "precision.experts", "cosine of the angle between before and after"}},
+      "cosine of the angle between before and after"}},
     {{std::nullopt, &QuantFrame::underflow, "underflow", "share of non-zero values that became zero"},
      {"underflow", "Underflow", "share", "#{x != 0 and q = 0} / #{x != 0}",
       "On bell-shaped data almost none in E4M3 and E5M2, 7 % in NVFP4, 11 % in MXFP4. Values that were 0 before do not "
       "count.",
-      "High: small values are lost even where SQNR is good; typical of gradients.", "precision.experts",
+      "High: small values are lost even where SQNR is good; typical of gradients.",
       "TransformerEngine's underflows % has the same numerator, divided by the number of all values"}},
     {{std::nullopt, &QuantFrame::clipped, "clipped", "share of values beyond the format's maximum"},
      {"clipped", "Clipped values", "share", "#{|x| / scale > largest number of the format} / #x",
@@ -257,19 +250,19 @@ inline constexpr std::array<FrameFigure<QuantFrame>, 8> kQuantFigures = {{
       "FLOOR clips block maxima whose significand exceeds that of the largest number (1.75 in E4M3, 1.5 in E2M1), EVEN "
       "some of them. NVFP4 rounds its block scales to nearest, so that half of its block maxima clip, by a seventeenth "
       "at most.",
-      "precision.experts", "includes values that round down to the largest number"}},
+      "includes values that round down to the largest number"}},
     {{std::nullopt, &QuantFrame::clipped_blocks, "clipped_blocks", "share of blocks with such a value"},
      {"clipped_blocks", "Clipped blocks", "share", "#{blocks with a clipped value} / #blocks",
       "0 in MX with RCEIL or CEIL and in FP8. Half of them in NVFP4, by design.",
       "FLOOR on bell-shaped data clips 17 % of the blocks of 32 in E4M3, E5M2 and E3M2, 10 % in E2M3, 30 % in E2M1; on "
       "values of one size, all or none.",
-      "precision.experts", "a block: the values with one scale, along the contracted dimension"}},
+      "a block: the values with one scale, along the contracted dimension"}},
     {{std::nullopt, &QuantFrame::crest, "crest", "mean over blocks of amax / rms"},
      {"crest", "Crest factor", "", "mean over blocks of amax / rms; a block: the values with one scale",
       "On bell-shaped data 2.1 in blocks of 16 (NVFP4), 2.4 of 32 (MX), 2.8 of 128; more in whole rows and tensors.",
       "Near sqrt(n) in blocks of n values (4 for 16, 5.7 for 32): one value dominates its block and costs the other "
       "values their precision.",
-      "precision.hadamard", "peak over root mean square"}},
+      "peak over root mean square"}},
 }};
 
 inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
@@ -280,14 +273,14 @@ inline constexpr std::array<FrameFigure<FlipFrame>, 2> kFlipFigures = {{
       "Grows from layer to layer and with the steps: a flipped token changes everything after it, so that the routing "
       "of two runs drifts apart long before the loss does. Compare it with the noise twin: two seeds agree only by "
       "chance.",
-      "precision.experts, router.bias_update_rate", "set of chosen experts compared token by token with run A"}},
+      "set of chosen experts compared token by token with run A"}},
     {{std::nullopt, &FlipFrame::overlap, "overlap", "mean over tokens of |A and B| / K"},
      {"overlap", "Overlap of expert sets", "share",
       "mean over tokens of |S_A and S_B| / K, S the K experts that the token's copies go to in run A and in the twin",
       "1: every token has the same experts as in run A, as with router.replay.",
       "Falls layer by layer: two unrelated routers with even loads share K/E by chance. The first layer below 1 is "
       "where the routing of the runs begins to differ; the layers after it read other inputs.",
-      "router.replay, precision.experts", "sets of chosen experts compared token by token with run A"}},
+      "sets of chosen experts compared token by token with run A"}},
 }};
 
 inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
@@ -296,7 +289,6 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
       "Tens of dB: the noise of the format is small beside the gradient.",
       "Near 0 dB: the error is as large as the gradient. Flipped tokens count as errors, because another expert gets "
       "their gradient. The figure ranks formats by the noise of one step, not by their cost in loss (lesson 12).",
-      "precision.experts, telemetry.gradient_every",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
     {{Metric::gradient_cosine, &GradientFrame::cosine, "cosine", ""},
      {"gradient_cosine", "Gradient cosine", "", "g.r / (||g|| ||r||), r the gradient of an FP32 pass",
@@ -304,7 +296,6 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
       "Falls: the direction is lost, which no learning rate repairs. The cosine does not show a wrong length, and it "
       "shows the noise of one step only: stochastic rounding has a lower cosine than rounding to nearest and can still "
       "cost less loss, because its errors cancel over the steps (lesson 12).",
-      "precision.experts, telemetry.gradient_every",
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
 }};
 

@@ -28,7 +28,7 @@ std::size_t bins_of(std::span<const std::int64_t> edges) {
 
 struct History::State {
   State(const RunInfo& info, std::size_t array_budget_bytes, std::size_t scalar_budget_bytes)
-      : array_budget(array_budget_bytes), scalars(info, scalar_budget_bytes), load(info.n_experts) {}
+      : array_budget(array_budget_bytes), scalars(info, scalar_budget_bytes), load(info.n_experts), settings(info) {}
 
   const std::size_t array_budget;  // of `load` and `frames` together
   mutable std::mutex mutex;
@@ -44,6 +44,7 @@ struct History::State {
   std::vector<Marker> markers;                   // a note that was removed has no text
   std::map<std::int64_t, std::size_t> notes_at;  // by step the place of its note among them
   std::int64_t last_marker = INT64_MIN;          // the largest step that one has had
+  SettingsTrack settings;
 
   void append(Marker marker);
   void truncate(std::int64_t step);
@@ -64,6 +65,7 @@ void History::State::truncate(std::int64_t step) {
   frames.truncate(step);
   if (last_marker <= step) return;
   std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
+  settings.keep_until(step);
   last_marker = step;
   notes_at.clear();
   for (std::size_t i = 0; i < markers.size(); ++i)
@@ -73,6 +75,7 @@ void History::State::truncate(std::int64_t step) {
 // A step has one note.
 void History::State::append(Marker marker) {
   last_marker = std::max(last_marker, marker.step);
+  settings.add(marker);
   if (marker.kind == kNoteKind) {
     const auto [note, is_new] = notes_at.try_emplace(marker.step, markers.size());
     if (!is_new) {
@@ -196,6 +199,21 @@ void History::forget_from(std::int64_t step) {
   const std::lock_guard lock(state_->mutex);
   state_->truncate(step);
   ++state_->sequence;
+}
+
+SettingsTrack History::settings() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->settings;
+}
+
+std::shared_ptr<const RunSettings> History::settings_at(std::int64_t step) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->settings.at(step);
+}
+
+std::shared_ptr<const RunSettings> History::settings_at_start() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->settings.at_start();
 }
 
 std::uint64_t History::sequence() const {

@@ -20,6 +20,7 @@
 #include "core/frame/frame.h"
 #include "core/frame/operand_place.h"
 #include "core/history/pyramid.h"
+#include "core/history/settings_track.h"
 #include "core/history/step_range.h"
 
 namespace moescope {
@@ -52,6 +53,10 @@ class History {
   std::vector<std::int64_t> steps_in(StepRange range) const;                  // those that it has, rising
   StepRange last_steps(std::int64_t n, std::int64_t upto = INT64_MAX) const;  // that the newest n up to `upto` span
   std::vector<Marker> markers() const;
+  // Never nullptr. Read from the config once, and changed by markers of live changes as they are appended.
+  std::shared_ptr<const RunSettings> settings_at(std::int64_t step) const;
+  std::shared_ptr<const RunSettings> settings_at_start() const;  // before any change
+  SettingsTrack settings() const;
 
   // The newest frame at or before `step` that has arrays (routers), nullptr: none.
   std::shared_ptr<const TelemetryFrame> frame_at(std::int64_t step) const;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/history/history.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 

@@ -6,7 +6,6 @@
 
 #include "core/frame/change_marker.h"
 #include "core/io/trimmed.h"
-#include "core/recording/run_settings.h"
 
 namespace moescope {
 
@@ -51,16 +50,16 @@ std::string list_title(std::string_view before, std::string_view after, const ch
   return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
 
-std::string change_title(const std::string& key, const std::string& before, const std::string& after) {
+std::string change_title(Setting setting, const std::string& before, const std::string& after) {
   const bool on = after == "true";
   std::string title;
-  if (key == "router.killed_experts") title = list_title(before, after, "kill", "revive");
-  if (key == "router.pinned_bias") title = list_title(before, after, "pin", "let go");
-  if (key == "router.frozen") title = on ? "freeze the router" : "let the router learn";
-  if (key == "router.force_balance") title = on ? "force balance" : "let the router choose";
+  if (setting == &RouterConfig::killed_experts) title = list_title(before, after, "kill", "revive");
+  if (setting == &RouterConfig::pinned_bias) title = list_title(before, after, "pin", "let go");
+  if (setting == &RouterConfig::frozen) title = on ? "freeze the router" : "let the router learn";
+  if (setting == &RouterConfig::force_balance) title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;
-  const std::string name = key.substr(key.find('.') + 1), value = after.empty() ? "none" : after;
-  return name + " = " + (value.size() > kLongestTitle ? "..." : value);
+  const std::string value = after.empty() ? "none" : after;
+  return setting.name() + " = " + (value.size() > kLongestTitle ? "..." : value);
 }
 
 }  // namespace
@@ -69,16 +68,17 @@ std::vector<Mark> marks_of(const History& history) {
   std::vector<Marker> markers = history.markers();
   std::erase_if(markers, [](const Marker& marker) { return marker.kind == kSettingsMarker; });
   std::ranges::stable_sort(markers, {}, &Marker::step);
-  std::map<std::string, std::string> now;  // values of the settings that change
+  const auto at_start = history.settings_at_start();
+  std::map<Setting, std::string> now;  // values of the settings that change
   std::vector<Mark> marks;
   for (const Marker& marker : markers) {
     std::string title = marker.text;
-    if (marker.kind == kChangeKind && !marker.key.empty()) {
-      const auto known = now.find(marker.key);
-      const std::string before =
-          known == now.end() ? setting_at_start(history, marker.key).value_or("") : known->second;
-      title = change_title(marker.key, before, marker.value);
-      now[marker.key] = marker.value;
+    const ConfigField* field = marker.kind == kChangeKind ? find_field(marker.key) : nullptr;
+    if (field) {
+      const auto known = now.find(*field);
+      const std::string before = known == now.end() ? at_start->text(*field).value_or("") : known->second;
+      title = change_title(*field, before, marker.value);
+      now[*field] = marker.value;
     }
     marks.push_back({marker.step, marker.kind, std::move(title), marker.text});
   }

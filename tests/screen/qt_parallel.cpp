@@ -25,7 +25,6 @@
 #include "core/logs/run_feed.h"
 #include "core/parallel/wire.h"
 #include "core/recording/recording.h"
-#include "core/recording/run_settings.h"
 #include "tests/support/controls.h"
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"

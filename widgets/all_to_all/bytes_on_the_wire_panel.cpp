@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "core/parallel/wire.h"
-#include "core/recording/run_settings.h"
 #include "widgets/panel/csv.h"
 
 namespace moescope {
@@ -70,7 +69,7 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
   step_ = frame.step;
   over_nodes_ = wire.over_nodes;
   const History& history = *selection_->history();
-  payload_ = QString::fromStdString(setting_at(history, "precision.payload", frame.step).value_or("fp32"));
+  payload_ = QString::fromStdString(history.settings_at(frame.step)->text(&PrecisionConfig::payload).value_or("fp32"));
   std::vector<std::uint64_t> counted(ranks * ranks);
   bool known = !frame.routers.empty();
   try {

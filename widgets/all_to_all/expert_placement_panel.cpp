@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "core/parallel/replication.h"
-#include "core/recording/run_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -84,7 +83,8 @@ void ExpertPlacementPanel::setAsked(const QString& placement) {
 QString ExpertPlacementPanel::shown() const {
   if (!asked_.isEmpty()) return asked_;
   const History* history = selection_->history();
-  const auto counted = history && frame_ ? setting_at(*history, "parallel.placement", frame_->step) : std::nullopt;
+  const auto counted =
+      history && frame_ ? history->settings_at(frame_->step)->value(&ParallelConfig::placement) : std::nullopt;
   return QString::fromStdString(counted.value_or(kCounted));
 }
 
@@ -106,7 +106,8 @@ std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
 std::int64_t ExpertPlacementPanel::placedSince() const {
   std::int64_t since = 0;
   for (const Marker& marker : selection_->history()->markers())
-    if (marker.key == "parallel.placement" && marker.step <= frame_->step) since = std::max(since, marker.step);
+    if (marker.key == Setting(&ParallelConfig::placement).key() && marker.step <= frame_->step)
+      since = std::max(since, marker.step);
   return since;
 }
 
@@ -139,7 +140,7 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
   const Placement now = placed(choice, frame_->step, own_load);
   if (choice.kind != Kind::balanced || !now.replicated()) return {};
   const History& history = *selection_->history();
-  const double hidden = number_at(history, "model.moe_inter", frame_->step).value_or(0);
+  const double hidden = history.settings_at(frame_->step)->value(&ModelConfig::moe_inter).value_or(0);
   const double expert = 3.0 * history.info().dim * hidden * kBf16Bytes;
   const auto bytes = [expert](int experts) {
     return expert > 0 ? tr(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
@@ -165,7 +166,7 @@ std::optional<PlacementSite> ExpertPlacementPanel::site() const {
     site.ranks = router->volume.ranks;
     site.ranks_per_node = std::max(1, router->volume.ranks_per_node);
   }
-  site.n_groups = static_cast<int>(number_at(*history, "router.n_groups", frame_->step).value_or(1));
+  site.n_groups = history->settings_at(frame_->step)->value(&RouterConfig::n_groups).value_or(1);
   if (site.ranks < 1) return std::nullopt;
   return site;
 }
@@ -184,7 +185,7 @@ void ExpertPlacementPanel::refill() {
   PlacementChoice now = choice();
   if (!placement_problem(now, static_cast<int>(of.size()), where->ranks).empty()) now = {};
   strip_->setNotice({});
-  const auto counted = setting_at(*history, "parallel.placement", frame_->step).value_or(kCounted);
+  const auto counted = history->settings_at(frame_->step)->value(&ParallelConfig::placement).value_or(kCounted);
   tried_out_ = placement_choice_text(now) != counted;
   if (now.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(now.replan_every), 0));
   const QStringList names = placementNames();

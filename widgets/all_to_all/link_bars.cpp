@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/frame/frame.h"
-#include "core/recording/run_settings.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {
@@ -22,7 +21,7 @@ const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer) {
 }
 
 QString rowWidth(const History& history) {
-  const bool latent = setting_at_start(history, "model.latent_dim").value_or("0") != "0";
+  const bool latent = history.settings_at_start()->value(&ModelConfig::latent_dim).value_or(0) > 0;
   const int width = history.info().dim;
   if (width <= 0) return {};
   return (latent ? Panel::tr("latent size %1") : Panel::tr("hidden size %1")).arg(width);

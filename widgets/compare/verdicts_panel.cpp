@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "core/numerics/kernel_names.h"
-#include "core/recording/run_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/panel/metric_text.h"
@@ -233,7 +232,7 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
 QString VerdictsPanel::note(int place) const {
   const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
   if (place == 0) {
-    const auto experts = setting_at_start(history, "precision.experts");
+    const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
     return experts ? tr("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts))) : tr("baseline");
   }
   if (place >= std::ssize(runs_->runs())) return {};

@@ -45,11 +45,6 @@ QString wordsText(const Finding& finding, bool all_experts) {
          QLatin1Char(' ') + inPrint(QString::fromStdString(finding.why)).toHtmlEscaped();
 }
 
-QString settingName(const QString& key) {
-  const ConfigField* field = find_field(key.toStdString());
-  return field ? QString::fromStdString(field->label) : key.section(QLatin1Char('.'), 1);
-}
-
 }  // namespace
 
 QColor severityColor(Severity severity, bool dark) {
@@ -115,9 +110,9 @@ void FindingRow::addDetails() {
   inner->addWidget(words_);
   auto* row = new QWidget(details_);
   auto* buttons = new FlowRow(row);
-  for (const std::string& knob : finding_.knobs) {
-    const QString key = QString::fromStdString(knob);
-    auto* button = new QPushButton(settingName(key), row);
+  for (const Setting knob : finding_.knobs) {
+    const QString key = QString::fromStdString(knob.key());
+    auto* button = new QPushButton(QString::fromStdString(knob.field().label), row);
     button->setObjectName(key);
     button->setToolTip(tr("Goes to the setting %1, which affects it").arg(key));
     connect(button, &QPushButton::clicked, this, [this, key] { emit knobRequested(key); });
@@ -426,8 +421,8 @@ QString FindingsPanel::csv() const {
   const auto list = [](const auto& values) {
     QStringList parts;
     for (const auto& value : values) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
-        parts << QString::fromStdString(value);
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Setting>)
+        parts << QString::fromStdString(value.key());
       else
         parts << QString::number(value);
     }

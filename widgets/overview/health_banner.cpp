@@ -7,7 +7,6 @@
 #include <QPainterPath>
 #include <algorithm>
 
-#include "core/recording/run_settings.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -287,7 +286,8 @@ QString HealthBanner::explanation() const {
 QString HealthBanner::allSettings() const {
   const History* history = selection_->history();
   if (!history) return {};
-  const LogSettings settings = log_settings(*history);
+  const auto known = history->settings_at_start();
+  const LogSettings& settings = known->log();
   if (settings.empty())
     return history->info().config_toml.empty() ? tr("<p>The log has no line of settings.</p>")
                                                : tr("<p>All settings of the run are in its set-up (F2).</p>");

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/explain/explain.h"
-#include "core/recording/run_settings.h"
+#include "core/explain/figure_knobs.h"
 
 namespace moescope {
 namespace {
@@ -35,7 +35,7 @@ QString measuredWhere(const History* run) {
 }
 
 QString biasUnit(const History& run, std::int64_t step) {
-  const bool logits = setting_at(run, "router.balance_rule", step) == "quantile_microbatch";
+  const bool logits = run.settings_at(step)->value(&RouterConfig::balance_rule) == BalanceRule::quantile_microbatch;
   return logits ? QStringLiteral(" (logits)") : QString();
 }
 
@@ -55,7 +55,7 @@ QString metricCard(const MetricInfo& info) {
              .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
          line("good", tr("Good:"), info.good) + line("bad", tr("Bad:"), info.bad) +
          QStringLiteral("<p class=\"more\">%1%2</p>")
-             .arg(more(tr("Moved by"), info.knob), more(tr("Source:"), info.source));
+             .arg(more(tr("Moved by"), knobs_text(info).c_str()), more(tr("Source:"), info.source));
 }
 
 QString metricCards(std::initializer_list<FigureKey> figures) {

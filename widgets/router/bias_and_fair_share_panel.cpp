@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "core/frame/specialisation.h"
-#include "core/recording/run_settings.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/metric_text.h"
@@ -61,7 +60,7 @@ std::optional<BiasAndFairSharePanel::Shown> BiasAndFairSharePanel::find() const 
   Shown shown;
   shown.step = frame->step;
   shown.layer = layer;
-  shown.top_k = static_cast<int>(number_at(history, "router.top_k", frame->step).value_or(info.top_k));
+  shown.top_k = history.settings_at(frame->step)->value(&RouterConfig::top_k).value_or(info.top_k);
   shown.n_experts = info.n_experts;
   shown.bias_for_share_EQ = special->bias_for_share_EQ;
   shown.bias_E = history.expert_bias(layer, {history.steps().first, frame->step}, 1);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/run_config.h"
 #include "core/data/dataset.h"
@@ -15,7 +16,6 @@
 #include "core/frame/volume_stats.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/numerics/kernel_names.h"
-#include "core/recording/run_settings.h"
 #include "core/training/engine/live_runs.h"
 #include "core/training/trainer.h"
 #include "tests/support/says.h"
@@ -381,15 +381,18 @@ TEST(RunSettings, StartAndLiveChanges) {
   RunConfig config = load_preset("small").config;
   config.router.bias_update_rate = 0.002;
   History history(run_info(config, 0));
-  EXPECT_EQ(number_at(history, "router.bias_update_rate", 0), 0.002);
-  EXPECT_EQ(setting_at(history, "router.score_func", 0), "sigmoid");
-  EXPECT_EQ(setting_at(history, "precision.experts", 0), "mxfp8_rceil");
-  EXPECT_EQ(setting_at(history, "seed", 0), "1");
-  EXPECT_EQ(setting_at(history, "router.no_such_key", 0), std::nullopt);
+  ASSERT_TRUE(history.settings_at(0)->config());
+  EXPECT_TRUE(difference(*history.settings_at(0)->config(), config).empty());
+  EXPECT_EQ(history.settings_at(0)->text(&PrecisionConfig::experts), "mxfp8_rceil");
   history.append(change_marker(0, 10, "router.bias_update_rate", "0.002", "0.05"));
   history.append(change_marker(0, 20, "router.bias_update_rate_of_others", "1", "2"));
-  EXPECT_EQ(number_at(history, "router.bias_update_rate", 9), 0.002);
-  EXPECT_EQ(number_at(history, "router.bias_update_rate", 30), 0.05);
+  history.append(change_marker(1, 25, "router.bias_update_rate", "0.002", "0.5"));
+  history.append(change_marker(0, 15, "router.top_k", "2", "many"));
+  EXPECT_EQ(history.settings_at(9)->config()->router.bias_update_rate, 0.002);
+  EXPECT_EQ(history.settings_at(30)->config()->router.bias_update_rate, 0.05) << "another run's change, no number";
+  EXPECT_EQ(history.settings_at_start()->config()->router.bias_update_rate, 0.002);
+  history.forget_from(9);
+  EXPECT_EQ(history.settings_at(30)->config()->router.bias_update_rate, 0.002);
 }
 
 TEST(RunSettings, TextsAreWhatTheyWereSetTo) {
@@ -397,11 +400,12 @@ TEST(RunSettings, TextsAreWhatTheyWereSetTo) {
   config.data.path = "/texts/c# and \"f#\" \\";
   config.telemetry.probe = "x = 1  # one";
   History history(run_info(config, 0));
-  EXPECT_EQ(setting_at(history, "data.path", 0), config.data.path);
-  EXPECT_EQ(setting_at(history, "telemetry.probe", 0), config.telemetry.probe);
-  EXPECT_EQ(setting_at(history, "data.mixture", 0), "");
+  EXPECT_EQ(history.settings_at(0)->value(&DataConfig::path), config.data.path);
+  EXPECT_EQ(history.settings_at(0)->text(&TelemetryConfig::probe), config.telemetry.probe);
+  EXPECT_EQ(history.settings_at(0)->text(&DataConfig::mixture), "");
   history.append(change_marker(0, 5, "telemetry.probe", "", "a -> b # c (for all runs, which read the same batches)"));
-  EXPECT_EQ(setting_at(history, "telemetry.probe", 5), "a -> b # c (for all runs, which read the same batches)");
+  EXPECT_EQ(history.settings_at(5)->value(&TelemetryConfig::probe),
+            "a -> b # c (for all runs, which read the same batches)");
 }
 
 TEST(ExplainLog, AnImportedLogHasWhatItHas) {

@@ -253,7 +253,7 @@ TEST(Found, ABlindRouterIsNotTheBiassFault) {
 
 TEST(Found, AnAuxiliaryLossThatRules) {
   const auto with_aux = [](float aux) {
-    MadeUp run("[router]\naux_mode = \"batch\"\naux_coeff = 15\n");
+    MadeUp run("[router]\naux_mode = \"batch\"\naux_coeff = 10\n");
     for (int i = 0; i < 200; ++i) {
       run.next().aux_loss = aux;
       run.push();
@@ -263,7 +263,7 @@ TEST(Found, AnAuxiliaryLossThatRules) {
   ASSERT_EQ(with_aux(30).size(), 1u);
   EXPECT_EQ(with_aux(30)[0].severity, Severity::warning);
   EXPECT_TRUE(tells(with_aux(30)[0], "30 against 2")) << with_aux(30)[0].saw;
-  EXPECT_TRUE(tells(with_aux(30)[0], "An even load alone makes 30"));  // 15 times 2 layers
+  EXPECT_TRUE(tells(with_aux(30)[0], "An even load alone makes 20"));  // 10 times 2 layers
   EXPECT_TRUE(with_aux(0.04f).empty());
 }
 
@@ -334,7 +334,7 @@ TEST(ByHand, AsATrainingRecordsIt) {
   EXPECT_EQ(findings[0].kind, FindingKind::by_hand);
   EXPECT_TRUE(tells(findings[0], "Experts 1:5, *:3 cannot be chosen")) << findings[0].saw;
   EXPECT_TRUE(tells(findings[0], "The gates and expert_bias are frozen")) << findings[0].saw;
-  EXPECT_EQ(findings[0].knobs, (std::vector<std::string>{"router.killed_experts", "router.frozen"}));
+  EXPECT_EQ(findings[0].knobs, (std::vector<Setting>{&RouterConfig::killed_experts, &RouterConfig::frozen}));
 }
 
 TEST(ByHand, KillingHalfOfThemIsNoCollapse) {

@@ -10,7 +10,6 @@
 #include "core/history/router_window.h"
 #include "core/history/worst_layer.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/recording/run_settings.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/sample_log.h"
 #include "tests/support/says.h"
@@ -102,7 +101,7 @@ TEST(Health, TheFormsOfASentenceGetShorterAndKeepTheVerdict) {
 }
 
 TEST(Health, TheMostUnevenLayerIsNamedWithItsFullestExpert) {
-  MadeUp run("[router]\nbias_update_rate = 0.001\naux_coeff = 0.01\n");
+  MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"batch\"\naux_coeff = 0.01\n");
   MadeUp::Shares shares = MadeUp::even();
   shares[3] = 1.6;
   run.steps(200, shares, MadeUp::even());
@@ -288,10 +287,7 @@ TEST(Health, QuantilesBalanceWithoutARate) {
   EXPECT_EQ(health.balance.front(), "Balance: bias by quantiles, no auxiliary loss");
   EXPECT_FALSE(says(health.help, "bias_update_rate")) << health.help;
   for (const Finding& f : find_all(run.history()))
-    for (const std::string& knob : f.knobs) EXPECT_NE(knob, "router.bias_update_rate") << f.title;
-  const auto stated = main_settings(*run.history(), 0);
-  EXPECT_EQ(std::ranges::count(stated, std::string("bias_update_rate"), &StatedSetting::name), 0);
-  EXPECT_EQ(std::ranges::count(stated, std::string("balance_rule"), &StatedSetting::name), 1);
+    for (const Setting knob : f.knobs) EXPECT_FALSE(knob == &RouterConfig::bias_update_rate) << f.title;
 }
 
 TEST(Health, DeadExpertsAreNamedByNumber) {
@@ -341,13 +337,14 @@ TEST(LogSettings, AreFoundUnderTheNamesThatProgramsGiveThem) {
   info.n_experts = 4;
   History history(info);
   history.append(Marker{0, 0, kSettingsMarker, R"({"load_balance_coeff": 0.001, "precision": "bf16", "lr": 6e-4})"});
-  EXPECT_EQ(setting_at(history, "router.bias_update_rate", 0), "0.001");
-  EXPECT_EQ(number_at(history, "optimizer.lr", 0), 6e-4);
-  EXPECT_EQ(setting_at(history, "router.aux_coeff", 0), std::nullopt);
-  const auto stated = main_settings(history, 0);
-  ASSERT_EQ(stated.size(), 3u);
-  EXPECT_EQ(stated[0].name, "load_balance_coeff");
-  EXPECT_EQ(stated[1].value, "bf16");
+  const auto settings = history.settings_at(0);
+  EXPECT_FALSE(settings->config()) << "of another program";
+  EXPECT_EQ(settings->value(&RouterConfig::bias_update_rate), 0.001);
+  EXPECT_EQ(settings->value(&OptimizerConfig::lr), 6e-4);
+  EXPECT_EQ(settings->value(&RouterConfig::aux_coeff), std::nullopt);
+  EXPECT_EQ(settings->stated(&RouterConfig::bias_update_rate)->name, "load_balance_coeff");
+  EXPECT_EQ(settings->text(&PrecisionConfig::experts), "bf16");
+  EXPECT_EQ(settings->text(&RouterConfig::top_k), std::nullopt);
 }
 
 TEST(LogSettings, ABalanceThatIsNamedIsNotNone) {
@@ -374,7 +371,7 @@ TEST(LogSettings, ASettingsLineMayHaveAConfigOfItsOwn) {
   EXPECT_EQ(reader.bad_lines(), 0);
   ASSERT_TRUE(reader.history());
   EXPECT_TRUE(reader.history()->info().config_toml.empty());
-  EXPECT_EQ(log_settings(*reader.history()).at("precision"), "bf16");
+  EXPECT_EQ(reader.history()->settings_at_start()->log().at("precision"), "bf16");
 }
 
 TEST(LastArray, IsThatOfTheLastStepThatHasIt) {

@@ -70,7 +70,7 @@ TEST_F(Mlflow, FolderOfARunIsReadByItsKeys) {
   EXPECT_DOUBLE_EQ(history.frame_at(1)->wall_s, 2.0);
   EXPECT_EQ(history.frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{30, 90}));
   EXPECT_FLOAT_EQ(history.frame_at(0)->routers[0].cv, 0.5f);
-  EXPECT_EQ(log_settings(history).at("num_experts"), "2");
+  EXPECT_EQ(history.settings_at_start()->log().at("num_experts"), "2");
   ASSERT_EQ(opened.skipped.size(), 1u);
   EXPECT_NE(opened.skipped[0].bad.text().find("metrics/tokens_per_expert/layer_1/expert_0"), std::string::npos);
   const auto runs = runs_in_folder((root / "mlruns").string());
@@ -93,7 +93,7 @@ TEST_F(Mlflow, DatabaseHoldsSeveralRuns) {
   EXPECT_TRUE(std::isnan(imported.runs[0]->value_at(Metric::ce_loss, kWholeRun, 1)));
   EXPECT_FLOAT_EQ(imported.runs[0]->value_at(Metric::lr, kWholeRun, 1), 0.125f);
   EXPECT_EQ(imported.runs[1]->info().run, 1);
-  EXPECT_EQ(log_settings(*imported.runs[1]).at("top_k"), "8");
+  EXPECT_EQ(imported.runs[1]->settings_at_start()->log().at("top_k"), "8");
   EXPECT_EQ(imported.bad.count(), 1) << imported.bad.text();
 }
 

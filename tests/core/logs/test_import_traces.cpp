@@ -11,7 +11,6 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/import_trace.h"
-#include "core/recording/run_settings.h"
 #include "core/tensors/safetensors.h"
 
 namespace moescope {
@@ -47,7 +46,7 @@ TEST(ImportWandb, HasWhatWasWritten) {
   EXPECT_EQ(imported.bad.count(), 0) << imported.bad.text();
   EXPECT_EQ(imported.lines, written["records"]);
   EXPECT_EQ(steps_as_written(*imported.runs.at(0), written), std::ssize(written["history"]));
-  const auto settings = log_settings(*imported.runs.at(0));
+  const LogSettings settings = imported.runs.at(0)->settings_at_start()->log();
   for (const auto& [key, value] : written["config"].items())
     if (value.is_number()) {
       EXPECT_EQ(settings.at(key), value.dump()) << key;
@@ -93,7 +92,7 @@ TEST(ImportWandb, KeysAreTagsAndTheConfigTheSettings) {
     most = std::max(most, share), sum += share;
   }
   EXPECT_NEAR(history.value_at(Metric::max_vio, 3, 0), 8 * most / sum - 1, 2e-3);
-  EXPECT_EQ(log_settings(history).at("num_experts"), "64");
+  EXPECT_EQ(history.settings_at_start()->log().at("num_experts"), "64");
   EXPECT_TRUE(is_missing(history.value_at(Metric::z_loss, kWholeRun, 119))) << "nobody logged one";
 }
 

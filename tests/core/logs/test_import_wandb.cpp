@@ -45,7 +45,7 @@ TEST_F(WandbFiles, SettingsAreTheConfigAndNotTheSummary) {
   const std::string summary = pb_bytes(5, wandb_items(1, {{"train/loss", "9.99"}, {"_runtime", "12"}}));
   const auto run = read({wandb_run("a", "moe", config + summary), wandb_row(0, {{"train/loss", "3"}}),
                          pb_bytes(5, wandb_items(1, {{"precision", "\"mxfp8\""}}) + pb_bytes(2, pb_bytes(1, "old")))});
-  EXPECT_EQ(log_settings(*run),
+  EXPECT_EQ(run->settings_at_start()->log(),
             (std::map<std::string, std::string>{{"lr", "0.003"}, {"top_k", "4"}, {"precision", "mxfp8"}}));
   EXPECT_EQ(loss(*run, 0), 3.0f);
 }

@@ -1,0 +1,39 @@
+// The settings of a run over its steps: those at its start, and what live changes have made of them since.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/config/run_settings.h"
+#include "core/frame/frame.h"
+
+namespace moescope {
+
+class SettingsTrack {
+ public:
+  SettingsTrack() : SettingsTrack(RunInfo{}) {}
+  // Reads the config of `info`; without one, or if it is no TOML, no setting is known.
+  explicit SettingsTrack(const RunInfo& info);
+
+  void add(const Marker& marker);      // a live change, or the settings of a log; other markers are ignored
+  void keep_until(std::int64_t step);  // forgets later changes
+
+  std::shared_ptr<const RunSettings> at_start() const { return at_start_; }  // before any change
+  std::shared_ptr<const RunSettings> at(std::int64_t step) const;            // with the changes up to it
+
+ private:
+  struct Change {
+    std::int64_t step;
+    Setting setting;
+    std::string text;
+    std::shared_ptr<const RunSettings> settings;  // from this change on
+  };
+  void recompute(std::size_t from);
+
+  int run_ = 0;
+  std::shared_ptr<const RunSettings> at_start_;
+  std::vector<Change> changes_;  // by step
+};
+
+}  // namespace moescope
