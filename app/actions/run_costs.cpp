@@ -58,7 +58,7 @@ void RunCosts::expectFirstStep() {
   if (session_->isLive()) {
     std::vector<RunConfig> runs;
     for (int run = 0; run < static_cast<int>(session_->histories().size()); ++run)
-      runs.push_back(session_->live()->config(run));
+      runs.push_back(session_->config(run));
     if (const auto estimate = speeds_.of(runs)) seconds = estimate->seconds_per_step;
   }
   selection_->setFirstStepSeconds(seconds);
