@@ -50,7 +50,7 @@ void CaptureActions::onOpened() {
 void CaptureActions::cancel() {
   recompute_.reset();
   timer_.stop();
-  tensor_lab_->captureBar()->showFailed(place_, tr("Cancelled"), wanted_step_);
+  tensor_lab_->captureBar()->showFailed(place_, "Cancelled", wanted_step_);
 }
 
 void CaptureActions::open(const OperandPlace& place, std::int64_t step) {
@@ -66,7 +66,7 @@ void CaptureActions::again() {
   LiveRuns* live = session_->live();
   recompute_.reset();
   if (!live) {
-    const QString statistics = tr("Recordings and logs keep statistics, not tensors. ");
+    const QString statistics = "Recordings and logs keep statistics, not tensors. ";
     try {
       planOf(wanted_step_);
     } catch (const std::exception& refused) {
@@ -74,7 +74,7 @@ void CaptureActions::again() {
     }
     const QString kernels = kernelsNote(shownRun().info().kernels);
     return bar->showFailed(place_,
-                           statistics + tr("A copy of the run can train up to this step and keep the tensor.") +
+                           statistics + QString("A copy of the run can train up to this step and keep the tensor.") +
                                (kernels.isEmpty() ? "" : " " + kernels),
                            wanted_step_);
   }
@@ -123,7 +123,7 @@ void CaptureActions::lookAtRecompute() {
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   tensor_lab_->setCaptured(capture.operand());
   bar->showCaptured(*capture.operand(), wanted_step_,
-                    tr("Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit."));
+                    "Recomputed by a copy of the run; the loss of the step equals the recorded one to the bit.");
 }
 
 void CaptureActions::look() {

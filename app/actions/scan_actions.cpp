@@ -27,7 +27,7 @@ ScanActions::ScanActions(const Context& context)
   });
   for (OperandCostsPanel* panel : panels_) {
     connect(panel, &OperandCostsPanel::measurementRequested, this, &ScanActions::ask);
-    connect(panel, &OperandCostsPanel::measurementCancelled, this, [this] { stop(tr("Cancelled.")); });
+    connect(panel, &OperandCostsPanel::measurementCancelled, this, [this] { stop("Cancelled."); });
   }
 }
 
@@ -42,7 +42,7 @@ void ScanActions::start(int run, std::int64_t step) {
     const History& history = *session_->histories()[static_cast<std::size_t>(run)];
     scan_ = std::make_unique<RecomputedScan>(planOfStep(*session_, history, {}, step));
   } catch (const std::exception& refused) {
-    return stop(tr("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
+    return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
   }
   run_ = runLabel(*selection_, run);
   timer_.start();
@@ -60,15 +60,15 @@ void ScanActions::look() {
   if (!scan_->over()) {
     const QString progress =
         scan_->passes() > 0
-            ? tr("Rounding one operand at a time at step %1: %2 of %3 passes.")
+            ? QString("Rounding one operand at a time at step %1: %2 of %3 passes.")
                   .arg(step)
                   .arg(scan_->passes_done())
                   .arg(scan_->passes())
-            : tr("A copy of %1 trains up to step %2: at step %3.").arg(run_).arg(step).arg(scan_->next_step());
+            : QString("A copy of %1 trains up to step %2: at step %3.").arg(run_).arg(step).arg(scan_->next_step());
     for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
     return;
   }
-  if (!scan_->scan()) return stop(tr("This was not measured: %1.").arg(QString::fromStdString(scan_->error())));
+  if (!scan_->scan()) return stop(QString("This was not measured: %1.").arg(QString::fromStdString(scan_->error())));
   timer_.stop();
   const auto measured = std::make_shared<const MeasuredOperands>(MeasuredOperands{run_, step, *scan_->scan()});
   scan_.reset();

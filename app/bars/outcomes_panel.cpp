@@ -228,7 +228,7 @@ class OutcomesModel : public QAbstractTableModel {
 };
 
 OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Outcomes"), Provenance::measured_here, parent) {
+    : Panel(selection, "Outcomes", Provenance::measured_here, parent) {
   model_ = new OutcomesModel(this);
   view_ = new QTableView(this);
   view_->setObjectName("outcomes_table");
@@ -239,7 +239,7 @@ OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
   view_->setSelectionMode(QAbstractItemView::SingleSelection);
   view_->setAlternatingRowColors(true);
   view_->setWordWrap(false);
-  view_->setAccessibleName(tr("Outcomes of run A and its candidates"));
+  view_->setAccessibleName("Outcomes of run A and its candidates");
   view_->verticalHeader()->hide();
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->horizontalHeader()->setSectionResizeMode(kDiffersColumn, QHeaderView::Stretch);
@@ -253,12 +253,12 @@ OutcomesPanel::OutcomesPanel(Selection* selection, QWidget* parent)
   connect(view_, &QTableView::clicked, this, [this](const QModelIndex& at) { emit chosen(outcomeAt(at)); });
 
   auto* copy_button = new QToolButton(this);
-  copy_button->setText(tr("Copy"));
-  copy_button->setToolTip(tr("Copies the table, tab-separated (Ctrl+C)"));
+  copy_button->setText("Copy");
+  copy_button->setToolTip("Copies the table, tab-separated (Ctrl+C)");
   connect(copy_button, &QToolButton::clicked, this, &OutcomesPanel::copy);
   auto* save_button = new QToolButton(this);
-  save_button->setText(tr("CSV..."));
-  save_button->setToolTip(tr("Saves the table with all figures, as moescope-cli train --table does"));
+  save_button->setText("CSV...");
+  save_button->setToolTip("Saves the table with all figures, as moescope-cli train --table does");
   connect(save_button, &QToolButton::clicked, this, &OutcomesPanel::askSave);
   for (QToolButton* button : {copy_button, save_button}) addControl(button);
   addBody(view_);
@@ -329,8 +329,7 @@ int OutcomesPanel::heightFor(int rows) const {
 
 void OutcomesPanel::askSave() {
   const QString folder = QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation);
-  const QString path =
-      QFileDialog::getSaveFileName(this, tr("Save outcomes"), folder + "/outcomes.csv", tr("Tables (*.csv)"));
+  const QString path = QFileDialog::getSaveFileName(this, "Save outcomes", folder + "/outcomes.csv", "Tables (*.csv)");
   if (path.isEmpty()) return;
   try {
     saveCsv(path);
@@ -350,7 +349,7 @@ QString OutcomesPanel::status() const {
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
   if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
   const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
-  return keys.isEmpty() || !begun ? QString() : tr("not measured in run A's settings: %1").arg(keys.join(", "));
+  return keys.isEmpty() || !begun ? QString() : QString("not measured in run A's settings: %1").arg(keys.join(", "));
 }
 
 std::optional<Provenance> OutcomesPanel::kind() const {
@@ -358,30 +357,35 @@ std::optional<Provenance> OutcomesPanel::kind() const {
 }
 
 QString OutcomesPanel::explain() const {
-  return tr("<p><b>What came of the comparison.</b> Candidates that are more than can train side by side train in "
-            "groups, one after the other: run A and up to three candidates. Every group trains run A again on the same "
-            "batches, and at every step its loss and gradient norm are checked to be those of the first group, to the "
-            "bit; so candidates of different groups compare as if all had trained together. If they differ the "
-            "comparison ends and says at which step.</p>"
-            "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
-            "steps, in nats/token: of the validation loss where it is measured from the start "
-            "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by "
-            "the "
-            "noise twins among the candidates (without one, by the run's own fluctuations alone, and there is no "
-            "verdict). It is wider the more candidates there are, since each is a chance to be called different: about "
-            "1 in 20 comparisons between equal runs calls any of them different. <b>Twin too near</b>: the twins have "
-            "not drifted apart from run A as the candidate has, so that they do not show yet how far chance goes; the "
-            "tool tip says how many more steps it takes. <b>Worse</b> and "
-            "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
-            "run A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
-            "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
-            "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
-            "set by telemetry.gradient_every, flips_every and quant_every.</p><p><b>%2</b></p>"
-            "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is open "
-            "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
-            "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains the "
-            "others. After a restart of the program Earlier candidates does: it reads which groups are in their "
-            "recordings and trains the rest, if the settings of the recordings are unchanged.</p>")
+  return QString(
+             "<p><b>What came of the comparison.</b> Candidates that are more than can train side by side train in "
+             "groups, one after the other: run A and up to three candidates. Every group trains run A again on the "
+             "same "
+             "batches, and at every step its loss and gradient norm are checked to be those of the first group, to the "
+             "bit; so candidates of different groups compare as if all had trained together. If they differ the "
+             "comparison ends and says at which step.</p>"
+             "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
+             "steps, in nats/token: of the validation loss where it is measured from the start "
+             "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by "
+             "the "
+             "noise twins among the candidates (without one, by the run's own fluctuations alone, and there is no "
+             "verdict). It is wider the more candidates there are, since each is a chance to be called different: "
+             "about "
+             "1 in 20 comparisons between equal runs calls any of them different. <b>Twin too near</b>: the twins have "
+             "not drifted apart from run A as the candidate has, so that they do not show yet how far chance goes; the "
+             "tool tip says how many more steps it takes. <b>Worse</b> and "
+             "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
+             "run A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
+             "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
+             "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
+             "set by telemetry.gradient_every, flips_every and quant_every.</p><p><b>%2</b></p>"
+             "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is "
+             "open "
+             "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
+             "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains "
+             "the "
+             "others. After a restart of the program Earlier candidates does: it reads which groups are in their "
+             "recordings and trains the rest, if the settings of the recordings are unchanged.</p>")
       .arg(100 * kMatters)
       .arg(QString::fromUtf8(kSqnrNote));
 }

@@ -34,14 +34,14 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
     : QDialog(parent) {
   setAttribute(Qt::WA_DeleteOnClose);
   setObjectName("folder_runs_dialog");
-  setWindowTitle(tr("Runs in %1").arg(QDir(folder).dirName()));
+  setWindowTitle(QString("Runs in %1").arg(QDir(folder).dirName()));
   table_ = new QTreeWidget;
   table_->setObjectName("folder_runs");
-  table_->setAccessibleName(tr("Runs in the folder, the newest first"));
+  table_->setAccessibleName("Runs in the folder, the newest first");
   table_->setRootIsDecorated(false);
   table_->setUniformRowHeights(true);
   table_->setColumnCount(kColumns);
-  table_->setHeaderLabels({tr("run"), tr("kind"), tr("size"), tr("last change")});
+  table_->setHeaderLabels({"run", "kind", "size", "last change"});
   table_->headerItem()->setTextAlignment(kSize, Qt::AlignRight);
   const QDir of = QFileInfo(folder).absoluteFilePath();
   for (const RunFile& run : runs) {
@@ -61,8 +61,8 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   note_->setObjectName("folder_runs_note");
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
   open_ = buttons->addButton(QString(), QDialogButtonBox::AcceptRole);
-  auto* text = buttons->addButton(tr("&Train on its text"), QDialogButtonBox::ActionRole);
-  text->setToolTip(tr("All files of the folder are the text that a new run learns from"));
+  auto* text = buttons->addButton("&Train on its text", QDialogButtonBox::ActionRole);
+  text->setToolTip("All files of the folder are the text that a new run learns from");
   auto* column = new QVBoxLayout(this);
   column->addWidget(table_, 1);
   column->addWidget(note_);
@@ -98,10 +98,11 @@ QStringList FolderRunsDialog::checked() const {
 
 void FolderRunsDialog::showChecked() {
   const auto n = checked().size();
-  open_->setText(n > 1 ? tr("&Open %1 side by side").arg(n) : tr("&Open"));
+  open_->setText(n > 1 ? QString("&Open %1 side by side").arg(n) : QString("&Open"));
   open_->setEnabled(n >= 1 && n <= kMaxRuns);
-  note_->setText(n > kMaxRuns ? tr("%1 are chosen; at most %2 runs are open together.").arg(n).arg(kMaxRuns)
-                              : tr("Several open side by side, at most %1; the first one is run A.").arg(kMaxRuns));
+  note_->setText(n > kMaxRuns
+                     ? QString("%1 are chosen; at most %2 runs are open together.").arg(n).arg(kMaxRuns)
+                     : QString("Several open side by side, at most %1; the first one is run A.").arg(kMaxRuns));
 }
 
 }  // namespace moescope

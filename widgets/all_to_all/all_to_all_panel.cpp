@@ -36,7 +36,7 @@ std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies, int ran
 }  // namespace
 
 AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("All-to-all"), Provenance::counted, parent) {
+    : Panel(selection, "All-to-all", Provenance::counted, parent) {
   showAnswers();
   view_ = new RankMatrix(this);
   view_->refill = [this] { refill(); };
@@ -48,15 +48,15 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
     view_->setCurrent(source, destination);
     view_->update();
   });
-  payload_ = makeChoice({tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Token format"),
-                        tr("A token's row of D values in the all-to-all\n"
-                           "BF16: 2 D bytes\n"
-                           "FP8: D + 4 D / 128, DeepEP's dispatch\n"
-                           "MXFP8: D + D / 32"));
+  payload_ = makeChoice({"BF16", "FP8", "MXFP8"}, "Token format",
+                        "A token's row of D values in the all-to-all\n"
+                        "BF16: 2 D bytes\n"
+                        "FP8: D + 4 D / 128, DeepEP's dispatch\n"
+                        "MXFP8: D + D / 32");
   addControl(payload_);
-  mode_ = makeChoice({tr("standard"), tr("DeepEP")}, tr("Kind of all-to-all"),
-                     tr("standard: one copy per chosen expert\n"
-                        "DeepEP: de-duplicated, one copy per destination rank"));
+  mode_ = makeChoice({"standard", "DeepEP"}, "Kind of all-to-all",
+                     "standard: one copy per chosen expert\n"
+                     "DeepEP: de-duplicated, one copy per destination rank");
   addOption(mode_);
   for (const QComboBox* choice : {payload_, mode_}) {
     connect(choice, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
@@ -83,8 +83,8 @@ const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
 QString AllToAllPanel::status() const {
   const auto shown = selection_->frame();
   if (!shown) return {};
-  QStringList parts{tr("layer %1").arg(selection_->layer())};
-  if (deduplicated()) parts << tr("DeepEP");
+  QStringList parts{QString("layer %1").arg(selection_->layer())};
+  if (deduplicated()) parts << QString("DeepEP");
   parts << timeStatus(shown->step, true) << rowWidth(*selection_->history());
   parts.removeAll(QString());
   return parts.join(QStringLiteral(", "));
@@ -98,13 +98,15 @@ Panel::Answer AllToAllPanel::answer() const {
   const auto fullest = std::ranges::max_element(received) - received.begin();
   const DispatchTotals totals = dispatch_totals(*volume, deduplicated());
   if (!(totals.received > 0)) return {};
-  const QString question = tr("What does routing cost?");
-  const QString most = tr("%1 \u00d7 the mean").arg(totals.max_over_mean, 0, 'f', 2);
+  const QString question = "What does routing cost?";
+  const QString most = QString("%1 \u00d7 the mean").arg(totals.max_over_mean, 0, 'f', 2);
   if (totals.max_over_mean < kEvenRanks)
     return {question,
-            {tr("All ranks receive about the same: at most %1").arg(most), tr("Ranks are even: at most %1").arg(most)}};
+            {QString("All ranks receive about the same: at most %1").arg(most),
+             QString("Ranks are even: at most %1").arg(most)}};
   return {question,
-          {tr("The step waits for rank %1: %2").arg(fullest).arg(most), tr("Rank %1 gets %2").arg(fullest).arg(most)}};
+          {QString("The step waits for rank %1: %2").arg(fullest).arg(most),
+           QString("Rank %1 gets %2").arg(fullest).arg(most)}};
 }
 
 void AllToAllPanel::refill() {
@@ -113,7 +115,7 @@ void AllToAllPanel::refill() {
   if (!hasSteps(view_)) return;
   shown_ = selection_->frame();
   const VolumeFrame* volume = this->volume(shown_.get());
-  if (!volume) return view_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
+  if (!volume) return view_->setNotice(notInLogNotice(history->info(), "copies between ranks"));
   view_->setNotice({});
   fillMatrix(*volume);
   fillFigures(*volume);
@@ -142,23 +144,23 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   view_->setReceived(std::move(received), volume.ranks_per_node);
   view_->receivedFigure = figure("dispatch_overload");
   view_->setFigures(
-      {{tr("sent a step"), formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
-       {tr("between nodes"), formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
-       {tr("saved by DeepEP"), standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : tr("nothing"),
+      {{"sent a step", formatBytes(now.moved * bytesPerCopy()), figure("bytes_moved")},
+       {"between nodes", formatBytes(now.across_nodes * bytesPerCopy()), figure("bytes_across_nodes")},
+       {"saved by DeepEP", standard.moved > 0 ? formatPercent(1 - lean.moved / standard.moved) : QString("nothing"),
         figure("bytes_saved")}});
 }
 
 QStringList AllToAllPanel::describe(int source, int destination) const {
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume) return {};
-  if (source == destination) return {tr("rank %1 to itself: not sent").arg(source)};
+  if (source == destination) return {QString("rank %1 to itself: not sent").arg(source)};
   const auto place = static_cast<std::size_t>(source) * volume->ranks + destination;
   const double standard = volume->copies_RR[place], distinct = volume->distinct_RR[place];
   const double out = sentBy(copiesOf(*volume, deduplicated()), volume->ranks, source);
-  return {tr("rank %1 to rank %2").arg(source).arg(destination),
-          tr("standard: %1 copies, %2").arg(formatCount(standard), formatBytes(standard * bytesPerCopy())),
-          tr("DeepEP: %1 copies, %2").arg(formatCount(distinct), formatBytes(distinct * bytesPerCopy())),
-          tr("rank %1 sends %2 in all").arg(source).arg(formatBytes(out * bytesPerCopy()))};
+  return {QString("rank %1 to rank %2").arg(source).arg(destination),
+          QString("standard: %1 copies, %2").arg(formatCount(standard), formatBytes(standard * bytesPerCopy())),
+          QString("DeepEP: %1 copies, %2").arg(formatCount(distinct), formatBytes(distinct * bytesPerCopy())),
+          QString("rank %1 sends %2 in all").arg(source).arg(formatBytes(out * bytesPerCopy()))};
 }
 
 QStringList AllToAllPanel::describeReceived(int rank) const {
@@ -168,9 +170,10 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   const double all = receivedBy(copies, volume->ranks)[static_cast<std::size_t>(rank)];
   const double own = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
-  return {tr("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
-          tr("%1 copies from other ranks, %2").arg(formatCount(all - own), formatBytes((all - own) * bytesPerCopy())),
-          tr("%1 copies of its own tokens").arg(formatCount(own))};
+  return {
+      QString("rank %1 receives %2 \u00d7 the mean").arg(rank).arg(mean > 0 ? all / mean : 0, 0, 'f', 2),
+      QString("%1 copies from other ranks, %2").arg(formatCount(all - own), formatBytes((all - own) * bytesPerCopy())),
+      QString("%1 copies of its own tokens").arg(formatCount(own))};
 }
 
 FigureTarget AllToAllPanel::figure(FigureKey key) const {
@@ -199,17 +202,20 @@ QString AllToAllPanel::csv() const {
 }
 
 QString AllToAllPanel::explain() const {
-  return tr("<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
-            "real routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts are placed in "
-            "order. Bytes = copies \u00d7 a token's row of D values: 2 D in BF16, D + 4 D / 128 in FP8, D + D / 32 in "
-            "MXFP8. Only the counts are of this run, whatever its payload. Latent experts "
-            "(<code>model.latent_dim</code>; Megatron-LM's <code>moe_latent_size</code>) get rows of Dl values in "
-            "place of D: as many copies, of Dl / D of the bytes.</p><p>The <b>matrix</b> leaves out what stays on its "
-            "rank (grey diagonal). Lines are borders of nodes. A <b>bar</b> is what a rank receives, its own tokens "
-            "included, as a multiple of the mean (dashed): all others wait for the fullest, whose bar is orange. "
-            "<b>Sent a step</b> leaves its rank, in one dispatch of this layer. <b>Saved by DeepEP</b> is the share of "
-            "these copies that merging per destination rank avoids. The menu switches to what DeepEP sends, and to "
-            "another layer.</p>") +
+  return QString(
+             "<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
+             "real routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts are placed "
+             "in "
+             "order. Bytes = copies \u00d7 a token's row of D values: 2 D in BF16, D + 4 D / 128 in FP8, D + D / 32 in "
+             "MXFP8. Only the counts are of this run, whatever its payload. Latent experts "
+             "(<code>model.latent_dim</code>; Megatron-LM's <code>moe_latent_size</code>) get rows of Dl values in "
+             "place of D: as many copies, of Dl / D of the bytes.</p><p>The <b>matrix</b> leaves out what stays on its "
+             "rank (grey diagonal). Lines are borders of nodes. A <b>bar</b> is what a rank receives, its own tokens "
+             "included, as a multiple of the mean (dashed): all others wait for the fullest, whose bar is orange. "
+             "<b>Sent a step</b> leaves its rank, in one dispatch of this layer. <b>Saved by DeepEP</b> is the share "
+             "of "
+             "these copies that merging per destination rank avoids. The menu switches to what DeepEP sends, and to "
+             "another layer.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }
 

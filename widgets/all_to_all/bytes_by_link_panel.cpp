@@ -21,7 +21,7 @@ QString changeText(double change) {
 }  // namespace
 
 BytesByLinkPanel::BytesByLinkPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes by link"), Provenance::counted, parent) {
+    : Panel(selection, "Bytes by link", Provenance::counted, parent) {
   showAnswers();
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
@@ -39,9 +39,9 @@ void BytesByLinkPanel::refill() {
   if (!hasSteps(plot_)) return;
   const auto frame = selection_->frame();
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
-  if (!volume) return plot_->setNotice(notInLogNotice(history->info(), tr("copies between ranks")));
+  if (!volume) return plot_->setNotice(notInLogNotice(history->info(), "copies between ranks"));
   plot_->setNotice({});
-  plot_->setCaption(tr("bytes of a dispatch, all ranks"));
+  plot_->setCaption("bytes of a dispatch, all ranks");
   std::vector<BandBars::Row> rows;
   double standard = 0;
   for (const AllToAll way : {AllToAll::standard, AllToAll::deep_ep}) {
@@ -65,7 +65,8 @@ QStringList BytesByLinkPanel::describe(int row) const {
   if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
   const Line& line = lines_[static_cast<std::size_t>(row)];
   return {wayName(line.way) + QLatin1Char(' ') + payloadName(line.payload),
-          tr("between nodes: %1").arg(formatBytes(line.network)), tr("inside nodes: %1").arg(formatBytes(line.nvlink))};
+          QString("between nodes: %1").arg(formatBytes(line.network)),
+          QString("inside nodes: %1").arg(formatBytes(line.nvlink))};
 }
 
 QString BytesByLinkPanel::status() const {
@@ -84,15 +85,15 @@ Panel::Answer BytesByLinkPanel::answer() const {
   const LinkCopies lean = total(copies_by_link(*volume, AllToAll::deep_ep));
   const auto network = static_cast<double>(standard.network_out),
              all = network + static_cast<double>(standard.nvlink_out);
-  const QString question = tr("How much crosses nodes?");
-  if (!(all > 0)) return {question, {tr("Nothing: every token stays on its rank")}};
-  if (!(network > 0)) return {question, {tr("Nothing: all ranks are in one node")}};
-  const QString share = std::abs(network / all - 0.5) < 0.02 ? tr("Half") : formatPercent(network / all);
-  const QString crosses = tr("%1 of the bytes cross nodes").arg(share);
+  const QString question = "How much crosses nodes?";
+  if (!(all > 0)) return {question, {"Nothing: every token stays on its rank"}};
+  if (!(network > 0)) return {question, {"Nothing: all ranks are in one node"}};
+  const QString share = std::abs(network / all - 0.5) < 0.02 ? QString("Half") : formatPercent(network / all);
+  const QString crosses = QString("%1 of the bytes cross nodes").arg(share);
   const double change = static_cast<double>(lean.network_out) / network - 1;
   return {question,
-          {crosses + (change < 0 ? tr("; DeepEP sends %1 fewer over the network").arg(formatPercent(-change))
-                                 : tr("; DeepEP sends as many over the network")),
+          {crosses + (change < 0 ? QString("; DeepEP sends %1 fewer over the network").arg(formatPercent(-change))
+                                 : QString("; DeepEP sends as many over the network")),
            crosses}};
 }
 
@@ -105,13 +106,14 @@ QString BytesByLinkPanel::csv() const {
 }
 
 QString BytesByLinkPanel::explain() const {
-  return tr("<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
-            "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
-            "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
-            "the same local index there, which forwards it over NVLink. Percentages are relative to standard "
-            "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. "
-            "Combine "
-            "is the reverse, and stays BF16 in the forward pass.</p>") +
+  return QString(
+             "<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
+             "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
+             "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
+             "the same local index there, which forwards it over NVLink. Percentages are relative to standard "
+             "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. "
+             "Combine "
+             "is the reverse, and stays BF16 in the forward pass.</p>") +
          metricCards({"copies", "distinct", "nodes"});
 }
 

@@ -16,7 +16,7 @@ constexpr int kMaxTimes = 80;
 constexpr std::size_t kMaxMarks = 24;  // more would be a band
 
 QString noRanks() {
-  return Panel::tr(
+  return QString(
       "No ranks: this run trains in one process.\n"
       "mpirun -n 4 moescope-cli train --ep 4 --serve 5000 trains in several processes:\n"
       "attach to it, or open its recording.");
@@ -25,13 +25,13 @@ QString noRanks() {
 }  // namespace
 
 BytesOnTheWirePanel::BytesOnTheWirePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes on the wire"), Provenance::measured_here, parent) {
+    : Panel(selection, "Bytes on the wire", Provenance::measured_here, parent) {
   showAnswers();
-  table_ = new FigureTable({tr("from rank"), tr("sent"), tr("counted"), tr("difference"), tr("time, ms")}, this);
+  table_ = new FigureTable({"from rank", "sent", "counted", "difference", "time, ms"}, this);
   table_->setAccessibleName(title());
   addBody(table_, 3);
   plot_ = new XyPlot(this);
-  plot_->setCaptions(tr("step"), tr("time in all-to-alls, ms"));
+  plot_->setCaptions("step", "time in all-to-alls, ms");
   addBody(plot_, 2);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
@@ -98,7 +98,7 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
 
 void BytesOnTheWirePanel::fillTable() {
   table_->setRowCount(static_cast<int>(rows_.size()));
-  const QStringList none{tr("not recorded"), tr("none")};
+  const QStringList none{"not recorded", "none"};
   for (int r = 0; r < static_cast<int>(rows_.size()); ++r) {
     const Row& row = rows_[static_cast<std::size_t>(r)];
     const double difference = row.measured - row.counted;
@@ -107,7 +107,7 @@ void BytesOnTheWirePanel::fillTable() {
     table_->setFigure(r, 2, std::isnan(row.counted) ? none : QStringList{formatBytes(row.counted)});
     table_->setFigure(r, 3,
                       std::isnan(difference) ? none
-                      : difference == 0      ? QStringList{tr("none")}
+                      : difference == 0      ? QStringList{"none"}
                                              : QStringList{formatBytes(difference)});
     table_->setFigure(r, 4, {formatValue(row.ms, 3)});
   }
@@ -121,13 +121,13 @@ Panel::Answer BytesOnTheWirePanel::answer() const {
     counted += row.counted;
     slowest = std::max(slowest, row.ms);
   }
-  const QString sent = tr("%1 a step").arg(formatBytes(measured));
-  const QString equal = std::isnan(counted)   ? tr("the step was recorded without volumes")
-                        : counted == measured ? tr("exactly what the routing counts")
-                                              : tr("the routing counts %1").arg(formatBytes(counted));
-  return {tr("What is really sent?"),
-          {tr("%1, %2; the slowest rank takes %3 ms").arg(sent, equal, formatValue(slowest, 3)), sent + ", " + equal,
-           sent}};
+  const QString sent = QString("%1 a step").arg(formatBytes(measured));
+  const QString equal = std::isnan(counted)   ? QString("the step was recorded without volumes")
+                        : counted == measured ? QString("exactly what the routing counts")
+                                              : QString("the routing counts %1").arg(formatBytes(counted));
+  return {"What is really sent?",
+          {QString("%1, %2; the slowest rank takes %3 ms").arg(sent, equal, formatValue(slowest, 3)),
+           sent + ", " + equal, sent}};
 }
 
 // As many steps of the visible range as are worth their unpacking; those asked for before are remembered.
@@ -157,14 +157,14 @@ void BytesOnTheWirePanel::fillPlot(const History& history) {
   times_ = std::move(kept);
   plot_->setAtLeastShown({static_cast<double>(range.first), static_cast<double>(range.last)}, {0, 0.1});
   const auto mark = slowest.size() <= kMaxMarks ? XyPlot::Mark::disc : XyPlot::Mark::none;
-  plot_->setSeries({{tr("slowest rank"), 1, mark, Qt::SolidLine, std::move(slowest)},
-                    {tr("mean of ranks"), 0, XyPlot::Mark::none, Qt::DashLine, std::move(mean)}});
+  plot_->setSeries({{"slowest rank", 1, mark, Qt::SolidLine, std::move(slowest)},
+                    {"mean of ranks", 0, XyPlot::Mark::none, Qt::DashLine, std::move(mean)}});
 }
 
 QString BytesOnTheWirePanel::status() const {
   if (rows_.empty()) return {};
-  return QStringList{timeStatus(step_, true), tr("%1 payload").arg(payload_.toUpper()),
-                     over_nodes_ ? tr("hierarchical all-to-all") : tr("flat all-to-all")}
+  return QStringList{timeStatus(step_, true), QString("%1 payload").arg(payload_.toUpper()),
+                     over_nodes_ ? QString("hierarchical all-to-all") : QString("flat all-to-all")}
       .join(QStringLiteral(", "));
 }
 
@@ -177,7 +177,7 @@ QString BytesOnTheWirePanel::csv() const {
 }
 
 QString BytesOnTheWirePanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>Bytes that each process handed to MPI for the others in one step</b>, all MoE layers, dispatch and "
       "combine, forward and backward, and the time that its all-to-alls took, waiting for others included. Measured "
       "where the training runs.</p><p><i>counted by routing</i>: the copies of the matrix above times the bytes of a "

@@ -15,9 +15,9 @@ constexpr int kMaxTopK = 16;
 }  // namespace
 
 BytesPerTokenAgainstKPanel::BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bytes per token against K"), Provenance::counted, parent) {
+    : Panel(selection, "Bytes per token against K", Provenance::counted, parent) {
   showAnswers();
-  payload_ = makeChoice({tr("BF16"), tr("FP8"), tr("MXFP8")}, tr("Token format"));
+  payload_ = makeChoice({"BF16", "FP8", "MXFP8"}, "Token format");
   addControl(payload_);
   plot_ = new BandBars(this);
   plot_->setFormatter([](double bytes) { return formatBytes(bytes); });
@@ -37,11 +37,11 @@ void BytesPerTokenAgainstKPanel::refill() {
   const VolumeFrame* volume = volumeOf(frame.get(), selection_->layer());
   if (!volume)
     return plot_->setNotice(history->steps().empty() ? noDataYetNotice(*selection_)
-                                                     : notInLogNotice(history->info(), tr("copies between ranks")));
+                                                     : notInLogNotice(history->info(), "copies between ranks"));
   const RunInfo& info = history->info();
   const int experts = info.n_experts, ranks = volume->ranks, per_node = volume->ranks_per_node;
   if (experts <= 0 || ranks <= 0 || experts % ranks)
-    return plot_->setNotice(tr("%1 ranks do not divide %2 experts").arg(ranks).arg(experts));
+    return plot_->setNotice(QString("%1 ranks do not divide %2 experts").arg(ranks).arg(experts));
   plot_->setNotice({});
   const std::vector<std::int64_t> of{experts, ranks, per_node, info.dim, payload_->currentIndex()};
   if (of == of_) return;
@@ -57,43 +57,43 @@ void BytesPerTokenAgainstKPanel::refill() {
       const double per_copy = each / kSweepTokens;
       const Line line{k, way, per_copy * static_cast<double>(copies.network_out),
                       per_copy * static_cast<double>(copies.nvlink_out)};
-      const QString mark = k == info.top_k && way == AllToAll::standard ? tr("\tthis run's K") : QString();
-      rows.push_back(
-          linkBar(tr("K = %1 %2").arg(k).arg(wayName(way)), line.network, line.nvlink, formatBytes(line.sum()) + mark));
+      const QString mark = k == info.top_k && way == AllToAll::standard ? QString("\tthis run's K") : QString();
+      rows.push_back(linkBar(QString("K = %1 %2").arg(k).arg(wayName(way)), line.network, line.nvlink,
+                             formatBytes(line.sum()) + mark));
       lines_.push_back(line);
     }
   }
-  plot_->setCaption(tr("bytes a token and dispatch"));
+  plot_->setCaption("bytes a token and dispatch");
   plot_->setRows(std::move(rows));
 }
 
 QStringList BytesPerTokenAgainstKPanel::describe(int row) const {
   if (row < 0 || row >= static_cast<int>(lines_.size())) return {};
   const Line& line = lines_[static_cast<std::size_t>(row)];
-  return {tr("K = %1, %2").arg(line.top_k).arg(wayName(line.way)),
-          tr("between nodes: %1 a token").arg(formatBytes(line.network)),
-          tr("inside nodes: %1 a token").arg(formatBytes(line.nvlink))};
+  return {QString("K = %1, %2").arg(line.top_k).arg(wayName(line.way)),
+          QString("between nodes: %1 a token").arg(formatBytes(line.network)),
+          QString("inside nodes: %1 a token").arg(formatBytes(line.nvlink))};
 }
 
 QString BytesPerTokenAgainstKPanel::status() const {
-  if (of_.empty() || lines_.empty()) return tr("uniform routing");
-  return tr("uniform routing, %1 experts, %2 ranks, nodes of %3").arg(of_[0]).arg(of_[1]).arg(of_[2]);
+  if (of_.empty() || lines_.empty()) return QString("uniform routing");
+  return QString("uniform routing, %1 experts, %2 ranks, nodes of %3").arg(of_[0]).arg(of_[1]).arg(of_[2]);
 }
 
 // Lines come in pairs: standard, then DeepEP, of one K.
 Panel::Answer BytesPerTokenAgainstKPanel::answer() const {
   if (lines_.empty() || !plot_->notice().isEmpty()) return {};
-  const QString question = tr("When does DeepEP send less?");
+  const QString question = "When does DeepEP send less?";
   for (std::size_t i = 0; i + 1 < lines_.size(); i += 2)
     if (lines_[i + 1].sum() < lines_[i].sum())
       return {question,
-              {tr("From K = %1 on: %2 a token, standard %3")
+              {QString("From K = %1 on: %2 a token, standard %3")
                    .arg(lines_[i].top_k)
                    .arg(formatBytes(lines_[i + 1].sum()), formatBytes(lines_[i].sum())),
-               tr("From K = %1 on").arg(lines_[i].top_k)}};
+               QString("From K = %1 on").arg(lines_[i].top_k)}};
   return {question,
-          {tr("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
-           tr("At no K up to %1").arg(lines_.back().top_k)}};
+          {QString("At no K up to %1: forwarding inside nodes outweighs it").arg(lines_.back().top_k),
+           QString("At no K up to %1").arg(lines_.back().top_k)}};
 }
 
 QString BytesPerTokenAgainstKPanel::csv() const {
@@ -105,7 +105,7 @@ QString BytesPerTokenAgainstKPanel::csv() const {
 }
 
 QString BytesPerTokenAgainstKPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>Bytes with another K</b>, with this run's experts, ranks and nodes: 4,096 tokens routed uniformly at "
       "random, their copies counted exactly. A sweep with synthetic routing, not this run's.</p><p>Standard grows with "
       "K without limit. DeepEP grows until every node and rank has a copy: the more experts a token has, the more of "

@@ -22,7 +22,7 @@ constexpr double kBf16Bytes = 2;
 constexpr double kWorthMoving = 0.05;  // of the mean: a placement that is less better is not named
 
 QStringList placementNames() {
-  return {Panel::tr("in order"), Panel::tr("random"), Panel::tr("balanced"), Panel::tr("by hand")};
+  return {"in order", "random", "balanced", "by hand"};
 }
 
 double overload(const Placement& placement, std::span<const std::uint64_t> load) {
@@ -34,16 +34,16 @@ double overload(const Placement& placement, std::span<const std::uint64_t> load)
 }  // namespace
 
 ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert placement"), Provenance::counted, parent) {
+    : Panel(selection, "Expert placement", Provenance::counted, parent) {
   showAnswers();
   addControl(new LayerCombo(selection, this));
   auto* row = new QWidget(this);
   auto* layout = plainRow(row, 0);
   const QStringList names = placementNames();
-  const QStringList tips{tr("Expert e on rank e R / E"), tr("Shuffled, as many on each rank"),
-                         tr("By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
-                            "in one more slot per rank, then all are packed by this step's load"),
-                         tr("As you drag experts from rank to rank in the picture")};
+  const QStringList tips{"Expert e on rank e R / E", "Shuffled, as many on each rank",
+                         "By the rule of EPLB, DeepSeek's balancer for inference: the heaviest experts get replicas "
+                         "in one more slot per rank, then all are packed by this step's load",
+                         "As you drag experts from rank to rank in the picture"};
   for (std::size_t i = 0; i < kKinds; ++i) {
     buttons_[i] = new QToolButton(row);
     buttons_[i]->setText(names[static_cast<int>(i)]);
@@ -56,11 +56,11 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   }
   planned_ = new QComboBox(this);
   for (const int steps : kReplanSteps)
-    planned_->addItem(steps == 0 ? tr("this step's load") : tr("load of %1 steps").arg(steps), steps);
-  planned_->setAccessibleName(tr("Load that is balanced"));
+    planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
+  planned_->setAccessibleName("Load that is balanced");
   planned_->setToolTip(
-      tr("The load that the balanced placement is planned from. A training does not know the load of the step\n"
-         "it is about to take: it can plan every N steps from the load of the N steps before"));
+      "The load that the balanced placement is planned from. A training does not know the load of the step\n"
+      "it is about to take: it can plan every N steps from the load of the N steps before");
   connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
   addControl(planned_);
   addBody(row, 0);
@@ -143,15 +143,15 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
   const double hidden = history.settings_at(frame_->step)->value(&ModelConfig::moe_inter).value_or(0);
   const double expert = 3.0 * history.info().dim * hidden * kBf16Bytes;
   const auto bytes = [expert](int experts) {
-    return expert > 0 ? tr(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
+    return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
   const int gradients = gradients_sent(now);
   QString text =
-      tr("Replicas send home the gradients of %1 experts in each step%2").arg(gradients).arg(bytes(gradients));
+      QString("Replicas send home the gradients of %1 experts in each step%2").arg(gradients).arg(bytes(gradients));
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), now);
-  return text + tr("; the plan of step %1 moved the weights of %2 to other ranks%3.")
+  return text + QString("; the plan of step %1 moved the weights of %2 to other ranks%3.")
                     .arg(planned_at)
                     .arg(sent)
                     .arg(bytes(sent));
@@ -180,8 +180,7 @@ void ExpertPlacementPanel::refill() {
   for (QToolButton* button : buttons_) button->setEnabled(where && !of.empty());
   note_->setText({});
   if (!hasSteps(strip_)) return;
-  if (of.empty() || !where)
-    return strip_->setNotice(notInLogNotice(history->info(), tr("tokens per expert and ranks")));
+  if (of.empty() || !where) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
   PlacementChoice now = choice();
   if (!placement_problem(now, static_cast<int>(of.size()), where->ranks).empty()) now = {};
   strip_->setNotice({});
@@ -198,7 +197,7 @@ void ExpertPlacementPanel::refill() {
     buttons_[i]->setChecked(mine);
     buttons_[i]->setText(kind == Kind::by_hand && !mine
                              ? names[static_cast<int>(i)]
-                             : tr("%1: %2").arg(names[static_cast<int>(i)]).arg(each, 0, 'f', 2));
+                             : QString("%1: %2").arg(names[static_cast<int>(i)]).arg(each, 0, 'f', 2));
   }
   note_->setText(costOfReplicas(now, of));
   note_->setVisible(!note_->text().isEmpty());
@@ -235,24 +234,25 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 
 QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
-  const QString tried = live_ ? tr("counted from the next step on") : tr("tried on the load only");
+  const QString tried = live_ ? QString("counted from the next step on") : QString("tried on the load only");
   return tried_out_ ? timeStatus(frame_->step, true) + QStringLiteral(", ") + tried : timeStatus(frame_->step, true);
 }
 
 Panel::Answer ExpertPlacementPanel::answer() const {
   if (!frame_ || !strip_->notice().isEmpty() || load().empty()) return {};
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
-  const QString now = QString::number(overloads_[shown], 'f', 2), question = tr("Would another placement help?");
+  const QString now = QString::number(overloads_[shown], 'f', 2), question = QString("Would another placement help?");
   if (shown == balanced)
     return {question,
-            {tr("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
-             tr("Balanced: %1 \u00d7 the mean").arg(now)}};
+            {QString("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(now),
+             QString("Balanced: %1 \u00d7 the mean").arg(now)}};
   if (overloads_[balanced] + kWorthMoving > overloads_[shown])
-    return {question, {tr("No: the fullest rank gets %1 \u00d7 the mean").arg(now), tr("No: %1 \u00d7").arg(now)}};
+    return {question,
+            {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(now), QString("No: %1 \u00d7").arg(now)}};
   const QString then = QString::number(overloads_[balanced], 'f', 2);
   return {question,
-          {tr("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
-           tr("Yes: balanced %1 instead of %2").arg(then, now)}};
+          {QString("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean").arg(then, now),
+           QString("Yes: balanced %1 instead of %2").arg(then, now)}};
 }
 
 QString ExpertPlacementPanel::csv() const {
@@ -270,7 +270,7 @@ QString ExpertPlacementPanel::csv() const {
 }
 
 QString ExpertPlacementPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>Which expert is on which rank</b>, in the chosen layer: a column is a rank, a block is an expert, as high "
       "as the token copies counted for it from this step's routing. The fullest rank is orange: in a synchronous "
       "all-to-all all others wait for it. Hatched: one of several replicas, which take an expert's tokens in turn. "

@@ -24,16 +24,16 @@ QString rowWidth(const History& history) {
   const bool latent = history.settings_at_start()->value(&ModelConfig::latent_dim).value_or(0) > 0;
   const int width = history.info().dim;
   if (width <= 0) return {};
-  return (latent ? Panel::tr("latent size %1") : Panel::tr("hidden size %1")).arg(width);
+  return (latent ? QString("latent size %1") : QString("hidden size %1")).arg(width);
 }
 
 QString wayName(AllToAll way) {
-  return way == AllToAll::standard ? Panel::tr("standard") : Panel::tr("DeepEP");
+  return way == AllToAll::standard ? QString("standard") : QString("DeepEP");
 }
 
 std::vector<BandBars::LegendEntry> linkLegend() {
-  return {{Panel::tr("network, between nodes"), kLinkNetworkColor, Fill::solid, false},
-          {Panel::tr("NVLink, inside a node"), kLinkNvlinkColor, Fill::solid, false}};
+  return {{"network, between nodes", kLinkNetworkColor, Fill::solid, false},
+          {"NVLink, inside a node", kLinkNvlinkColor, Fill::solid, false}};
 }
 
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure) {

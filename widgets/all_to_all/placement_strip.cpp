@@ -51,7 +51,7 @@ void PlacementStrip::setChosen(int expert) {
 }
 
 QMargins PlacementStrip::margins() const {
-  return {axisLabelWidth(), withType(18), fontMetrics().horizontalAdvance(tr("mean")) + kSpace8,
+  return {axisLabelWidth(), withType(18), fontMetrics().horizontalAdvance("mean") + kSpace8,
           fontMetrics().height() + 6};
 }
 
@@ -82,7 +82,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
   paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
-                tr("copies by rank; experts can be dragged to another rank"));
+                "copies by rank; experts can be dragged to another rank");
   painter.setPen(palette().text().color());
   const int every = std::max(1, static_cast<int>(std::ceil(fontMetrics().horizontalAdvance("000") / columnWidth())));
   for (int rank = 0; rank < static_cast<int>(rank_load_.size()); rank += every)
@@ -117,7 +117,7 @@ void PlacementStrip::paintData(QPainter& painter) {
   const double y = axis().toPixel(mean_);
   painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
   painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
-  painter.drawText(QPointF(plot.right() + kSpace4, y + fontMetrics().capHeight() / 2.0), tr("mean"));
+  painter.drawText(QPointF(plot.right() + kSpace4, y + fontMetrics().capHeight() / 2.0), "mean");
 }
 
 void PlacementStrip::paintOverlay(QPainter& painter) {
@@ -130,7 +130,7 @@ void PlacementStrip::paintOverlay(QPainter& painter) {
     const QRect plot = plotRect();
     painter.drawRect(
         QRectF(plot.left() + target * columnWidth() + 1, plot.top() - 6, columnWidth() - 2, plot.height() + 6));
-    return paintReadout(painter, mouse_, {tr("expert %1 to rank %2").arg(dragged_).arg(target)});
+    return paintReadout(painter, mouse_, {QString("expert %1 to rank %2").arg(dragged_).arg(target)});
   }
   PlotFrame::paintOverlay(painter);
 }
@@ -157,10 +157,12 @@ QStringList PlacementStrip::describe(const Block& block) const {
   const double load = rank_load_[static_cast<std::size_t>(block.rank)];
   const int replicas = placement_.first_replica[static_cast<std::size_t>(block.expert) + 1] -
                        placement_.first_replica[static_cast<std::size_t>(block.expert)];
-  QStringList lines{
-      tr("expert %1 on rank %2: %3 copies").arg(block.expert).arg(block.rank).arg(block.to - block.from, 0, 'f', 0)};
-  if (replicas > 1) lines << tr("one of %1 replicas, which take its tokens in turn").arg(replicas);
-  lines << tr("rank %1: %2 copies, %3 x the mean")
+  QStringList lines{QString("expert %1 on rank %2: %3 copies")
+                        .arg(block.expert)
+                        .arg(block.rank)
+                        .arg(block.to - block.from, 0, 'f', 0)};
+  if (replicas > 1) lines << QString("one of %1 replicas, which take its tokens in turn").arg(replicas);
+  lines << QString("rank %1: %2 copies, %3 x the mean")
                .arg(block.rank)
                .arg(load, 0, 'f', 0)
                .arg(mean_ > 0 ? load / mean_ : 0, 0, 'f', 2);

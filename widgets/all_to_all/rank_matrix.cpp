@@ -54,7 +54,7 @@ int RankMatrix::figuresWidth() const {
 }
 
 RankMatrix::Parts RankMatrix::parts() const {
-  const int left = std::max(labelWidth(), fontMetrics().horizontalAdvance(tr("from"))) + withType(kSpace8);
+  const int left = std::max(labelWidth(), fontMetrics().horizontalAdvance("from")) + withType(kSpace8);
   const QRect room = rect().adjusted(left, kSpace4, -1, -fontMetrics().height() - kSpace4);
   const int gap = withType(kSpace16), whole = std::max(1, std::min(room.width(), room.height()));
   Parts parts;
@@ -152,7 +152,7 @@ void RankMatrix::paintRowLabels(QPainter& painter) const {
   const double first = cellRect(0, 0).center().y(), last = cellRect(rows() - 1, 0).center().y();
   draw(first, QString::number(0));
   if (last - first >= line) draw(last, QString::number(rows() - 1));
-  if (last - first >= 2 * line) draw((first + last) / 2, tr("from"));
+  if (last - first >= 2 * line) draw((first + last) / 2, "from");
 }
 
 // The same below, with the fullest rank by its number; a label that would touch one before it is left out.
@@ -176,7 +176,7 @@ void RankMatrix::paintColumnLabels(QPainter& painter) const {
   draw(centre(rows() - 1), QString::number(rows() - 1), false);
   const double middle = (centre(0) + centre(rows() - 1)) / 2, aside = withType(kSpace16);
   for (const double x : {middle, middle - aside, middle + aside})
-    if (draw(x, tr("to"), false)) break;
+    if (draw(x, "to", false)) break;
   painter.setFont(font());
 }
 
@@ -206,7 +206,7 @@ void RankMatrix::paintBars(QPainter& painter) const {
   painter.setPen(mutedText(palette()));
   const int left = static_cast<int>(barRect(0).left());
   painter.drawText(QRect(left, bars.bottom() + 1 + kSpace4 / 2, width(), line), Qt::AlignLeft | Qt::AlignVCenter,
-                   fittingText({tr("received, \u00d7 mean"), tr("\u00d7 mean")}, fontMetrics(), bars.right() - left));
+                   fittingText({"received, \u00d7 mean", "\u00d7 mean"}, fontMetrics(), bars.right() - left));
 }
 
 void RankMatrix::paintFigures(QPainter& painter) const {

@@ -14,10 +14,10 @@ constexpr int kBetweenPointsMs = 1000;  // between two points of a training's ro
 }  // namespace
 
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("DeepEP gain on measured layers"), Provenance::measured_elsewhere, parent) {
+    : Panel(selection, "DeepEP gain on measured layers", Provenance::measured_elsewhere, parent) {
   showAnswers();
-  shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, tr("Shape of the layer"));
-  axis_ = makeChoice({tr("by copies a token"), tr("by imbalance")}, tr("Horizontal axis"));
+  shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, "Shape of the layer");
+  axis_ = makeChoice({"by copies a token", "by imbalance"}, "Horizontal axis");
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
@@ -42,7 +42,7 @@ void DeepEPGainPanel::refill() {
     ask();
   }
   setProperty("busy", computing_ || now != asked_);
-  if (!answer_) return plot_->setNotice(tr("Being computed"));
+  if (!answer_) return plot_->setNotice("Being computed");
   plot_->setNotice({});
   draw();
 }
@@ -70,14 +70,18 @@ void DeepEPGainPanel::show(const Answer& answer) {
 void DeepEPGainPanel::draw() {
   const bool by_copies = axis_->currentIndex() == 0;
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
-  XyPlot::Series measured{tr("measured, 8 H200s"), 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
-  XyPlot::Series predicted{tr("model"), 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
-  XyPlot::Series curve{
-      by_copies ? tr("model, 1 to 8 groups") : tr("model, Zipf 0 to 1"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
-  XyPlot::Series live{tr("this router, modelled"), 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
+  XyPlot::Series measured{"measured, 8 H200s", 0, XyPlot::Mark::disc, Qt::NoPen, {}, {}};
+  XyPlot::Series predicted{"model", 1, XyPlot::Mark::ring, Qt::NoPen, {}, {}};
+  XyPlot::Series curve{by_copies ? QString("model, 1 to 8 groups") : QString("model, Zipf 0 to 1"),
+                       1,
+                       XyPlot::Mark::none,
+                       Qt::DashLine,
+                       {},
+                       {}};
+  XyPlot::Series live{"this router, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}, {}};
   for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), g.measured);
-    measured.names.push_back(tr("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
+    measured.names.push_back(QString("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
     predicted.points.emplace_back(x(g), g.modelled);
     predicted.names.push_back(QString::fromStdString(g.name));
   }
@@ -89,10 +93,10 @@ void DeepEPGainPanel::draw() {
     live.points.emplace_back(x(*answer_->live), answer_->live->modelled);
     live.names.push_back(QString::fromStdString(answer_->live->name));
   }
-  plot_->setCaptions(by_copies ? tr("copies a token with DeepEP") : tr("fullest rank / mean"),
-                     tr("layer time, standard / DeepEP"));
+  plot_->setCaptions(by_copies ? QString("copies a token with DeepEP") : QString("fullest rank / mean"),
+                     "layer time, standard / DeepEP");
   plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, {0.9, 1.3});
-  plot_->setReference(1, tr("no gain"));
+  plot_->setReference(1, "no gain");
   plot_->setSeries({measured, predicted, curve, live});
 }
 
@@ -100,18 +104,18 @@ QString DeepEPGainPanel::status() const {
   if (!answer_) return {};
   double worst = 0;
   for (const LayerGain& g : answer_->gains.measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
-  return tr("model within %1").arg(formatPercent(worst));
+  return QString("model within %1").arg(formatPercent(worst));
 }
 
 Panel::Answer DeepEPGainPanel::answer() const {
   if (!answer_ || answer_->gains.measured.empty()) return {};
   const auto [least, most] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
-  const QString range = tr("A layer is %1 to %2 \u00d7 as fast")
+  const QString range = QString("A layer is %1 to %2 \u00d7 as fast")
                             .arg(QString::number(least.measured, 'f', 2), QString::number(most.measured, 'f', 2));
-  const QString question = tr("What does DeepEP gain?");
+  const QString question = "What does DeepEP gain?";
   if (!answer_->live) return {question, {range}};
   const QString live = QString::number(answer_->live->modelled, 'f', 2);
-  return {question, {range + tr("; with this router %1 \u00d7 (modelled)").arg(live), range}};
+  return {question, {range + QString("; with this router %1 \u00d7 (modelled)").arg(live), range}};
 }
 
 QString DeepEPGainPanel::csv() const {
@@ -134,16 +138,18 @@ QString DeepEPGainPanel::csv() const {
 }
 
 QString DeepEPGainPanel::explain() const {
-  return tr("<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 "
-            "H200s. <i>Discs</i> were measured elsewhere, on such a node (assets/calibration). <i>Rings</i> are the "
-            "layer model for the same routings: all-to-all, grouped GEMMs and memory measured part by part; the "
-            "layer's time is not used except for one fitted constant. The <i>dashed</i> line is the same model for "
-            "routings that were not measured. The <i>diamond</i> is this session's router: its load is %1, stretched "
-            "to the shape's experts; the time is modelled.</p><p>Under forced round-robin a token's experts share one "
-            "rank and DeepEP sends one copy: the gain of the published runs, 1.25x for the 671B shape. Routings that a "
-            "learned router can have need four to five copies and gain 1.06 to 1.14x, with the 16B shape nothing. A "
-            "fullest rank at 1.55 x the mean makes the layer 1.5 to 1.8 times as long: imbalance costs more than "
-            "either all-to-all saves.</p>")
+  return QString(
+             "<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 "
+             "H200s. <i>Discs</i> were measured elsewhere, on such a node (assets/calibration). <i>Rings</i> are the "
+             "layer model for the same routings: all-to-all, grouped GEMMs and memory measured part by part; the "
+             "layer's time is not used except for one fitted constant. The <i>dashed</i> line is the same model for "
+             "routings that were not measured. The <i>diamond</i> is this session's router: its load is %1, stretched "
+             "to the shape's experts; the time is modelled.</p><p>Under forced round-robin a token's experts share one "
+             "rank and DeepEP sends one copy: the gain of the published runs, 1.25x for the 671B shape. Routings that "
+             "a "
+             "learned router can have need four to five copies and gain 1.06 to 1.14x, with the 16B shape nothing. A "
+             "fullest rank at 1.55 x the mean makes the layer 1.5 to 1.8 times as long: imbalance costs more than "
+             "either all-to-all saves.</p>")
       .arg(measuredWhere(selection_->history()));
 }
 

@@ -18,10 +18,10 @@ QString nameOf(RankActivity activity) {
 }  // namespace
 
 LayerOnEveryRankPanel::LayerOnEveryRankPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("A layer on every rank"), Provenance::modelled, parent) {
+    : Panel(selection, "A layer on every rank", Provenance::modelled, parent) {
   showAnswers();
-  export_ = new QAction(tr("Save as Chrome trace..."), this);
-  export_->setToolTip(tr("Saves this timeline as a trace that ui.perfetto.dev and chrome://tracing open"));
+  export_ = new QAction("Save as Chrome trace...", this);
+  export_->setToolTip("Saves this timeline as a trace that ui.perfetto.dev and chrome://tracing open");
   export_->setVisible(false);
   connect(export_, &QAction::triggered, this, &LayerOnEveryRankPanel::exportRequested);
   addOption(export_);
@@ -29,9 +29,9 @@ LayerOnEveryRankPanel::LayerOnEveryRankPanel(Selection* selection, QWidget* pare
   chart_->setActivities({{nameOf(RankActivity::dispatch), 1, Qt::SolidPattern},
                          {nameOf(RankActivity::experts), 0, Qt::SolidPattern},
                          {nameOf(RankActivity::combine), 2, Qt::Dense2Pattern},
-                         {tr("waiting"), 3, Qt::Dense6Pattern}});
-  chart_->setCaption(tr("forward, then backward pass of one microbatch, ms"));
-  chart_->setNotice(tr("Being computed"));
+                         {"waiting", 3, Qt::Dense6Pattern}});
+  chart_->setCaption("forward, then backward pass of one microbatch, ms");
+  chart_->setNotice("Being computed");
   addBody(chart_);
 }
 
@@ -49,11 +49,11 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   update();  // the header, too
   if (!hasTimeline()) return chart_->markDirty();
   const StepConfig& config = answer.config;
-  of_ = tr("%1, %2, EP %3, %4 all-to-all, %5 experts")
+  of_ = QString("%1, %2, EP %3, %4 all-to-all, %5 experts")
             .arg(QString::fromStdString(config.shape.name), QString::fromStdString(config.hardware.name))
             .arg(timeline_.ranks)
-            .arg(config.way == AllToAll::deep_ep ? tr("DeepEP") : tr("standard"),
-                 config.mxfp8 ? tr("MXFP8") : tr("BF16"));
+            .arg(config.way == AllToAll::deep_ep ? QString("DeepEP") : QString("standard"),
+                 config.mxfp8 ? QString("MXFP8") : QString("BF16"));
   fillChart();
 }
 
@@ -68,20 +68,21 @@ void LayerOnEveryRankPanel::fillChart() {
   }
   slowest_ = static_cast<int>(std::ranges::max_element(experts) - experts.begin());
   QStringList lanes;
-  for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << tr("rank %1").arg(rank);
+  for (int rank = 0; rank < timeline_.ranks; ++rank) lanes << QString("rank %1").arg(rank);
   chart_->setLanes(std::move(lanes), std::move(intervals), timeline_.total_us * kMs);
   chart_->markDirty();
 }
 
 Panel::Answer LayerOnEveryRankPanel::answer() const {
   if (!hasTimeline()) return {};
-  const QString question = tr("Who waits for whom?"),
-                ms = tr("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
-  if (timeline_.waiting_share < kHardlyWaiting) return {question, {tr("All ranks have the same work: %1").arg(ms), ms}};
-  const QString waits = tr("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
+  const QString question = "Who waits for whom?",
+                ms = QString("%1 ms a layer").arg(formatValue(timeline_.total_us * kMs, 3));
+  if (timeline_.waiting_share < kHardlyWaiting)
+    return {question, {QString("All ranks have the same work: %1").arg(ms), ms}};
+  const QString waits = QString("Ranks wait %1 of the time").arg(formatPercent(timeline_.waiting_share));
   return {question,
-          {waits + tr(", most for rank %1; %2").arg(slowest_).arg(ms), waits + tr(", most for rank %1").arg(slowest_),
-           waits}};
+          {waits + QString(", most for rank %1; %2").arg(slowest_).arg(ms),
+           waits + QString(", most for rank %1").arg(slowest_), waits}};
 }
 
 std::string LayerOnEveryRankPanel::chromeTrace() const {
@@ -98,7 +99,7 @@ QString LayerOnEveryRankPanel::csv() const {
 }
 
 QString LayerOnEveryRankPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>One MoE layer and one microbatch on every rank</b>, for the case chosen in <i>Time of a step</i>. All "
       "modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes over "
       "the slower of its two links, and the latency; its experts take their own rows (the backward pass twice as "

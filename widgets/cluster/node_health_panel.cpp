@@ -17,7 +17,7 @@ constexpr int kMaxPoints = 400, kMaxEventLines = 400;
 }  // namespace
 
 NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Node health"), Provenance::modelled, parent) {
+    : Panel(selection, "Node health", Provenance::modelled, parent) {
   showAnswers();
   addBody(makeFields(), 0);
   strip_ = new LaneChart(this);
@@ -29,20 +29,19 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   for (int a = 0; a < kNumActivities; ++a)
     activities.push_back({QString::fromUtf8(activity_name(static_cast<Activity>(a))), kColors[a], kFills[a]});
   strip_->setActivities(std::move(activities));
-  strip_->setCaption(tr("hours"));
+  strip_->setCaption("hours");
   strip_->setMinimumHeight(90);
   addBody(strip_, 2);
   curve_ = new XyPlot(this);
-  curve_->setCaptions(tr("hours"), tr("share of the time"));
+  curve_->setCaptions("hours", "share of the time");
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
-  events_->setAccessibleName(tr("Events"));
+  events_->setAccessibleName("Events");
   auto* below = new QStackedWidget(this);  // one at a time, so that each can be read in a low panel
   below->addWidget(curve_);
   below->addWidget(events_);
   addBody(below, 3);
-  view_ =
-      makeChoice({tr("goodput"), tr("events")}, tr("Below the strip"), tr("Goodput over time, or the list of events"));
+  view_ = makeChoice({"goodput", "events"}, "Below the strip", "Goodput over time, or the list of events");
   connect(view_, &QComboBox::currentIndexChanged, below, &QStackedWidget::setCurrentIndex);
   addControl(view_);
   compute();
@@ -53,16 +52,16 @@ QWidget* NodeHealthPanel::makeFields() {
   auto* row = new FlowRow(fields);
   kind_ = new FlatCombo(fields);
   for (int kind = 0; kind < kNumFaultKinds; ++kind)
-    kind_->addItem(tr("fault: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
-  kind_->addItem(tr("no fault"));
-  kind_->setAccessibleName(tr("Fault"));
-  kind_->setToolTip(tr("A fault that happens to one node, besides those at random"));
+    kind_->addItem(QString("fault: %1").arg(QString::fromUtf8(fault_name(static_cast<FaultKind>(kind)))));
+  kind_->addItem("no fault");
+  kind_->setAccessibleName("Fault");
+  kind_->setToolTip("A fault that happens to one node, besides those at random");
   row->addWidget(kind_);
-  step_ = makeSpin(tr("at step"), 1999, 510, tr("Step in which the fault happens"));
-  mtbf_ = makeSpin(tr("MTBF"), 100000, 2000, tr("Mean time between failures of one node; 0: none at random"));
-  mtbf_->setSuffix(tr(" h"));
-  checkpoint_ = makeSpin(tr("checkpoint every"), 2000, 20, tr("Steps between checkpoints; 0: none"));
-  checkpoint_->setSuffix(tr(" steps"));
+  step_ = makeSpin("at step", 1999, 510, "Step in which the fault happens");
+  mtbf_ = makeSpin("MTBF", 100000, 2000, "Mean time between failures of one node; 0: none at random");
+  mtbf_->setSuffix(" h");
+  checkpoint_ = makeSpin("checkpoint every", 2000, 20, "Steps between checkpoints; 0: none");
+  checkpoint_->setSuffix(" steps");
   for (QWidget* field : {step_, mtbf_, checkpoint_}) row->addWidget(field);
   connect(kind_, &QComboBox::currentIndexChanged, this, [this] { compute(); });
   return fields;
@@ -97,7 +96,7 @@ void NodeHealthPanel::compute() {
   std::vector<LaneChart::Interval> intervals;
   for (const HealthInterval& interval : outcome_.intervals)
     intervals.push_back({0, static_cast<int>(interval.activity), interval.from_s / kHour, interval.to_s / kHour});
-  strip_->setLanes({tr("run")}, std::move(intervals), outcome_.wall_s / kHour);
+  strip_->setLanes({"run"}, std::move(intervals), outcome_.wall_s / kHour);
   fillEvents();
   fillCurve();
   update();  // the header, too
@@ -109,7 +108,7 @@ void NodeHealthPanel::fillEvents() {
   std::vector<LaneChart::Flag> flags;
   QStringList words;
   for (const HealthEvent& event : outcome_.events) {
-    const QString text = tr("%1 h, step %2: %3")
+    const QString text = QString("%1 h, step %2: %3")
                              .arg(event.at_s / kHour, 0, 'f', 2)
                              .arg(formatCount(static_cast<double>(event.step)))
                              .arg(QString::fromStdString(event.text));
@@ -117,12 +116,12 @@ void NodeHealthPanel::fillEvents() {
     if (words.size() < kMaxEventLines) words << text;
   }
   strip_->setFlags(std::move(flags));
-  events_->setPlainText(words.isEmpty() ? tr("No failures") : words.join(QLatin1Char('\n')));
+  events_->setPlainText(words.isEmpty() ? QString("No failures") : words.join(QLatin1Char('\n')));
 }
 
 void NodeHealthPanel::fillCurve() {
-  XyPlot::Series goodput{tr("goodput so far"), 0, XyPlot::Mark::none, Qt::SolidLine, {}, {}};
-  XyPlot::Series lost{tr("repeated steps / steps"), 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
+  XyPlot::Series goodput{"goodput so far", 0, XyPlot::Mark::none, Qt::SolidLine, {}, {}};
+  XyPlot::Series lost{"repeated steps / steps", 1, XyPlot::Mark::none, Qt::DashLine, {}, {}};
   const std::size_t every = std::max<std::size_t>(1, outcome_.points.size() / kMaxPoints);
   for (std::size_t i = 0; i < outcome_.points.size(); i += every) {
     const HealthPoint& point = outcome_.points[i];
@@ -134,19 +133,19 @@ void NodeHealthPanel::fillCurve() {
 }
 
 QString NodeHealthPanel::status() const {
-  return tr("%1 h, faults: %2, restarts: %3")
+  return QString("%1 h, faults: %2, restarts: %3")
       .arg(outcome_.wall_s / kHour, 0, 'f', 1)
       .arg(outcome_.faults)
       .arg(outcome_.restarts);
 }
 
 Panel::Answer NodeHealthPanel::answer() const {
-  const QString goodput = tr("Goodput %1").arg(formatPercent(outcome_.goodput));
-  const QString steps = goodput + tr(": %1 of %2 steps are repeated")
+  const QString goodput = QString("Goodput %1").arg(formatPercent(outcome_.goodput));
+  const QString steps = goodput + QString(": %1 of %2 steps are repeated")
                                       .arg(formatCount(static_cast<double>(outcome_.lost_steps)),
                                            formatCount(static_cast<double>(steps_)));
-  const QString best = tr("; best: a checkpoint every %1 steps").arg(best_every_);
-  return {tr("What do failures cost?"), {best_every_ > 0 ? steps + best : steps, steps, goodput}};
+  const QString best = QString("; best: a checkpoint every %1 steps").arg(best_every_);
+  return {"What do failures cost?", {best_every_ > 0 ? steps + best : steps, steps, goodput}};
 }
 
 QString NodeHealthPanel::csv() const {
@@ -157,7 +156,7 @@ QString NodeHealthPanel::csv() const {
 }
 
 QString NodeHealthPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a lost "
       "one stops all. Checks find the fault, the node is drained and replaced from a pool of spares, the run resumes "
       "from its last checkpoint and repeats the steps since then. The order of events is Soperator's (Slurm on "

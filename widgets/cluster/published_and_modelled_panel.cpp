@@ -43,27 +43,27 @@ QString openText(const StepConfig& config) {
 }  // namespace
 
 void fillHypotheses(QComboBox* box) {
-  box->addItems({Panel::tr("H1: tokens split over TP"), Panel::tr("H2: tokens twice over TP")});
-  box->setAccessibleName(Panel::tr("Reading of the published runs"));
-  box->setToolTip(Panel::tr(
+  box->addItems({"H1: tokens split over TP", "H2: tokens twice over TP"});
+  box->setAccessibleName("Reading of the published runs");
+  box->setToolTip(
       "H1: tokens are split over the two tensor-parallel ranks; DeepEP then needs 0.2 ms a token of its own (assumed)\n"
       "H2: with DeepEP both ranks dispatch and compute every token, as the code of these runs suggests\n"
-      "It is not known which of them is right."));
+      "It is not known which of them is right.");
 }
 
 PublishedAndModelledPanel::PublishedAndModelledPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Published and modelled"), Provenance::modelled, parent) {
+    : Panel(selection, "Published and modelled", Provenance::modelled, parent) {
   showAnswers();
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
   addControl(hypothesis_);
   plot_ = new BandBars(this);
-  plot_->setCaption(tr("tokens/s a GPU"));
-  plot_->setLegend({{tr("published"), kPublishedColor, Fill::solid, false},
-                    {tr("model: fitted"), kModelColor, Fill::hatched, false},
-                    {tr("predicted"), kModelColor, Fill::outlined, false},
-                    {tr("checked"), kModelColor, Fill::dotted, false},
-                    {tr("uncertainty band"), 0, Fill::solid, true}});
+  plot_->setCaption("tokens/s a GPU");
+  plot_->setLegend({{"published", kPublishedColor, Fill::solid, false},
+                    {"model: fitted", kModelColor, Fill::hatched, false},
+                    {"predicted", kModelColor, Fill::outlined, false},
+                    {"checked", kModelColor, Fill::dotted, false},
+                    {"uncertainty band", 0, Fill::solid, true}});
   plot_->describe = [this](int row) { return describe(row); };
   addBody(plot_);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] {
@@ -91,8 +91,8 @@ void PublishedAndModelledPanel::compute() {
   const auto h100_first = static_cast<int>(published_b200_runs().size()) + 1;  // after the predicted fourth bar
   for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
     const BarComparison& bar = bars_[static_cast<std::size_t>(i)];
-    if (i == 0) add(-1, {tr("671B on 256 B200s, forced round-robin routing"), {}, none, none, {}, true});
-    if (i == h100_first) add(-1, {tr("671B on 512 H100s, not used in the fit"), {}, none, none, {}, true});
+    if (i == 0) add(-1, {"671B on 256 B200s, forced round-robin routing", {}, none, none, {}, true});
+    if (i == h100_first) add(-1, {"671B on 512 H100s, not used in the fit", {}, none, none, {}, true});
     QString name = QString::fromStdString(bar.name);
     if (std::isfinite(bar.published)) {
       add(i, {name,
@@ -115,7 +115,7 @@ void PublishedAndModelledPanel::compute() {
 }
 
 QString PublishedAndModelledPanel::fittedText() const {
-  return tr("standard network %1 GB/s, MXFP8 \u00d7 %2, rest %3 ms")
+  return QString("standard network %1 GB/s, MXFP8 \u00d7 %2, rest %3 ms")
       .arg(parameters_.standard_network_share * hardware_profile("b200").network.value, 0, 'f', 1)
       .arg(parameters_.mxfp8_speedup, 0, 'f', 2)
       .arg(parameters_.rest_ms, 0, 'f', 3);
@@ -130,11 +130,11 @@ Panel::Answer PublishedAndModelledPanel::answer() const {
       errors << signedPercent(bar.error());
       inside = inside && bar.in_band();
     }
-  const QString on = tr("%1 on H100s").arg(errors.join(tr(" and ")));
-  return {tr("Does the model hold?"),
-          {tr("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())),
-           on + (inside ? tr(", inside the band; not fitted to them") : tr(", outside the band")),
-           on + (inside ? tr(", inside the band") : tr(", outside the band")), on}};
+  const QString on = QString("%1 on H100s").arg(errors.join(" and "));
+  return {"Does the model hold?",
+          {QString("%1 %2").arg(checksText(bars_), QString::fromStdString(pair_verdict())),
+           on + (inside ? QString(", inside the band; not fitted to them") : QString(", outside the band")),
+           on + (inside ? QString(", inside the band") : QString(", outside the band")), on}};
 }
 
 QStringList PublishedAndModelledPanel::describe(int row) const {
@@ -143,12 +143,13 @@ QStringList PublishedAndModelledPanel::describe(int row) const {
   const BarComparison& bar = bars_[static_cast<std::size_t>(place)];
   QStringList lines{QString::fromStdString(bar.name)};
   if (std::isfinite(bar.published))
-    lines << tr("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
+    lines << QString("published: %1 tokens/s/GPU").arg(QString::number(bar.published, 'f', 0));
   else
-    lines << tr("published: none");
-  lines << tr("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
-  if (std::isfinite(bar.published)) lines << tr("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
-  lines << tr("kind of model value: %1").arg(QString::fromUtf8(bar.standing));
+    lines << QString("published: none");
+  lines << QString("modelled: %1, band %2").arg(QString::number(bar.modelled, 'f', 0), bandText(bar.band));
+  if (std::isfinite(bar.published))
+    lines << QString("model / published - 1: %1").arg(QString::fromStdString(bar.verdict()));
+  lines << QString("kind of model value: %1").arg(QString::fromUtf8(bar.standing));
   return lines;
 }
 
@@ -179,20 +180,22 @@ QString PublishedAndModelledPanel::explain() const {
       sources += QStringLiteral("<br>%1: %2 (%3)")
                      .arg(QString::fromUtf8(run.name), QString::number(run.tokens_per_second, 'f', 0),
                           QString::fromUtf8(run.source));
-  return tr("<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
-            "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, "
-            "which "
-            "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
-            "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty band: numbers "
-            "that are not known, all at their slow and all at their fast ends. On the B200s:%2</p><p>On the "
-            "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
-            "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
-            "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
-            "is not fitted to: under H2 the model is too fast for both runs, so something there takes longer that the "
-            "B200 runs do not show. The slow end of the network, and the ranges of attention and latency, were widened "
-            "after the pair had been seen: its place in the band is a weak confirmation. %4</p><p>Two readings of the "
-            "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
-            "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
+  return QString(
+             "<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
+             "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, "
+             "which "
+             "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
+             "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty band: numbers "
+             "that are not known, all at their slow and all at their fast ends. On the B200s:%2</p><p>On the "
+             "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
+             "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
+             "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
+             "is not fitted to: under H2 the model is too fast for both runs, so something there takes longer that the "
+             "B200 runs do not show. The slow end of the network, and the ranges of attention and latency, were "
+             "widened "
+             "after the pair had been seen: its place in the band is a weak confirmation. %4</p><p>Two readings of the "
+             "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
+             "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
       .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
            openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())),
            fittedText());

@@ -38,7 +38,7 @@ double replicaBytes(const LiveCost& cost) {
 }  // namespace
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Cost of this imbalance"), Provenance::modelled, parent) {
+    : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
   showAnswers();
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
@@ -53,9 +53,9 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   notice_->setAlignment(Qt::AlignCenter);
   notice_->setForegroundRole(QPalette::PlaceholderText);
   addBody(notice_);
-  table_ = new FigureTable({tr("EP"), tr("forced\nbalance"), tr("this\nrouter"), tr("node-\nlimited"),
-                            tr("balanced\nplacement"), tr("MXFP8\ntokens"), tr("all\nthree")},
-                           this);
+  table_ = new FigureTable(
+      {"EP", "forced\nbalance", "this\nrouter", "node-\nlimited", "balanced\nplacement", "MXFP8\ntokens", "all\nthree"},
+      this);
   table_->setAccessibleName(title());
   addBody(table_);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -99,7 +99,7 @@ void ThisImbalancePanel::renew() {
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     if (router != frame->routers.end()) now.load = router->tokens_per_expert;
   }
-  if (now.load.empty()) return say(notInLogNotice(history->info(), tr("tokens per expert")));
+  if (now.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
   if (now == asked_) return;
   setProperty("busy", true);
   if (since_.isValid() && since_.elapsed() < kLeastPauseMs) {
@@ -138,9 +138,9 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
 
 void ThisImbalancePanel::fillRow(int row) {
   const LiveCost* first = &costs_[static_cast<std::size_t>(row) * kVariants];
-  table_->setFigure(row, 0, {QString::number(first->the_case.ep)}, tr("expert-parallel ranks, in nodes of 8"), true);
+  table_->setFigure(row, 0, {QString::number(first->the_case.ep)}, "expert-parallel ranks, in nodes of 8", true);
   table_->setFigure(row, 1, {formatCount(std::round(first->forced_tokens_per_second))},
-                    tr("forced round-robin, experts in order, BF16 tokens"));
+                    "forced round-robin, experts in order, BF16 tokens");
   const LiveCost* best = std::max_element(first, first + kVariants, [](const LiveCost& a, const LiveCost& b) {
     return a.tokens_per_second < b.tokens_per_second;
   });
@@ -157,24 +157,26 @@ void ThisImbalancePanel::fillRow(int row) {
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   QString tip =
-      tr("modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
-         "%5 copies a token, %6 over the network")
+      QString(
+          "modelled %1 tokens/s a GPU, between %2 and %3\nexperts of the fullest rank: %4 \u00d7 the mean\n"
+          "%5 copies a token, %6 over the network")
           .arg(formatCount(std::round(cost.tokens_per_second)), formatCount(std::round(cost.band.low)),
                formatCount(std::round(cost.band.high)), formatValue(cost.traffic.expert_rows_max_over_mean, 3),
                formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
   if (cost.gradients_sent > 0)
-    tip += tr("\nnot included: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
+    tip += QString("\nnot included: replicas send home the gradients of %1 experts a layer and step,\n%2 a GPU in BF16")
                .arg(cost.gradients_sent)
                .arg(formatBytes(replicaBytes(cost)));
   return tip;
 }
 
 QStringList ThisImbalancePanel::noteForms() const {
-  const QString figures = tr("tokens/s a GPU and the change against forced balance");
-  const QString how = figures + tr("; MXFP8 experts, DeepEP");
+  const QString figures = "tokens/s a GPU and the change against forced balance";
+  const QString how = figures + QString("; MXFP8 experts, DeepEP");
   const QString load =
-      how + tr("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));
-  return {shown_.units.isEmpty() ? load : load + tr("; the run's GEMMs: %1").arg(shown_.units), load, how, figures};
+      how + QString("; load %1, cost modelled with fitted numbers").arg(measuredWhere(selection_->history()));
+  return {shown_.units.isEmpty() ? load : load + QString("; the run's GEMMs: %1").arg(shown_.units), load, how,
+          figures};
 }
 
 // At the EP degree of the published runs, or the first there is.
@@ -184,18 +186,20 @@ Panel::Answer ThisImbalancePanel::answer() const {
   for (std::size_t i = 0; i < costs_.size(); i += kVariants)
     if (costs_[i].the_case.ep == kAnsweredEp) row = i;
   const LiveCost &now = costs_[row], &all = costs_[row + kVariants - 1];
-  const QString question = tr("What does this load cost?"), at = tr(" at EP %1").arg(now.the_case.ep);
+  const QString question = "What does this load cost?", at = QString(" at EP %1").arg(now.the_case.ep);
   const double lost_now = lostOf(now, now), lost_then = lostOf(all, now);
-  if (lost_now < kLittle) return {question, {tr("Almost nothing") + at, tr("Almost nothing")}};
-  const QString lost = tr("%1 of the throughput").arg(formatPercent(lost_now)) + at;
-  const QString left = lost_then < kLittle ? tr("almost none with all three remedies")
-                                           : tr("%1 with all three remedies").arg(formatPercent(lost_then));
+  if (lost_now < kLittle) return {question, {QString("Almost nothing") + at, "Almost nothing"}};
+  const QString lost = QString("%1 of the throughput").arg(formatPercent(lost_now)) + at;
+  const QString left = lost_then < kLittle ? QString("almost none with all three remedies")
+                                           : QString("%1 with all three remedies").arg(formatPercent(lost_then));
   return {question, {lost + QStringLiteral("; ") + left, lost}};
 }
 
 QString ThisImbalancePanel::status() const {
-  if (costs_.empty()) return tr("671B on 256 GPUs");
-  return tr("671B on 256 GPUs, layer %1, step %2").arg(shown_.layer).arg(formatCount(static_cast<double>(shown_.step)));
+  if (costs_.empty()) return QString("671B on 256 GPUs");
+  return QString("671B on 256 GPUs, layer %1, step %2")
+      .arg(shown_.layer)
+      .arg(formatCount(static_cast<double>(shown_.step)));
 }
 
 QString ThisImbalancePanel::csv() const {
@@ -218,19 +222,22 @@ QString ThisImbalancePanel::csv() const {
 }
 
 QString ThisImbalancePanel::explain() const {
-  return tr("<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal "
-            "the load of the chosen layer is, is %1. It is stretched to 256 experts (its sorted utilisations as a "
-            "quantile function), 65,536 tokens are routed by it, their copies are counted, and the step model of this "
-            "workspace turns them into tokens/s/GPU. All of that is modelled, with the numbers fitted to the published "
-            "runs. What multiplied the run's matrices (AMX, AVX-512 BF16 or OpenBLAS) is named as its recording names "
-            "it; the cost is that of B200s all the same.</p><p><i>forced balance</i>: round-robin, as in the published "
-            "runs. <i>node-limited</i>: a token stays within 4 of 8 groups of experts. <i>balanced placement</i>: the "
-            "heaviest experts get replicas and experts are packed by this load, one more slot per rank; adding up the "
-            "replicas' gradients is not in the figure, its bytes are in the cell's tooltip, and what a plan from "
-            "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
-            "tokens</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
-            "same EP degree with BF16 tokens, so smaller tokens can be above it. Bold: the best of a row. Point "
-            "at a cell for its band and traffic.</p>")
+  return QString(
+             "<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal "
+             "the load of the chosen layer is, is %1. It is stretched to 256 experts (its sorted utilisations as a "
+             "quantile function), 65,536 tokens are routed by it, their copies are counted, and the step model of this "
+             "workspace turns them into tokens/s/GPU. All of that is modelled, with the numbers fitted to the "
+             "published "
+             "runs. What multiplied the run's matrices (AMX, AVX-512 BF16 or OpenBLAS) is named as its recording names "
+             "it; the cost is that of B200s all the same.</p><p><i>forced balance</i>: round-robin, as in the "
+             "published "
+             "runs. <i>node-limited</i>: a token stays within 4 of 8 groups of experts. <i>balanced placement</i>: the "
+             "heaviest experts get replicas and experts are packed by this load, one more slot per rank; adding up the "
+             "replicas' gradients is not in the figure, its bytes are in the cell's tooltip, and what a plan from "
+             "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
+             "tokens</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
+             "same EP degree with BF16 tokens, so smaller tokens can be above it. Bold: the best of a row. Point "
+             "at a cell for its band and traffic.</p>")
       .arg(measuredWhere(selection_->history()));
 }
 

@@ -43,7 +43,7 @@ int colorOf(const StepPart& part) {
 }  // namespace
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Time of a step"), Provenance::modelled, parent) {
+    : Panel(selection, "Time of a step", Provenance::modelled, parent) {
   showAnswers();
   buildChoices();
   note_ = new FittedLabel(this);
@@ -51,12 +51,12 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   followFont(note_, [this] { note_->setFont(typeFont(QApplication::font(), Type::caption)); });
   addBody(note_, 0);
   plot_ = new BandBars(this);
-  plot_->setCaption(tr("ms a token and GPU"));
+  plot_->setCaption("ms a token and GPU");
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
-  plot_->setLegend({{tr("compute"), kComputeColor, Fill::solid, false},
-                    {tr("communication"), kCommunicationColor, Fill::solid, false},
-                    {tr("rest and pipeline"), kRestColor, Fill::solid, false},
-                    {tr("with a fitted number"), kRestColor, Fill::hatched, false}});
+  plot_->setLegend({{"compute", kComputeColor, Fill::solid, false},
+                    {"communication", kCommunicationColor, Fill::solid, false},
+                    {"rest and pipeline", kRestColor, Fill::solid, false},
+                    {"with a fitted number", kRestColor, Fill::hatched, false}});
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int row) { return describe(row); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
@@ -96,15 +96,15 @@ void TimeOfAStepPanel::buildChoices() {
   QStringList models, profiles;
   for (const ModelShape& shape : model_shapes()) models << QString::fromStdString(shape.name);
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name);
-  model_ = addChoice(row, tr("Model"), models, tr("published shape, on 256 GPUs"));
-  hardware_ = addChoice(row, tr("GPU"), profiles, tr("hardware profile (assets/hardware)"));
-  recipe_ = addChoice(row, tr("Experts"), {tr("BF16 experts"), tr("MXFP8 experts")},
-                      tr("format of the grouped GEMMs of the routed experts"));
-  way_ = addChoice(row, tr("All-to-all"), {tr("standard"), tr("DeepEP")}, tr("kind of all-to-all"));
-  payload_ = addChoice(row, tr("Token format"), {tr("BF16 tokens"), tr("FP8 tokens"), tr("MXFP8 tokens")},
-                       tr("format of the rows in the all-to-all"));
-  ep_ = addChoice(row, tr("EP degree"), {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
-                  tr("expert-parallel ranks, in nodes of 8"));
+  model_ = addChoice(row, "Model", models, "published shape, on 256 GPUs");
+  hardware_ = addChoice(row, "GPU", profiles, "hardware profile (assets/hardware)");
+  recipe_ =
+      addChoice(row, "Experts", {"BF16 experts", "MXFP8 experts"}, "format of the grouped GEMMs of the routed experts");
+  way_ = addChoice(row, "All-to-all", {"standard", "DeepEP"}, "kind of all-to-all");
+  payload_ = addChoice(row, "Token format", {"BF16 tokens", "FP8 tokens", "MXFP8 tokens"},
+                       "format of the rows in the all-to-all");
+  ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
+                  "expert-parallel ranks, in nodes of 8");
   buildRouting(row);
   buildOptions();
   addBody(fields, 0);
@@ -113,18 +113,17 @@ void TimeOfAStepPanel::buildChoices() {
 
 // What few people change; the note says what is not as usual.
 void TimeOfAStepPanel::buildOptions() {
-  latent_ = addChoice(nullptr, tr("Row width"), {tr("rows of D"), tr("rows of D/2"), tr("rows of D/4")},
-                      tr("values of a dispatched row\n"
-                         "D: the model's width, as in DeepSeek-V3\n"
-                         "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
-                         "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs"));
-  recompute_ =
-      addChoice(nullptr, tr("Recompute"), {tr("no recompute"), tr("selective recompute"), tr("full recompute")},
-                tr("selective keeps the results of the all-to-all"));
-  overlap_ = addChoice(nullptr, tr("Overlap"), {},
-                       tr("share of the all-to-all hidden behind compute; the published runs have none"));
+  latent_ = addChoice(nullptr, "Row width", {"rows of D", "rows of D/2", "rows of D/4"},
+                      "values of a dispatched row\n"
+                      "D: the model's width, as in DeepSeek-V3\n"
+                      "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
+                      "expert FLOPs shrink; two projections a token and layer are added to the other GEMMs");
+  recompute_ = addChoice(nullptr, "Recompute", {"no recompute", "selective recompute", "full recompute"},
+                         "selective keeps the results of the all-to-all");
+  overlap_ =
+      addChoice(nullptr, "Overlap", {}, "share of the all-to-all hidden behind compute; the published runs have none");
   for (const int percent : kOverlaps)
-    overlap_->addItem(percent == 0 ? tr("no overlap") : tr("%1 % overlap").arg(percent), percent);
+    overlap_->addItem(percent == 0 ? QString("no overlap") : QString("%1 % overlap").arg(percent), percent);
   hypothesis_ = new QComboBox(this);
   fillHypotheses(hypothesis_);
   connect(hypothesis_, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
@@ -137,33 +136,32 @@ QString TimeOfAStepPanel::unusualOptions() const {
   if (now.latent_part != usual.latent_part) unusual << latent_->currentText();
   if (now.recompute != usual.recompute) unusual << recompute_->currentText();
   if (now.overlap != usual.overlap) unusual << overlap_->currentText();
-  return unusual.isEmpty() ? QString() : tr("With %1. ").arg(unusual.join(QStringLiteral(", ")));
+  return unusual.isEmpty() ? QString() : QString("With %1. ").arg(unusual.join(QStringLiteral(", ")));
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
-  routing_ = addChoice(row, tr("Routing"),
-                       {tr("forced routing"), tr("uniform routing"), tr("grouped routing"), tr("Zipf routing"),
-                        tr("this router"), tr("this router, node-limited")},
-                       tr("which experts tokens choose\n"
-                          "forced: round-robin, as in the published runs\n"
-                          "uniform: all experts alike\n"
-                          "grouped: 4 of 8 groups\n"
-                          "Zipf: experts of unequal popularity\n"
-                          "this router: the load of the chosen layer and step, stretched to the model's experts\n"
-                          "node-limited: its tokens stay within 4 of 8 groups"));
+  routing_ = addChoice(row, "Routing",
+                       {"forced routing", "uniform routing", "grouped routing", "Zipf routing", "this router",
+                        "this router, node-limited"},
+                       "which experts tokens choose\n"
+                       "forced: round-robin, as in the published runs\n"
+                       "uniform: all experts alike\n"
+                       "grouped: 4 of 8 groups\n"
+                       "Zipf: experts of unequal popularity\n"
+                       "this router: the load of the chosen layer and step, stretched to the model's experts\n"
+                       "node-limited: its tokens stay within 4 of 8 groups");
   zipf_ = new QDoubleSpinBox(this);
   zipf_->setRange(0, 2);
   zipf_->setSingleStep(0.1);
   zipf_->setValue(ClusterQuestion().zipf_exponent);
-  zipf_->setPrefix(tr("exponent "));
-  zipf_->setAccessibleName(tr("Zipf exponent"));
+  zipf_->setPrefix("exponent ");
+  zipf_->setAccessibleName("Zipf exponent");
   zipf_->hide();
   row->addWidget(zipf_);
   connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
-  placement_ =
-      addChoice(row, tr("Placement"), {tr("experts in order"), tr("experts at random"), tr("experts balanced")},
-                tr("which rank holds which expert\n"
-                   "balanced: the heaviest are replicated, all are packed, one more slot a rank"));
+  placement_ = addChoice(row, "Placement", {"experts in order", "experts at random", "experts balanced"},
+                         "which rank holds which expert\n"
+                         "balanced: the heaviest are replicated, all are packed, one more slot a rank");
 }
 
 ClusterQuestion TimeOfAStepPanel::question() const {
@@ -228,7 +226,7 @@ void TimeOfAStepPanel::refill() {
     asked_ = now;
     ask();
   }
-  if (!answer_) return plot_->setNotice(tr("Being computed"));
+  if (!answer_) return plot_->setNotice("Being computed");
   plot_->setNotice(QString::fromStdString(answer_->problem));
 }
 
@@ -249,14 +247,15 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   setProperty("busy", false);
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
-    rows.push_back({tr(part.name),
-                    {{part.ms, colorOf(part), part.fitted.empty() ? Fill::solid : Fill::hatched}},
-                    std::nan(""),
-                    std::nan(""),
-                    QStringList{formatValue(part.ms, 3) + tr(" ms"), formatPercent(part.ms / answer.time.ms_per_token),
-                                QString::fromUtf8(provenance_name(part.kind))}
-                        .join(QLatin1Char('\t')),
-                    false});
+    rows.push_back(
+        {QString(part.name),
+         {{part.ms, colorOf(part), part.fitted.empty() ? Fill::solid : Fill::hatched}},
+         std::nan(""),
+         std::nan(""),
+         QStringList{formatValue(part.ms, 3) + QString(" ms"), formatPercent(part.ms / answer.time.ms_per_token),
+                     QString::fromUtf8(provenance_name(part.kind))}
+             .join(QLatin1Char('\t')),
+         false});
   }
   plot_->setRows(std::move(rows));
   note_->setTexts(noteForms());
@@ -267,23 +266,23 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
 
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
-  const QString network = unusualOptions() + tr("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
-  const QString bytes = network + tr(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
-  const QString fullest =
-      bytes +
-      tr("; fullest rank %1 \u00d7 the mean").arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
-  return {fullest + tr("; some numbers are fitted") + unitsOfRun(), fullest, bytes, network};
+  const QString network =
+      unusualOptions() + QString("Network %1 a token").arg(formatBytes(answer_->time.network_bytes));
+  const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
+  const QString fullest = bytes + QString("; fullest rank %1 \u00d7 the mean")
+                                      .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
+  return {fullest + QString("; some numbers are fitted") + unitsOfRun(), fullest, bytes, network};
 }
 
 Panel::Answer TimeOfAStepPanel::answer() const {
-  const QString question = tr("How fast is a step?");
+  const QString question = "How fast is a step?";
   if (!answer_) return {};
   if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
-  const QString speed = tr("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
+  const QString speed = QString("%1 tokens/s a GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
   const QString band =
-      speed + tr(", between %1 and %2")
+      speed + QString(", between %1 and %2")
                   .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  return {question, {band + tr("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
+  return {question, {band + QString("; %1 ms a token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
 }
 
 QString TimeOfAStepPanel::about() const {
@@ -297,10 +296,10 @@ QString TimeOfAStepPanel::verdict() const {
   const bool deep_ep = answer_->config.way == AllToAll::deep_ep;
   const double with = (deep_ep ? *answer_ : *other_way_).time.ms_per_token;
   const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
-  if (std::abs(change) < kNoChange) return tr("DeepEP leaves the step as long as it is (modelled)");
+  if (std::abs(change) < kNoChange) return QString("DeepEP leaves the step as long as it is (modelled)");
   const QString by = formatPercent(std::abs(change));
-  return (change < 0 ? tr("DeepEP shortens the step by %1 (modelled)")
-                     : tr("DeepEP lengthens the step by %1 (modelled)"))
+  return (change < 0 ? QString("DeepEP shortens the step by %1 (modelled)")
+                     : QString("DeepEP lengthens the step by %1 (modelled)"))
       .arg(by);
 }
 
@@ -308,22 +307,24 @@ QString TimeOfAStepPanel::verdict() const {
 QString TimeOfAStepPanel::unitsOfRun() const {
   if (!is_live(asked_->routing) || !selection_->history()) return {};
   const std::string units = multiplied_by(selection_->history()->info().kernels);
-  return units.empty() ? QString() : tr("; the run's GEMMs: %1").arg(QString::fromStdString(units));
+  return units.empty() ? QString() : QString("; the run's GEMMs: %1").arg(QString::fromStdString(units));
 }
 
 QStringList TimeOfAStepPanel::describe(int row) const {
   if (!answer_ || row < 0 || row >= static_cast<int>(answer_->time.parts.size())) return {};
   const StepPart& part = answer_->time.parts[static_cast<std::size_t>(row)];
-  QStringList lines{tr("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
-                    tr("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
-  if (!part.fitted.empty()) lines << tr("holds fitted: %1").arg(QString::fromStdString(part.fitted));
+  QStringList lines{
+      QString("%1: %2 ms per token and GPU").arg(QString::fromUtf8(part.name), formatValue(part.ms, 4)),
+      QString("%1: %2").arg(QString::fromUtf8(provenance_name(part.kind)), QString::fromStdString(part.how))};
+  if (!part.fitted.empty()) lines << QString("holds fitted: %1").arg(QString::fromStdString(part.fitted));
   return lines;
 }
 
 QString TimeOfAStepPanel::status() const {
   if (!is_live(static_cast<AskedRouting>(routing_->currentIndex()))) return {};
   const auto frame = selection_->frame();
-  return frame ? tr("load of layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true)) : QString();
+  return frame ? QString("load of layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true))
+               : QString();
 }
 
 QString TimeOfAStepPanel::csv() const {
@@ -345,22 +346,25 @@ QString TimeOfAStepPanel::csv() const {
 }
 
 QString TimeOfAStepPanel::explain() const {
-  return tr("<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p><p><code>t = [ "
-            "routed FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all + tensor "
-            "parallelism + rest ] x pipeline</code>, tokens/s/GPU = 1 / t.</p><p>Bytes and FLOPs are counted from the "
-            "model's shape and the routing; rates are those of the hardware profile. <i>Hatched</i>: the part holds a "
-            "fitted number. Fitted are the network rate of the standard all-to-all, the MXFP8 speed-up and the rest, "
-            "to the three published B200 runs, and on H100 and H200 the slow-down of GEMMs back to back, to layers "
-            "measured on H200s. Point at a bar to see how it was computed and which fitted numbers it contains. The "
-            "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
-            "and head do not divide into the pipeline's stages, so one rank has more work than the others. <i>pipeline "
-            "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
-            "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) "
-            "values of "
-            "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the projections "
-            "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
-            "uses the imbalance of this session's layer, stretched to the "
-            "model's experts: only that is %1, the cost is modelled.</p>")
+  return QString(
+             "<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p><p><code>t = [ "
+             "routed FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all + tensor "
+             "parallelism + rest ] x pipeline</code>, tokens/s/GPU = 1 / t.</p><p>Bytes and FLOPs are counted from the "
+             "model's shape and the routing; rates are those of the hardware profile. <i>Hatched</i>: the part holds a "
+             "fitted number. Fitted are the network rate of the standard all-to-all, the MXFP8 speed-up and the rest, "
+             "to the three published B200 runs, and on H100 and H200 the slow-down of GEMMs back to back, to layers "
+             "measured on H200s. Point at a bar to see how it was computed and which fitted numbers it contains. The "
+             "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
+             "and head do not divide into the pipeline's stages, so one rank has more work than the others. "
+             "<i>pipeline "
+             "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
+             "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) "
+             "values of "
+             "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the "
+             "projections "
+             "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
+             "uses the imbalance of this session's layer, stretched to the "
+             "model's experts: only that is %1, the cost is modelled.</p>")
       .arg(measuredWhere(selection_->history()));
 }
 

@@ -145,7 +145,7 @@ void GapPlot::paintData(QPainter& painter) {
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (judged.empty()) return;
   const int left = static_cast<int>(xOf(static_cast<double>(judged.first))) + kSpace4;
-  const QString words = tr("judged: the last half");
+  const QString words = "judged: the last half";
   if (left + fontMetrics().horizontalAdvance(words) > xOf(static_cast<double>(judged.last))) return;
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(left, plotRect().top() + 2, plotRect().width(), fontMetrics().height()), Qt::AlignLeft, words);
@@ -233,16 +233,16 @@ void GapPlot::paintEnds(QPainter& painter) const {
 QStringList GapPlot::readoutAt(QPoint position) const {
   if (curves_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{tr("step %1").arg(formatCount(static_cast<double>(step)))};
+  QStringList lines{QString("step %1").arg(formatCount(static_cast<double>(step)))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     const double smooth = static_cast<double>(newestAt(curves_[i].smooth, step));
-    QString line = tr("%1 %2: gap %3, smoothed").arg(series_[i].letter, series_[i].name, signedGap(smooth));
+    QString line = QString("%1 %2: gap %3, smoothed").arg(series_[i].letter, series_[i].name, signedGap(smooth));
     if (!curves_[i].raw.empty() && curves_[i].raw[binAt(step)].finite > 0)
-      line += tr(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
+      line += QString(", of this step %1").arg(signedGap(curves_[i].raw[binAt(step)].mean()));
     lines << line;
   }
   if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())
-    lines << tr("one of the judged steps");
+    lines << QString("one of the judged steps");
   return lines;
 }
 

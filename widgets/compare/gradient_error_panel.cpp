@@ -41,7 +41,7 @@ std::vector<PyramidBin> errorsOf(std::vector<PyramidBin> bins) {
 }  // namespace
 
 GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Gradient error"), Provenance::measured_here, parent) {
+    : Panel(selection, "Gradient error", Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   matrix_ = new MatrixPlot(this);
@@ -58,24 +58,24 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   followSelection(matrix_);
 
   figure_ = makeChoice(
-      {tr("error"), tr("cosine")}, tr("Figure"),
-      tr("Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
-         "in dB), or the cosine of the angle between both"));
+      {"error", "cosine"}, "Figure",
+      "Error of the gradient against that of FP32 as a share of its length (by layer: the signal-to-noise ratio "
+      "in dB), or the cosine of the angle between both");
   connect(figure_, &QComboBox::currentIndexChanged, lines_, &PlotFrame::markDirty);
   connect(figure_, &QComboBox::currentIndexChanged, matrix_, &PlotFrame::markDirty);
   addControl(figure_);
-  measure_ = new QPushButton(tr("Measure every %1 steps").arg(kCadence), this);
+  measure_ = new QPushButton(QString("Measure every %1 steps").arg(kCadence), this);
   measure_->setToolTip(
-      tr("Compares the gradients of the open runs with those of FP32; each measurement costs an FP32 forward and "
-         "backward pass"));
+      "Compares the gradients of the open runs with those of FP32; each measurement costs an FP32 forward and "
+      "backward pass");
   measure_->hide();
   connect(measure_, &QPushButton::clicked, this, [this] { emit cadenceRequested(kCadence); });
   connect(selection_, &Selection::dataChanged, this, &GradientErrorPanel::showButton);
 
-  by_layer_ = makeToggle(tr("by layer"), tr("Layers and groups of tensors of the active run at the cursor's step"));
+  by_layer_ = makeToggle("by layer", "Layers and groups of tensors of the active run at the cursor's step");
   connect(by_layer_, &QToolButton::toggled, this, &GradientErrorPanel::showLayers);
   addOption(by_layer_);
-  minus_a_ = makeToggle(tr("minus A"), tr("The active run's figures minus run A's; for run A itself its own"));
+  minus_a_ = makeToggle("minus A", "The active run's figures minus run A's; for run A itself its own");
   minus_a_->hide();
   connect(minus_a_, &QToolButton::toggled, matrix_, &PlotFrame::markDirty);
   addOption(minus_a_);
@@ -106,9 +106,9 @@ Panel::Answer GradientErrorPanel::answer() const {
     most = error;
   }
   if (worst < 0) return {};
-  if (most == 0) return {{}, {tr("The gradients are those of FP32, to the bit"), tr("No error")}};
+  if (most == 0) return {{}, {"The gradients are those of FP32, to the bit", "No error"}};
   const QString share = runLetter(*selection_, worst) + QStringLiteral(": ") + formatPercent(most);
-  return {{}, {tr("%1 of its length is rounding").arg(share), share}};
+  return {{}, {QString("%1 of its length is rounding").arg(share), share}};
 }
 
 void GradientErrorPanel::setLive(bool live) {
@@ -142,24 +142,25 @@ QString GradientErrorPanel::status() const {
   if (!now) return {};
   const QString when = timeStatus(now->step, false);
   if (!by_layer_->isChecked()) return when;
-  return tr("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
-         (minusA() ? tr(" minus A") : QString());
+  return QString("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +
+         (minusA() ? QString(" minus A") : QString());
 }
 
 void GradientErrorPanel::refillLines() {
   if (!selection_->history()) return lines_->setNotice(noRunNotice());
   if (!measured() && selection_->history()->info().config_toml.empty())
-    return lines_->setNotice(notInLogNotice(selection_->history()->info(), tr("gradients of an FP32 pass")));
+    return lines_->setNotice(notInLogNotice(selection_->history()->info(), "gradients of an FP32 pass"));
   if (!measured())
     return lines_->setNotice(
-        live_ ? tr("No gradient was compared with FP32 yet. \"Measure\" below does so every %1 steps.").arg(kCadence)
-              : tr("No gradient was compared with FP32 in this run. In a new run, set \"Gradient error every\" in "
-                   "Set-up (F2)."));
+        live_
+            ? QString("No gradient was compared with FP32 yet. \"Measure\" below does so every %1 steps.").arg(kCadence)
+            : QString("No gradient was compared with FP32 in this run. In a new run, set \"Gradient error every\" in "
+                      "Set-up (F2)."));
   lines_->setNotice({});
   std::vector<LineSeries> series;
   for (int run = 0; run < static_cast<int>(selection_->histories().size()); ++run) series.push_back(seriesOf(run));
   lines_->setPercent(!cosine());
-  lines_->setCaption(cosine() ? tr("cosine") : tr("of the length"));
+  lines_->setCaption(cosine() ? QString("cosine") : QString("of the length"));
   lines_->setSeries(std::move(series));
 }
 
@@ -168,7 +169,7 @@ LineSeries GradientErrorPanel::seriesOf(int run) const {
   LineSeries series{history,
                     cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db,
                     kWholeRun,
-                    selection_->histories().size() > 1 ? runLabel(*selection_, run) : tr("whole model"),
+                    selection_->histories().size() > 1 ? runLabel(*selection_, run) : QString("whole model"),
                     runColor(*selection_, run),
                     0};
   if (cosine()) return series;
@@ -184,7 +185,7 @@ LineSeries GradientErrorPanel::seriesOf(int run) const {
 void GradientErrorPanel::refillMatrix() {
   frame_ = frame();
   frame_of_a_ = frame_ ? selection_->histories().front()->gradient_frame_at(frame_->step) : nullptr;
-  if (!frame_) return matrix_->setNotice(measured() ? tr("Not measured yet at this step") : QString(QChar(u' ')));
+  if (!frame_) return matrix_->setNotice(measured() ? QString("Not measured yet at this step") : QString(QChar(u' ')));
   matrix_->setNotice({});
   layers_.clear();
   columns_.clear();
@@ -201,7 +202,7 @@ void GradientErrorPanel::refillMatrix() {
   std::vector<std::uint8_t> codes;
   std::vector<Tick> rows, columns;
   for (int row = 0; row < std::ssize(layers_); ++row) {
-    rows.push_back({static_cast<double>(row), layers_[row] < 0 ? tr("model") : QString::number(layers_[row])});
+    rows.push_back({static_cast<double>(row), layers_[row] < 0 ? QString("model") : QString::number(layers_[row])});
     for (int column = 0; column < std::ssize(columns_); ++column) {
       const double value = shownValue(row, column);
       const double at = position(value);
@@ -214,8 +215,9 @@ void GradientErrorPanel::refillMatrix() {
   matrix_->setWeights(minusA() ? utilisationWeights() : sequentialWeights());
   matrix_->setLegend(legend());
   const QString run = runLetter(*selection_, selection_->run());
-  matrix_->setRowAxis(std::move(rows), minusA() ? tr("layer, %1 minus A").arg(run) : tr("layer, %1").arg(run));
-  matrix_->setColumnAxis(std::move(columns), tr("tensors"));
+  matrix_->setRowAxis(std::move(rows),
+                      minusA() ? QString("layer, %1 minus A").arg(run) : QString("layer, %1").arg(run));
+  matrix_->setColumnAxis(std::move(columns), "tensors");
 }
 
 const GradientFrame* GradientErrorPanel::cell(int row, int column) const {
@@ -251,7 +253,7 @@ LegendScale GradientErrorPanel::legend() const {
   const bool dark = isDark(palette());
   LegendScale legend{.lut = minusA() ? utilisationLut(dark) : cividisLut(dark),
                      .ticks = {},
-                     .caption = cosine() ? tr("cosine") : tr("SNR dB"),
+                     .caption = cosine() ? QString("cosine") : QString("SNR dB"),
                      .beyond = true,
                      .first_code = minusA() ? 2 : 1};
   const auto tick = [&](double value) {
@@ -271,7 +273,7 @@ LegendScale GradientErrorPanel::legend() const {
 QString GradientErrorPanel::valueText(double value) const {
   if (std::isnan(value)) return {};
   const QString sign = minusA() && value > 0 ? QStringLiteral("+") : QString();
-  if (std::isinf(value)) return minusA() ? (value > 0 ? tr("exact") : tr("A exact")) : tr("exact");
+  if (std::isinf(value)) return minusA() ? (value > 0 ? QString("exact") : QString("A exact")) : QString("exact");
   return sign + withMinus(QString::number(value, 'f', cosine() ? 4 : 1));
 }
 
@@ -284,16 +286,16 @@ void GradientErrorPanel::paintNumbers(QPainter& painter) const {
 // In words: infinite where one of the two gradients is that of FP32 itself.
 QString GradientErrorPanel::againstA(double difference) const {
   if (std::isnan(difference)) return {};
-  if (std::isinf(difference)) return difference > 0 ? tr("; exact, A's is not") : tr("; A's is exact");
-  return tr("; minus A's %1").arg(valueText(difference));
+  if (std::isinf(difference)) return difference > 0 ? QString("; exact, A's is not") : QString("; A's is exact");
+  return QString("; minus A's %1").arg(valueText(difference));
 }
 
 QStringList GradientErrorPanel::describe(int row, int column) const {
   const GradientFrame* at = frame_ ? cell(row, column) : nullptr;
   if (!at) return {};
   const QString group = QLatin1String(gradient_group_name(at->group));
-  return {at->layer < 0 ? group : tr("layer %1, %2").arg(at->layer).arg(group),
-          tr("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
+  return {at->layer < 0 ? group : QString("layer %1, %2").arg(at->layer).arg(group),
+          QString("SNR %1 dB, cosine %2").arg(formatValue(at->snr_db, 3), formatValue(at->cosine, 6)) +
               (minusA() ? againstA(shownValue(row, column)) : QString())};
 }
 
@@ -306,7 +308,7 @@ QString GradientErrorPanel::csv() const {
       text += csvField(runLabel(*selection_, static_cast<int>(run))) +
               QStringLiteral(",%1,%2,%3,%4,%5\n")
                   .arg(now->step)
-                  .arg(gradient.layer < 0 ? tr("model") : QString::number(gradient.layer))
+                  .arg(gradient.layer < 0 ? QString("model") : QString::number(gradient.layer))
                   .arg(QLatin1String(gradient_group_name(gradient.group)))
                   .arg(gradient.snr_db, 0, 'g', 7)
                   .arg(gradient.cosine, 0, 'g', 9);
@@ -315,15 +317,16 @@ QString GradientErrorPanel::csv() const {
 }
 
 QString GradientErrorPanel::explain() const {
-  return tr("<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
-            "computed during training at intervals (telemetry.gradient_every; 0 is off). Shown for the whole model "
-            "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
-            "20 dB is an error of a tenth of the gradient: the sentence above gives it for every run. All GEMMs in "
-            "BF16 "
-            "leave about 55 dB at the first step and less later: 34 to 49 dB between steps 40 and 180 of the preset "
-            "small, mostly 38 to 45 in 1,000 steps of nano, at single steps 13, since a token that goes to another "
-            "expert changes more than all rounding. 8 bits lose more, 4 bits most. No layer is always the worst; in "
-            "these runs it was mostly one of the MoE layers, with its gate or its experts.</p>") +
+  return QString(
+             "<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
+             "computed during training at intervals (telemetry.gradient_every; 0 is off). Shown for the whole model "
+             "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
+             "20 dB is an error of a tenth of the gradient: the sentence above gives it for every run. All GEMMs in "
+             "BF16 "
+             "leave about 55 dB at the first step and less later: 34 to 49 dB between steps 40 and 180 of the preset "
+             "small, mostly 38 to 45 in 1,000 steps of nano, at single steps 13, since a token that goes to another "
+             "expert changes more than all rounding. 8 bits lose more, 4 bits most. No layer is always the worst; in "
+             "these runs it was mostly one of the MoE layers, with its gate or its experts.</p>") +
          metricCards({"gradient_snr_db", "gradient_cosine"});
 }
 

@@ -39,7 +39,7 @@ QString signedShare(float value) {
 }  // namespace
 
 LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Load difference"), Provenance::measured_here, parent), runs_(runs) {
+    : Panel(selection, "Load difference", Provenance::measured_here, parent), runs_(runs) {
   view_ = new MatrixPlot(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int row, int column) { return describe(row, column); };
@@ -56,8 +56,8 @@ LoadDifferencePanel::LoadDifferencePanel(Selection* selection, const ComparedRun
     selection_->setExpert(column);
   });
   connect(runs_, &ComparedRuns::changed, view_, &PlotFrame::markDirty);
-  shown_ = makeChoice({tr("minus A"), tr("the run"), tr("run A")}, tr("Loads"),
-                      tr("The load of each expert in the run minus that in run A, or either of them"));
+  shown_ = makeChoice({"minus A", "the run", "run A"}, "Loads",
+                      "The load of each expert in the run minus that in run A, or either of them");
   connect(shown_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -107,15 +107,16 @@ Panel::Answer LoadDifferencePanel::answer() const {
   };
   const double of_run = mean(shown_run);
   if (std::isnan(of_run)) return {};
-  const QString differs = tr("%1: an expert's load differs from A's by %2 of a fair share on average")
+  const QString differs = QString("%1: an expert's load differs from A's by %2 of a fair share on average")
                               .arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
   const QString short_form =
-      tr("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
+      QString("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
   for (int run = 1; run < static_cast<int>(selection_->histories().size()); ++run) {
     if (!selection_->isNoiseTwin(run) || run == shown_run) continue;
     const double of_twin = mean(run);
     if (std::isnan(of_twin)) continue;
-    const QString chance = tr("; noise twin %1: %2").arg(runLetter(*selection_, run), QString::number(of_twin, 'f', 2));
+    const QString chance =
+        QString("; noise twin %1: %2").arg(runLetter(*selection_, run), QString::number(of_twin, 'f', 2));
     return {{}, {differs + chance, short_form + chance, short_form}};
   }
   return {{}, {differs, short_form}};
@@ -128,7 +129,7 @@ QString LoadDifferencePanel::status() const {
   const auto frame = selection_->histories()[static_cast<std::size_t>(run)]->frame_at(selection_->step());
   if (!frame) return {};
   step = frame->step;
-  const QString loads = shown() == Shown::difference ? tr("%1 minus A").arg(runLabel(*selection_, run))
+  const QString loads = shown() == Shown::difference ? QString("%1 minus A").arg(runLabel(*selection_, run))
                                                      : runLabel(*selection_, shown() == Shown::run ? run : 0);
   return timeStatus(step, true) + QStringLiteral(", ") + loads;
 }
@@ -139,7 +140,7 @@ void LoadDifferencePanel::refill() {
   std::int64_t step = 0;
   rows_ = rows(comparedRun(*selection_), &step);
   if (rows_.empty())
-    return view_->setNotice(tr("No step with the loads of both runs, or they have different numbers of experts"));
+    return view_->setNotice("No step with the loads of both runs, or they have different numbers of experts");
   view_->setNotice({});
   const int columns = static_cast<int>(
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
@@ -158,10 +159,10 @@ void LoadDifferencePanel::refill() {
   view_->setLegend(shown() == Shown::difference ? differenceLegend(isDark(palette()))
                                                 : utilisationLegend(isDark(palette())));
   const QString run = runLetter(*selection_, comparedRun(*selection_));
-  view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? tr("layer, %1 minus A").arg(run)
-                                          : shown() == Shown::run      ? tr("layer, %1").arg(run)
-                                                                       : tr("layer, A"));
-  view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), tr("expert"));
+  view_->setRowAxis(std::move(row_ticks), shown() == Shown::difference ? QString("layer, %1 minus A").arg(run)
+                                          : shown() == Shown::run      ? QString("layer, %1").arg(run)
+                                                                       : QString("layer, A"));
+  view_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, view_->width() / 60)), "expert");
   markCurrent();
 }
 
@@ -182,8 +183,8 @@ void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
 QStringList LoadDifferencePanel::describe(int row, int column) const {
   if (row >= std::ssize(rows_) || column >= std::ssize(rows_[static_cast<std::size_t>(row)].difference)) return {};
   const Row& at = rows_[static_cast<std::size_t>(row)];
-  return {tr("layer %1, expert %2").arg(at.layer).arg(column),
-          tr("utilisation %1, in run A %2: %3")
+  return {QString("layer %1, expert %2").arg(at.layer).arg(column),
+          QString("utilisation %1, in run A %2: %3")
               .arg(at.of_run[static_cast<std::size_t>(column)], 0, 'f', 2)
               .arg(at.of_a[static_cast<std::size_t>(column)], 0, 'f', 2)
               .arg(signedShare(at.difference[static_cast<std::size_t>(column)]))};
@@ -201,12 +202,14 @@ QString LoadDifferencePanel::csv() const {
 }
 
 QString LoadDifferencePanel::explain() const {
-  return tr("<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
-            "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in A. "
-            "The list at the top shows either run's own load instead.</p><p><b>Reading it.</b> The mean over all cells "
-            "is given above for every run: if it is that of a noise twin, which differs by chance alone, the "
-            "difference is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs "
-            "use that expert differently; experts of runs with other initial weights are unrelated.</p>") +
+  return QString(
+             "<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
+             "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in A. "
+             "The list at the top shows either run's own load instead.</p><p><b>Reading it.</b> The mean over all "
+             "cells "
+             "is given above for every run: if it is that of a noise twin, which differs by chance alone, the "
+             "difference is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs "
+             "use that expert differently; experts of runs with other initial weights are unrelated.</p>") +
          metricCards({"utilisation"});
 }
 

@@ -10,19 +10,19 @@ namespace {
 // "B", "B and C", "B, C and N".
 QString listed(QStringList letters) {
   const QString last = letters.takeLast();
-  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QObject::tr(" and ") + last;
+  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
 }
 
 }  // namespace
 
 LossGapPanel::LossGapPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
-    : Panel(selection, tr("Loss gap"), Provenance::measured_here, parent), runs_(runs), judged_(judged) {
+    : Panel(selection, "Loss gap", Provenance::measured_here, parent), runs_(runs), judged_(judged) {
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
-  plot_->setCaption(tr("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
+  plot_->setCaption(QString("nats/token, smoothed over %1 steps").arg(std::lround(1 / (1 - kGapFactor))));
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
-  shown_ = makeChoice({tr("minus A"), tr("every step")}, tr("Steps shown"),
-                      tr("The smoothed gap alone, or the gap of every step behind it"));
+  shown_ = makeChoice({"minus A", "every step"}, "Steps shown",
+                      "The smoothed gap alone, or the gap of every step behind it");
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -71,15 +71,15 @@ Panel::Answer LossGapPanel::answer() const {
     }
     outside << letter;
     sentences
-        << tr("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(static_cast<double>(*since)));
+        << QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(static_cast<double>(*since)));
   }
   const QString within = inside.empty()       ? QString()
-                         : inside.size() == 1 ? tr("%1 ends inside it").arg(lettersOf(inside).front())
-                                              : tr("%1 end inside it").arg(listed(lettersOf(inside)));
+                         : inside.size() == 1 ? QString("%1 ends inside it").arg(lettersOf(inside).front())
+                                              : QString("%1 end inside it").arg(listed(lettersOf(inside)));
   if (outside.isEmpty())
-    return {{}, {tr("%1 the band").arg(QString(within).replace(tr("inside it"), tr("inside"))), within}};
-  const QString apart = outside.size() == 1 ? tr("%1 stays outside the band").arg(outside.front())
-                                            : tr("%1 stay outside the band").arg(listed(outside));
+    return {{}, {QString("%1 the band").arg(QString(within).replace("inside it", "inside")), within}};
+  const QString apart = outside.size() == 1 ? QString("%1 stays outside the band").arg(outside.front())
+                                            : QString("%1 stay outside the band").arg(listed(outside));
   const auto joined = [&](const QString& first) {
     return within.isEmpty() ? first : first + QStringLiteral("; ") + within;
   };
@@ -96,8 +96,8 @@ QString LossGapPanel::csv() const {
   std::vector<std::vector<float>> columns;
   for (int run = 1; run < static_cast<int>(histories.size()) && !steps.empty(); ++run) {
     const QString name = runLabel(*selection_, run);
-    text += QLatin1Char(',') + csvField(tr("%1 minus A, cross-entropy [nats/token]").arg(name)) + QLatin1Char(',') +
-            csvField(tr("%1 minus A, smoothed [nats/token]").arg(name));
+    text += QLatin1Char(',') + csvField(QString("%1 minus A, cross-entropy [nats/token]").arg(name)) +
+            QLatin1Char(',') + csvField(QString("%1 minus A, smoothed [nats/token]").arg(name));
     raw.push_back(gap_series(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
     columns.push_back(smoothed_gap(*histories[0], *histories[run], Metric::ce_loss, kWholeRun, edges));
   }
@@ -108,9 +108,9 @@ QString LossGapPanel::csv() const {
                                              runs_->judging(*selection_, judged_->share())));
     const QString name = runLabel(*selection_, static_cast<int>(conclusions.size()));
     text += QLatin1Char(',') +
-            csvField(tr("%1 minus A, mean %2 of the judged steps [nats/token]")
+            csvField(QString("%1 minus A, mean %2 of the judged steps [nats/token]")
                          .arg(name, QLatin1String(loss_words(conclusions.back().loss)))) +
-            QLatin1Char(',') + csvField(tr("%1, half width of its 95 % interval [nats/token]").arg(name));
+            QLatin1Char(',') + csvField(QString("%1, half width of its 95 % interval [nats/token]").arg(name));
   }
   text += QLatin1Char('\n');
   const auto number = [](float value) { return std::isfinite(value) ? QString::number(value, 'g', 9) : QString(); };
@@ -130,17 +130,18 @@ QString LossGapPanel::csv() const {
 }
 
 QString LossGapPanel::explain() const {
-  return tr("<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as "
-            "an "
-            "exponential moving average with a memory of %1 steps. \"every step\" shows each step's gap behind "
-            "it.</p>"
-            "<p><b>Band.</b> Gaps inside the green band are too small to matter: less than 0.25 % of run A's loss, or "
-            "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with "
-            "its "
-            "interval is the verdict. At the start every run learns fast, and small differences of timing look "
-            "large.</p>"
-            "<p><b>Noise twins</b> (dashed) have run A's settings and another seed, or weights perturbed in the last "
-            "place: how far their curve goes from 0 is chance.</p>")
+  return QString(
+             "<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as "
+             "an "
+             "exponential moving average with a memory of %1 steps. \"every step\" shows each step's gap behind "
+             "it.</p>"
+             "<p><b>Band.</b> Gaps inside the green band are too small to matter: less than 0.25 % of run A's loss, or "
+             "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with "
+             "its "
+             "interval is the verdict. At the start every run learns fast, and small differences of timing look "
+             "large.</p>"
+             "<p><b>Noise twins</b> (dashed) have run A's settings and another seed, or weights perturbed in the last "
+             "place: how far their curve goes from 0 is chance.</p>")
              .arg(std::lround(1 / (1 - kGapFactor))) +
          metricCards({"ce_loss"});
 }

@@ -45,11 +45,11 @@ bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
 }  // namespace
 
 RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent)
-    : Panel(selection, tr("Routing flips"), Provenance::measured_here, parent), runs_(runs) {
+    : Panel(selection, "Routing flips", Provenance::measured_here, parent), runs_(runs) {
   lines_ = new LinePlot(selection, this);
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
-  lines_->setCaption(tr("tokens that change experts"));
+  lines_->setCaption("tokens that change experts");
   lines_->setAtLeastShown(0, 0.001);
   layers_ = new TimeHeatMap(selection, this);
   layers_->refill = [this] { refillLayers(); };
@@ -75,20 +75,19 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
   connect(layers_, &TimeHeatMap::rowClicked, this,
           [this](int row) { selection_->setLayer(shown()->info().moe_layers[static_cast<std::size_t>(row)]); });
   margins_ = new HalfOctavePlot(this);
-  margins_->setAccessibleName(tr("Flips by margin"));
+  margins_->setAccessibleName("Flips by margin");
   margins_->refill = [this] { refillMargins(); };
   followSelection(margins_);
 
-  by_layer_ =
-      makeToggle(tr("by layer"),
-                 tr("Layer by layer of one run (the active one, B while A is active), instead of all runs' means"));
+  by_layer_ = makeToggle("by layer",
+                         "Layer by layer of one run (the active one, B while A is active), instead of all runs' means");
   connect(by_layer_, &QToolButton::toggled, this, &RoutingFlipsPanel::showLayers);
   addOption(by_layer_);
   by_rounding_ = makeToggle(
-      tr("by rounding"),
-      tr("Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
-         "Run A has other weights after the first step, so flips against it measure how far the runs have drifted "
-         "apart"));
+      "by rounding",
+      "Against an FP32 pass with the run's own weights instead of run A: what its number formats do to the routing. "
+      "Run A has other weights after the first step, so flips against it measure how far the runs have drifted "
+      "apart");
   connect(by_rounding_, &QToolButton::toggled, this, &RoutingFlipsPanel::showRounding);
   connect(by_rounding_, &QToolButton::clicked, this, [this] { chosen_ = true; });
   connect(selection_, &Selection::dataChanged, this, &RoutingFlipsPanel::chooseReference);
@@ -149,13 +148,12 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   const auto most = std::ranges::max_element(all, less);
   if (most == all.end()) return {};
   const QString letter = runLetter(*selection_, most->run);
-  const QString share = tr("%1: %2 of the tokens").arg(letter, formatPercent(most->share));
+  const QString share = QString("%1: %2 of the tokens").arg(letter, formatPercent(most->share));
   if (rounding())
-    return most->share > 0 ? Answer{{}, {tr("%1 change experts").arg(share), share}}
-                           : Answer{{}, {tr("Rounding sends no token to other experts"), tr("No token")}};
-  if (most->share == 0)
-    return {{}, {tr("Every token goes to the same experts as in A"), tr("The same experts as in A")}};
-  const QString other = tr("%1 have other experts than in A").arg(share);
+    return most->share > 0 ? Answer{{}, {QString("%1 change experts").arg(share), share}}
+                           : Answer{{}, {"Rounding sends no token to other experts", "No token"}};
+  if (most->share == 0) return {{}, {"Every token goes to the same experts as in A", "The same experts as in A"}};
+  const QString other = QString("%1 have other experts than in A").arg(share);
   return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
 }
 
@@ -165,11 +163,11 @@ QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   const auto& histories = selection_->histories();
   const bool drifted = runs_->isNoiseTwin(of.run) ||
                        !hasWeightsOf(*histories.front(), *histories[static_cast<std::size_t>(of.run)], of.step);
-  if (!drifted) return tr("; the weights are still A's: the settings do it");
+  if (!drifted) return QString("; the weights are still A's: the settings do it");
   const std::vector<Rate> all = rates();
   const auto twin = std::ranges::find_if(all, [this](const Rate& each) { return runs_->isNoiseTwin(each.run); });
-  if (twin == all.end() || twin->run == of.run) return tr("; their weights differ by now");
-  return tr("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
+  if (twin == all.end() || twin->run == of.run) return QString("; their weights differ by now");
+  return QString("; noise twin %1: %2").arg(runLetter(*selection_, twin->run), formatPercent(twin->share));
 }
 
 // ". Experts in common with A: B 97.2 % from layer 2 on".
@@ -180,12 +178,14 @@ QString RoutingFlipsPanel::commonText() const {
     const RoutingOverlap routing = routing_overlap(history, each.step);
     const QString letter = runLetter(*selection_, each.run);
     if (routing.replayed)
-      overlaps << tr("%1 all, replayed").arg(letter);
+      overlaps << QString("%1 all, replayed").arg(letter);
     else if (routing.first_other_layer >= 0 && !is_missing(routing.overlap))
-      overlaps
-          << tr("%1 %2 from layer %3 on").arg(letter, formatPercent(routing.overlap)).arg(routing.first_other_layer);
+      overlaps << QString("%1 %2 from layer %3 on")
+                      .arg(letter, formatPercent(routing.overlap))
+                      .arg(routing.first_other_layer);
   }
-  return overlaps.isEmpty() ? QString() : tr(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
+  return overlaps.isEmpty() ? QString()
+                            : QString(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
 // The margins have room beside the curves in a wide panel only.
@@ -201,14 +201,15 @@ void RoutingFlipsPanel::showLayers(bool layers) {
 
 void RoutingFlipsPanel::showRounding(bool rounding) {
   by_rounding_->setChecked(rounding);
-  lines_->setCaption(rounding ? tr("tokens that change experts") : tr("tokens with other experts than in A"));
-  const QString reference = rounding ? tr("FP32") : tr("run A");
-  margins_->setTexts({.value = tr("margin"),
-                      .counted = tr("tokens"),
-                      .caption = tr("margin in %1: score of the last chosen expert minus the next, log").arg(reference),
-                      .in_short = tr("margin in %1, log").arg(reference),
-                      .back = tr("all"),
-                      .front = tr("flips")});
+  lines_->setCaption(rounding ? QString("tokens that change experts") : QString("tokens with other experts than in A"));
+  const QString reference = rounding ? QString("FP32") : QString("run A");
+  margins_->setTexts(
+      {.value = "margin",
+       .counted = "tokens",
+       .caption = QString("margin in %1: score of the last chosen expert minus the next, log").arg(reference),
+       .in_short = QString("margin in %1, log").arg(reference),
+       .back = "all",
+       .front = "flips"});
   for (PlotFrame* plot :
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(margins_)})
     plot->markDirty();
@@ -240,12 +241,12 @@ QString RoutingFlipsPanel::whyNothing() const {
   if (shown()->steps().empty()) return noDataYetNotice(*selection_);
   if (frameAt(shown()->steps().last)) return {};
   if (shown()->info().config_toml.empty())
-    return notInLogNotice(shown()->info(), rounding() ? tr("a pass in FP32") : tr("routing token by token"));
+    return notInLogNotice(shown()->info(), rounding() ? QString("a pass in FP32") : QString("routing token by token"));
   if (rounding())
-    return tr(
+    return QString(
         "No step was compared with FP32 yet: \"Measure\" in the panel Gradient error, or telemetry.gradient_every, "
         "sets how often");
-  return tr(
+  return QString(
       "No routing was compared yet, or it cannot be: other numbers of experts or top_k, or "
       "telemetry.flips_every is 0");
 }
@@ -268,7 +269,7 @@ void RoutingFlipsPanel::refillLayers() {
   std::vector<Tick> ticks;
   for (std::size_t row = 0; row < layers.size(); ++row)
     ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
-  layers_->setRowAxis(std::move(ticks), tr("layer, %1").arg(runLabel(*selection_, shownRun())), false);
+  layers_->setRowAxis(std::move(ticks), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
   layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()),
                      static_cast<int>(layers.size()));
   const auto place = std::ranges::find(layers, selection_->layer());
@@ -277,12 +278,13 @@ void RoutingFlipsPanel::refillLayers() {
 
 QString RoutingFlipsPanel::whyNoMargins() const {
   if (shown() && shown()->info().config_toml.empty())
-    return notInLogNotice(shown()->info(), tr("margins of flipped choices"));
-  if (whyNothing().isEmpty()) return tr("Not compared yet at this step");
+    return notInLogNotice(shown()->info(), "margins of flipped choices");
+  if (whyNothing().isEmpty()) return QString("Not compared yet at this step");
   return rounding()
-             ? tr("How narrow the flipped choices were (their margins): drawn as soon as there is a pass in FP32")
-             : tr("How narrow the flipped choices were (their margins): drawn as soon as there is a run to "
-                  "compare with");
+             ? QString("How narrow the flipped choices were (their margins): drawn as soon as there is a pass in FP32")
+             : QString(
+                   "How narrow the flipped choices were (their margins): drawn as soon as there is a run to "
+                   "compare with");
 }
 
 void RoutingFlipsPanel::refillMargins() {
@@ -303,15 +305,16 @@ void RoutingFlipsPanel::refillMargins() {
 QString RoutingFlipsPanel::status() const {
   const auto now = frameAt(selection_->step());
   if (!now) return {};
-  return (rounding() ? tr("by rounding, %1") : tr("against A, %1")).arg(timeStatus(now->step, false));
+  return (rounding() ? QString("by rounding, %1") : QString("against A, %1")).arg(timeStatus(now->step, false));
 }
 
 QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
   const int layer = shown()->info().moe_layers[static_cast<std::size_t>(row)];
   const auto at = frameAt(step);
   if (!at) return {};
-  return {tr("step %1, layer %2").arg(formatCount(static_cast<double>(at->step))).arg(layer),
-          tr("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
+  return {
+      QString("step %1, layer %2").arg(formatCount(static_cast<double>(at->step))).arg(layer),
+      QString("%1 of tokens have other experts").arg(formatPercent(shown()->value_at(shownMetric(), layer, at->step)))};
 }
 
 QString RoutingFlipsPanel::csv() const {
@@ -345,21 +348,22 @@ QString RoutingFlipsPanel::csv() const {
 }
 
 QString RoutingFlipsPanel::explain() const {
-  return tr("<p><b>Tokens that go to other experts</b> (another set of K), on the same batch. Left: their share over "
-            "steps, mean over layers of each run, or layer by layer of one run. Right: tokens by the margin of the "
-            "reference's choice (score of the last chosen expert minus that of the next), all of them in grey and the "
-            "flipped ones in the run's colour, at the cursor's step.</p><p><b>Against run A</b> the weights differ, "
-            "too, after the first step: this shows how far two runs have drifted apart, not what a format does. With "
-            "many experts it reaches 100 % within a hundred steps even in runs whose losses stay equal. A noise twin "
-            "starts from other weights and is there from the first step on: the level of unrelated runs.</p><p><b>By "
-            "rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients are "
-            "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
-            "in MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars are at the narrow margins, on the left: "
-            "rounding decides near ties.</p><p><b>Replayed</b> (router.replay of a twin, R3): the twin runs the "
-            "experts that A chose, with mixing weights of its own. What is left of its gap to A is arithmetic; what "
-            "the gap of a twin with the same formats and its own choice has more is routing. The sentence at the top "
-            "says the share of experts in common (overlap, mean over tokens and layers) and the first layer that "
-            "differs.</p>") +
+  return QString(
+             "<p><b>Tokens that go to other experts</b> (another set of K), on the same batch. Left: their share over "
+             "steps, mean over layers of each run, or layer by layer of one run. Right: tokens by the margin of the "
+             "reference's choice (score of the last chosen expert minus that of the next), all of them in grey and the "
+             "flipped ones in the run's colour, at the cursor's step.</p><p><b>Against run A</b> the weights differ, "
+             "too, after the first step: this shows how far two runs have drifted apart, not what a format does. With "
+             "many experts it reaches 100 % within a hundred steps even in runs whose losses stay equal. A noise twin "
+             "starts from other weights and is there from the first step on: the level of unrelated runs.</p><p><b>By "
+             "rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients are "
+             "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
+             "in MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars are at the narrow margins, on the left: "
+             "rounding decides near ties.</p><p><b>Replayed</b> (router.replay of a twin, R3): the twin runs the "
+             "experts that A chose, with mixing weights of its own. What is left of its gap to A is arithmetic; what "
+             "the gap of a twin with the same formats and its own choice has more is routing. The sentence at the top "
+             "says the share of experts in common (overlap, mean over tokens and layers) and the first layer that "
+             "differs.</p>") +
          metricCards({"rounding_flip_rate", "flip_rate", "overlap", "margin_tokens", "margin_flipped"});
 }
 

@@ -32,7 +32,7 @@ QString wordOf(VerdictWord word) {
 VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent)
     : QWidget(parent), selection_(selection), judged_(judged) {
   setObjectName("verdict_strip");
-  setAccessibleName(tr("Verdict"));
+  setAccessibleName("Verdict");
   setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
   settle_ = new FittedLabel(this);
   settle_->setRole(QPalette::PlaceholderText);
@@ -47,8 +47,8 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   explain_ = new QToolButton(this);
   explain_->setText(QStringLiteral("?"));
   explain_->setAutoRaise(true);
-  explain_->setAccessibleName(tr("Explanation of the verdicts"));
-  explain_->setToolTip(tr("What a verdict means"));
+  explain_->setAccessibleName("Explanation of the verdicts");
+  explain_->setToolTip("What a verdict means");
   connect(explain_, &QToolButton::clicked, this,
           [this] { emit explanationRequested(explain_->mapToGlobal(explain_->rect().bottomLeft())); });
   connect(selection_, &Selection::dataChanged, this, &VerdictStrip::fill);
@@ -81,11 +81,11 @@ void VerdictStrip::fill() {
                        runName(*selection_, place), runColor(*selection_, place)});
     }
     if (items.empty())
-      instead_ = {tr("Only noise twins of run A are open: there is no candidate to judge"), tr("No candidate")};
+      instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
   } else if (selection_->histories().size() < 2) {
-    instead_ = {tr("Nothing to compare: one run is open"), tr("Nothing to compare")};
+    instead_ = {"Nothing to compare: one run is open", "Nothing to compare"};
   } else {
-    instead_ = {tr("Too early to tell: there is no step yet"), tr("Too early to tell")};
+    instead_ = {"Too early to tell: there is no step yet", "Too early to tell"};
   }
   fillSettlement();
   if (items == items_ && !items.empty()) return;
@@ -103,7 +103,7 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   for (const std::size_t each : found.settled) letters << runLetter(*selection_, places[each]);
   if (letters.isEmpty()) letters << runLetter(*selection_, places[found.widest]);
   const QString last = letters.takeLast();
-  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + tr(" and ") + last;
+  return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
 }
 
 // Where nothing that is near settles what is open: how far away that is.
@@ -111,10 +111,10 @@ QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (c.verdict != Verdict::unclear) continue;
-    return {tr("No difference detected: noise ±%1, target ±%2. Train longer")
+    return {QString("No difference detected: noise ±%1, target ±%2. Train longer")
                 .arg(static_cast<double>(c.half), 0, 'g', 2)
                 .arg(static_cast<double>(c.matters), 0, 'g', 2),
-            tr("No difference detected")};
+            "No difference detected"};
   }
   return {};
 }
@@ -124,27 +124,27 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::nothing:
       return undetectedForms();
     case Settlement::How::first_twin:
-      return {tr("A noise twin of A would show how large a gap chance makes"), tr("A noise twin is missing")};
+      return {"A noise twin of A would show how large a gap chance makes", "A noise twin is missing"};
     case Settlement::How::another_twin: {
-      const QString what = (found.settled.empty() ? tr("One more noise twin would narrow %1")
-                                                  : tr("One more noise twin would settle %1"))
+      const QString what = (found.settled.empty() ? QString("One more noise twin would narrow %1")
+                                                  : QString("One more noise twin would settle %1"))
                                .arg(runsOf(found));
-      return {tr("%1: chance down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
+      return {QString("%1: chance down to ±%2").arg(what).arg(static_cast<double>(found.half), 0, 'g', 2), what};
     }
     case Settlement::How::more_steps:
       break;
   }
   if (found.lacking == 0)
-    return {tr("Training to about step %1 would settle %2")
+    return {QString("Training to about step %1 would settle %2")
                 .arg(formatCount(static_cast<double>(found.step)), runsOf(found)),
-            tr("More steps would settle %1").arg(runsOf(found))};
+            QString("More steps would settle %1").arg(runsOf(found))};
   const QString verdict = found.lacking == 1
-                              ? tr("Verdict in 1 step")
-                              : tr("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
+                              ? QString("Verdict in 1 step")
+                              : QString("Verdict in %1 steps").arg(formatCount(static_cast<double>(found.lacking)));
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {verdict};
   const double wait = static_cast<double>(seconds) * static_cast<double>(found.lacking);
-  return {tr("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
+  return {QString("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
 }
 
 void VerdictStrip::fillSettlement() {
@@ -156,12 +156,13 @@ void VerdictStrip::fillSettlement() {
       found.how != Settlement::How::nothing && (steps ? judged_->live() && !runs_anyway : judged_->room());
   step_ = steps ? found.step : 0;
   const QString words =
-      steps ? tr("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : tr("+ Noise twin");
+      steps ? QString("Train to step %1").arg(formatCount(static_cast<double>(found.step))) : QString("+ Noise twin");
   if (button_->text() == words && button_->isHidden() != offered) return place();
   button_->setText(words);
-  button_->setToolTip(steps ? tr("Trains all open runs up to this step")
-                            : tr("Trains run A once more beside the open runs, its first weights perturbed in the last "
-                                 "place: it shows how large a gap chance makes (Shift+N)"));
+  button_->setToolTip(
+      steps ? QString("Trains all open runs up to this step")
+            : QString("Trains run A once more beside the open runs, its first weights perturbed in the last "
+                      "place: it shows how large a gap chance makes (Shift+N)"));
   button_->setVisible(offered);
   place();
 }

@@ -95,7 +95,7 @@ QStringList VerdictRow::spoken() const {
 }
 
 VerdictTable::VerdictTable(QWidget* parent) : PlotFrame(parent) {
-  setAccessibleName(tr("Verdicts over the runs"));
+  setAccessibleName("Verdicts over the runs");
 }
 
 QStringList VerdictTable::columnNames() {
@@ -244,8 +244,8 @@ void VerdictTable::paintData(QPainter& painter) {
 QStringList VerdictTable::bandForms() const {
   if (!std::isfinite(matters_)) return {};
   const QString size = QStringLiteral("±%1").arg(static_cast<double>(matters_), 0, 'g', 2);
-  return {tr("too small to matter: %1, %2 of the loss").arg(size, share_), tr("too small to matter: %1").arg(size),
-          tr("too small to matter")};
+  return {QString("too small to matter: %1, %2 of the loss").arg(size, share_),
+          QString("too small to matter: %1").arg(size), "too small to matter"};
 }
 
 void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
@@ -253,8 +253,8 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   const QFontMetrics metrics(painter.font());
   const int line = metrics.height();
   painter.setPen(QColor(c.ink2));
-  painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, tr("Run"));
-  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, tr("Verdict"));
+  painter.drawText(QRect(kEdge, 0, at.mark - kEdge, line), Qt::AlignLeft, "Run");
+  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, "Verdict");
   for (int column = 0; column < at.columns; ++column) {
     const ColumnHead& head = kHeads[static_cast<std::size_t>(column)];
     const int right = at.right[static_cast<std::size_t>(column)];
@@ -262,8 +262,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
     painter.drawText(QRect(0, line, right, line), Qt::AlignRight, QString::fromUtf8(head.second));
   }
   if (at.plot_width == 0) return;
-  const QString title =
-      fittingText({tr("Loss gap to A, nats/token"), tr("Gap, nats/token"), tr("Gap")}, metrics, at.plot_width);
+  const QString title = fittingText({"Loss gap to A, nats/token", "Gap, nats/token", "Gap"}, metrics, at.plot_width);
   painter.drawText(QRect(at.plot, 0, at.plot_width, line), Qt::AlignLeft, title);
   const int swatch = metrics.ascent();
   const int used = metrics.horizontalAdvance(title) + kSpace16;

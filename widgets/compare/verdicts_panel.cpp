@@ -24,8 +24,8 @@ constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 QString formatWords(const QString& recipe) {
   const QString format = recipe.section(QLatin1Char('_'), 0, 0).toUpper(), rule = recipe.section(QLatin1Char('_'), 1);
   if (rule.isEmpty()) return format;
-  if (rule == QLatin1String("rceil")) return format + QObject::tr(", scales rounded up");
-  if (rule == QLatin1String("floor")) return format + QObject::tr(", scales rounded down");
+  if (rule == QLatin1String("rceil")) return format + QString(", scales rounded up");
+  if (rule == QLatin1String("floor")) return format + QString(", scales rounded down");
   return format + QLatin1Char(' ') + QString(rule).replace(QLatin1Char('_'), QLatin1Char(' '));
 }
 
@@ -37,9 +37,9 @@ bool isFormat(const QString& value) {
 // "experts in MXFP4", "lr 0.002".
 QString settingWords(const SettingDifference& setting) {
   const QString name = setting.key.section(QLatin1Char('.'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
-  if (setting.of_this == QLatin1String("true")) return QObject::tr("with %1").arg(name);
-  if (setting.of_this == QLatin1String("false")) return QObject::tr("without %1").arg(name);
-  return isFormat(setting.of_this) ? QObject::tr("%1 in %2").arg(name, formatWords(setting.of_this))
+  if (setting.of_this == QLatin1String("true")) return QString("with %1").arg(name);
+  if (setting.of_this == QLatin1String("false")) return QString("without %1").arg(name);
+  return isFormat(setting.of_this) ? QString("%1 in %2").arg(name, formatWords(setting.of_this))
                                    : name + QLatin1Char(' ') + setting.of_this;
 }
 
@@ -73,7 +73,7 @@ QString shareText(double share) {
 }
 
 VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
-    : Panel(selection, tr("Verdicts"), Provenance::measured_here, parent), runs_(runs), judged_(judged) {
+    : Panel(selection, "Verdicts", Provenance::measured_here, parent), runs_(runs), judged_(judged) {
   table_ = new VerdictTable(this);
   table_->refill = [this] { refill(); };
   followSelection(table_);
@@ -83,20 +83,20 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   auto* choices = new QWidget(this);
   auto* row = plainRow(choices, kSpace8);
   loss_ = new QComboBox(choices);
-  loss_->addItems({tr("training loss"), tr("validation loss")});
-  loss_->setAccessibleName(tr("Judged loss"));
+  loss_->addItems({"training loss", "validation loss"});
+  loss_->setAccessibleName("Judged loss");
   loss_->setToolTip(
-      tr("The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
-         "loss where it is measured, else the training loss"));
+      "The loss whose gap is judged. Until one is chosen here, the settings decide: the validation "
+      "loss where it is measured, else the training loss");
   connect(loss_, &QComboBox::activated, this, [this](int index) {
     judged_->setLoss(index == 1 ? JudgedRuns::Loss::validation : JudgedRuns::Loss::training);
   });
   matters_ = new QComboBox(choices);
-  for (const double share : kShares) matters_->addItem(tr("%1 matters").arg(shareText(share)), share);
-  matters_->setAccessibleName(tr("Gap that matters"));
+  for (const double share : kShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
+  matters_->setAccessibleName("Gap that matters");
   matters_->setToolTip(
-      tr("A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
-         "BF16 that DeepSeek-V3 calls within training randomness"));
+      "A gap of this share of run A's loss matters. 0.25 % is the relative error of FP8 against "
+      "BF16 that DeepSeek-V3 calls within training randomness");
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { judged_->setShare(matters_->currentData().toDouble()); });
@@ -105,8 +105,8 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
     row->addWidget(box);
   }
   addControl(choices);
-  auto* copy_button = new QPushButton(tr("Copy table"), this);
-  copy_button->setToolTip(tr("Copies the table, tab-separated"));
+  auto* copy_button = new QPushButton("Copy table", this);
+  copy_button->setToolTip("Copies the table, tab-separated");
   connect(copy_button, &QPushButton::clicked, this, &VerdictsPanel::copy);
   addControl(copy_button);
   addBody(table_);
@@ -170,7 +170,7 @@ VerdictRow VerdictsPanel::row(int place) const {
 void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   VerdictFigure& gap = row.figures[VerdictRow::kGap];
   if (place == 0) {
-    row.reasons = {tr("what the others are measured by"), tr("baseline")};
+    row.reasons = {"what the others are measured by", "baseline"};
     row.gap = 0;
     gap.text = QStringLiteral("0");
     return;
@@ -179,7 +179,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   row.gap = c.gap;
   row.half = c.half;
   if (row.noise) {
-    row.reasons = {tr("what chance alone does"), tr("chance")};
+    row.reasons = {"what chance alone does", "chance"};
   } else {
     row.word = verdict_word(c);
     row.reasons = reasons(c);
@@ -192,7 +192,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
                                             : QString::number(static_cast<double>(c.half), 'f', places));
   }
   if (!c.steps.empty() && std::isfinite(c.gap))
-    gap.tip = tr("%1, nats/token, steps %2 to %3")
+    gap.tip = QString("%1, nats/token, steps %2 to %3")
                   .arg(QLatin1String(loss_words(c.loss)), formatCount(static_cast<double>(c.steps.first)),
                        formatCount(static_cast<double>(c.steps.last)));
 }
@@ -203,8 +203,8 @@ QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
   const float seconds = judged_->secondsPerStep();
   if (c.lacking > 0 && std::isfinite(seconds) && !forms.isEmpty())
-    forms.prepend(
-        tr("%1 (%2)").arg(forms.front(), aboutDuration(static_cast<double>(seconds) * static_cast<double>(c.lacking))));
+    forms.prepend(QString("%1 (%2)").arg(forms.front(),
+                                         aboutDuration(static_cast<double>(seconds) * static_cast<double>(c.lacking))));
   return forms;
 }
 
@@ -214,10 +214,10 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   const OperandSqnr& sqnr = sqnr_[static_cast<std::size_t>(place)];
   row.figures[VerdictRow::kSqnr] = {
       .text = is_missing(sqnr.worst_db)   ? dash()
-              : std::isinf(sqnr.worst_db) ? tr("exact")
+              : std::isinf(sqnr.worst_db) ? QString("exact")
                                           : QString::number(sqnr.worst_db, 'f', 1),
       .below = {},
-      .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : tr("nothing is quantized")};
+      .tip = sqnr.operands > 0 ? inPrint(QString::fromStdString(to_text(sqnr))) : QString("nothing is quantized")};
   row.figures[VerdictRow::kFlushed] = {
       .text = shareOrDash(costs.flushed), .below = {}, .tip = costs.flushed > 0 ? placeName(costs.where) : QString()};
   row.figures[VerdictRow::kFlips] = {.text = shareOrDash(costs.flips), .below = {}, .tip = {}};
@@ -233,20 +233,21 @@ QString VerdictsPanel::note(int place) const {
   const History& history = *selection_->histories()[static_cast<std::size_t>(place)];
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
-    return experts ? tr("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts))) : tr("baseline");
+    return experts ? QString("baseline: experts in %1").arg(formatWords(QString::fromStdString(*experts)))
+                   : QString("baseline");
   }
   if (place >= std::ssize(runs_->runs())) return {};
   const ComparedRun& run = runs_->runs()[static_cast<std::size_t>(place)];
   if (run.noise_twin) {
     const QString kind =
-        run.same_start ? tr("noise twin: A, weights perturbed") : tr("noise twin: A with another seed");
+        run.same_start ? QString("noise twin: A, weights perturbed") : QString("noise twin: A with another seed");
     return run.twin_until
-               ? kind + tr(", up to step %1").arg(formatCount(static_cast<double>(run.twin_until->steps().last)))
+               ? kind + QString(", up to step %1").arg(formatCount(static_cast<double>(run.twin_until->steps().last)))
                : kind;
   }
   QStringList words;
   for (const SettingDifference& setting : run.settings) words << settingWords(setting);
-  if (words.size() > 2) words = {words.front(), tr("%1 more settings").arg(words.size() - 1)};
+  if (words.size() > 2) words = {words.front(), QString("%1 more settings").arg(words.size() - 1)};
   return words.join(QStringLiteral(", "));
 }
 
@@ -255,7 +256,7 @@ QString VerdictsPanel::status() const {
   for (const int place : judged_->candidates()) {
     const StepRange steps = judged_->conclusion(place).steps;
     if (!steps.empty())
-      return tr("steps %1 to %2")
+      return QString("steps %1 to %2")
           .arg(formatCount(static_cast<double>(steps.first)), formatCount(static_cast<double>(steps.last)));
   }
   return {};
@@ -263,9 +264,8 @@ QString VerdictsPanel::status() const {
 
 void VerdictsPanel::copy() {
   table_->refill();
-  QStringList lines{
-      QStringList{tr("Run"), tr("Name"), tr("Difference from A"), tr("Verdict"), tr("Reason")}.join('\t') + '\t' +
-      VerdictTable::columnNames().join('\t')};
+  QStringList lines{QStringList{"Run", "Name", "Difference from A", "Verdict", "Reason"}.join('\t') + '\t' +
+                    VerdictTable::columnNames().join('\t')};
   for (const VerdictRow& row : table_->rows()) {
     QStringList cells{row.letter, row.name, row.note, row.word ? QLatin1String(to_text(*row.word)) : QString(),
                       row.reasons.value(0)};
@@ -329,32 +329,36 @@ QString VerdictsPanel::csv() const {
 }
 
 QString VerdictsPanel::explain() const {
-  return tr("<p><b>Verdict.</b> A run's loss minus run A's on the same batches, averaged over the last half of the "
-            "steps: at the start every run learns fast, and small differences of timing look large. The dot is this "
-            "gap, the line its 95 % interval.</p>"
-            "<p><b>Good enough</b>: the whole interval is smaller than what matters (the shaded band), 0.25 % of run "
-            "A's loss unless you choose another share. That is the relative error of FP8 against BF16 that "
-            "DeepSeek-V3 (arXiv:2412.19437) calls within training randomness. <b>Worse</b>, <b>Better</b>: the whole "
-            "interval is on one side of 0. <b>Not told apart</b>: it holds 0 and gaps that matter; a noise twin or "
-            "more steps narrow it. <b>Too early to tell</b>: a verdict takes %1 steps, and a noise twin as many beside "
-            "the run.</p>"
-            "<p><b>Where the interval comes from.</b> Two runs with equal settings differ, too: another seed starts "
-            "elsewhere, and rounding in the last place grows into other weights. Noise twins of run A show by how "
-            "much. Their means over four batches of steps give the interval, since losses of neighbouring steps are "
-            "correlated and cannot be counted one by one. A twin with run A's start and perturbed weights shows chaos "
-            "alone; one with another seed shows the luck of the start as well, which takes several twins to know.</p>"
-            "<p><b>Several candidates</b> are several chances to be called different. Their intervals are wider by "
-            "Dunnett's test, so that about 1 in 20 such comparisons calls any of its equal runs different.</p>"
-            "<p><b>Twins that drift less.</b> Chance moves a run further when its routing has drifted further from run "
-            "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This "
-            "factor "
-            "was measured for twins whose tokens go elsewhere for %2 % to 64 %; below that there is no verdict yet.</p>"
-            "<p><b>Which loss.</b> The validation loss where it is measured from the start, else the training loss. "
-            "To choose the narrower of two intervals would call equal runs different twice as often.</p>"
-            "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient "
-            "error "
-            "are those of the cursor's step or the newest before; the speed is the mean of the last %4 steps that all "
-            "runs took. Red: the most flushed, above 5 %.</p>")
+  return QString(
+             "<p><b>Verdict.</b> A run's loss minus run A's on the same batches, averaged over the last half of the "
+             "steps: at the start every run learns fast, and small differences of timing look large. The dot is this "
+             "gap, the line its 95 % interval.</p>"
+             "<p><b>Good enough</b>: the whole interval is smaller than what matters (the shaded band), 0.25 % of run "
+             "A's loss unless you choose another share. That is the relative error of FP8 against BF16 that "
+             "DeepSeek-V3 (arXiv:2412.19437) calls within training randomness. <b>Worse</b>, <b>Better</b>: the whole "
+             "interval is on one side of 0. <b>Not told apart</b>: it holds 0 and gaps that matter; a noise twin or "
+             "more steps narrow it. <b>Too early to tell</b>: a verdict takes %1 steps, and a noise twin as many "
+             "beside "
+             "the run.</p>"
+             "<p><b>Where the interval comes from.</b> Two runs with equal settings differ, too: another seed starts "
+             "elsewhere, and rounding in the last place grows into other weights. Noise twins of run A show by how "
+             "much. Their means over four batches of steps give the interval, since losses of neighbouring steps are "
+             "correlated and cannot be counted one by one. A twin with run A's start and perturbed weights shows chaos "
+             "alone; one with another seed shows the luck of the start as well, which takes several twins to know.</p>"
+             "<p><b>Several candidates</b> are several chances to be called different. Their intervals are wider by "
+             "Dunnett's test, so that about 1 in 20 such comparisons calls any of its equal runs different.</p>"
+             "<p><b>Twins that drift less.</b> Chance moves a run further when its routing has drifted further from "
+             "run "
+             "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This "
+             "factor "
+             "was measured for twins whose tokens go elsewhere for %2 % to 64 %; below that there is no verdict "
+             "yet.</p>"
+             "<p><b>Which loss.</b> The validation loss where it is measured from the start, else the training loss. "
+             "To choose the narrower of two intervals would call equal runs different twice as often.</p>"
+             "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient "
+             "error "
+             "are those of the cursor's step or the newest before; the speed is the mean of the last %4 steps that all "
+             "runs took. Red: the most flushed, above 5 %.</p>")
              .arg(kLeastSteps)
              .arg(std::lround(100 * kLeastDrift))
              .arg(QString::fromUtf8(kSqnrNote))
@@ -366,7 +370,7 @@ QString VerdictsPanel::explain() const {
 void VerdictsPanel::chooseMatters(double share) {
   int index = matters_->findData(share);
   if (index < 0) {
-    matters_->addItem(tr("%1 matters").arg(shareText(share)), share);
+    matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
     index = matters_->count() - 1;
   }
   matters_->setCurrentIndex(index);

@@ -44,7 +44,7 @@ class BlockMicroscopePanel::Change : public QUndoCommand {
 };
 
 BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block microscope"), Provenance::measured_here, parent) {
+    : Panel(selection, "Block microscope", Provenance::measured_here, parent) {
   makeControls();
   makeBody();
   makeActions();
@@ -58,9 +58,9 @@ BlockMicroscopePanel::BlockMicroscopePanel(Selection* selection, QWidget* parent
 
 void BlockMicroscopePanel::makeControls() {
   presets_ = new QComboBox(this);
-  presets_->setAccessibleName(tr("Example block"));
-  presets_->setPlaceholderText(tr("Examples"));
-  presets_->setToolTip(tr("Blocks worth looking at"));
+  presets_->setAccessibleName("Example block");
+  presets_->setPlaceholderText("Examples");
+  presets_->setToolTip("Blocks worth looking at");
   for (const BlockPreset& preset : blockPresets()) {
     presets_->addItem(preset.name);
     presets_->setItemData(presets_->count() - 1, preset.lesson, Qt::ToolTipRole);
@@ -81,15 +81,15 @@ void BlockMicroscopePanel::makeControls() {
   connect(format_, &QComboBox::activated, this, choose);
   connect(rule_, &QComboBox::activated, this, choose);
   rounding_ =
-      makeChoice({tr("nearest even"), tr("stochastic")}, tr("Rounding"),
-                 tr("Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip"));
+      makeChoice({"nearest even", "stochastic"}, "Rounding",
+                 "Rounding. Stochastic: up with the probability that keeps the mean, except for values that clip");
   connect(rounding_, &QComboBox::activated, this, [this](int i) { setRounding(static_cast<Rounding>(i)); });
   makeOptions();
-  auto* reset_button = new QPushButton(tr("Reset"), this);
+  auto* reset_button = new QPushButton("Reset", this);
   followFont(reset_button, [reset_button] {
     reset_button->setFixedWidth(reset_button->fontMetrics().horizontalAdvance(reset_button->text()) + kSpace24);
   });
-  reset_button->setToolTip(tr("Back to the block as it was opened"));
+  reset_button->setToolTip("Back to the block as it was opened");
   connect(reset_button, &QPushButton::clicked, this, &BlockMicroscopePanel::reset);
   addControl(inOneRow({format_, rule_, rounding_}));
   addControl(reset_button);
@@ -109,19 +109,19 @@ QWidget* BlockMicroscopePanel::inOneRow(std::initializer_list<QComboBox*> boxes)
 }
 
 void BlockMicroscopePanel::makeOptions() {
-  draw_ = new QAction(tr("Draw again"), this);
-  draw_->setToolTip(tr("Other random numbers for stochastic rounding"));
+  draw_ = new QAction("Draw again", this);
+  draw_->setToolTip("Other random numbers for stochastic rounding");
   connect(draw_, &QAction::triggered, this, [this] {
     State next = state_;
     ++next.draw;
-    change(std::move(next), tr("draw"));
+    change(std::move(next), "draw");
   });
-  turn_ = new QAction(tr("Block along the other axis"), this);
-  turn_->setToolTip(tr("The block through the same element along the other axis"));
+  turn_ = new QAction("Block along the other axis", this);
+  turn_->setToolTip("The block through the same element along the other axis");
   turn_->setShortcut(Qt::Key_X);
   connect(turn_, &QAction::triggered, this,
           [this] { emit axisChosen(axis_ == BlockAxis::row ? BlockAxis::column : BlockAxis::row); });
-  log_ = new QAction(tr("Logarithmic number line"), this);
+  log_ = new QAction("Logarithmic number line", this);
   log_->setCheckable(true);
   addAction(turn_);
 }
@@ -129,7 +129,7 @@ void BlockMicroscopePanel::makeOptions() {
 void BlockMicroscopePanel::makeBody() {
   bars_ = new BlockBars(this);
   line_ = new NumberLine(this);
-  line_->setAccessibleName(tr("Number line of the format with the block's scaled values"));
+  line_->setAccessibleName("Number line of the format with the block's scaled values");
   line_->setMinimumHeight(90);
   connect(log_, &QAction::toggled, line_, &NumberLine::setLog);
   cards_ = new BlockCards(this);
@@ -146,7 +146,7 @@ void BlockMicroscopePanel::makeBody() {
   table_->setShowGrid(false);
   table_->verticalHeader()->hide();
   table_->horizontalHeader()->setHighlightSections(false);
-  table_->setAccessibleName(tr("Elements of the block"));
+  table_->setAccessibleName("Elements of the block");
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
   followFont(table_, [this] {
@@ -182,9 +182,9 @@ void BlockMicroscopePanel::makeBody() {
 }
 
 void BlockMicroscopePanel::makeActions() {
-  QAction* undo = undo_.createUndoAction(this, tr("Undo"));
+  QAction* undo = undo_.createUndoAction(this, "Undo");
   undo->setShortcut(QKeySequence::Undo);
-  QAction* redo = undo_.createRedoAction(this, tr("Redo"));
+  QAction* redo = undo_.createRedoAction(this, "Redo");
   redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::Key_Y), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z)});
   for (QAction* action : {undo, redo}) {
     action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
@@ -206,7 +206,7 @@ void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float
 void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
-  change(std::move(next), tr("format"));
+  change(std::move(next), "format");
 }
 
 // Another block size means another block of the tensor, which its owner brings.
@@ -218,13 +218,13 @@ void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
 void BlockMicroscopePanel::editValue(int element, float value) {
   State next = state_;
   next.values[static_cast<std::size_t>(element)] = value;
-  change(std::move(next), tr("value %1").arg(element));
+  change(std::move(next), QString("value %1").arg(element));
 }
 
 void BlockMicroscopePanel::setRounding(Rounding rounding) {
   State next = state_;
   next.rounding = rounding;
-  change(std::move(next), tr("rounding"));
+  change(std::move(next), "rounding");
 }
 
 void BlockMicroscopePanel::loadPreset(int preset) {
@@ -236,7 +236,7 @@ void BlockMicroscopePanel::loadPreset(int preset) {
 }
 
 void BlockMicroscopePanel::reset() {
-  change(original_, tr("reset"));
+  change(original_, "reset");
 }
 
 void BlockMicroscopePanel::change(State next, const QString& what) {
@@ -278,10 +278,10 @@ void BlockMicroscopePanel::nameBits() {
     return QStringLiteral("<span style='color:%1'>\u25a0</span>&nbsp;%2")
         .arg(bitColor(which, isDark(palette())).name(), name);
   };
-  QStringList fields{field(BitField::sign, tr("sign"))};
-  if (layout.exponent) fields << field(BitField::exponent, tr("exponent"));
-  fields << field(BitField::mantissa, tr("mantissa"));
-  bits_key_->setText(tr("Bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
+  QStringList fields{field(BitField::sign, "sign")};
+  if (layout.exponent) fields << field(BitField::exponent, "exponent");
+  fields << field(BitField::mantissa, "mantissa");
+  bits_key_->setText(QString("Bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
 }
 
 void BlockMicroscopePanel::changeEvent(QEvent* event) {
@@ -305,17 +305,17 @@ void BlockMicroscopePanel::refresh() {
 
   const ElementFormat format = state_.format.element;
   line_->setPoints({{elementFormatLabel(format), representable_values(format)}});
-  const QString numbers = tr("on the numbers of %1").arg(elementFormatLabel(format));
+  const QString numbers = QString("on the numbers of %1").arg(elementFormatLabel(format));
   const bool power = state_.format.scheme == QuantScheme::mx;
-  line_->setCaption(block_.is_nan() ? tr("Numbers of %1").arg(elementFormatLabel(format))
-                                    : tr("value \u00f7 %1, %2; cross: flushed to zero or clipped")
+  line_->setCaption(block_.is_nan() ? QString("Numbers of %1").arg(elementFormatLabel(format))
+                                    : QString("value \u00f7 %1, %2; cross: flushed to zero or clipped")
                                           .arg(power ? formatPowerOfTwo(block_.scale.code - 127)
                                                      : formatValue(static_cast<double>(block_.scale.value), 3),
                                                numbers));
   std::vector<NumberLine::Mark> marks;
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
-    marks.push_back({e.scaled, e.decoded, tr("element %1").arg(i), e.underflow || e.clipped});
+    marks.push_back({e.scaled, e.decoded, QString("element %1").arg(i), e.underflow || e.clipped});
   }
   line_->setMarks(std::move(marks));
   update();
@@ -327,8 +327,8 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 }
 
 QString BlockMicroscopePanel::status() const {
-  QStringList parts{origin_.place.isEmpty() ? tr("example block") : origin_.place};
-  if (undo_.canUndo() && state_.values != original_.values) parts << tr("edited");
+  QStringList parts{origin_.place.isEmpty() ? QString("example block") : origin_.place};
+  if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
   parts << figures();
   if (!origin_.tensor.isEmpty()) parts << origin_.tensor;
   return parts.join(QStringLiteral(", "));
@@ -336,10 +336,10 @@ QString BlockMicroscopePanel::status() const {
 
 QString BlockMicroscopePanel::figures() const {
   const QuantSums& sums = block_.sums;
-  if (block_.is_nan()) return tr("NaN block: no figures");
-  QString text = sums.err2 == 0 ? tr("exact") : tr("SQNR %1 dB").arg(formatValue(sums.sqnr_db(), 3));
-  text += tr(", %1 of %2 flushed to zero").arg(sums.underflow).arg(sums.elements);
-  return sums.clipped == 0 ? text : text + tr(", %1 clipped").arg(sums.clipped);
+  if (block_.is_nan()) return QString("NaN block: no figures");
+  QString text = sums.err2 == 0 ? QString("exact") : QString("SQNR %1 dB").arg(formatValue(sums.sqnr_db(), 3));
+  text += QString(", %1 of %2 flushed to zero").arg(sums.underflow).arg(sums.elements);
+  return sums.clipped == 0 ? text : text + QString(", %1 clipped").arg(sums.clipped);
 }
 
 QString BlockMicroscopePanel::csv() const {
@@ -366,7 +366,7 @@ QString BlockMicroscopePanel::csv() const {
 }
 
 QString BlockMicroscopePanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>One block, exactly as it is stored.</b> The largest magnitude (amax) decides the shared scale, in MX "
       "2^(byte - 127); each value divided by it is rounded to the nearest code of the element format and saturates at "
       "its maximum.</p><p>Hollow bars are the values, filled bars the dequantized ones. On the number line a thin line "

@@ -25,10 +25,10 @@ double total(const std::array<std::uint32_t, 256>& blocks) {
 
 // Scales of NVFP4 and FP8 are no powers of two, and have no byte of their own here.
 QString scaleText(const std::string& format, int byte) {
-  if (byte == kNanByte) return BlockScaleHistogramPanel::tr("scale NaN");
+  if (byte == kNanByte) return QString("scale NaN");
   return quant_format(format).scale == QuantScale::power_of_two
-             ? BlockScaleHistogramPanel::tr("scale %1 (byte %2)").arg(formatPowerOfTwo(byte - kBias)).arg(byte)
-             : BlockScaleHistogramPanel::tr("scales from %1 to under %2")
+             ? QString("scale %1 (byte %2)").arg(formatPowerOfTwo(byte - kBias)).arg(byte)
+             : QString("scales from %1 to under %2")
                    .arg(formatPowerOfTwo(byte - kBias), formatPowerOfTwo(byte - kBias + 1));
 }
 
@@ -39,7 +39,7 @@ std::uint8_t shareCode(double share) {
 }  // namespace
 
 BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block scale histogram"), Provenance::measured_here, parent) {
+    : Panel(selection, "Block scale histogram", Provenance::measured_here, parent) {
   auto* body = new QWidget(this);
   auto* row = plainRow(body, 0);
   waterfall_ = new TimeHeatMap(selection, body);
@@ -57,13 +57,13 @@ BlockScaleHistogramPanel::BlockScaleHistogramPanel(Selection* selection, QWidget
   };
   waterfall_->setWeights(sequentialWeights());
   waterfall_->setHeld(true);
-  waterfall_->setAccessibleName(tr("Block scales over steps"));
+  waterfall_->setAccessibleName("Block scales over steps");
   bars_ = new Histogram(body);
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int byte) { return describe(byte, selection_->step()); };
   waterfall_->figure = [this](int, std::int64_t step) { return scalesAt(step); };
   bars_->figureOf = [this](QPoint) { return scalesAt(selection_->step()); };
-  bars_->setAccessibleName(tr("Block scales at the cursor"));
+  bars_->setAccessibleName("Block scales at the cursor");
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
   connect(selection_, &Selection::dataChanged, bars_, &PlotFrame::markDirty);
@@ -92,15 +92,15 @@ QString BlockScaleHistogramPanel::notice() const {
     return noQuantizationNotice(history->info(), newest.get(), gemm_class);
   const QuantFrame* tensor = findTensor(newest.get(), selection_->tensor());
   if (tensor && quant_format(tensor->format).scale == QuantScale::none)
-    return tr("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
+    return QString("%1 is in BF16, which has no scales").arg(placeName(selection_->tensor()));
   if (!tensor && !history->info().config_toml.empty())
-    return tr("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
+    return QString("%1 is not quantized: choose another operand above").arg(placeName(selection_->tensor()));
   const auto counts_blocks = [](const QuantFrame& quant) {
     return std::ranges::any_of(quant.e8m0_blocks, [](std::uint32_t blocks) { return blocks > 0; });
   };
   const bool without_scales = history->info().config_toml.empty() && tensor && !counts_blocks(*tensor);
   if (!tensor || without_scales)
-    return notInLogNotice(history->info(), tr("scales of %1").arg(placeName(selection_->tensor())));
+    return notInLogNotice(history->info(), QString("scales of %1").arg(placeName(selection_->tensor())));
   return {};
 }
 
@@ -141,17 +141,18 @@ void BlockScaleHistogramPanel::refillWaterfall() {
   bars_->setVisible(why.isEmpty());
   if (!why.isEmpty()) return;
   updateRows();
-  LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = tr("blocks")};
+  LegendScale legend{.lut = viridisLut(isDark(palette())), .ticks = {}, .caption = "blocks"};
   legend.lut[kNoDataCode] = palette().base().color().rgb();
   legend.lut[kEmptyShareCode] = palette().base().color().rgb();
   for (const double share : {1e-4, 1e-3, 1e-2, 1e-1, 1.0})
-    legend.ticks.push_back({1 - std::log10(share) / std::log10(kLeastShare), QString::number(share * 100) + tr(" %")});
+    legend.ticks.push_back(
+        {1 - std::log10(share) / std::log10(kLeastShare), QString::number(share * 100) + QString(" %")});
   waterfall_->setLegend(legend);
   waterfall_->setSource(rows_of_, 256);
   waterfall_->setVisibleRows(first_byte_, last_byte_);
   auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, waterfall_->height() / 24));
   for (Tick& tick : ticks) tick.value += kBias;
-  waterfall_->setRowAxis(std::move(ticks), tr("scale 2ᵏ"), true);
+  waterfall_->setRowAxis(std::move(ticks), "scale 2ᵏ", true);
 }
 
 void BlockScaleHistogramPanel::refillBars() {
@@ -168,16 +169,16 @@ void BlockScaleHistogramPanel::refillBars() {
   auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, bars_->height() / 24));
   for (Tick& tick : ticks) tick.value += kBias;
   bars_->setCategoryTicks(std::move(ticks));
-  bars_->setShareCaption(tr("% now"));
+  bars_->setShareCaption("% now");
 }
 
 QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) const {
   const auto frame = selection_->history()->quant_frame_at(step);
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
-  if (!quant) return {tr("not measured at this step")};
+  if (!quant) return {"not measured at this step"};
   const double all = total(quant->e8m0_blocks), blocks = quant->e8m0_blocks[byte];
-  return {tr("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
-          tr("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
+  return {QString("step %1, %2").arg(formatCount(frame->step), scaleText(quant->format, byte)),
+          QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
 // How many scales the blocks have now; zeros and NaN apart.
@@ -195,10 +196,11 @@ Panel::Answer BlockScaleHistogramPanel::answer() const {
   const QString share = formatPercent(quant->e8m0_blocks[most] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(most - kBias);
   if (low == high)
-    return {.question = tr("How much do blocks differ?"), .answers = {tr("All have the scale %1").arg(usual)}};
-  const QString range = tr("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  return {.question = tr("How much do blocks differ?"),
-          .answers = {tr("%1 have %2; %3").arg(share, usual, range), tr("%1 have %2").arg(share, usual)}};
+    return {.question = "How much do blocks differ?", .answers = {QString("All have the scale %1").arg(usual)}};
+  const QString range =
+      QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
+  return {.question = "How much do blocks differ?",
+          .answers = {QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)}};
 }
 
 std::optional<Provenance> BlockScaleHistogramPanel::kind() const {
@@ -209,7 +211,7 @@ QString BlockScaleHistogramPanel::status() const {
   const auto frame = this->frame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  return timeStatus(frame->step, true) + tr(", %1, NaN blocks %2, amax %3")
+  return timeStatus(frame->step, true) + QString(", %1, NaN blocks %2, amax %3")
                                              .arg(QString::fromStdString(quant->format),
                                                   formatCount(quant->e8m0_blocks[kNanByte]),
                                                   formatValue(quant->amax, 3));
@@ -231,15 +233,18 @@ QString BlockScaleHistogramPanel::csv() const {
 }
 
 QString BlockScaleHistogramPanel::explain() const {
-  return tr("<p><b>The block scales of one quantized operand.</b> In MX each block of 32 values shares one scale 2^k; "
-            "in NVFP4 16 values share a scale from 2^k to 2^(k+1), a multiple of the tensor's; in FP8 the same, and "
-            "what shares a scale counts as a block. The choosers list every class of GEMMs that this run quantizes, "
-            "its operands and its layers. Left: share of the blocks by exponent over steps; between two measured steps "
-            "the last one is held. Right: the histogram at the cursor, on the same axis. Blocks with NaN or Inf are "
-            "counted apart, above.</p><p>In MX: <b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. <b>floor</b>: "
-            "k = floor(log2 amax) - emax, the largest values of a block may clip. Drifting down: the tensor shrinks "
-            "(often gradients). Wide: blocks differ a lot, and block scaling is useful. One thin line: a scale per "
-            "tensor would be enough.</p>") +
+  return QString(
+             "<p><b>The block scales of one quantized operand.</b> In MX each block of 32 values shares one scale 2^k; "
+             "in NVFP4 16 values share a scale from 2^k to 2^(k+1), a multiple of the tensor's; in FP8 the same, and "
+             "what shares a scale counts as a block. The choosers list every class of GEMMs that this run quantizes, "
+             "its operands and its layers. Left: share of the blocks by exponent over steps; between two measured "
+             "steps "
+             "the last one is held. Right: the histogram at the cursor, on the same axis. Blocks with NaN or Inf are "
+             "counted apart, above.</p><p>In MX: <b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. "
+             "<b>floor</b>: "
+             "k = floor(log2 amax) - emax, the largest values of a block may clip. Drifting down: the tensor shrinks "
+             "(often gradients). Wide: blocks differ a lot, and block scaling is useful. One thin line: a scale per "
+             "tensor would be enough.</p>") +
          metricCards({"e8m0_blocks", "amax"});
 }
 

@@ -36,9 +36,8 @@ int medianScale(std::vector<std::uint8_t> scales) {
 QString listedNumbers(const std::vector<std::size_t>& numbers, std::size_t most) {
   QStringList parts;
   for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i) parts << QString::number(numbers[i]);
-  const QString last =
-      numbers.size() > most ? BlockScaleMapPanel::tr("%1 more").arg(numbers.size() - most) : parts.takeLast();
-  return parts.isEmpty() ? last : BlockScaleMapPanel::tr("%1 and %2").arg(parts.join(QStringLiteral(", ")), last);
+  const QString last = numbers.size() > most ? QString("%1 more").arg(numbers.size() - most) : parts.takeLast();
+  return parts.isEmpty() ? last : QString("%1 and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
 std::uint32_t magnitudeBits(float v) {
@@ -104,14 +103,14 @@ void BlockScaleMapPanel::Side::zoom(double share, double factor) {
 }
 
 BlockScaleMapPanel::BlockScaleMapPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Block scale map"), Provenance::measured_here, parent) {
-  axis_box_ = makeChoice({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)}, tr("Block axis"),
-                         tr("Direction of the blocks: along the dimension that the matrix product contracts"));
+    : Panel(selection, "Block scale map", Provenance::measured_here, parent) {
+  axis_box_ = makeChoice({blockAxisLabel(BlockAxis::row), blockAxisLabel(BlockAxis::column)}, "Block axis",
+                         "Direction of the blocks: along the dimension that the matrix product contracts");
   connect(axis_box_, &QComboBox::activated, this, [this](int i) { emit axisChosen(static_cast<BlockAxis>(i)); });
   slice_box_ = new QSpinBox(this);
-  slice_box_->setAccessibleName(tr("Slice"));
-  slice_box_->setToolTip(tr("Which matrix of a tensor with more than two dimensions, an expert for instance"));
-  slice_box_->setPrefix(tr("slice "));
+  slice_box_->setAccessibleName("Slice");
+  slice_box_->setToolTip("Which matrix of a tensor with more than two dimensions, an expert for instance");
+  slice_box_->setPrefix("slice ");
   connect(slice_box_, &QSpinBox::valueChanged, this, [this](int i) { emit sliceChosen(static_cast<std::size_t>(i)); });
   addControl(slice_box_);
   addControl(axis_box_);
@@ -167,7 +166,7 @@ void BlockScaleMapPanel::setSource(const TensorSource& source, std::size_t slice
   has_current_ = false;
   const QSignalBlocker quiet(slice_box_);
   slice_box_->setRange(0, std::max(0, static_cast<int>(std::min<std::size_t>(source.slices(), INT_MAX)) - 1));
-  slice_box_->setSuffix(tr(" of %1").arg(source.slices()));
+  slice_box_->setSuffix(QString(" of %1").arg(source.slices()));
   slice_box_->setValue(static_cast<int>(slice));
   slice_box_->setVisible(source.slices() > 1);
   setSides();
@@ -282,7 +281,7 @@ std::uint8_t BlockScaleMapPanel::cellCode(std::uint8_t scale) const {
 }
 
 LegendScale BlockScaleMapPanel::legend() const {
-  LegendScale legend{viridisLut(isDark(palette())), {}, tr("scale"), false, kFirstCode};
+  LegendScale legend{viridisLut(isDark(palette())), {}, "scale", false, kFirstCode};
   if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
@@ -337,15 +336,16 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
 Panel::Answer BlockScaleMapPanel::answer() const {
   if (!source_.valid() || high_ < low_) return {};
   if (low_ == high_)
-    return {.question = {}, .answers = {tr("All blocks have the scale %1").arg(formatPowerOfTwo(low_))}};
-  const QString range = tr("scales from %1 to %2").arg(formatPowerOfTwo(low_), formatPowerOfTwo(high_));
+    return {.question = {}, .answers = {QString("All blocks have the scale %1").arg(formatPowerOfTwo(low_))}};
+  const QString range = QString("scales from %1 to %2").arg(formatPowerOfTwo(low_), formatPowerOfTwo(high_));
   if (outliers_.empty())
-    return {.question = {}, .answers = {tr("No outlier channels; %1").arg(range), tr("No outlier channels")}};
-  const QString drawn = outliers_step_ > 1 ? tr(", of 1 in %1 drawn").arg(outliers_step_) : QString();
-  const QString places = axis_ == BlockAxis::row ? tr("Outlier channels in blocks %1") : tr("Outlier channels %1");
+    return {.question = {}, .answers = {QString("No outlier channels; %1").arg(range), "No outlier channels"}};
+  const QString drawn = outliers_step_ > 1 ? QString(", of 1 in %1 drawn").arg(outliers_step_) : QString();
+  const QString places =
+      axis_ == BlockAxis::row ? QString("Outlier channels in blocks %1") : QString("Outlier channels %1");
   const QString count =
-      outliers_.size() == 1 ? tr("1 outlier channel") : tr("%1 outlier channels").arg(outliers_.size());
-  const QString many = axis_ == BlockAxis::row ? tr("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
+      outliers_.size() == 1 ? QString("1 outlier channel") : QString("%1 outlier channels").arg(outliers_.size());
+  const QString many = axis_ == BlockAxis::row ? QString("Outlier channels in %1 blocks").arg(outliers_.size()) : count;
   Answer answer;
   answer.answers << places.arg(listedNumbers(outliers_, kNamedOutliers)) + drawn
                  << places.arg(listedNumbers(outliers_, 2)) << many;
@@ -371,7 +371,7 @@ std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
     if (groups[g] == groups[g + 1]) continue;
     const int cell = shownAt(rows_, firstCellOf(g));
     if (cell >= 0 && (ticks.empty() || cell - ticks.back().value >= least))
-      ticks.push_back({static_cast<double>(cell), tr("e%1").arg(g)});
+      ticks.push_back({static_cast<double>(cell), QString("e%1").arg(g)});
   }
   return ticks;
 }
@@ -398,16 +398,16 @@ void BlockScaleMapPanel::paintGroups(QPainter& painter) const {
 
 void BlockScaleMapPanel::setAxes() {
   const bool along_rows = axis_ == BlockAxis::row;
-  const QString blocks = tr("block of %1").arg(block_size(format_));
+  const QString blocks = QString("block of %1").arg(block_size(format_));
   const int most_rows = std::max(2, cells_->height() / 32);
   if (source_.grouped())
     cells_->setRowAxis(expertTicks(std::max(2, cells_->height() / 18)),
-                       along_rows ? tr("row, by expert") : tr("%1, by expert").arg(blocks));
+                       along_rows ? QString("row, by expert") : QString("%1, by expert").arg(blocks));
   else
-    cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? tr("row") : blocks);
-  QString across = along_rows ? blocks : tr("column");
+    cells_->setRowAxis(sideTicks(rows_, most_rows), along_rows ? QString("row") : blocks);
+  QString across = along_rows ? blocks : QString("column");
   if (const std::size_t step = rows_.step * columns_.step; step > 1)
-    across += tr(";  1 in %1 is drawn").arg(formatCount(static_cast<double>(step)));
+    across += QString(";  1 in %1 is drawn").arg(formatCount(static_cast<double>(step)));
   cells_->setColumnAxis(sideTicks(columns_, std::max(2, cells_->width() / 56)), across);
 }
 
@@ -425,19 +425,21 @@ QStringList BlockScaleMapPanel::describe(int row, int column) const {
   const BlockAnatomy block =
       block_anatomy(format_, source_.readBlock(slice_, along_rows, along_rows ? r : c, along_rows ? c : r, size), 0,
                     source_.sharedAmax(slice_, format_, axis_, along_rows ? r : c, along_rows ? c : r));
-  QStringList lines{along_rows ? tr("row %1, block %2").arg(r).arg(c) : tr("column %1, block %2").arg(c).arg(r),
-                    tr("amax %1").arg(formatValue(block.amax))};
-  if (source_.grouped()) lines.prepend(tr("expert %1").arg(source_.groupOf(first)));
-  if (block.is_nan()) return lines << tr("NaN block");
-  return lines << (format_.scheme == QuantScheme::fp8 ? tr("scale %1").arg(formatValue(block.scale.value))
-                   : format_.scheme == QuantScheme::nvfp4
-                       ? tr("scale %1 = tensor %2 x E4M3 %3")
-                             .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
-                                  exactText(decode(ElementFormat::e4m3, block.scale.code)))
-                       : tr("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code))
-               << tr("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
-               << tr("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
-               << tr("clipped %1").arg(formatPercent(block.sums.clipped_share()));
+  QStringList lines{
+      along_rows ? QString("row %1, block %2").arg(r).arg(c) : QString("column %1, block %2").arg(c).arg(r),
+      QString("amax %1").arg(formatValue(block.amax))};
+  if (source_.grouped()) lines.prepend(QString("expert %1").arg(source_.groupOf(first)));
+  if (block.is_nan()) return lines << QString("NaN block");
+  return lines
+         << (format_.scheme == QuantScheme::fp8 ? QString("scale %1").arg(formatValue(block.scale.value))
+             : format_.scheme == QuantScheme::nvfp4
+                 ? QString("scale %1 = tensor %2 x E4M3 %3")
+                       .arg(formatValue(block.scale.value), formatValue(block.scale.tensor),
+                            exactText(decode(ElementFormat::e4m3, block.scale.code)))
+                 : QString("scale %1, byte %2").arg(formatPowerOfTwo(block.scale.code - 127)).arg(block.scale.code))
+         << QString("SQNR %1 dB").arg(formatValue(block.sums.sqnr_db(), 3))
+         << QString("flushed to zero %1").arg(formatPercent(block.sums.underflow_share()))
+         << QString("clipped %1").arg(formatPercent(block.sums.clipped_share()));
 }
 
 void BlockScaleMapPanel::choose(int row, int column) {
@@ -479,7 +481,7 @@ QString BlockScaleMapPanel::csv() const {
 }
 
 QString BlockScaleMapPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
       "values; a narrow range of colours means that one scale for the whole tensor would be as good. <b>Outlier "
       "channels</b>: columns of the map whose median scale is at least four times that of the median "

@@ -74,11 +74,11 @@ QString shareText(double share) {
 }  // namespace
 
 ByExpertPanel::ByExpertPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("By expert"), Provenance::measured_here, parent) {
+    : Panel(selection, "By expert", Provenance::measured_here, parent) {
   table_ = new QTableWidget(0, kColumns, this);
   table_->setAccessibleName(title());
-  table_->setHorizontalHeaderLabels({tr("expert"), tr("rows"), tr("SQNR, dB"), tr("underflow"), tr("clipped"),
-                                     tr("clipped blocks"), tr("amax"), tr("crest"), tr("relative L2"), tr("cosine")});
+  table_->setHorizontalHeaderLabels({"expert", "rows", "SQNR, dB", "underflow", "clipped", "clipped blocks", "amax",
+                                     "crest", "relative L2", "cosine"});
   table_->verticalHeader()->hide();
   followFont(table_, [this] {
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
@@ -111,9 +111,10 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
   least_ = {};
   table_->hide();
   notice_->show();
-  notice_->setText(captured_  ? tr("Quantizing every expert's rows")
-                   : captured ? tr("This operand is not of the routed experts")
-                              : tr("Capture an operand of the routed experts: click its cell in Quantization error"));
+  notice_->setText(captured_ ? QString("Quantizing every expert's rows")
+                   : captured
+                       ? QString("This operand is not of the routed experts")
+                       : QString("Capture an operand of the routed experts: click its cell in Quantization error"));
   update();
   if (!captured_) return worker_.cancel();
   worker_.start([this, request, captured](std::stop_token) {
@@ -128,14 +129,14 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
 
 void ByExpertPanel::fitColumns() {
   table_->resizeColumnsToContents();
-  table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance(tr("expert")) + 30);  // room for the arrow
+  table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);  // room for the arrow
 }
 
 void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {
   if (request != request_ || !captured_) return;
   table_->setSortingEnabled(false);
   table_->setRowCount(static_cast<int>(experts.size()) + 1);
-  fillRow(0, tr("all"), captured_->rows, all);
+  fillRow(0, "all", captured_->rows, all);
   least_ = {-1, HUGE_VAL, all.sqnr_db()};
   table_->item(0, kExpert)->setData(kExpertRole, -1);
   for (std::size_t e = 0; e < experts.size(); ++e) {
@@ -167,7 +168,7 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
   const double sqnr = counted ? sums.sqnr_db() : kNone;
   put(kSqnr, sqnr,
       std::isnan(sqnr)   ? QString()
-      : std::isinf(sqnr) ? tr("exact")
+      : std::isinf(sqnr) ? QString("exact")
                          : withMinus(QString::number(sqnr, 'f', 2)));
   put(kUnderflow, counted ? sums.underflow_share() : kNone, shareText(counted ? sums.underflow_share() : kNone));
   put(kClipped, counted ? sums.clipped_share() : kNone, shareText(counted ? sums.clipped_share() : kNone));
@@ -183,8 +184,8 @@ void ByExpertPanel::fillRow(int row, const QString& name, std::size_t rows, cons
 Panel::Answer ByExpertPanel::answer() const {
   if (least_.expert < 0) return {};
   const auto decibels = [](double db) { return withMinus(QString::number(db, 'f', 1)); };
-  const QString least = tr("Expert %1 keeps least: %2 dB").arg(least_.expert).arg(decibels(least_.db));
-  return {.question = {}, .answers = {least + tr("; all together %1").arg(decibels(least_.all_db)), least}};
+  const QString least = QString("Expert %1 keeps least: %2 dB").arg(least_.expert).arg(decibels(least_.db));
+  return {.question = {}, .answers = {least + QString("; all together %1").arg(decibels(least_.all_db)), least}};
 }
 
 int ByExpertPanel::rowOf(int expert) const {
@@ -204,7 +205,7 @@ std::optional<Provenance> ByExpertPanel::kind() const {
 
 QString ByExpertPanel::status() const {
   return captured_
-             ? placeName(captured_->place) + tr(", step %1").arg(formatCount(static_cast<double>(captured_->step)))
+             ? placeName(captured_->place) + QString(", step %1").arg(formatCount(static_cast<double>(captured_->step)))
              : QString();
 }
 
@@ -223,12 +224,15 @@ QString ByExpertPanel::csv() const {
 }
 
 QString ByExpertPanel::explain() const {
-  return tr("<p><b>One captured operand of the routed experts, expert by expert.</b> The quantizer of the run has been "
-            "applied to exactly the rows of each expert, with the same format, scales and random bits as in the step; "
-            "\"all\" are the figures that the matrix shows for the step. Bars compare the experts within a "
-            "column.</p><p>An expert with few rows has few blocks: its figures vary more. Rows of weights belong to "
-            "their expert whatever its load. Click an expert to show only its rows in the map; \"all\" brings back the "
-            "whole tensor. Click a header to sort.</p>") +
+  return QString(
+             "<p><b>One captured operand of the routed experts, expert by expert.</b> The quantizer of the run has "
+             "been "
+             "applied to exactly the rows of each expert, with the same format, scales and random bits as in the step; "
+             "\"all\" are the figures that the matrix shows for the step. Bars compare the experts within a "
+             "column.</p><p>An expert with few rows has few blocks: its figures vary more. Rows of weights belong to "
+             "their expert whatever its load. Click an expert to show only its rows in the map; \"all\" brings back "
+             "the "
+             "whole tensor. Click a header to sort.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

@@ -18,9 +18,9 @@ namespace moescope {
 namespace {
 
 QString figures(const QuantSums& sums) {
-  return CaptureBar::tr("SQNR %1, underflow %2, clipped %3")
-      .arg(std::isinf(sums.sqnr_db()) ? CaptureBar::tr("exact")
-                                      : withMinus(QString::number(sums.sqnr_db(), 'f', 1)) + CaptureBar::tr(" dB"),
+  return QString("SQNR %1, underflow %2, clipped %3")
+      .arg(std::isinf(sums.sqnr_db()) ? QString("exact")
+                                      : withMinus(QString::number(sums.sqnr_db(), 'f', 1)) + QString(" dB"),
            formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
 }
 
@@ -30,28 +30,26 @@ QStringList differences(const OperandFormat& format) {
   switch (format.scheme) {
     case QuantScheme::fp8:
       if (format.granularity != ScaleGranularity::block_1x128)
-        notes << CaptureBar::tr("128 values at a time are shown; more of them share their scale.");
+        notes << QString("128 values at a time are shown; more of them share their scale.");
       break;
     case QuantScheme::bf16:
     case QuantScheme::fp32:
-      notes << CaptureBar::tr("%1 has no scales: map and microscope show what MX blocks would do to these values.")
+      notes << QString("%1 has no scales: map and microscope show what MX blocks would do to these values.")
                    .arg(format.scheme == QuantScheme::bf16 ? QStringLiteral("BF16") : QStringLiteral("FP32"));
       break;
     case QuantScheme::nvfp4:
       if (format.nvfp4.square)
-        notes << CaptureBar::tr(
-            "16 values at a time are shown, with a scale of their own; in the run 16 x 16 share it.");
+        notes << QString("16 values at a time are shown, with a scale of their own; in the run 16 x 16 share it.");
       if (format.nvfp4.four_over_six != FourOverSix::off)
-        notes << CaptureBar::tr("Blocks are shown with their largest value at 6; in the run some have it at 4.");
+        notes << QString("Blocks are shown with their largest value at 6; in the run some have it at 4.");
       break;
     case QuantScheme::mx:
       break;
   }
   if (format.hadamard > 0)
-    notes << CaptureBar::tr("The run rotates them by a Hadamard matrix (%1) before it quantizes them.")
-                 .arg(format.hadamard);
+    notes << QString("The run rotates them by a Hadamard matrix (%1) before it quantizes them.").arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
-    notes << CaptureBar::tr(
+    notes << QString(
         "The run rounds stochastically; the microscope draws its own random numbers, list and What if round to "
         "nearest.");
   return notes;
@@ -62,7 +60,7 @@ QStringList differences(const OperandFormat& format) {
 CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   head_ = new QLabel(this);
   head_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  head_->setAccessibleName(tr("Operand that is shown"));
+  head_->setAccessibleName("Operand that is shown");
   details_ = new FittedLabel(this);
   note_ = new QLabel(this);
   note_->setWordWrap(true);
@@ -95,13 +93,14 @@ void CaptureBar::makeButtons() {
     made->hide();
     return made;
   };
-  again_ = button(tr("Capture again"), tr("The same operand of the step that the run takes now (T)"));
+  again_ = button("Capture again", "The same operand of the step that the run takes now (T)");
   again_->setShortcut(Qt::Key_T);
-  save_ = button(tr("Save..."), tr("Save the captured tensor as a .safetensors file"));
-  recompute_ = button({}, tr("Train a copy of the run from its beginning up to that step and capture the operand "
-                             "there; the open run is not affected"));
-  cancel_ = button(tr("Cancel"), tr("Stop computing"));
-  rotated_ = button(tr("Rotated"), tr("Show the values after the rotation, as they are quantized, or before it"));
+  save_ = button("Save...", "Save the captured tensor as a .safetensors file");
+  recompute_ = button({},
+                      "Train a copy of the run from its beginning up to that step and capture the operand "
+                      "there; the open run is not affected");
+  cancel_ = button("Cancel", "Stop computing");
+  rotated_ = button("Rotated", "Show the values after the rotation, as they are quantized, or before it");
   rotated_->setCheckable(true);
   rotated_->setChecked(true);
   connect(rotated_, &QToolButton::toggled, this, &CaptureBar::rotationToggled);
@@ -122,18 +121,18 @@ void CaptureBar::setSource(Source source) {
   news_ = false;
   for (QToolButton* button : {cancel_, again_, save_, rotated_}) button->hide();
   offer(-1);
-  const QString file = tr("Open a file of tensors");
+  const QString file = "Open a file of tensors";
   setTexts(
       {},
       source == Source::live
-          ? QStringList{tr("Click a cell of Quantization error to capture that operand from the running model, or open "
-                           "a file of tensors"),
-                        tr("Click a cell of Quantization error, or open a file"), file}
+          ? QStringList{"Click a cell of Quantization error to capture that operand from the running model, or open "
+                        "a file of tensors",
+                        "Click a cell of Quantization error, or open a file", file}
       : source == Source::recording
-          ? QStringList{tr("Click a cell of Quantization error to compute that operand again, to the bit: a recording "
-                           "keeps statistics, not tensors"),
-                        tr("Click a cell of Quantization error, or open a file"), file}
-          : QStringList{tr("Open a file of tensors, or start a run and click a cell of Quantization error"), file},
+          ? QStringList{"Click a cell of Quantization error to compute that operand again, to the bit: a recording "
+                        "keeps statistics, not tensors",
+                        "Click a cell of Quantization error, or open a file", file}
+          : QStringList{"Open a file of tensors, or start a run and click a cell of Quantization error", file},
       {});
 }
 
@@ -156,7 +155,7 @@ void CaptureBar::setTexts(const QString& head, const QStringList& details, const
 void CaptureBar::offer(std::int64_t step) {
   offered_step_ = step;
   recompute_->setVisible(step >= 0);
-  recompute_->setText(tr("Compute step %1 again").arg(formatCount(static_cast<double>(step))));
+  recompute_->setText(QString("Compute step %1 again").arg(formatCount(static_cast<double>(step))));
 }
 
 void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
@@ -164,9 +163,9 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
   cancel_->hide();
   news_ = true;
   setTexts(placeName(place),
-           {paused ? tr("Computing the next step for display only; the paused run is not changed")
-                   : tr("Capturing it from the next step"),
-            tr("Capturing")},
+           {paused ? QString("Computing the next step for display only; the paused run is not changed")
+                   : QString("Capturing it from the next step"),
+            "Capturing"},
            {});
 }
 
@@ -176,9 +175,10 @@ void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std
   again_->hide();
   news_ = true;
   const auto count = [](std::int64_t n) { return formatCount(static_cast<double>(n)); };
-  const QString now = tr("step %1 of %2").arg(count(step), count(wanted));
-  const QString from = first > 0 ? tr("Training a copy of the run from its checkpoint of step %1: ").arg(count(first))
-                                 : tr("Training a copy of the run from its beginning: ");
+  const QString now = QString("step %1 of %2").arg(count(step), count(wanted));
+  const QString from = first > 0
+                           ? QString("Training a copy of the run from its checkpoint of step %1: ").arg(count(first))
+                           : QString("Training a copy of the run from its beginning: ");
   setTexts(placeName(place), {from + now, now}, {});
 }
 
@@ -189,19 +189,22 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   again_->setVisible(source_ == Source::live);
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(static_cast<double>(captured.step));
-  QStringList details{tr("run %1").arg(QString::fromStdString(captured.run_name)), tr("step %1").arg(step),
-                      tr("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
-                      captured.format.scheme == QuantScheme::fp32
-                          ? tr("not quantized (FP32)")
-                          : tr("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};
+  QStringList details{
+      QString("run %1").arg(QString::fromStdString(captured.run_name)), QString("step %1").arg(step),
+      QString("%1 \u00d7 %2 values").arg(captured.rows).arg(captured.cols),
+      captured.format.scheme == QuantScheme::fp32
+          ? QString("not quantized (FP32)")
+          : QString("quantized to %1: %2").arg(operandFormatLabel(captured.format), figures(captured.sums))};
   if (captured.place.gemm_class() != GemmClass::payload)
-    details << (captured.axis == BlockAxis::row ? tr("contracted along rows") : tr("contracted down columns"));
-  if (!captured.expert_rows.empty()) details << tr("%1 experts").arg(captured.expert_rows.size() - 1);
+    details << (captured.axis == BlockAxis::row ? QString("contracted along rows")
+                                                : QString("contracted down columns"));
+  if (!captured.expert_rows.empty()) details << QString("%1 experts").arg(captured.expert_rows.size() - 1);
   QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
-  if (captured.ahead) notes << tr("The run is paused before step %1, which was computed for display only.").arg(step);
+  if (captured.ahead)
+    notes << QString("The run is paused before step %1, which was computed for display only.").arg(step);
   if (other_step)
-    notes << tr("Captured at step %1; the matrix shows step %2.")
+    notes << QString("Captured at step %1; the matrix shows step %2.")
                  .arg(step, formatCount(static_cast<double>(wanted_step)));
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);

@@ -51,24 +51,24 @@ std::vector<float> valuesOf(int format) {
 }
 
 QString specialValues(int format) {
-  if (format == NumberFormatsPanel::kE8m0) return NumberFormatsPanel::tr("NaN FF; no zero, no sign, no infinity");
+  if (format == NumberFormatsPanel::kE8m0) return QString("NaN FF; no zero, no sign, no infinity");
   switch (static_cast<ElementFormat>(format)) {
     case ElementFormat::e4m3:
-      return NumberFormatsPanel::tr("NaN 7F FF; no infinity");
+      return QString("NaN 7F FF; no infinity");
     case ElementFormat::e5m2:
-      return NumberFormatsPanel::tr("infinity 7C FC; NaN 7D-7F FD-FF");
+      return QString("infinity 7C FC; NaN 7D-7F FD-FF");
     case ElementFormat::int8:
-      return NumberFormatsPanel::tr("80 = -2 is never produced; one zero");
+      return QString("80 = -2 is never produced; one zero");
     default:
-      return NumberFormatsPanel::tr("none: every code is a number");
+      return QString("none: every code is a number");
   }
 }
 
 QString spacing(int format) {
-  if (format == NumberFormatsPanel::kE8m0) return NumberFormatsPanel::tr("factor 2");
+  if (format == NumberFormatsPanel::kE8m0) return QString("factor 2");
   const FormatTraits& f = traits(static_cast<ElementFormat>(format));
-  if (static_cast<ElementFormat>(format) == ElementFormat::int8) return NumberFormatsPanel::tr("1/64 everywhere");
-  return NumberFormatsPanel::tr("binade / %1").arg(1 << f.mantissa_bits);
+  if (static_cast<ElementFormat>(format) == ElementFormat::int8) return QString("1/64 everywhere");
+  return QString("binade / %1").arg(1 << f.mantissa_bits);
 }
 
 QString cellText(int format, int column) {
@@ -108,8 +108,8 @@ class LayoutDelegate : public RowDelegate {
 
 BitEditor::BitEditor(QWidget* parent) : QWidget(parent) {
   setFocusPolicy(Qt::StrongFocus);
-  setAccessibleName(tr("Bits of the code"));
-  setToolTip(tr("Click a bit to flip it; or arrow keys and Space"));
+  setAccessibleName("Bits of the code");
+  setToolTip("Click a bit to flip it; or arrow keys and Space");
 }
 
 void BitEditor::setCode(const BitLayout& layout, int code) {
@@ -171,10 +171,10 @@ void BitEditor::keyPressEvent(QKeyEvent* event) {
 }
 
 NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Number formats"), Provenance::published, parent) {
+    : Panel(selection, "Number formats", Provenance::published, parent) {
   makeTable();
   line_ = new NumberLine(this);
-  line_->setAccessibleName(tr("Representable values"));
+  line_->setAccessibleName("Representable values");
   line_->setMinimumHeight(90);
   addBody(table_, 0);
   addBody(new BlockFormatsTable(this), 0);
@@ -192,8 +192,8 @@ NumberFormatsPanel::NumberFormatsPanel(Selection* selection, QWidget* parent)
 
 void NumberFormatsPanel::makeTable() {
   table_ = new QTableWidget(kNumberRows, kNumberColumns, this);
-  table_->setHorizontalHeaderLabels({tr("format"), tr("bits"), tr("max"), tr("min normal"), tr("min subnormal"),
-                                     tr("spacing"), tr("values"), tr("special codes")});
+  table_->setHorizontalHeaderLabels(
+      {"format", "bits", "max", "min normal", "min subnormal", "spacing", "values", "special codes"});
   for (int row = 0; row < kNumberRows; ++row)
     for (int column = 0; column < kNumberColumns; ++column) {
       auto* item = new QTableWidgetItem(cellText(row, column));
@@ -205,7 +205,7 @@ void NumberFormatsPanel::makeTable() {
   table_->setShowGrid(false);
   table_->horizontalHeader()->setHighlightSections(false);
   table_->setItemDelegateForColumn(kBitsColumn, new LayoutDelegate(table_));
-  table_->setAccessibleName(tr("Formats"));
+  table_->setAccessibleName("Formats");
   table_->verticalHeader()->hide();
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
@@ -231,23 +231,23 @@ QWidget* NumberFormatsPanel::makeCodeRow() {
   hex_ = new QLineEdit(row);
   followFont(hex_,
              [this] { hex_->setMaximumWidth(hex_->fontMetrics().horizontalAdvance(QStringLiteral("0xFF")) + 24); });
-  hex_->setAccessibleName(tr("Code, hexadecimal"));
+  hex_->setAccessibleName("Code, hexadecimal");
   hex_->setToolTip(hex_->accessibleName());
   value_ = new QLineEdit(row);
   followFont(value_, [this] { value_->setMaximumWidth(withType(150, value_->fontMetrics())); });
-  value_->setAccessibleName(tr("Value to encode"));
-  value_->setToolTip(tr("A value: it is rounded to the nearest code of the format"));
+  value_->setAccessibleName("Value to encode");
+  value_->setToolTip("A value: it is rounded to the nearest code of the format");
   reading_ = new QLabel(row);
   reading_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   reading_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   compare_ = new QComboBox(row);
-  compare_->addItem(tr("compare"));
-  for (int i = 0; i < kNumberRows; ++i) compare_->addItem(tr("with %1").arg(formatName(i)));
-  compare_->setAccessibleName(tr("Second format on the number line"));
-  log_ = new QCheckBox(tr("log"), row);
-  log_->setToolTip(tr("Number line logarithmic on both sides of zero"));
+  compare_->addItem("compare");
+  for (int i = 0; i < kNumberRows; ++i) compare_->addItem(QString("with %1").arg(formatName(i)));
+  compare_->setAccessibleName("Second format on the number line");
+  log_ = new QCheckBox("log", row);
+  log_->setToolTip("Number line logarithmic on both sides of zero");
   for (QWidget* widget :
-       std::initializer_list<QWidget*>{new QLabel(tr("code"), row), hex_, bits_, new QLabel(tr("value"), row), value_})
+       std::initializer_list<QWidget*>{new QLabel("code", row), hex_, bits_, new QLabel("value", row), value_})
     first->addWidget(widget);
   first->addWidget(reading_, 1);
   first->addWidget(compare_);
@@ -303,25 +303,26 @@ void NumberFormatsPanel::setCode(int code) {
 
 void NumberFormatsPanel::setValue(const QString& text) {
   const std::optional<float> value = parseFloat(text);
-  if (!value) return rounding_->setText(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(text));
+  if (!value)
+    return rounding_->setText(QString("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(text));
   if (format_ == kE8m0) {
     code_ = encode_e8m0_up(std::fabs(*value), true);
     refresh();
-    return rounding_->setText(tr("%1 rounds up to the next power of two").arg(exactText(*value)));
+    return rounding_->setText(QString("%1 rounds up to the next power of two").arg(exactText(*value)));
   }
   const auto format = static_cast<ElementFormat>(format_);
   code_ = encode(format, *value);
   refresh();
   const Neighbours near = neighbours(format, *value);
   const float max = traits(format).max;
-  rounding_->setText(std::isnan(*value)        ? tr("NaN")
-                     : std::fabs(*value) > max ? tr("%1 is beyond %2 and saturates").arg(exactText(*value)).arg(max)
-                     : near.below == near.above
-                         ? tr("%1 is represented exactly").arg(exactText(*value))
-                         : tr("%1 lies between %2 and %3; nearest, ties to even: %4, error %5")
-                               .arg(exactText(*value), exactText(near.below), exactText(near.above),
-                                    exactText(decode(format, fields().code)),
-                                    formatValue(double{fields().value} - *value)));
+  rounding_->setText(
+      std::isnan(*value)        ? QString("NaN")
+      : std::fabs(*value) > max ? QString("%1 is beyond %2 and saturates").arg(exactText(*value)).arg(max)
+      : near.below == near.above
+          ? QString("%1 is represented exactly").arg(exactText(*value))
+          : QString("%1 lies between %2 and %3; nearest, ties to even: %4, error %5")
+                .arg(exactText(*value), exactText(near.below), exactText(near.above),
+                     exactText(decode(format, fields().code)), formatValue(double{fields().value} - *value)));
 }
 
 void NumberFormatsPanel::refresh() {
@@ -334,9 +335,9 @@ void NumberFormatsPanel::refresh() {
   std::vector<NumberLine::Points> rows{{formatName(format_), valuesOf(format_)}};
   if (compared_ >= 0) rows.push_back({formatName(compared_), valuesOf(compared_)});
   line_->setPoints(std::move(rows));
-  line_->setCaption(tr("Representable values; circle: the code above"));
+  line_->setCaption("Representable values; circle: the code above");
   std::vector<NumberLine::Mark> marks;
-  if (std::isfinite(f.value)) marks.push_back({f.value, f.value, tr("code %1").arg(hex_->text()), false});
+  if (std::isfinite(f.value)) marks.push_back({f.value, f.value, QString("code %1").arg(hex_->text()), false});
   line_->setMarks(std::move(marks));
   line_->setCurrentMark(std::isfinite(f.value) ? 0 : -1);
 }
@@ -354,7 +355,7 @@ QString NumberFormatsPanel::csv() const {
 }
 
 QString NumberFormatsPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>The element formats of microscaling and their scale format E8M0.</b> Bits from the left: sign, exponent, "
       "mantissa, each with its colour. A normal value is (-1)^s x 2^(e - bias) x (1 + m / 2^M); with exponent field 0 "
       "it is subnormal: (-1)^s x 2^(1 - bias) x m / 2^M.</p><p>Exponent bits buy range, mantissa bits buy precision: "

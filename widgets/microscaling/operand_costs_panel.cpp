@@ -62,7 +62,7 @@ class ShareDelegate : public QStyledItemDelegate {
 
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
-  return layer + QObject::tr("%1, %2 of %3")
+  return layer + QString("%1, %2 of %3")
                      .arg(gemmClassLabel(effect.gemm_class), QLatin1String(operand_name(effect.operand)),
                           QLatin1String(direction_name(effect.gemm)));
 }
@@ -89,14 +89,12 @@ QStandardItem* figureItem(const QString& text, double value) {
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
   model.clear();
   model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({QObject::tr("Operand"), QObject::tr("Share of error"), QObject::tr("Gradient error"),
-                                   QObject::tr("Loss, nats"), QObject::tr("Recipe")});
-  model.horizontalHeaderItem(0)->setToolTip(QObject::tr("Layer, class and factor of the GEMM that was rounded alone"));
-  model.horizontalHeaderItem(1)->setToolTip(QObject::tr("Share of the sum of all squared gradient errors, measured"));
-  model.horizontalHeaderItem(2)->setToolTip(
-      QObject::tr("|g - g0| / |g0| over all weights, g0 with everything in FP32, measured"));
+  model.setHorizontalHeaderLabels({"Operand", "Share of error", "Gradient error", "Loss, nats", "Recipe"});
+  model.horizontalHeaderItem(0)->setToolTip("Layer, class and factor of the GEMM that was rounded alone");
+  model.horizontalHeaderItem(1)->setToolTip("Share of the sum of all squared gradient errors, measured");
+  model.horizontalHeaderItem(2)->setToolTip("|g - g0| / |g0| over all weights, g0 with everything in FP32, measured");
   model.horizontalHeaderItem(3)->setToolTip(
-      QObject::tr("Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it"));
+      "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it");
   for (const OperandEffect& each : scan.effects) {
     auto* name = new QStandardItem(briefName(each));
     name->setData(briefName(each), Qt::UserRole);
@@ -162,7 +160,7 @@ class OperandCostsModel : public QAbstractTableModel {
       case kOperand:
         return briefName(row.place);
       case kSqnr:
-        return std::isinf(row.sqnr_db) ? tr("exact") : formatValue(row.sqnr_db, 3);
+        return std::isinf(row.sqnr_db) ? QString("exact") : formatValue(row.sqnr_db, 3);
       case kFlushed:
         return formatPercent(row.flushed);
       case kClipped:
@@ -186,8 +184,8 @@ class OperandCostsModel : public QAbstractTableModel {
          "alike"),
         "Share of values beyond the format's maximum, measured",
         "Element format and how its scale is chosen"};
-    if (role == Qt::DisplayRole) return tr(kNames[section]);
-    return role == Qt::ToolTipRole ? tr(kTips[section]) : QVariant();
+    if (role == Qt::DisplayRole) return QString(kNames[section]);
+    return role == Qt::ToolTipRole ? QString(kTips[section]) : QVariant();
   }
 
   void sort(int column, Qt::SortOrder order) override {
@@ -238,15 +236,15 @@ class OperandCostsModel : public QAbstractTableModel {
 };
 
 OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* parent)
-    : Panel(selection, tr("Operand costs"), Provenance::measured_here, parent), of_(of) {
+    : Panel(selection, "Operand costs", Provenance::measured_here, parent), of_(of) {
   model_ = new OperandCostsModel(this);
   effects_ = new QStandardItemModel(this);
   auto* bases = new QWidget(this);
   auto* row = plainRow(bases, 0);
-  const QString names[] = {tr("Modelled"), tr("Measured")};
-  const QString tips[] = {tr("By the rounding errors of each weight's operands, as if independent"),
-                          tr("By what rounding each operand alone does to the gradient: a copy of the run takes a "
-                             "forward and a backward pass for each")};
+  const QString names[] = {"Modelled", "Measured"};
+  const QString tips[] = {"By the rounding errors of each weight's operands, as if independent",
+                          "By what rounding each operand alone does to the gradient: a copy of the run takes a "
+                          "forward and a backward pass for each"};
   for (const Basis basis : {kModelled, kMeasured}) {
     QToolButton*& button = bases_[static_cast<std::size_t>(basis)];
     button = new QToolButton(bases);
@@ -273,7 +271,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
   view_->horizontalHeader()->setStretchLastSection(true);
   view_->horizontalHeader()->setHighlightSections(false);
-  view_->setAccessibleName(tr("Operands by what quantization costs them"));
+  view_->setAccessibleName("Operands by what quantization costs them");
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
   followFont(view_, [this] {
@@ -376,18 +374,18 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
   if (!frameOf(shownRun()) && !measured_)
-    return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  if (!measured_ || measured_->scan.effects.empty()) return {{}, {tr("Not measured yet")}};
+    return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (!measured_ || measured_->scan.effects.empty()) return {{}, {"Not measured yet"}};
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
   const QString most =
-      tr("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
+      QString("%1 moves the gradient most: by %2").arg(effectName(worst), formatPercent(worst.gradient_error));
   return {{},
-          {tr("%1, all %2 together by %3; loss %4 nats/token")
+          {QString("%1, all %2 together by %3; loss %4 nats/token")
                .arg(most)
                .arg(scan.effects.size())
                .arg(formatPercent(scan.all_gradient_error), lossText(scan.all_loss_change)),
-           most, tr("%1 moves the gradient most").arg(briefName(worst))}};
+           most, QString("%1 moves the gradient most").arg(briefName(worst))}};
 }
 
 // For a measurement of what is shown now, unless that is there.
@@ -396,9 +394,9 @@ void OperandCostsPanel::showButton() {
   const bool other =
       !measured_ || !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
   measure_->setVisible(basis() == kMeasured && (!progress_.isEmpty() || (frame && other)));
-  if (!progress_.isEmpty()) return measure_->setText(tr("Cancel"));
+  if (!progress_.isEmpty()) return measure_->setText("Cancel");
   if (frame)
-    measure_->setText(tr("Measure %1 at step %2")
+    measure_->setText(QString("Measure %1 at step %2")
                           .arg(runLabel(*selection_, shownRun()), formatCount(static_cast<double>(frame->step))));
 }
 
@@ -432,17 +430,17 @@ Panel::Answer OperandCostsPanel::costliest() const {
   const auto& rows = model_->rows();
   const auto worst = std::ranges::max_element(
       rows, {}, [](const OperandCostsModel::Row& row) { return std::isnan(row.share) ? -1.0f : row.share; });
-  if (worst == rows.end()) return {{}, {tr("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  if (!(worst->share > 0)) return {{}, {tr("Quantization loses nothing here")}};
+  if (worst == rows.end()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
+  if (!(worst->share > 0)) return {{}, {"Quantization loses nothing here"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString who = tr("%1 costs %2 most").arg(placeName(worst->place), letter);
+  const QString who = QString("%1 costs %2 most").arg(placeName(worst->place), letter);
   const QString share = formatPercent(worst->share);
   return {{},
-          {tr("%1: %2 of the rounding error of all %3 operands, SQNR %4 dB")
+          {QString("%1: %2 of the rounding error of all %3 operands, SQNR %4 dB")
                .arg(who, share)
                .arg(rows.size())
                .arg(formatValue(worst->sqnr_db, 3)),
-           tr("%1: %2 of the rounding error").arg(who, share), who}};
+           QString("%1: %2 of the rounding error").arg(who, share), who}};
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
@@ -466,11 +464,12 @@ std::optional<Provenance> OperandCostsPanel::kind() const {
 }
 
 QString OperandCostsPanel::status() const {
-  if (basis() == kMeasured) return measured_ ? tr("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
+  if (basis() == kMeasured)
+    return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
   // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
-  QStringList parts{tr("modelled"), runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
-  if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << tr("all in %1").arg(format);
+  QStringList parts{"modelled", runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
+  if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));
 }
 
@@ -510,20 +509,23 @@ QString OperandCostsPanel::csv() const {
 }
 
 QString OperandCostsPanel::explain() const {
-  return tr("<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
-            "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
-            "it. Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the "
-            "forward pass, dY in what goes back.</p><p><b>Share of error</b> is modelled: to first order a product's "
-            "relative error is the sum of its operands', and errors of roundings are nearly independent, so that their "
-            "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
-            "gradient passes through them: what the gradient really lost is in Gradient error, "
-            "measured.</p><p><b>Measured</b>: a copy of the run trains up to the step and takes it again with "
-            "everything in FP32 but one operand of one GEMM of one class of one layer, one after the other, on the "
-            "same weights and batch. <i>Gradient error</i> is |g - g<sub>0</sub>| / |g<sub>0</sub>| over all weights, "
-            "<i>share of error</i> its square's part of the sum, <i>loss</i> the change of that batch's cross-entropy. "
-            "Nothing here is chance; what a step's error does to a run in the end only twins tell: FP4 gradients with "
-            "stochastic rounding have larger errors and cost less.</p><p>A click chooses the tensor for the other "
-            "panels, Enter or a double click captures it and opens it down to the bits of a block.</p>") +
+  return QString(
+             "<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
+             "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
+             "it. Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the "
+             "forward pass, dY in what goes back.</p><p><b>Share of error</b> is modelled: to first order a product's "
+             "relative error is the sum of its operands', and errors of roundings are nearly independent, so that "
+             "their "
+             "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
+             "gradient passes through them: what the gradient really lost is in Gradient error, "
+             "measured.</p><p><b>Measured</b>: a copy of the run trains up to the step and takes it again with "
+             "everything in FP32 but one operand of one GEMM of one class of one layer, one after the other, on the "
+             "same weights and batch. <i>Gradient error</i> is |g - g<sub>0</sub>| / |g<sub>0</sub>| over all weights, "
+             "<i>share of error</i> its square's part of the sum, <i>loss</i> the change of that batch's "
+             "cross-entropy. "
+             "Nothing here is chance; what a step's error does to a run in the end only twins tell: FP4 gradients with "
+             "stochastic rounding have larger errors and cost less.</p><p>A click chooses the tensor for the other "
+             "panels, Enter or a double click captures it and opens it down to the bits of a block.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped"});
 }
 

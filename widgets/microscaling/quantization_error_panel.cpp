@@ -59,7 +59,7 @@ QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
 }  // namespace
 
 QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Quantization error"), Provenance::measured_here, parent) {
+    : Panel(selection, "Quantization error", Provenance::measured_here, parent) {
   view_ = new MatrixPlot(this);
   operand_ = anyLayer(selection_->tensor());
   view_->refill = [this] { refill(); };
@@ -154,25 +154,26 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 Panel::Answer QuantizationErrorPanel::answer() const {
   const Summary& all = summary();
   if (!all.least) return {};
-  Answer answer{.question = tr("What does the format cost?"), .answers = {}};
+  Answer answer{.question = "What does the format cost?", .answers = {}};
   if (std::isinf(all.least->sqnr_db)) {
-    answer.answers << tr("Nothing: every value is exact");
+    answer.answers << QString("Nothing: every value is exact");
     return answer;
   }
   const QString least = formatValue(static_cast<double>(all.least->sqnr_db), 3);
-  const QString usual = std::isinf(all.median_db) ? tr("Most values are exact")
-                                                  : tr("Signal %1 dB over noise").arg(wholeDb(all.median_db));
-  const auto in = [&](bool brief) { return usual + tr("; least %1 in %2").arg(least, nameOf(*all.least, brief)); };
+  const QString usual = std::isinf(all.median_db) ? QString("Most values are exact")
+                                                  : QString("Signal %1 dB over noise").arg(wholeDb(all.median_db));
+  const auto in = [&](bool brief) { return usual + QString("; least %1 in %2").arg(least, nameOf(*all.least, brief)); };
   QString lost;
   if (all.most_underflow && static_cast<double>(all.most_underflow->underflow) >= kToldShare)
     lost +=
-        tr("; %1 to zero in %2")
+        QString("; %1 to zero in %2")
             .arg(formatPercent(static_cast<double>(all.most_underflow->underflow)), nameOf(*all.most_underflow, true));
   if (all.most_clipped && static_cast<double>(all.most_clipped->clipped) >= kToldShare)
-    lost += tr("; %1 clipped in %2")
+    lost += QString("; %1 clipped in %2")
                 .arg(formatPercent(static_cast<double>(all.most_clipped->clipped)), nameOf(*all.most_clipped, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
-  answer.answers << in(false) << in(true) << usual + tr("; least %1").arg(least) << tr("Least %1 dB").arg(least);
+  answer.answers << in(false) << in(true) << usual + QString("; least %1").arg(least)
+                 << QString("Least %1 dB").arg(least);
   return answer;
 }
 
@@ -203,7 +204,7 @@ void QuantizationErrorPanel::refill() {
 
 LegendScale QuantizationErrorPanel::scale() const {
   const auto [low, high] = colorRange();
-  LegendScale scale{.lut = matrixLut(isDark(palette())), .ticks = {}, .caption = tr("SQNR, dB")};
+  LegendScale scale{.lut = matrixLut(isDark(palette())), .ticks = {}, .caption = "SQNR, dB"};
   for (double db = high; db >= low; db -= kTickDb)
     scale.ticks.push_back({(high - db) / (high - low), QString::number(db)});
   return scale;
@@ -352,13 +353,13 @@ void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
 QStringList QuantizationErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
-  return {
-      tr("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format)),
-      tr("SQNR %1 dB, relative L2 %2, cosine %3")
-          .arg(formatValue(quant->sqnr_db, 3), formatValue(quant->relative_l2, 3), formatValue(quant->cosine, 6)),
-      tr("underflow %1").arg(formatPercent(quant->underflow)),
-      tr("clipped %1 of values, %2 of blocks").arg(formatPercent(quant->clipped), formatPercent(quant->clipped_blocks)),
-      tr("amax %1, crest %2").arg(formatValue(quant->amax, 3), formatValue(quant->crest, 3))};
+  return {QString("%1, %2").arg(placeName(placeAt(row, column)), QString::fromStdString(quant->format)),
+          QString("SQNR %1 dB, relative L2 %2, cosine %3")
+              .arg(formatValue(quant->sqnr_db, 3), formatValue(quant->relative_l2, 3), formatValue(quant->cosine, 6)),
+          QString("underflow %1").arg(formatPercent(quant->underflow)),
+          QString("clipped %1 of values, %2 of blocks")
+              .arg(formatPercent(quant->clipped), formatPercent(quant->clipped_blocks)),
+          QString("amax %1, crest %2").arg(formatValue(quant->amax, 3), formatValue(quant->crest, 3))};
 }
 
 QString QuantizationErrorPanel::csv() const {
@@ -382,22 +383,23 @@ QString QuantizationErrorPanel::csv() const {
 }
 
 QString QuantizationErrorPanel::explain() const {
-  return tr("<p><b>What quantization does to each operand of a class of GEMMs.</b> The chooser lists the classes that "
-            "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
-            "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
-            "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
-            "once.</p><p>Number and colour: SQNR in dB, the darkest the least (in the dark theme the brightest); the "
-            "lowest cell has a frame, \u221e means that no value changed. Where cells are too small for numbers, "
-            "colour "
-            "alone remains, and rows that share a pixel show the worst of them. SQNR is dominated by large values and "
-            "hides small ones that become zero: shares flushed to zero and clipped stand beside the mouse, and in the "
-            "answer from 1 % on.</p><p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running "
-            "model and opens in Microscaling as a map of its "
-            "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scale "
-            "histogram. For past steps and recordings a copy of the run recomputes the tensor, to the "
-            "bit.</p><p>Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
-            "again "
-            "along the same blocks is exact.</p>") +
+  return QString(
+             "<p><b>What quantization does to each operand of a class of GEMMs.</b> The chooser lists the classes that "
+             "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
+             "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
+             "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
+             "once.</p><p>Number and colour: SQNR in dB, the darkest the least (in the dark theme the brightest); the "
+             "lowest cell has a frame, \u221e means that no value changed. Where cells are too small for numbers, "
+             "colour "
+             "alone remains, and rows that share a pixel show the worst of them. SQNR is dominated by large values and "
+             "hides small ones that become zero: shares flushed to zero and clipped stand beside the mouse, and in the "
+             "answer from 1 % on.</p><p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running "
+             "model and opens in Microscaling as a map of its "
+             "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scale "
+             "histogram. For past steps and recordings a copy of the run recomputes the tensor, to the "
+             "bit.</p><p>Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
+             "again "
+             "along the same blocks is exact.</p>") +
          metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
 }
 

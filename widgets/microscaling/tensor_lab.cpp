@@ -24,7 +24,7 @@ namespace moescope {
 
 TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   setAcceptDrops(true);
-  setAccessibleName(tr("Tensor laboratory"));
+  setAccessibleName("Tensor laboratory");
   browser_ = new TensorsPanel(selection, this);
   map_ = new BlockScaleMapPanel(selection, this);
   what_if_ = new WhatIfPanel(selection, this);
@@ -32,7 +32,7 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
 
   experts_ = new ByExpertPanel(selection, this);
   verdict_ = new VerdictLine(this);
-  verdict_->setExplanation(tr("Verdict on a file"), explainTensorVerdict);
+  verdict_->setExplanation("Verdict on a file", explainTensorVerdict);
   bar_ = new CaptureBar(this);
   lists_ = new QTabWidget(this);
   lists_->setDocumentMode(true);
@@ -143,7 +143,7 @@ void TensorLab::showCaptured() {
   blocks.nvfp4 = {.rule = blocks.nvfp4.rule};
   setFormat(blocks, captured->axis);
   const QString name = QString::fromStdString(captured->run_name) + QStringLiteral(": ") + placeName(captured->place) +
-                       (turned ? tr(", rotated") : QString());
+                       (turned ? QString(", rotated") : QString());
   browser_->addTensor(TensorSource(name, std::move(captured)));
   if (format.rounding != microscope_->block().format.rounding) microscope_->setRounding(format.rounding);
 }
@@ -161,7 +161,7 @@ void TensorLab::showExpert(int expert) {
   const auto groups = static_cast<int>(whole_.rowGroups().size()) - 1;
   if (expert >= groups) return;
   if (expert >= 0 && !whole_.group(static_cast<std::size_t>(expert)).valid()) {
-    emit readoutChanged(tr("Expert %1 got no token in this step").arg(expert));
+    emit readoutChanged(QString("Expert %1 got no token in this step").arg(expert));
     return;
   }
   openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(static_cast<std::size_t>(expert)), 0);
@@ -200,18 +200,19 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   block_ = block;
   element_ = element;
   map_->setCurrent(line, block);
-  const QString place = (along_rows ? tr("row %1, block %2") : tr("column %1, block %2")).arg(line).arg(block);
+  const QString place =
+      (along_rows ? QString("row %1, block %2") : QString("column %1, block %2")).arg(line).arg(block);
   const std::size_t row =
       along_rows ? line : source_.blockRows(block, static_cast<std::size_t>(block_size(format_))).first;
-  const QString slice = source_.slices() > 1 ? tr(", slice %1").arg(slice_) : QString();
-  const QString expert = source_.grouped() ? tr(", expert %1").arg(source_.groupOf(row)) : QString();
+  const QString slice = source_.slices() > 1 ? QString(", slice %1").arg(slice_) : QString();
+  const QString expert = source_.grouped() ? QString(", expert %1").arg(source_.groupOf(row)) : QString();
   microscope_->setBlock(
       {place + expert + slice, source_.name()},
       source_.readBlock(slice_, along_rows, line, block, static_cast<std::size_t>(block_size(format_))), format_, axis_,
       source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   if (const QString why = source_.lost(); !why.isEmpty())
-    bar_->showSample(tr("%1. Missing values are read as NaN.").arg(why));
+    bar_->showSample(QString("%1. Missing values are read as NaN.").arg(why));
 }
 
 // The block through the same element.
@@ -262,7 +263,7 @@ void TensorLab::openElement(Element at) {
 
 void TensorLab::askForFile() {
   const QString path = QFileDialog::getOpenFileName(
-      this, tr("Open tensors"), {}, tr("Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)"));
+      this, "Open tensors", {}, "Tensors (*.safetensors *.npy *.npz *.pt *.pth *.index.json);;All files (*)");
   if (!path.isEmpty()) openFile(path);
 }
 
@@ -274,12 +275,12 @@ void TensorLab::askForType(const QString& path, std::size_t bits) {
   auto* dialog = new QInputDialog(this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setObjectName(QStringLiteral("type_of_values"));
-  dialog->setWindowTitle(tr("Type of the values"));
-  dialog->setLabelText(tr("%1 has values of %2 bits without a type, as NumPy stores those of ml_dtypes.\nType:")
+  dialog->setWindowTitle("Type of the values");
+  dialog->setLabelText(QString("%1 has values of %2 bits without a type, as NumPy stores those of ml_dtypes.\nType:")
                            .arg(QFileInfo(path).fileName())
                            .arg(bits));
   dialog->setComboBoxItems(types);
-  dialog->setOkButtonText(tr("&Open"));
+  dialog->setOkButtonText("&Open");
   connect(dialog, &QInputDialog::textValueSelected, this,
           [this, path](const QString& type) { browser_->openFile(path, {dtype_named(type.toStdString())}); });
   dialog->open();

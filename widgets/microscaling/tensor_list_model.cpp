@@ -144,22 +144,22 @@ QString TensorListModel::figure(const TensorEntry& entry, int number, int column
   if (entry.state != TensorEntry::Figures::known) return QStringLiteral("-");
   const QString about = entry.sampled ? QStringLiteral("~") : QString();
   if (column == kUnderflow) return about + formatPercent(entry.underflow_share);
-  if (std::isnan(entry.sqnr_db)) return about + tr("NaN");
-  return about + (entry.sqnr_db > 1e9 ? tr("exact") : formatValue(entry.sqnr_db, 3)) +
-         (entry.nan_blocks > 0 ? tr(", NaN") : QString());
+  if (std::isnan(entry.sqnr_db)) return about + QString("NaN");
+  return about + (entry.sqnr_db > 1e9 ? QString("exact") : formatValue(entry.sqnr_db, 3)) +
+         (entry.nan_blocks > 0 ? QString(", NaN") : QString());
 }
 
 QString TensorListModel::toolTip(const TensorEntry& entry) const {
   const QString& name = entry.source.name();
-  if (!entry.usable && !entry.note.isEmpty()) return tr("%1 %2").arg(name, entry.note);
-  if (!entry.usable) return tr("%1: %2 has no floating-point values to quantize").arg(name, entry.source.dtype());
-  QStringList lines{name, tr("%1, %2").arg(entry.source.dtype(), entry.source.shape())};
-  if (!entry.note.isEmpty()) lines << tr("It %1").arg(entry.note);
+  if (!entry.usable && !entry.note.isEmpty()) return QString("%1 %2").arg(name, entry.note);
+  if (!entry.usable) return QString("%1: %2 has no floating-point values to quantize").arg(name, entry.source.dtype());
+  QStringList lines{name, QString("%1, %2").arg(entry.source.dtype(), entry.source.shape())};
+  if (!entry.note.isEmpty()) lines << QString("It %1").arg(entry.note);
   if (entry.state == TensorEntry::Figures::known && entry.clipped_share > 0)
-    lines << tr("clipped: %1 of the values").arg(formatPercent(entry.clipped_share));
-  if (entry.sampled) lines << tr("~: figures of a sample");
+    lines << QString("clipped: %1 of the values").arg(formatPercent(entry.clipped_share));
+  if (entry.sampled) lines << QString("~: figures of a sample");
   if (entry.nan_blocks > 0)
-    lines << tr("%1 blocks hold NaN or infinity: they have no figures and are left out").arg(entry.nan_blocks);
+    lines << QString("%1 blocks hold NaN or infinity: they have no figures and are left out").arg(entry.nan_blocks);
   return lines.join(QLatin1Char('\n'));
 }
 
@@ -183,7 +183,7 @@ QVariant TensorListModel::headerData(int section, Qt::Orientation orientation, i
   if (role == Qt::TextAlignmentRole) return int((section == kName ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (section == kName && !common_.first.isEmpty()) return common_.first.join(QLatin1Char('.'));
-  return QStringList{tr("tensor"), tr("SQNR, dB"), tr("to zero")}.value(section);
+  return QStringList{"tensor", "SQNR, dB", "to zero"}.value(section);
 }
 
 Qt::ItemFlags TensorListModel::flags(const QModelIndex& index) const {

@@ -10,17 +10,13 @@
 namespace moescope {
 namespace {
 
-QString inVerdict(const char* text) {
-  return VerdictLine::tr(text);
-}
-
 QString verdictDecibels(double db) {
-  return std::isinf(db) ? inVerdict("every value") : inVerdict("%1 dB").arg(withMinus(QString::number(db, 'f', 1)));
+  return std::isinf(db) ? QString("every value") : QString("%1 dB").arg(withMinus(QString::number(db, 'f', 1)));
 }
 
 // 29.8 dB, or as the sentence needs it: of a limit that others reach.
 QString sqnrOrMore(double db) {
-  return std::isinf(db) ? verdictDecibels(db) : inVerdict("%1 or more").arg(verdictDecibels(db));
+  return std::isinf(db) ? verdictDecibels(db) : QString("%1 or more").arg(verdictDecibels(db));
 }
 
 // How bad a tensor is: 1 and more beyond a limit.
@@ -62,10 +58,10 @@ TensorScan tensorScan(const TensorListModel& tensors, const OperandFormat& forma
 }
 
 QString verdictWordOf(Sign sign) {
-  return sign == Sign::good        ? inVerdict("Healthy")
-         : sign == Sign::attention ? inVerdict("Needs attention")
-         : sign == Sign::bad       ? inVerdict("Unhealthy")
-                                   : inVerdict("Too early to tell");
+  return sign == Sign::good        ? QString("Healthy")
+         : sign == Sign::attention ? QString("Needs attention")
+         : sign == Sign::bad       ? QString("Unhealthy")
+                                   : QString("Too early to tell");
 }
 
 QString verdictCount(std::size_t count) {
@@ -85,18 +81,18 @@ double leastSqnr(const std::vector<const TensorEntry*>& tensors, std::size_t fro
 QStringList verdictOfWorst(const TensorScan& scan, const OperandFormat& format) {
   const TensorEntry& worst = *scan.known.front();
   if (worst.nan_blocks > 0)
-    return {inVerdict("holds NaN or infinity in %1 blocks").arg(verdictCount(worst.nan_blocks)),
-            inVerdict("holds NaN or infinity")};
+    return {QString("holds NaN or infinity in %1 blocks").arg(verdictCount(worst.nan_blocks)),
+            QString("holds NaN or infinity")};
   const QString head =
-      inVerdict("keeps %1 in %2 and loses %3 of its values to zero")
+      QString("keeps %1 in %2 and loses %3 of its values to zero")
           .arg(verdictDecibels(worst.sqnr_db), verdictFormat(format), formatPercent(worst.underflow_share));
-  const QString brief = inVerdict("keeps %1").arg(verdictDecibels(worst.sqnr_db));
+  const QString brief = QString("keeps %1").arg(verdictDecibels(worst.sqnr_db));
   const std::size_t others = scan.flagged - 1;
   const QString more = others == 0   ? QString()
-                       : others == 1 ? inVerdict("; so does 1 other")
-                                     : inVerdict("; %1 others are like it").arg(verdictCount(others));
+                       : others == 1 ? QString("; so does 1 other")
+                                     : QString("; %1 others are like it").arg(verdictCount(others));
   if (scan.flagged == scan.known.size()) return {head + more, brief + more, brief};
-  const QString rest = (others == 0 ? inVerdict("; all others keep %1") : inVerdict("; the rest keep %1"))
+  const QString rest = (others == 0 ? QString("; all others keep %1") : QString("; the rest keep %1"))
                            .arg(sqnrOrMore(leastSqnr(scan.known, scan.flagged)));
   return {head + more + rest, head + more, brief + more, brief};
 }
@@ -106,11 +102,11 @@ QStringList verdictOfAll(const TensorScan& scan, const OperandFormat& format) {
   for (const TensorEntry* entry : scan.known) to_zero = std::max(to_zero, entry->underflow_share);
   const QString least = sqnrOrMore(leastSqnr(scan.known, 0));
   const QString who = scan.known.size() == 1
-                          ? inVerdict("The tensor keeps %1 in %2")
-                          : inVerdict("All %3 tensors keep %1 in %2")
+                          ? QString("The tensor keeps %1 in %2")
+                          : QString("All %3 tensors keep %1 in %2")
                                 .arg(QStringLiteral("%1"), QStringLiteral("%2"), verdictCount(scan.known.size()));
   const QString brief = who.arg(least, verdictFormat(format));
-  return {inVerdict("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
+  return {QString("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
 }
 
 }  // namespace
@@ -151,18 +147,18 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
     verdict.sentence = verdictOfAll(scan, format);
   } else {
     verdict.sentence
-        << inVerdict("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable));
+        << QString("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable));
   }
   QString about = operandFormatLabel(format);
   if (scan.flagged > 0 && scan.known.size() < scan.usable)
-    about = inVerdict("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable)) +
+    about = QString("%1 of %2 tensors measured").arg(verdictCount(scan.known.size()), verdictCount(scan.usable)) +
             QStringLiteral(", ") + about;
   verdict.about << about << operandFormatLabel(format) << verdictFormat(format);
   return verdict;
 }
 
 QString explainTensorVerdict() {
-  return inVerdict(
+  return QString(
              "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
              "and "
              "compared with normally distributed values in the same format, which lose what the format alone costs.</p>"

@@ -110,7 +110,7 @@ class NameDelegate : public RowDelegate {
 }  // namespace
 
 TensorsPanel::TensorsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Tensors"), Provenance::measured_here, parent) {
+    : Panel(selection, "Tensors", Provenance::measured_here, parent) {
   makeControls();
   makeTable();
   auto* filter_row = new QWidget(this);
@@ -158,20 +158,20 @@ void TensorsPanel::fitColumns() {
 }
 
 void TensorsPanel::makeControls() {
-  auto* open = new QPushButton(tr("Open"), this);
+  auto* open = new QPushButton("Open", this);
   followFont(open, [open] { open->setFixedWidth(open->fontMetrics().horizontalAdvance(open->text()) + kSpace24); });
-  open->setAccessibleName(tr("Open tensors"));
+  open->setAccessibleName("Open tensors");
   open->setToolTip(
-      tr("Open a file of tensors (.safetensors, .npy, .npz, .pt) or the index of a checkpoint; or drop one here"));
+      "Open a file of tensors (.safetensors, .npy, .npz, .pt) or the index of a checkpoint; or drop one here");
   connect(open, &QPushButton::clicked, this, &TensorsPanel::openRequested);
   addControl(open);
-  cancel_ = new QAction(tr("Stop measuring"), this);
+  cancel_ = new QAction("Stop measuring", this);
   connect(cancel_, &QAction::triggered, this, &TensorsPanel::cancel);
   cancel_->setEnabled(false);
   addOption(cancel_);
   filter_ = new QLineEdit(this);
-  filter_->setPlaceholderText(tr("Filter by name"));
-  filter_->setAccessibleName(tr("Filter tensors by name"));
+  filter_->setPlaceholderText("Filter by name");
+  filter_->setAccessibleName("Filter tensors by name");
   filter_->setClearButtonEnabled(true);
   connect(filter_, &QLineEdit::textChanged, &model_, &TensorListModel::setFilter);
   notice_ = new QLabel(this);
@@ -184,7 +184,7 @@ void TensorsPanel::makeControls() {
 void TensorsPanel::showError(const QString& error) {
   error_ = error;
   const bool empty = model_.entries().empty();
-  notice_->setText(error.isEmpty() ? tr("Open or drop a file of tensors: .safetensors, .npy, .pt") : error);
+  notice_->setText(error.isEmpty() ? QString("Open or drop a file of tensors: .safetensors, .npy, .pt") : error);
   notice_->setVisible(!error.isEmpty() || empty);
   view_->setVisible(error.isEmpty() && !empty);
   filter_->setVisible(view_->isVisibleTo(this));
@@ -200,7 +200,7 @@ bool TensorsPanel::openFile(const QString& path, const TensorOptions& options) {
     const auto file = std::make_shared<const TensorFile>(open_tensors(path.toStdString(), options));
     for (const SkippedEntry& skipped : file->skipped()) untyped_bits = std::max(untyped_bits, skipped.untyped_bits);
     entries = entriesOf(file);
-    if (entries.empty()) error = tr("%1 holds no tensors").arg(path);
+    if (entries.empty()) error = QString("%1 holds no tensors").arg(path);
   } catch (const UntypedArray& array) {
     error = QString::fromStdString(array.what());
     untyped_bits = array.bits;
@@ -336,10 +336,10 @@ std::optional<Provenance> TensorsPanel::kind() const {
 QString TensorsPanel::status() const {
   if (!error_.isEmpty() || model_.entries().empty()) return {};
   const std::size_t count = model_.entries().size();
-  QString text = count == 1 ? tr("1 tensor") : tr("%1 tensors").arg(formatCount(static_cast<double>(count)));
+  QString text = count == 1 ? QString("1 tensor") : QString("%1 tensors").arg(formatCount(static_cast<double>(count)));
   const auto unread = std::ranges::count_if(
       model_.entries(), [](const TensorEntry& entry) { return !entry.usable && !entry.note.isEmpty(); });
-  if (unread > 0) text += tr(", %1 not read (see their tool tips)").arg(unread);
+  if (unread > 0) text += QString(", %1 not read (see their tool tips)").arg(unread);
   if (!path_.isEmpty()) text += QStringLiteral(", ") + QFileInfo(path_).fileName();
   return text;
 }
@@ -360,7 +360,7 @@ QString TensorsPanel::csv() const {
 }
 
 QString TensorsPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and .npz, and what torch.save "
       "writes, of which nothing is run. Codes with scales beside them are shown as the weight that both make: "
       "F8_E4M3 x F32 of 128 x 128 has a scale for each tile. A file is mapped, not loaded: only what is shown is "

@@ -14,16 +14,16 @@ constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;  // beyond it a 
 }  // namespace
 
 WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("What if"), Provenance::measured_here, parent) {
+    : Panel(selection, "What if", Provenance::measured_here, parent) {
   table_ = new WhatIfTable(this);
-  metric_ = makeChoice({tr("SQNR"), tr("flushed to zero"), tr("clipped")}, tr("Figure"),
-                       tr("Figure in the cells; read SQNR together with what is flushed to zero"));
+  metric_ = makeChoice({"SQNR", "flushed to zero", "clipped"}, "Figure",
+                       "Figure in the cells; read SQNR together with what is flushed to zero");
   connect(metric_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
-  columns_ = makeChoice({tr("by block size"), tr("by scale rule")}, tr("Columns"), tr("What the columns compare"));
+  columns_ = makeChoice({"by block size", "by scale rule"}, "Columns", "What the columns compare");
   connect(columns_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
-  cancel_ = new QAction(tr("Stop computing"), this);
+  cancel_ = new QAction("Stop computing", this);
   cancel_->setEnabled(false);
   connect(cancel_, &QAction::triggered, this, &WhatIfPanel::cancel);
   addControl(columns_);
@@ -40,7 +40,7 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
   note_.clear();
   table_->setRows({});
   table_->setSchemes({});
-  table_->setNotice(source.valid() ? tr("Computing") : noTensorNotice());
+  table_->setNotice(source.valid() ? QString("Computing") : noTensorNotice());
   if (!source.valid()) return cancel();
   cancel_->setEnabled(true);
   worker_.start([this, request, source, slice](std::stop_token stop) {
@@ -51,9 +51,9 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
         what_if_schemes({sample.values.data(), sample.rows, sample.cols, sample.cols}, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = static_cast<double>(source.rows()) * static_cast<double>(source.cols());
-    const QString note = sample.whole ? tr("all %1 values").arg(formatCount(all))
-                                      : tr(source.grouped() ? "sampled: %1 of %2 values, whole experts"
-                                                            : "sampled: %1 of %2 values, in tiles of 512 x 512")
+    const QString note = sample.whole ? QString("all %1 values").arg(formatCount(all))
+                                      : QString(source.grouped() ? "sampled: %1 of %2 values, whole experts"
+                                                                 : "sampled: %1 of %2 values, in tiles of 512 x 512")
                                             .arg(formatCount(static_cast<double>(sample.values.size())))
                                             .arg(formatCount(all));
     QMetaObject::invokeMethod(
@@ -80,7 +80,7 @@ void WhatIfPanel::cancel() {
   ++request_;
   worker_.cancel();
   cancel_->setEnabled(false);
-  if (table_->rows().empty() && table_->notice() == tr("Computing")) table_->setNotice(tr("Cancelled"));
+  if (table_->rows().empty() && table_->notice() == QString("Computing")) table_->setNotice("Cancelled");
   table_->markDirty();
 }
 
@@ -95,7 +95,7 @@ std::optional<Provenance> WhatIfPanel::kind() const {
 
 QString WhatIfPanel::status() const {
   if (table_->rows().empty()) return {};
-  return (metric_->currentIndex() == 0 ? tr("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
+  return (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
 }
 
 // The best and the worst element in place of the chosen one, and the other axis if that is better.
@@ -116,14 +116,15 @@ Panel::Answer WhatIfPanel::answer() const {
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
-  const QString gains =
-      best.isEmpty() ? tr("No other format keeps more") : tr("%1 would keep %2 dB more").arg(best, decibels(more));
-  const QString loses = worst.isEmpty() ? QString() : tr(", %1 would lose %2").arg(worst, decibels(less));
+  const QString gains = best.isEmpty() ? QString("No other format keeps more")
+                                       : QString("%1 would keep %2 dB more").arg(best, decibels(more));
+  const QString loses = worst.isEmpty() ? QString() : QString(", %1 would lose %2").arg(worst, decibels(less));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)
-    answer.answers << gains + loses + tr("; blocks %1 would keep %2 more").arg(blockAxisLabel(other), decibels(turned));
+    answer.answers << gains + loses +
+                          QString("; blocks %1 would keep %2 more").arg(blockAxisLabel(other), decibels(turned));
   answer.answers << gains + loses << gains;
-  if (!best.isEmpty()) answer.answers << tr("%1: +%2 dB").arg(best, decibels(more));
+  if (!best.isEmpty()) answer.answers << QString("%1: +%2 dB").arg(best, decibels(more));
   return answer;
 }
 
@@ -145,7 +146,7 @@ QString WhatIfPanel::csv() const {
 }
 
 QString WhatIfPanel::explain() const {
-  return tr(
+  return QString(
       "<p><b>The open tensor in every format.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB. The menu shows the "
       "share "
       "of non-zero values that became zero, or the share clipped (|x| / scale above the format's maximum) instead; "

@@ -20,7 +20,7 @@ constexpr int kTallestRow = 36;  // beside the usual type
 }  // namespace
 
 WhatIfTable::WhatIfTable(QWidget* parent) : PlotFrame(parent) {
-  setAccessibleName(tr("This tensor in every format"));
+  setAccessibleName("This tensor in every format");
 }
 
 void WhatIfTable::setRows(std::vector<WhatIfRow> rows) {
@@ -84,7 +84,9 @@ double WhatIfTable::valueOf(const QuantSums& sums) const {
 QString WhatIfTable::textOf(const QuantSums& sums) const {
   const double value = valueOf(sums);
   if (metric_ != WhatIfMetric::sqnr) return formatPercent(value);
-  return std::isnan(value) ? tr("NaN") : std::isinf(value) ? tr("exact") : withMinus(QString::number(value, 'f', 1));
+  return std::isnan(value)   ? QString("NaN")
+         : std::isinf(value) ? QString("exact")
+                             : withMinus(QString::number(value, 'f', 1));
 }
 
 // The strong end is less SQNR, or more that is lost: shares by their square root, so that 0.1 % is seen beside 90 %.
@@ -97,7 +99,7 @@ QRgb WhatIfTable::colorOf(const QuantSums& sums) const {
 }
 
 QMargins WhatIfTable::margins() const {
-  return {fontMetrics().horizontalAdvance(tr("Block size")) + kSpace12, fontMetrics().height() + kSpace4, 0, 0};
+  return {fontMetrics().horizontalAdvance("Block size") + kSpace12, fontMetrics().height() + kSpace4, 0, 0};
 }
 
 bool WhatIfTable::showsSchemes() const {
@@ -142,7 +144,7 @@ void WhatIfTable::paintSchemes(QPainter& painter) const {
   const QRect first = schemeRect(0);
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(0, first.top() - fontMetrics().height() - 2, width(), fontMetrics().height()),
-                   Qt::AlignLeft | Qt::AlignVCenter, tr("Scales that are not powers of two"));
+                   Qt::AlignLeft | Qt::AlignVCenter, "Scales that are not powers of two");
   for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme) {
     const WhatIfRow& row = schemeRow(scheme);
     const QRect box = schemeRect(scheme), inner = box.adjusted(kSpace8, 0, -kSpace8, 0);
@@ -210,7 +212,7 @@ void WhatIfTable::paintHeads(QPainter& painter) const {
   painter.setPen(mutedText(palette()));
   const QRect corner = cellRect(0, 0);
   painter.drawText(above(corner.translated(-corner.width(), 0), 0), Qt::AlignLeft | Qt::AlignVCenter,
-                   sizes ? tr("Block size") : tr("Scale rule"));
+                   sizes ? QString("Block size") : QString("Scale rule"));
   for (int column = 0; column < columnCount(); ++column) {
     const QRect cell = cellRect(0, column);
     painter.drawText(above(cell, cell.left()), Qt::AlignCenter,
@@ -257,10 +259,10 @@ void WhatIfTable::paintOverlay(QPainter& painter) {
 }
 
 QStringList WhatIfTable::readout(const WhatIfRow& row) const {
-  return {tr("%1, %2").arg(operandFormatLabel(row.format), blockAxisLabel(row.axis)),
-          tr("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
-          tr("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
-          tr("clipped %1 of elements, %2 of blocks")
+  return {QString("%1, %2").arg(operandFormatLabel(row.format), blockAxisLabel(row.axis)),
+          QString("SQNR %1 dB").arg(formatValue(row.sums.sqnr_db(), 4)),
+          QString("flushed to zero %1").arg(formatPercent(row.sums.underflow_share())),
+          QString("clipped %1 of elements, %2 of blocks")
               .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
 }
 

@@ -12,26 +12,26 @@ enum { kMaxVio, kVariation, kEntropy, kDead };
 }  // namespace
 
 BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
-    : FiguresPanel(selection, tr("Balance"),
-                   {{tr("MaxVio"),
-                     tr("MaxVio"),
-                     {{Metric::max_vio, tr("batch")}, {Metric::max_vio_window, tr("window")}},
+    : FiguresPanel(selection, "Balance",
+                   {{"MaxVio",
+                     "MaxVio",
+                     {{Metric::max_vio, "batch"}, {Metric::max_vio_window, "window"}},
                      4,
-                     tr("MaxVio of the window; the plot shows the batch's, too"),
+                     "MaxVio of the window; the plot shows the batch's, too",
                      Worst::largest,
                      1},
-                    {tr("CV"), tr("CV"), {{Metric::cv, tr("CV")}}, 2, tr("Coefficient of variation"), Worst::largest},
-                    {tr("Entropy"),
-                     tr("load entropy"),
-                     {{Metric::entropy_norm, tr("H / ln E")}},
+                    {"CV", "CV", {{Metric::cv, "CV"}}, 2, "Coefficient of variation", Worst::largest},
+                    {"Entropy",
+                     "load entropy",
+                     {{Metric::entropy_norm, "H / ln E"}},
                      3,
-                     tr("Normalised entropy of the load"),
+                     "Normalised entropy of the load",
                      Worst::smallest},
-                    {tr("Dead"),
-                     tr("dead experts"),
-                     {{Metric::dead_fraction, tr("dead in window")}},
+                    {"Dead",
+                     "dead experts",
+                     {{Metric::dead_fraction, "dead in window"}},
                      2,
-                     tr("Share of experts without a token in the window"),
+                     "Share of experts without a token in the window",
                      Worst::largest}},
                    parent) {}
 
@@ -39,7 +39,7 @@ void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLin
   if (figure == kMaxVio) {
     const double floor = chance_max_vio(selection_->history()->info());
     if (std::isnan(floor)) return;
-    references->push_back({floor, tr("chance %1").arg(formatValue(floor, 2))});
+    references->push_back({floor, QString("chance %1").arg(formatValue(floor, 2))});
     plot->setAtLeastShown(0, 1.2 * floor);
   } else if (figure == kDead) {
     plot->setAtLeastShown(0, 0.01);
@@ -51,12 +51,14 @@ void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLin
 }
 
 QString BalancePanel::explain() const {
-  return tr("<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
-            "alone in one batch of this size. At first each tile shows the layer that is worst by it at the cursor's "
-            "step, and names it: a mean of many layers hides one that is far off.</p>") +
+  return QString(
+             "<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
+             "alone in one batch of this size. At first each tile shows the layer that is worst by it at the cursor's "
+             "step, and names it: a mean of many layers hides one that is far off.</p>") +
          figureCards() +
-         tr("<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
-            "Both high: the same experts are hot all the time.</p>");
+         QString(
+             "<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
+             "Both high: the same experts are hot all the time.</p>");
 }
 
 }  // namespace moescope

@@ -11,18 +11,14 @@ namespace {
 
 constexpr std::size_t kNamedByDefault = 6;  // as listed() has it, which wrote the text
 
-QString tr(const char* text) {
-  return QCoreApplication::translate("ExpertLinks", text);
-}
-
 QString expertLinks(std::span<const int> experts, std::size_t most, bool all) {
   const std::size_t named = all ? experts.size() : std::min(experts.size(), most);
   QStringList links;
   for (const int expert : experts.first(named)) links << QStringLiteral("<a href='expert:%1'>%1</a>").arg(expert);
   QString text = links.join(QStringLiteral(", "));
   if (named < experts.size())
-    text += QStringLiteral(" <a href='more'>%1</a>").arg(tr("and %1 more").arg(experts.size() - named));
-  if (all && experts.size() > most) text += QStringLiteral(" <a href='more'>%1</a>").arg(tr("(fewer)"));
+    text += QStringLiteral(" <a href='more'>%1</a>").arg(QString("and %1 more").arg(experts.size() - named));
+  if (all && experts.size() > most) text += QStringLiteral(" <a href='more'>%1</a>").arg("(fewer)");
   return text;
 }
 

@@ -28,16 +28,16 @@ constexpr int kFirstRows = 6;  // shown without a click on "more"
 
 QString severityText(const Finding& finding) {
   const QString name = QString::fromUtf8(severity_name(finding.severity));
-  return finding.ongoing ? name : FindingsPanel::tr("%1, over").arg(name);
+  return finding.ongoing ? name : QString("%1, over").arg(name);
 }
 
 // Long to short.
 QStringList stepsTexts(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
-  if (finding.ongoing) return {FindingsPanel::tr("since step %1").arg(first), FindingsPanel::tr("since %1").arg(first)};
-  if (finding.steps.size() == 1) return {FindingsPanel::tr("step %1").arg(first), first};
+  if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
+  if (finding.steps.size() == 1) return {QString("step %1").arg(first), first};
   const QString last = QString::fromStdString(grouped(finding.steps.last));
-  return {FindingsPanel::tr("steps %1 to %2").arg(first, last), FindingsPanel::tr("%1 to %2").arg(first, last)};
+  return {QString("steps %1 to %2").arg(first, last), QString("%1 to %2").arg(first, last)};
 }
 
 QString wordsText(const Finding& finding, bool all_experts) {
@@ -114,14 +114,14 @@ void FindingRow::addDetails() {
     const QString key = QString::fromStdString(knob.key());
     auto* button = new QPushButton(QString::fromStdString(knob.field().label), row);
     button->setObjectName(key);
-    button->setToolTip(tr("Goes to the setting %1, which affects it").arg(key));
+    button->setToolTip(QString("Goes to the setting %1, which affects it").arg(key));
     connect(button, &QPushButton::clicked, this, [this, key] { emit knobRequested(key); });
     buttons->addWidget(button);
   }
-  mute_ = new QPushButton(tr("Mute"), row);
+  mute_ = new QPushButton("Mute", row);
   mute_->setCheckable(true);
   mute_->setFlat(true);
-  mute_->setToolTip(tr("Do not list or count this finding until the window is closed"));
+  mute_->setToolTip("Do not list or count this finding until the window is closed");
   connect(mute_, &QPushButton::clicked, this, &FindingRow::muteRequested);
   buttons->addWidget(mute_);
   inner->addWidget(row);
@@ -135,7 +135,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   const QString title = QString::fromStdString(finding.title).toHtmlEscaped();
   const QString shown = QStringLiteral("%1%2%3").arg(run.isEmpty() ? QString() : QStringLiteral("<b>%1</b> ").arg(run),
                                                      open ? QStringLiteral("<b>%1</b>").arg(title) : title,
-                                                     muted ? tr(" (muted)") : QString());
+                                                     muted ? QString(" (muted)") : QString());
   if (title_->text() != shown) title_->setText(shown);
   steps_->setTexts(stepsTexts(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
@@ -169,8 +169,8 @@ void FindingRow::mousePressEvent(QMouseEvent* event) {
 }
 
 FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent)
-    : Panel(selection, tr("Findings"), Provenance::measured_here, parent), watch_(watch) {
-  layers_ = makeChoice({tr("all layers"), tr("chosen layer")}, tr("Layers"));
+    : Panel(selection, "Findings", Provenance::measured_here, parent), watch_(watch) {
+  layers_ = makeChoice({"all layers", "chosen layer"}, "Layers");
   connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
   connect(selection_, &Selection::focusChanged, this, [this] {
     if (layers_->currentIndex() == 1) fill();
@@ -213,11 +213,11 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
 }
 
 void FindingsPanel::addOptions() {
-  auto* copy = new QAction(tr("&Copy the findings as text"), this);
+  auto* copy = new QAction("&Copy the findings as text", this);
   connect(copy, &QAction::triggered, this, &FindingsPanel::copyText);
-  auto* save = new QAction(tr("&Save the findings as text..."), this);
+  auto* save = new QAction("&Save the findings as text...", this);
   connect(save, &QAction::triggered, this, &FindingsPanel::saveText);
-  auto* muted = new QAction(tr("Show &muted findings"), this);
+  auto* muted = new QAction("Show &muted findings", this);
   muted->setCheckable(true);
   connect(muted, &QAction::toggled, this, [this](bool shown) {
     muted_shown_ = shown;
@@ -288,7 +288,7 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
 void FindingsPanel::showMore(const std::vector<const Finding*>& hidden) {
   const bool warnings =
       std::ranges::all_of(hidden, [](const Finding* each) { return each->severity == Severity::warning; });
-  const QString what = warnings ? tr("%1 more warnings") : tr("%1 more findings");
+  const QString what = warnings ? QString("%1 more warnings") : QString("%1 more findings");
   more_->setText(QStringLiteral("<a href='all'>%1</a>").arg(what.arg(hidden.size())));
   more_->setVisible(!hidden.empty());
 }
@@ -300,11 +300,11 @@ void FindingsPanel::showHealthy() {
   if (!selection_->history()) {
     text = noRunNotice().toHtmlEscaped();
   } else if (!watch_->ready()) {
-    text = tr("Reading the run...");
+    text = QString("Reading the run...");
   } else {
     const int muted = watch_->mutedCount();
     text = QStringLiteral("<p><b>%1</b></p>")
-               .arg(muted > 0 ? tr("Nothing else found; %1 muted").arg(muted) : tr("Nothing found")) +
+               .arg(muted > 0 ? QString("Nothing else found; %1 muted").arg(muted) : QString("Nothing found")) +
            watch_->checksHtml();
   }
   if (healthy_->text() != text) healthy_->setText(text);
@@ -394,10 +394,10 @@ QString FindingsPanel::status() const {
     parts << QStringLiteral("%1 %2").arg(count).arg(
         count == 1 || severity == Severity::severe ? name : name + QLatin1Char('s'));
   }
-  if (const int over = watch_->overCount()) parts << tr("%1 over").arg(over);
-  if (parts.isEmpty()) parts << tr("nothing found");
-  if (const int muted = watch_->mutedCount()) parts << tr("%1 muted").arg(muted);
-  if (!watch_->read().isEmpty()) parts << tr("read: %1").arg(watch_->read());
+  if (const int over = watch_->overCount()) parts << QString("%1 over").arg(over);
+  if (parts.isEmpty()) parts << QString("nothing found");
+  if (const int muted = watch_->mutedCount()) parts << QString("%1 muted").arg(muted);
+  if (!watch_->read().isEmpty()) parts << QString("read: %1").arg(watch_->read());
   return parts.join(QStringLiteral(", "));
 }
 
@@ -407,12 +407,12 @@ void FindingsPanel::copyText() {
 
 void FindingsPanel::saveText() {
   const QString path =
-      QFileDialog::getSaveFileName(this, tr("Save findings"), QStringLiteral("findings.txt"), tr("Text (*.txt)"));
+      QFileDialog::getSaveFileName(this, "Save findings", QStringLiteral("findings.txt"), "Text (*.txt)");
   if (path.isEmpty()) return;
   try {
     write_whole_file(path.toStdString(), watch_->text().toStdString());
   } catch (const std::runtime_error& error) {
-    QMessageBox::warning(this, tr("Findings"), QString::fromStdString(error.what()));
+    QMessageBox::warning(this, "Findings", QString::fromStdString(error.what()));
   }
 }
 
@@ -440,23 +440,25 @@ QString FindingsPanel::csv() const {
                    csvField(QString::fromStdString(f.why)), list(f.knobs));
   }
   if (watch_->mutedCount() == static_cast<int>(watch_->findings().size())) {
-    text += QStringLiteral(",,,none,,,,,%1,%2,,\n")
-                .arg(csvField(tr("Nothing found")),
-                     csvField(tr("Read: %1. Passed: %2 Not checked: %3")
-                                  .arg(watch_->read(), watch_->passed().join(QLatin1Char(' ')),
-                                       watch_->notChecked().join(QLatin1Char(' ')))));
+    text +=
+        QStringLiteral(",,,none,,,,,%1,%2,,\n")
+            .arg(csvField("Nothing found"), csvField(QString("Read: %1. Passed: %2 Not checked: %3")
+                                                         .arg(watch_->read(), watch_->passed().join(QLatin1Char(' ')),
+                                                              watch_->notChecked().join(QLatin1Char(' ')))));
   }
   return text;
 }
 
 QString FindingsPanel::explain() const {
   const QString text =
-      tr("<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
-         "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
-         "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the list "
-         "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which loads change most, "
-         "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
-         "finding.</p><p>Read: %1.</p>")
+      QString(
+          "<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
+          "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
+          "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the "
+          "list "
+          "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which loads change most, "
+          "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
+          "finding.</p><p>Read: %1.</p>")
           .arg(watch_->read().toHtmlEscaped());
   return text + watch_->checksHtml() +
          metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",

@@ -112,7 +112,7 @@ QString FindingsWatch::checksHtml() const {
     for (const QString& line : lines) html += QStringLiteral("<li>%1</li>").arg(line.toHtmlEscaped());
     return html + QStringLiteral("</ul>");
   };
-  return list(tr("Checks that passed:"), passed_) + list(tr("Not checked:"), not_checked_);
+  return list("Checks that passed:", passed_) + list("Not checked:", not_checked_);
 }
 
 int FindingsWatch::placeOf(const Finding& finding) const {

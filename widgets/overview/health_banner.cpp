@@ -20,9 +20,9 @@ namespace moescope {
 HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : QFrame(parent), selection_(selection), watch_(watch) {
   setObjectName("health_banner");
-  setAccessibleName(tr("Health of the router"));
+  setAccessibleName("Health of the router");
   setFocusPolicy(Qt::StrongFocus);
-  setToolTip(tr("A click shows the layer, the expert and the step"));
+  setToolTip("A click shows the layer, the expert and the step");
   buildLine();
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
@@ -43,16 +43,15 @@ void HealthBanner::buildLine() {
   balance_ = new FittedLabel(this);
   balance_->setRole(QPalette::PlaceholderText);
   balance_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-  help_ = new QPushButton(tr("What would help"), this);
+  help_ = new QPushButton("What would help", this);
   help_->hide();
   connect(help_, &QPushButton::clicked, this, [this] { openCard(help_, help_->text(), &HealthBanner::advice); });
   explain_ = new QToolButton(this);
   explain_->setText(QStringLiteral("?"));
   explain_->setAutoRaise(true);
-  explain_->setAccessibleName(tr("How the verdict is found, and the settings of the run"));
+  explain_->setAccessibleName("How the verdict is found, and the settings of the run");
   explain_->setToolTip(explain_->accessibleName());
-  connect(explain_, &QToolButton::clicked, this,
-          [this] { openCard(explain_, tr("Health"), &HealthBanner::explanation); });
+  connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, "Health", &HealthBanner::explanation); });
   followFont(this, [this] {
     word_->setFont(semibold(QApplication::font()));
     balance_->setFont(typeFont(QApplication::font(), Type::secondary));
@@ -149,14 +148,14 @@ QString HealthBanner::verdictWord() const {
   if (!shown_) return {};
   const QString run =
       selection_->histories().size() > 1 ? runLetter(*selection_, selection_->run()) + QStringLiteral("  ") : QString();
-  if (shown_->steps().empty()) return run + tr("Waiting");
-  return judged_ ? run + tr(health_verdict_name(health_.verdict)) : run;
+  if (shown_->steps().empty()) return run + QString("Waiting");
+  return judged_ ? run + QString(health_verdict_name(health_.verdict)) : run;
 }
 
 QStringList HealthBanner::sentences() const {
   if (!shown_) return {};
-  if (shown_->steps().empty()) return {tr("The first step has not finished."), tr("No step yet.")};
-  if (!judged_) return {tr("Reading the run")};
+  if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
+  if (!judged_) return {"Reading the run"};
   QStringList texts{QString::fromStdString(health_.sentence)};
   for (const std::string& text : health_.shorter) texts << QString::fromStdString(text);
   return texts;
@@ -267,20 +266,23 @@ QString HealthBanner::advice() const {
   QString html = QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.help).toHtmlEscaped());
   if (const QStringList balance = balances(); !balance.isEmpty())
     html += QStringLiteral("<p>%1</p>").arg(balance.front().toHtmlEscaped());
-  return html + tr("<p>Every change while a run trains is marked on the timeline.</p>");
+  return html + QString("<p>Every change while a run trains is marked on the timeline.</p>");
 }
 
 QString HealthBanner::explanation() const {
-  return tr("<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> with "
-            "a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
-            "first %1 steps loads change most, so that only severe findings count. While a layer is uneven, or an "
-            "expert gets no token, a router is not called healthy, although that is a finding only once it has lasted. "
-            "The worst layer is the one with the highest MaxVio over its newest 50 steps together, among those that "
-            "the severest findings speak of; all figures beside the verdict are of these steps. Muted findings count "
-            "as well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step "
-            "since which it has been so, and opens the finding.</p>")
+  return QString(
+             "<p><b>Is this router healthy?</b> The verdict follows from the findings that go on: <i>unhealthy</i> "
+             "with "
+             "a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> without either. In the "
+             "first %1 steps loads change most, so that only severe findings count. While a layer is uneven, or an "
+             "expert gets no token, a router is not called healthy, although that is a finding only once it has "
+             "lasted. "
+             "The worst layer is the one with the highest MaxVio over its newest 50 steps together, among those that "
+             "the severest findings speak of; all figures beside the verdict are of these steps. Muted findings count "
+             "as well.</p><p>A click on the sentence, or Return, chooses that layer, its worst expert and the step "
+             "since which it has been so, and opens the finding.</p>")
              .arg(kSettlingSteps) +
-         allSettings() + tr("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
+         allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
 }
 
 QString HealthBanner::allSettings() const {
@@ -289,9 +291,9 @@ QString HealthBanner::allSettings() const {
   const auto known = history->settings_at_start();
   const LogSettings& settings = known->log();
   if (settings.empty())
-    return history->info().config_toml.empty() ? tr("<p>The log has no line of settings.</p>")
-                                               : tr("<p>All settings of the run are in its set-up (F2).</p>");
-  QString html = tr("<p>Settings of the run, as the first line of its log has them:</p><table>");
+    return history->info().config_toml.empty() ? QString("<p>The log has no line of settings.</p>")
+                                               : QString("<p>All settings of the run are in its set-up (F2).</p>");
+  QString html = "<p>Settings of the run, as the first line of its log has them:</p><table>";
   for (const auto& [name, value] : settings)
     html +=
         QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>")

@@ -27,7 +27,7 @@ constexpr std::array kShown = {Metric::ce_loss,
 // Factors of the moving average that the menu offers.
 constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};
 QString factorText(double factor) {
-  return factor > 0 ? QString::number(factor) : LossPanel::tr("none");
+  return factor > 0 ? QString::number(factor) : QString("none");
 }
 
 // A NaN is a value, too.
@@ -41,18 +41,18 @@ bool hasAny(const History& run, Metric metric) {
 }  // namespace
 
 LossPanel::LossPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Loss"), Provenance::measured_here, parent) {
+    : Panel(selection, "Loss", Provenance::measured_here, parent) {
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
 
   metric_ = new QComboBox(this);
-  metric_->setAccessibleName(tr("Metric"));
+  metric_->setAccessibleName("Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
   metric_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   connect(metric_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   smoothing_ = new QComboBox(this);
-  smoothing_->setAccessibleName(tr("Smoothing"));
+  smoothing_->setAccessibleName("Smoothing");
   for (const double factor : kFactors) smoothing_->addItem(factorText(factor), factor);
   setSmoothing(0.9);
   connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
@@ -67,8 +67,8 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   };
   addControl(metric_);
   addOption(smoothing_);
-  log_values_ = toggle(tr("Logarithmic value axis"));
-  log_steps_ = toggle(tr("Logarithmic step axis"));
+  log_values_ = toggle("Logarithmic value axis");
+  log_steps_ = toggle("Logarithmic step axis");
   connect(log_values_, &QToolButton::toggled, plot_, &LinePlot::setLogValues);
   connect(log_steps_, &QToolButton::toggled, plot_, &TimeAxisPlot::setLogSteps);
   showAnswers();
@@ -117,33 +117,33 @@ QString answerOf(const LossTrend& trend, const QString& now, const QString& chan
   const QString steps = formatCount(static_cast<double>(trend.span));
   switch (trend.direction) {
     case LossTrend::too_early:
-      return LossPanel::tr("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps);
+      return QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps);
     case LossTrend::lost:
-      return LossPanel::tr("No: the loss is NaN or infinite");
+      return QString("No: the loss is NaN or infinite");
     case LossTrend::falling:
-      return LossPanel::tr("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps);
+      return QString("Yes: %1 now, down %2 in the last %3 steps").arg(now, change, steps);
     case LossTrend::rising:
-      return LossPanel::tr("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps);
+      return QString("No: %1 now, up %2 in the last %3 steps").arg(now, change, steps);
     case LossTrend::flat:
       break;
   }
-  return LossPanel::tr("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps);
+  return QString("Not measurably: %1 now, changed by less than %2 in the last %3 steps").arg(now, change, steps);
 }
 
 QString shortAnswer(const LossTrend& trend, const QString& now) {
   switch (trend.direction) {
     case LossTrend::too_early:
-      return LossPanel::tr("Too early to tell");
+      return QString("Too early to tell");
     case LossTrend::lost:
-      return LossPanel::tr("No: NaN or Inf");
+      return QString("No: NaN or Inf");
     case LossTrend::falling:
-      return LossPanel::tr("Yes: %1 now").arg(now);
+      return QString("Yes: %1 now").arg(now);
     case LossTrend::rising:
-      return LossPanel::tr("No: %1 now").arg(now);
+      return QString("No: %1 now").arg(now);
     case LossTrend::flat:
       break;
   }
-  return LossPanel::tr("Not measurably: %1 now").arg(now);
+  return QString("Not measurably: %1 now").arg(now);
 }
 
 }  // namespace
@@ -162,9 +162,9 @@ Panel::Answer LossPanel::answer() const {
   const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
   if (is_missing(value)) return {};
   const QString now = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
-  if (!isLoss(shownMetric())) return {{}, {tr("%1: %2").arg(metricName(shownMetric()), now), now}};
+  if (!isLoss(shownMetric())) return {{}, {QString("%1: %2").arg(metricName(shownMetric()), now), now}};
   const LossTrend& of = trend();
-  return {tr("Is it learning?"),
+  return {"Is it learning?",
           {answerOf(of, now, formatValue(of.change, 2)), shortAnswer(of, now)},
           of.direction == LossTrend::lost};
 }
@@ -176,16 +176,16 @@ void LossPanel::refill() {
   if (std::ranges::none_of(histories, [this](const auto& run) { return hasAny(*run, shownMetric()); }))
     return plot_->setNotice(history->info().config_toml.empty()
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
-                                : tr("%1: no value yet").arg(metricName(shownMetric())));
+                                : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
-    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : tr("training");
+    const QString name = histories.size() > 1 ? runLabel(*selection_, static_cast<int>(run)) : QString("training");
     series.push_back(
         {histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, static_cast<int>(run)), smoothing()});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
-    series.push_back({histories[0], Metric::val_loss, kWholeRun, tr("validation"), 0, 0});
+    series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
   plot_->setCaption(metricCaption(shownMetric()));
@@ -199,12 +199,14 @@ QString LossPanel::csv() const {
 }
 
 QString LossPanel::explain() const {
-  return tr("<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
-            "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, not "
-            "on the drawn points. Circles are the validation loss. NaN and Inf break the curve and are marked.</p>"
-            "<p><b>Is it learning?</b> The mean of the newest steps against that of as many steps before the last 200 "
-            "(of "
-            "a shorter run, half of it). A difference within two standard errors is not measurable.</p>") +
+  return QString(
+             "<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
+             "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, "
+             "not "
+             "on the drawn points. Circles are the validation loss. NaN and Inf break the curve and are marked.</p>"
+             "<p><b>Is it learning?</b> The mean of the newest steps against that of as many steps before the last 200 "
+             "(of "
+             "a shorter run, half of it). A difference within two standard errors is not measurable.</p>") +
          metricCard(metric_info(shownMetric()));
 }
 

@@ -47,8 +47,7 @@ class FollowButton : public QToolButton {
 
   QSize sizeHint() const override {
     const QFontMetrics metrics(semibold(font()));
-    return {metrics.horizontalAdvance(TimelineBar::tr("Following")) + kFollowIcon + 3 * kSpace8,
-            withType(kFlatHeight, metrics)};
+    return {metrics.horizontalAdvance("Following") + kFollowIcon + 3 * kSpace8, withType(kFlatHeight, metrics)};
   }
   QSize minimumSizeHint() const override { return sizeHint(); }
 
@@ -90,7 +89,7 @@ class FollowButton : public QToolButton {
 }  // namespace
 
 TimelineTrack::TimelineTrack(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
-  setAccessibleName(tr("Timeline"));
+  setAccessibleName("Timeline");
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   refill = [this] { fill(); };
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
@@ -162,9 +161,9 @@ std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
 QStringList TimelineTrack::spansAt(QPoint position) const {
   QStringList titles;
   for (const Finding* finding : findingsAt(position))
-    titles << tr("%1, %2%3")
+    titles << QString("%1, %2%3")
                   .arg(QString::fromStdString(finding->title),
-                       finding->ongoing ? tr("since step ") : tr("over, from step "),
+                       finding->ongoing ? QString("since step ") : QString("over, from step "),
                        formatCount(finding->steps.first));
   return titles;
 }
@@ -276,11 +275,11 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
   QStringList lines = textAt(mouse_);
   if (lines.isEmpty()) {
     const float loss = selection_->history()->value_at(Metric::ce_loss, kWholeRun, step);
-    lines << (is_missing(loss) ? tr("step %1").arg(formatCount(step))
-                               : tr("step %1, loss %2").arg(formatCount(step), formatValue(loss)));
+    lines << (is_missing(loss) ? QString("step %1").arg(formatCount(step))
+                               : QString("step %1, loss %2").arg(formatCount(step), formatValue(loss)));
   }
   // The strip has room for one line; the tool tip has all.
-  const QString more = lines.size() > 1 ? tr("  and %1 more").arg(lines.size() - 1) : QString();
+  const QString more = lines.size() > 1 ? QString("  and %1 more").arg(lines.size() - 1) : QString();
   paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
 }
 
@@ -335,7 +334,8 @@ QStringList TimelineTrack::marksAt(int x) const {
   for (const Mark& mark : marks_) {
     if (std::abs(xOf(static_cast<double>(mark.step)) - x) > kReach) continue;
     const QString title = QString::fromStdString(mark.title), text = QString::fromStdString(mark.text);
-    lines << tr("step %1: %2").arg(formatCount(mark.step), title == text ? text : tr("%1 (%2)").arg(title, text));
+    lines << QString("step %1: %2")
+                 .arg(formatCount(mark.step), title == text ? text : QString("%1 (%2)").arg(title, text));
   }
   return lines;
 }
@@ -345,7 +345,7 @@ QStringList TimelineTrack::textAt(QPoint position) const {
   if (const QStringList marks = marksAt(position.x()); !marks.isEmpty()) return marks;
   for (const std::int64_t step : checkpoints_)
     if (std::abs(xOf(static_cast<double>(step)) - position.x()) <= 4)
-      return {tr("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step))};
+      return {QString("checkpoint before step %1: right click to rewind or branch off").arg(formatCount(step))};
   return {};
 }
 
@@ -359,12 +359,13 @@ bool TimelineTrack::event(QEvent* event) {
   if (event->type() == QEvent::ToolTip) {
     const auto* help = static_cast<QHelpEvent*>(event);
     QStringList lines = textAt(help->pos());
-    if (lines.size() > kListed) lines = lines.first(kListed) << tr("and %1 more").arg(lines.size() - kListed);
+    if (lines.size() > kListed) lines = lines.first(kListed) << QString("and %1 more").arg(lines.size() - kListed);
     const QString text = lines.join(QLatin1Char('\n'));
     QToolTip::showText(help->globalPos(),
-                       text.isEmpty() ? tr("Drag to move the cursor, drag the ends of the bar to zoom, double-click "
-                                           "for all steps; colours are findings")
-                                      : text,
+                       text.isEmpty()
+                           ? QString("Drag to move the cursor, drag the ends of the bar to zoom, double-click "
+                                     "for all steps; colours are findings")
+                           : text,
                        this);
     return true;
   }
@@ -491,9 +492,11 @@ void TimelineBar::takeFollowing() {
   const QSignalBlocker quiet(follow_);
   const bool growing = selection_->growing();
   follow_->setChecked(growing && selection_->following());
-  follow_->setText(!growing ? tr("Last step") : selection_->following() ? tr("Following") : tr("Follow"));
-  follow_->setToolTip(growing ? tr("Keep the cursor on the newest step")
-                              : tr("Put the cursor on the last step; no new ones arrive"));
+  follow_->setText(!growing                  ? QString("Last step")
+                   : selection_->following() ? QString("Following")
+                                             : QString("Follow"));
+  follow_->setToolTip(growing ? QString("Keep the cursor on the newest step")
+                              : QString("Put the cursor on the last step; no new ones arrive"));
   follow_->setAccessibleName(follow_->text());
   follow_->update();
 }

@@ -29,7 +29,7 @@ int advance(Type type, const QString& text, bool bold = false) {
 }
 
 QString atLayer(int layer) {
-  return VerdictTiles::tr("layer %1").arg(layer);
+  return QString("layer %1").arg(layer);
 }
 
 // "layer 1, expert 3 · by chance 0.02", then without the expert, then without chance.
@@ -43,7 +43,7 @@ QStringList contexts(const QString& place, const QString& shorter, const QString
 QString chanceText(double chance) {
   if (!std::isfinite(chance)) return {};
   const bool small = chance < 0.01;
-  return VerdictTiles::tr("by chance %1").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2));
+  return QString("by chance %1").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2));
 }
 
 TileContent nothing(const QString& why) {
@@ -155,8 +155,7 @@ void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
 VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent)
     : QWidget(parent), selection_(selection), watch_(watch) {
   setObjectName("verdict_tiles");
-  const QStringList names{tr("Largest overload (MaxVio)"), tr("Spread of load (CV)"), tr("Entropy of load"),
-                          tr("Dead experts")};
+  const QStringList names{"Largest overload (MaxVio)", "Spread of load (CV)", "Entropy of load", "Dead experts"};
   for (int i = 0; i < 4; ++i) {
     tiles_[static_cast<std::size_t>(i)] = new VerdictTile(names[i], this);
     connect(tiles_[static_cast<std::size_t>(i)], &VerdictTile::clicked, this,
@@ -199,11 +198,11 @@ void VerdictTiles::fill() {
   if (!history) return;
   std::array<TileContent, 4> contents;
   if (history->steps().empty()) {
-    contents.fill(nothing(tr("first step: not finished")));
+    contents.fill(nothing("first step: not finished"));
   } else {
     const RouterWindow window = router_window(*history, step());
     if (window.layers.empty())
-      contents.fill(nothing(tr("no load of experts")));
+      contents.fill(nothing("no load of experts"));
     else
       contents = {overloadContent(window, *history), spreadContent(window, *history), entropyContent(window, *history),
                   deadContent(window, *history)};
@@ -223,12 +222,12 @@ std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, in
 TileContent VerdictTiles::overloadContent(const RouterWindow& window, const History& history) {
   const LayerWindow& worst = *window.worst(&LayerWindow::max_vio);
   const double chance = window.chance_max_vio;
-  return {
-      formatValue(worst.max_vio, 3),
-      {},
-      contexts(tr("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer), chanceText(chance)),
-      curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
-      chance};
+  return {formatValue(worst.max_vio, 3),
+          {},
+          contexts(QString("layer %1, expert %2").arg(worst.layer).arg(worst.fullest), atLayer(worst.layer),
+                   chanceText(chance)),
+          curveOf(overload, history, worst.layer, &LayerWindow::max_vio),
+          chance};
 }
 
 TileContent VerdictTiles::spreadContent(const RouterWindow& window, const History& history) {
@@ -243,8 +242,8 @@ TileContent VerdictTiles::spreadContent(const RouterWindow& window, const Histor
 
 TileContent VerdictTiles::entropyContent(const RouterWindow& window, const History& history) {
   const auto& least = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
-  return {QString::number(100 * least.entropy, 'f', 1), tr("%"),
-          contexts(atLayer(least.layer), atLayer(least.layer), tr("even: 100 %")),
+  return {QString::number(100 * least.entropy, 'f', 1), "%",
+          contexts(atLayer(least.layer), atLayer(least.layer), "even: 100 %"),
           curveOf(entropy, history, least.layer, &LayerWindow::entropy), 1};
 }
 
@@ -257,20 +256,21 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
     experts += static_cast<int>(each.utilisation.size());
     if (each.silent > most->silent) most = &each;
   }
-  TileContent content{formatCount(silent), tr("of %1").arg(formatCount(experts)), {}, {}};
+  TileContent content{formatCount(silent), QString("of %1").arg(formatCount(experts)), {}, {}};
   const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
   if (silent == 0 && last >= step()) {  // a log's window is long: experts that it once saw have no token now
     const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
-    if (!is_missing(share)) content.context << tr("%1 get no token now").arg(formatCount(std::round(share * experts)));
+    if (!is_missing(share))
+      content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
   } else if (silent == 0) {
-    content.context << (last < 0 ? tr("none in this run")
-                                 : tr("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
+    content.context << (last < 0 ? QString("none in this run")
+                                 : QString("none since step %1").arg(formatCount(static_cast<double>(last + 1))));
   }
   if (silent > 0)
-    content.context << (layers == 1 ? tr("all in layer %1").arg(most->layer)
-                                    : tr("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
-                    << tr("most in layer %1").arg(most->layer) << atLayer(most->layer);
-  if (silent == 0) content.context << tr("none");
+    content.context << (layers == 1 ? QString("all in layer %1").arg(most->layer)
+                                    : QString("in %1 layers, most in layer %2").arg(layers).arg(most->layer))
+                    << QString("most in layer %1").arg(most->layer) << atLayer(most->layer);
+  if (silent == 0) content.context << QString("none");
   constexpr int kBins = 96;
   const StepRange steps{history.steps().first, step()};
   const int bins = static_cast<int>(std::min<std::int64_t>(kBins, steps.size()));
@@ -315,7 +315,7 @@ void VerdictTiles::openCard(Which tile) {
     const History* history = selection_->history();
     if (!history) return QString();
     const VerdictTile* shown = tiles_[tile];
-    return tr("<p>Over the last %1 steps together: <b>%2</b>, %3.</p>")
+    return QString("<p>Over the last %1 steps together: <b>%2</b>, %3.</p>")
                .arg(kWindowSteps)
                .arg((shown->content().value + QLatin1Char(' ') + shown->content().unit).trimmed(),
                     shown->content().context.value(0)) +

@@ -54,7 +54,7 @@ QString knobText(const Explanation::Knob& knob) {
   if (field && name.size() > 1 && name[1].isLower()) name[0] = name[0].toLower();
   const bool settable = knob.key.find('.') != std::string::npos;
   const QString link = settable ? QStringLiteral("<a href='knob:%1'>%2</a>").arg(key, name) : name;
-  return knob.value.empty() ? link : QObject::tr("%1, now %2").arg(link, escaped(knob.value));
+  return knob.value.empty() ? link : QString("%1, now %2").arg(link, escaped(knob.value));
 }
 
 // "bias update rate, now 0.001, and auxiliary loss, now none"
@@ -63,7 +63,7 @@ QString knobsText(const std::vector<Explanation::Knob>& knobs) {
   for (const Explanation::Knob& knob : knobs) parts << knobText(knob);
   if (parts.size() < 2) return parts.join(QString());
   const QString last = parts.takeLast();
-  return QObject::tr("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
+  return QString("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
 // What was computed here: where, the formula, the same with its values, and what these are.
@@ -71,8 +71,7 @@ QString formulaBox(const Explanation& figure) {
   const QString formula = QString::fromUtf8(figure.info->formula).toHtmlEscaped();
   QString html = QStringLiteral("<table class=\"formula\"><tr><td>");
   if (figure.where.empty()) {
-    html +=
-        QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg(QObject::tr("no value here"), formula);
+    html += QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula);
   } else {
     html += QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
                 .arg(escaped(figure.where), QLatin1String(provenance_name(figure.kind)), formula);
@@ -86,13 +85,12 @@ QString formulaBox(const Explanation& figure) {
 
 QString moreLines(const Explanation& figure) {
   QStringList lines;
-  if (const QString knobs = knobsText(figure.knobs); !knobs.isEmpty()) lines << QObject::tr("Moved by %1").arg(knobs);
+  if (const QString knobs = knobsText(figure.knobs); !knobs.isEmpty()) lines << QString("Moved by %1").arg(knobs);
   if (const auto lesson = taughtIn(figure.info->key))
-    lines << QObject::tr("Taught in <a href='lesson:%1'>lesson %1, %2</a>")
+    lines << QString("Taught in <a href='lesson:%1'>lesson %1, %2</a>")
                  .arg(lesson->number)
                  .arg(lesson->title.toHtmlEscaped());
-  if (*figure.info->source)
-    lines << QObject::tr("Source: %1").arg(QString::fromUtf8(figure.info->source).toHtmlEscaped());
+  if (*figure.info->source) lines << QString("Source: %1").arg(QString::fromUtf8(figure.info->source).toHtmlEscaped());
   return lines.isEmpty() ? QString()
                          : QStringLiteral("<p class=\"more\">%1</p>").arg(lines.join(QStringLiteral("<br>")));
 }
@@ -111,8 +109,7 @@ QString figureCard(const Explanation& figure) {
   const auto text = [](const char* words) { return QString::fromUtf8(words).toHtmlEscaped(); };
   const QString unit = *info.unit ? QStringLiteral(", ") + text(info.unit) : QString();
   return QStringLiteral("<p><b>%1</b>%2</p>").arg(text(info.name), unit) + formulaBox(figure) +
-         markedLine("good", QObject::tr("Good:"), text(info.good)) +
-         markedLine("bad", QObject::tr("Bad:"), text(info.bad)) + moreLines(figure);
+         markedLine("good", "Good:", text(info.good)) + markedLine("bad", "Bad:", text(info.bad)) + moreLines(figure);
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {
@@ -143,7 +140,7 @@ ExplainCard::ExplainCard(QWidget* window, const QString& title, std::function<QS
   column->setSpacing(kSpace8);
   addHeader(title);
   addBody();
-  setAccessibleName(tr("Explanation: %1").arg(title));
+  setAccessibleName(QString("Explanation: %1").arg(title));
   refresh();
   qApp->installEventFilter(this);
 }
@@ -156,12 +153,11 @@ void ExplainCard::addHeader(const QString& title) {
   name->setWordWrap(true);
   followFont(name, [name] { name->setFont(typeFont(QApplication::font(), Type::heading, true)); });
   header->addWidget(name, 1);
-  pin_ = addButton(header, tr("Pin"), tr("Keeps the card open, with the values of the newest step"));
+  pin_ = addButton(header, "Pin", "Keeps the card open, with the values of the newest step");
   pin_->setCheckable(true);
-  connect(addButton(header, tr("Copy"), tr("Copies the card as text (Ctrl+C)")), &QToolButton::clicked, this,
+  connect(addButton(header, "Copy", "Copies the card as text (Ctrl+C)"), &QToolButton::clicked, this,
           &ExplainCard::copy);
-  connect(addButton(header, tr("Close"), tr("Closes the card (Esc)")), &QToolButton::clicked, this,
-          &QObject::deleteLater);
+  connect(addButton(header, "Close", "Closes the card (Esc)"), &QToolButton::clicked, this, &QObject::deleteLater);
   layout()->addItem(header);
 }
 

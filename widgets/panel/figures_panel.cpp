@@ -22,11 +22,11 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
     : Panel(selection, title, metric_info(figures.at(0).curves.at(0).first).provenance, parent),
       figures_(std::move(figures)) {
   layers_ = new QComboBox(this);
-  layers_->addItems({tr("mean of layers"), tr("chosen layer")});
+  layers_->addItems({"mean of layers", "chosen layer"});
   const bool knows_worst = std::ranges::any_of(figures_, [](const Figure& figure) { return figure.worst.has_value(); });
-  if (knows_worst) layers_->addItem(tr("worst layer"));
+  if (knows_worst) layers_->addItem("worst layer");
   layers_->setCurrentIndex(knows_worst ? kWorst : kMean);
-  layers_->setAccessibleName(tr("Layers"));
+  layers_->setAccessibleName("Layers");
   addControl(layers_);
 
   auto* row = new QWidget(this);
@@ -36,7 +36,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   for (int i = 0; i <= count; ++i) {
     const bool all = i == count;
     auto* tile = new ValueTile(
-        selection, all ? tr("All") : figures_[i].name, [this, i] { return valueText(i); }, row);
+        selection, all ? QString("All") : figures_[i].name, [this, i] { return valueText(i); }, row);
     tile->setCheckable(true);
     if (!all) tile->setShortName(figures_[i].short_name);
     if (!all) tile->setPlace([this, i] { return placeText(i); });
@@ -46,7 +46,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
         of_tile.layer = layerOf(i);
         return of_tile;
       };
-    tile->setToolTip(all ? tr("As many of the plots as fit") : figures_[i].hint);
+    tile->setToolTip(all ? QString("As many of the plots as fit") : figures_[i].hint);
     group->addButton(tile, i);
     tiles->addWidget(tile, all ? 2 : figures_[i].room);
     tiles_.push_back(tile);
@@ -167,11 +167,11 @@ std::int64_t FiguresPanel::olderStep(int figure) const {
 
 QStringList FiguresPanel::placeText(int figure) const {
   const int layer = layerOf(figure);
-  const QString of = layer == kWholeRun ? tr("mean of layers") : tr("layer %1").arg(layer);
-  const QString at_short = layer == kWholeRun ? tr("mean") : tr("L%1").arg(layer);
+  const QString of = layer == kWholeRun ? QString("mean of layers") : QString("layer %1").arg(layer);
+  const QString at_short = layer == kWholeRun ? QString("mean") : QString("L%1").arg(layer);
   const std::int64_t older = olderStep(figure);
   if (older < 0) return {of, at_short};
-  const QString step = tr("step %1").arg(formatCount(older));
+  const QString step = QString("step %1").arg(formatCount(older));
   return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
@@ -221,7 +221,7 @@ void FiguresPanel::refill(int figure) {
   int color = static_cast<int>(figures_[figure].curves.size()) - 1;
   for (const auto& [metric, label] : figures_[figure].curves)
     series.push_back({active, metric, layer, label, color--, 0});
-  plot->setCaption(showsWorst() && layer != kWholeRun ? tr("%1, layer %2").arg(figures_[figure].caption).arg(layer)
+  plot->setCaption(showsWorst() && layer != kWholeRun ? QString("%1, layer %2").arg(figures_[figure].caption).arg(layer)
                                                       : figures_[figure].caption);
   plot->setPercent(metricIsShare(figures_[figure].curves[0].first));
   std::vector<ReferenceLine> references;
@@ -231,9 +231,9 @@ void FiguresPanel::refill(int figure) {
 }
 
 QString FiguresPanel::status() const {
-  const QString where = showsWorst()                         ? tr("worst layer")
-                        : layers_->currentIndex() == kChosen ? tr("layer %1").arg(selection_->layer())
-                                                             : tr("mean of layers");
+  const QString where = showsWorst()                         ? QString("worst layer")
+                        : layers_->currentIndex() == kChosen ? QString("layer %1").arg(selection_->layer())
+                                                             : QString("mean of layers");
   const QString when = timeStatus(selection_->step(), false);
   return when.isEmpty() ? where : when + QStringLiteral(", ") + where;
 }
@@ -243,7 +243,7 @@ QString FiguresPanel::valueText(int figure) const {
   if (figure == static_cast<int>(figures_.size()))
     return QString::number(
         std::count_if(tiles_.begin(), tiles_.end() - 1, [](auto* tile) { return !tile->isHidden(); }));
-  if (!history || history->steps().empty()) return tr("no data");
+  if (!history || history->steps().empty()) return QString("no data");
   const Metric metric = toldBy(figure);
   const float value = history->value_at(metric, layerOf(figure), selection_->step());
   if (is_missing(value)) return QStringLiteral("\u2013");
@@ -259,7 +259,7 @@ QString FiguresPanel::csv() const {
   std::vector<std::vector<PyramidBin>> columns;
   for (std::size_t figure = 0; figure < figures_.size(); ++figure) {
     const int layer = layerOf(static_cast<int>(figure));
-    const QString of = showsWorst() && layer != kWholeRun ? tr(", layer %1").arg(layer) : QString();
+    const QString of = showsWorst() && layer != kWholeRun ? QString(", layer %1").arg(layer) : QString();
     for (const auto& [metric, label] : figures_[figure].curves) {
       text += QStringLiteral(",\"%1%2\"").arg(metricCaption(metric), of);
       if (history && !steps.empty()) columns.push_back(history->series(metric, layer, edges));

@@ -1,6 +1,5 @@
 #include "widgets/panel/format_text.h"
 
-#include <QCoreApplication>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -54,27 +53,24 @@ QString scaleRuleLabel(ScaleRule rule) {
 }
 
 QString blockAxisLabel(BlockAxis axis) {
-  return axis == BlockAxis::row ? QCoreApplication::translate("moescope", "along rows")
-                                : QCoreApplication::translate("moescope", "down columns");
+  return axis == BlockAxis::row ? QString("along rows") : QString("down columns");
 }
 
 namespace {
 
 QString nvfp4Label(const Nvfp4Scaling& scaling) {
-  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
-  QString text = scaling.square ? tr("blocks of 16 x 16") : tr("blocks of 16");
-  if (scaling.rule == Nvfp4Rule::transformer_engine) text += tr(", TransformerEngine's scales");
-  if (scaling.rule == Nvfp4Rule::torchao) text += tr(", torchao's arithmetic");
-  if (scaling.rule == Nvfp4Rule::torchao_one_level) text += tr(", torchao's without a tensor scale");
-  if (scaling.four_over_six == FourOverSix::mae) text += tr(", 4over6 by absolute error");
-  if (scaling.four_over_six == FourOverSix::mse) text += tr(", 4over6 by squared error");
+  QString text = scaling.square ? QString("blocks of 16 x 16") : QString("blocks of 16");
+  if (scaling.rule == Nvfp4Rule::transformer_engine) text += QString(", TransformerEngine's scales");
+  if (scaling.rule == Nvfp4Rule::torchao) text += QString(", torchao's arithmetic");
+  if (scaling.rule == Nvfp4Rule::torchao_one_level) text += QString(", torchao's without a tensor scale");
+  if (scaling.four_over_six == FourOverSix::mae) text += QString(", 4over6 by absolute error");
+  if (scaling.four_over_six == FourOverSix::mse) text += QString(", 4over6 by squared error");
   return text;
 }
 
 }  // namespace
 
 QString operandFormatLabel(const OperandFormat& format) {
-  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
   QString text;
   switch (format.scheme) {
     case QuantScheme::fp32:
@@ -86,27 +82,27 @@ QString operandFormatLabel(const OperandFormat& format) {
       text = QStringLiteral("FP8 ") + elementFormatLabel(format.element) + QStringLiteral(", ");
       switch (format.granularity) {
         case ScaleGranularity::tensor:
-          text += tr("one scale");
+          text += QString("one scale");
           break;
         case ScaleGranularity::row:
-          text += tr("a scale per row");
+          text += QString("a scale per row");
           break;
         case ScaleGranularity::block_1x128:
-          text += tr("blocks of 1 x 128");
+          text += QString("blocks of 1 x 128");
           break;
         case ScaleGranularity::block_128x128:
-          text += tr("blocks of 128 x 128");
+          text += QString("blocks of 128 x 128");
       }
       break;
     case QuantScheme::mx:
       text = mxName(format) + QStringLiteral(", %1, ").arg(scaleRuleLabel(format.rule)) +
-             tr("blocks of %1").arg(format.block);
+             QString("blocks of %1").arg(format.block);
       break;
     case QuantScheme::nvfp4:
       text = QStringLiteral("NVFP4 E2M1, ") + nvfp4Label(format.nvfp4);
   }
-  if (format.rounding == Rounding::stochastic) text += tr(", stochastic rounding");
-  if (format.hadamard) text += tr(", rotated in blocks of %1").arg(format.hadamard);
+  if (format.rounding == Rounding::stochastic) text += QString(", stochastic rounding");
+  if (format.hadamard) text += QString(", rotated in blocks of %1").arg(format.hadamard);
   return text;
 }
 
@@ -121,17 +117,16 @@ QString shortFormatLabel(const OperandFormat& format) {
 }
 
 void fillBlockFormats(QComboBox* box) {
-  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
-  box->setAccessibleName(tr("Element format"));
+  box->setAccessibleName("Element format");
   box->setToolTip(box->accessibleName());
   for (const OperandFormat& format : blockFormats()) {
     const QString label = shortFormatLabel(format);
     box->addItem(label);
     box->setItemData(box->count() - 1,
-                     format.scheme == QuantScheme::mx ? tr("%1 under power-of-two scales, as in MX").arg(label)
+                     format.scheme == QuantScheme::mx ? QString("%1 under power-of-two scales, as in MX").arg(label)
                      : format.scheme == QuantScheme::nvfp4
-                         ? tr("E2M1 in blocks of 16 under E4M3 scales and a tensor scale")
-                         : tr("FP8 under FP32 scales: what shares one is in its name"),
+                         ? QString("E2M1 in blocks of 16 under E4M3 scales and a tensor scale")
+                         : QString("FP8 under FP32 scales: what shares one is in its name"),
                      Qt::ToolTipRole);
   }
 }
@@ -150,8 +145,8 @@ int blockFormatIndex(const OperandFormat& format) {
 
 void fillScaleRules(QComboBox* box) {
   for (int i = 0; i < 4; ++i) box->addItem(scaleRuleLabel(static_cast<ScaleRule>(i)));
-  box->setAccessibleName(QCoreApplication::translate("moescope", "Scale rule"));
-  box->setToolTip(QCoreApplication::translate("moescope", "Scale rule: how the power of two follows from amax"));
+  box->setAccessibleName(QString("Scale rule"));
+  box->setToolTip(QString("Scale rule: how the power of two follows from amax"));
 }
 
 BitField BitLayout::fieldOf(int bit_from_left) const {

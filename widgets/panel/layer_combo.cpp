@@ -6,8 +6,8 @@
 namespace moescope {
 
 LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
-  setAccessibleName(tr("Layer"));
-  setToolTip(tr("The MoE layer that all panels show"));
+  setAccessibleName("Layer");
+  setToolTip("The MoE layer that all panels show");
   connect(selection_, &Selection::focusChanged, this, &LayerCombo::synchronise);
   connect(selection_, &Selection::dataChanged, this, &LayerCombo::synchronise);
   connect(this, &QComboBox::activated, this, [this](int index) { selection_->setLayer(layers_[index]); });
@@ -21,7 +21,7 @@ void LayerCombo::synchronise() {
   if (layers != layers_) {
     layers_ = layers;
     clear();
-    for (const int layer : layers_) addItem(tr("layer %1").arg(layer));
+    for (const int layer : layers_) addItem(QString("layer %1").arg(layer));
     setEnabled(!layers_.empty());
   }
   const auto place = std::ranges::find(layers_, selection_->layer());

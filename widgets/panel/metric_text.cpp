@@ -1,6 +1,5 @@
 #include "widgets/panel/metric_text.h"
 
-#include <QCoreApplication>
 #include <string_view>
 
 #include "core/explain/explain.h"
@@ -48,14 +47,13 @@ QString metricCard(const MetricInfo& info) {
   const auto more = [](const QString& label, const char* words) {
     return *words ? QStringLiteral("%1 %2<br>").arg(label, text(words)) : QString();
   };
-  const auto tr = [](const char* words) { return QCoreApplication::translate("Metric", words); };
   return QStringLiteral(
              "<p><b>%1</b>%2</p><table class=\"formula\"><tr><td><span class=\"muted\">%3</span><br>"
              "<code>%4</code></td></tr></table>")
              .arg(text(info.name), unit, QLatin1String(provenance_name(info.provenance)), text(info.formula)) +
-         line("good", tr("Good:"), info.good) + line("bad", tr("Bad:"), info.bad) +
+         line("good", "Good:", info.good) + line("bad", "Bad:", info.bad) +
          QStringLiteral("<p class=\"more\">%1%2</p>")
-             .arg(more(tr("Moved by"), knobs_text(info).c_str()), more(tr("Source:"), info.source));
+             .arg(more("Moved by", knobs_text(info).c_str()), more("Source:", info.source));
 }
 
 QString metricCards(std::initializer_list<FigureKey> figures) {

@@ -40,8 +40,8 @@ OperandChoices choicesOf(const TelemetryFrame* frame, GemmClass gemm_class) {
 
 GemmClassCombo::GemmClassCombo(Selection* selection, QWidget* parent, bool brief)
     : QComboBox(parent), selection_(selection) {
-  setAccessibleName(tr("Class of GEMMs"));
-  setToolTip(tr("Class of weights; each has a number format of its own"));
+  setAccessibleName("Class of GEMMs");
+  setToolTip("Class of weights; each has a number format of its own");
   for (int i = 0; i < kNumQuantClasses; ++i)
     addItem(brief ? gemmClassBrief(static_cast<GemmClass>(i)) : gemmClassLabel(static_cast<GemmClass>(i)));
   connect(this, &QComboBox::activated, this, &GemmClassCombo::choose);
@@ -57,7 +57,7 @@ void GemmClassCombo::synchronise() {
   for (int i = 0; i < count(); ++i) {
     const bool there = choices.operands[static_cast<std::size_t>(i)] > 0;
     items->item(i)->setEnabled(there);
-    setItemData(i, there ? QVariant() : tr("not quantized in this run"), Qt::ToolTipRole);
+    setItemData(i, there ? QVariant() : QString("not quantized in this run"), Qt::ToolTipRole);
   }
   setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class()));
 }
@@ -75,8 +75,8 @@ void GemmClassCombo::choose(int index) {
 }
 
 OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
-  setAccessibleName(tr("Tensor"));
-  setToolTip(tr("Weight, operand of its GEMM, direction"));
+  setAccessibleName("Tensor");
+  setToolTip("Weight, operand of its GEMM, direction");
   connect(this, &QComboBox::activated, this, [this](int index) {
     OperandPlace place = places_[static_cast<std::size_t>(index)];
     place.layer = selection_->tensor().layer;
@@ -103,8 +103,8 @@ void OperandCombo::synchronise() {
 }
 
 OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : QComboBox(parent), selection_(selection) {
-  setAccessibleName(tr("Layer"));
-  setToolTip(tr("The layer of the tensor; a MoE layer is then shown in all panels"));
+  setAccessibleName("Layer");
+  setToolTip("The layer of the tensor; a MoE layer is then shown in all panels");
   connect(this, &QComboBox::activated, this, [this](int index) {
     OperandPlace place = selection_->tensor();
     place.layer = layers_[static_cast<std::size_t>(index)];
@@ -121,7 +121,7 @@ void OperandLayerCombo::synchronise() {
     const QSignalBlocker quiet(this);
     layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
     clear();
-    for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : tr("L%1").arg(layer));
+    for (const int layer : layers_) addItem(layer < 0 ? layerName(layer) : QString("L%1").arg(layer));
   }
   setVisible(!layers_.empty());
   setCurrentIndex(static_cast<int>(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));

@@ -62,9 +62,9 @@ class Panel::StatusLine : public QWidget {
   }
 
  private:
-  static QString kindText(Provenance kind) { return tr(provenance_name(kind)); }
+  static QString kindText(Provenance kind) { return QString(provenance_name(kind)); }
   static QString briefKind(Provenance kind) {
-    return kind == Provenance::from_log ? tr("log") : kindText(kind).section(QLatin1Char(' '), 0, 0);
+    return kind == Provenance::from_log ? QString("log") : kindText(kind).section(QLatin1Char(' '), 0, 0);
   }
   Panel* panel_;
 };
@@ -132,7 +132,7 @@ QToolButton* headerButton(const QString& text, const QString& name, QWidget* par
 void addControlTo(QMenu* menu, QWidget* control) {
   const QString name = control->accessibleName();
   if (auto* box = qobject_cast<QComboBox*>(control)) {
-    QMenu* choices = menu->addMenu(name.isEmpty() ? Panel::tr("Show") : name);
+    QMenu* choices = menu->addMenu(name.isEmpty() ? QString("Show") : name);
     choices->setEnabled(box->isEnabled());
     for (int i = 0; i < box->count(); ++i) {
       QAction* choice = choices->addAction(box->itemText(i), box, [box, i] {
@@ -180,7 +180,8 @@ void Panel::buildHeader() {
   status_line_ = new StatusLine(this);
   row_->addSpacing(kSpace4);
   row_->addWidget(status_line_, 1);
-  more_button_ = headerButton(QString::fromUtf8("\u22ef"), tr("%1: options, save, copy, close").arg(title_), header_);
+  more_button_ =
+      headerButton(QString::fromUtf8("\u22ef"), QString("%1: options, save, copy, close").arg(title_), header_);
   more_button_->setObjectName(QStringLiteral("more"));
   menu_ = new QMenu(this);
   menu_->setToolTipsVisible(true);
@@ -190,8 +191,8 @@ void Panel::buildHeader() {
   });
   connect(menu_, &QMenu::aboutToShow, this, &Panel::fillMenu);
   row_->addWidget(more_button_);
-  explain_button_ = headerButton(QStringLiteral("?"), tr("Explain %1").arg(title_), header_);
-  explain_button_->setToolTip(tr("Explanation of this panel: formulas, how to read it, sources"));
+  explain_button_ = headerButton(QStringLiteral("?"), QString("Explain %1").arg(title_), header_);
+  explain_button_->setToolTip("Explanation of this panel: formulas, how to read it, sources");
   connect(explain_button_, &QToolButton::clicked, this, [this] {
     openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
   });
@@ -262,7 +263,7 @@ void Panel::contextMenuEvent(QContextMenuEvent* event) {
 void Panel::openCard(QPoint at, const QString& title, std::function<QString()> html) {
   if (!manual_page_.isEmpty())
     html = [html = std::move(html),
-            link = tr("<p>Manual: <a href='page:%1'>%2</a></p>").arg(manual_page_, manual_title_)] {
+            link = QString("<p>Manual: <a href='page:%1'>%2</a></p>").arg(manual_page_, manual_title_)] {
       return html() + link;
     };
   ExplainCard* card = ExplainCard::open(window(), at, title, std::move(html));
@@ -342,7 +343,7 @@ std::optional<Provenance> Panel::kind() const {
 
 QString Panel::caption() const {
   QStringList parts;
-  if (const auto shown = kind()) parts << tr(provenance_name(*shown));
+  if (const auto shown = kind()) parts << QString(provenance_name(*shown));
   if (const QString now = status(); !now.isEmpty()) parts << now;
   for (const Control& control : controls_)
     if (const QString setting = settingOf(control.widget); !setting.isEmpty()) parts << setting;
@@ -531,27 +532,27 @@ void Panel::addBody(QWidget* body, int stretch) {
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {};
-  QString text = tr("step %1").arg(formatCount(shown_step));
-  if (!selection_->following()) text += tr(", held");
-  if (arrays && history->kept_every() > 1) text += tr(", drawing 1 of %1 steps").arg(history->kept_every());
+  QString text = QString("step %1").arg(formatCount(shown_step));
+  if (!selection_->following()) text += QString(", held");
+  if (arrays && history->kept_every() > 1) text += QString(", drawing 1 of %1 steps").arg(history->kept_every());
   return text;
 }
 
 QString noRunNotice() {
-  return Panel::tr("No run is open");
+  return QString("No run is open");
 }
 
 QString noDataYetNotice(const Selection& selection) {
   const std::optional<double> seconds = selection.firstStepSeconds();
-  return seconds ? Panel::tr("First step: %1").arg(aboutDuration(*seconds)) : Panel::tr("First step: not finished yet");
+  return seconds ? QString("First step: %1").arg(aboutDuration(*seconds)) : QString("First step: not finished yet");
 }
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {
-  if (info.all_layers_dense()) return Panel::tr("Not in this run, whose layers are all dense: %1").arg(what);
+  if (info.all_layers_dense()) return QString("Not in this run, whose layers are all dense: %1").arg(what);
   // A log by its name: where it lies is in the tool tip of the status line.
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
-  return Panel::tr("Not in %1: %2").arg(name.isEmpty() ? Panel::tr("this run") : name, what);
+  return QString("Not in %1: %2").arg(name.isEmpty() ? QString("this run") : name, what);
 }
 
 }  // namespace moescope

@@ -11,10 +11,6 @@
 namespace moescope {
 namespace {
 
-QString tr(const char* text) {
-  return QCoreApplication::translate("Panel", text);
-}
-
 // As they follow each other in a layer.
 int orderOfGemm(Gemm gemm) {
   using enum Gemm;
@@ -66,7 +62,7 @@ QString gemmClassLabel(GemmClass gemm_class) {
       QT_TRANSLATE_NOOP("Panel", "dense FFN"),      QT_TRANSLATE_NOOP("Panel", "attention"),
       QT_TRANSLATE_NOOP("Panel", "router gate"),    QT_TRANSLATE_NOOP("Panel", "head"),
       QT_TRANSLATE_NOOP("Panel", "token payload")};
-  return tr(kLabels[static_cast<int>(gemm_class)]);
+  return QString(kLabels[static_cast<int>(gemm_class)]);
 }
 
 QString gemmClassBrief(GemmClass gemm_class) {
@@ -83,7 +79,7 @@ QString tensorName(const OperandPlace& place) {
 }
 
 QString layerName(int layer) {
-  return layer < 0 ? tr("head") : tr("layer %1").arg(layer);
+  return layer < 0 ? QString("head") : QString("layer %1").arg(layer);
 }
 
 QString placeName(const OperandPlace& place) {
@@ -101,19 +97,22 @@ const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& pl
 
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class) {
   if (info.config_toml.empty() && (!frame || frame->quants.empty()))
-    return notInLogNotice(info, tr("quantization statistics"));
+    return notInLogNotice(info, "quantization statistics");
   if (gemm_class == GemmClass::payload)
-    return tr("This run sends its token payload in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
-  const QString how = tr("Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
-                         "Live bar%2.")
-                          .arg(QLatin1String(gemm_class_name(gemm_class)),
-                               frame && !frame->quants.empty() ? tr("; or choose another class above") : QString());
-  return tr("This run does not quantize its %1: they compute in full precision. ").arg(gemmClassLabel(gemm_class)) +
+    return QString("This run sends its token payload in FP32. Set precision.payload to bf16 or mxfp8 in the set-up.");
+  const QString how =
+      QString(
+          "Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
+          "Live bar%2.")
+          .arg(QLatin1String(gemm_class_name(gemm_class)),
+               frame && !frame->quants.empty() ? QString("; or choose another class above") : QString());
+  return QString("This run does not quantize its %1: they compute in full precision. ")
+             .arg(gemmClassLabel(gemm_class)) +
          how;
 }
 
 QString noTensorNotice() {
-  return tr("No tensor is open: click a cell of Quantization error, or open a file of tensors");
+  return QString("No tensor is open: click a cell of Quantization error, or open a file of tensors");
 }
 
 }  // namespace moescope

@@ -73,7 +73,7 @@ void VerdictLine::colorText() {
 }
 
 void VerdictLine::setExplanation(const QString& title, std::function<QString()> html) {
-  explain_->setAccessibleName(tr("Explain %1").arg(title));
+  explain_->setAccessibleName(QString("Explain %1").arg(title));
   explain_->setToolTip(explain_->accessibleName());
   connect(explain_, &QToolButton::clicked, this, [this, title, html = std::move(html)] {
     ExplainCard::open(window(), explain_->mapToGlobal(explain_->rect().bottomLeft()), title, html);

@@ -102,7 +102,7 @@ QStringList CurvePlot::legendLabels() const {
 }
 
 QString CurvePlot::shownCaption() const {
-  return isLow() || value_caption_.isEmpty() ? QString() : tr("%1, %").arg(value_caption_);
+  return isLow() || value_caption_.isEmpty() ? QString() : QString("%1, %").arg(value_caption_);
 }
 
 QMargins CurvePlot::margins() const {

@@ -89,7 +89,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
   auto ticks = texts_.shares ? linearTicks(0, top_, most) : integerTicks(0, static_cast<int>(top_), most);
   for (Tick& tick : ticks)
     if (texts_.shares) tick.label = QString::number(tick.value * 100, 'g', 3);
-  paintLeftAxis(painter, countAxis(), ticks, texts_.shares ? tr("%1, %").arg(texts_.counted) : texts_.counted);
+  paintLeftAxis(painter, countAxis(), ticks, texts_.shares ? QString("%1, %").arg(texts_.counted) : texts_.counted);
   std::vector<Tick> edges;
   for (int bin = first_; bin <= last_ + (lastIsShown() ? 0 : 1); ++bin) {
     const int power = (bin - kHalfOctaves) / 2;
@@ -130,7 +130,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
   const auto named = [this](const QString& name, const std::vector<std::uint32_t>& counts) {
-    return tr("%1, median %2").arg(name, half_octave_median(counts));
+    return QString("%1, median %2").arg(name, half_octave_median(counts));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
@@ -148,16 +148,16 @@ QStringList HalfOctavePlot::describe(int bin) const {
   const auto i = static_cast<std::size_t>(bin);
   const QString from = shortNumber(half_octave_edge(bin)), to = shortNumber(half_octave_edge(bin + 1));
   QStringList lines{bin + 1 == bins() ? texts_.value + QLatin1Char(' ') + orMore(bin)
-                    : bin == 0        ? tr("%1 under %2").arg(texts_.value, to)
-                                      : tr("%1 %2 to %3").arg(texts_.value, from, to)};
+                    : bin == 0        ? QString("%1 under %2").arg(texts_.value, to)
+                                      : QString("%1 %2 to %3").arg(texts_.value, from, to)};
   if (texts_.shares) {
-    lines << tr("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
+    lines << QString("%1: %2 (%3)").arg(texts_.back).arg(back_[i]).arg(formatPercent(back_[i] / back_total_));
     if (!texts_.front.isEmpty())
-      lines << tr("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(front_[i] / front_total_));
+      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(front_[i] / front_total_));
   } else {
-    lines << tr("%1 %2").arg(back_[i]).arg(texts_.counted);
+    lines << QString("%1 %2").arg(back_[i]).arg(texts_.counted);
     if (!texts_.front.isEmpty() && back_[i] > 0)
-      lines << tr("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(double(front_[i]) / back_[i]));
+      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front_[i]).arg(formatPercent(double(front_[i]) / back_[i]));
   }
   return lines;
 }

@@ -131,7 +131,7 @@ QStringList LaneChart::readoutAt(QPoint position) const {
   for (const Interval& interval : intervals_)
     if (interval.lane == lane && interval.from <= time && time < interval.to)
       return {names_.value(lane), activities_.at(static_cast<std::size_t>(interval.activity)).name,
-              tr("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
+              QString("%1 to %2").arg(formatValue(interval.from, 5), formatValue(interval.to, 5))};
   return {};
 }
 

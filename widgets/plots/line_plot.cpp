@@ -126,7 +126,7 @@ Axis LinePlot::valueAxis() const {
 
 QString LinePlot::formatted(float value) const {
   if (is_missing(value)) return QStringLiteral("\u2013");
-  if (exact_at_infinity_ && value == std::numeric_limits<float>::infinity()) return tr("exact");
+  if (exact_at_infinity_ && value == std::numeric_limits<float>::infinity()) return QString("exact");
   return percent_ ? formatPercent(value) : formatValue(value);
 }
 
@@ -144,8 +144,8 @@ void LinePlot::paintStatic(QPainter& painter) {
   auto ticks = log_values_ ? logTicks(values_.low, values_.high, most) : linearTicks(values_.low, values_.high, most);
   if (percent_)
     for (Tick& tick : ticks) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
-  QString caption = percent_ ? tr("%1, %").arg(caption_) : caption_;
-  if (log_values_ && !caption.isEmpty()) caption = tr("%1, log").arg(caption);
+  QString caption = percent_ ? QString("%1, %").arg(caption_) : caption_;
+  if (log_values_ && !caption.isEmpty()) caption = QString("%1, log").arg(caption);
   paintLeftAxis(painter, valueAxis(), ticks, isLow() ? QString() : caption);
   painter.setPen(axisColor(palette()));
   painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
@@ -240,7 +240,7 @@ void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& colu
     painter.setPen(cursorColor(dark()));
     painter.drawLine(x - 3, bottom - 8, x + 3, bottom - 2);
     painter.drawLine(x - 3, bottom - 2, x + 3, bottom - 8);
-    if (std::exchange(first, false)) painter.drawText(x + 6, bottom - 2, tr("NaN or Inf"));
+    if (std::exchange(first, false)) painter.drawText(x + 6, bottom - 2, "NaN or Inf");
   }
 }
 
@@ -390,13 +390,13 @@ void LinePlot::paintSeriesLegend(QPainter& painter) const {
 
 QStringList LinePlot::readoutAt(QPoint position) const {
   const std::int64_t step = stepAt(position.x());
-  QStringList lines{tr("step %1").arg(formatCount(step))};
+  QStringList lines{QString("step %1").arg(formatCount(step))};
   for (std::size_t i = 0; i < series_.size(); ++i) {
     if (!series_[i].history) continue;
     QString line = series_[i].label + QStringLiteral(": ") + formatted(series_[i].valueAt(step));
     const auto after = std::ranges::lower_bound(columns_[i], static_cast<double>(step), {}, &Column::step);
     if (series_[i].smoothing > 0 && after != columns_[i].end())
-      line += tr(", smoothed %1").arg(formatted(after->smooth));
+      line += QString(", smoothed %1").arg(formatted(after->smooth));
     lines << line;
   }
   if (const QString last = note ? note(step) : QString(); !last.isEmpty()) lines << last;

@@ -106,9 +106,9 @@ std::int64_t TimeAxisPlot::stepAt(double x) const {
 }
 
 QStringList TimeAxisPlot::stepCaptions() const {
-  const QString axis = log_steps_ ? tr("step, log") : tr("step");
+  const QString axis = log_steps_ ? QString("step, log") : QString("step");
   QStringList captions;
-  for (const QString& note : step_notes_) captions << tr("%1 (%2)").arg(axis, note);
+  for (const QString& note : step_notes_) captions << QString("%1 (%2)").arg(axis, note);
   return captions << axis;
 }
 
@@ -189,7 +189,8 @@ QString TimeAxisPlot::markerTextAt(int x) const {
   if (std::ranges::none_of(history->markers(), is_there, &Marker::step)) return {};
   QStringList lines;
   for (const Mark& mark : marks_of(*history)) {
-    if (is_there(mark.step)) lines << tr("step %1: %2").arg(formatCount(mark.step), QString::fromStdString(mark.title));
+    if (is_there(mark.step))
+      lines << QString("step %1: %2").arg(formatCount(mark.step), QString::fromStdString(mark.title));
   }
   return lines.join(QLatin1Char('\n'));
 }

@@ -156,7 +156,7 @@ QStringList XyPlot::readoutAt(QPoint position) const {
       best = distance;
       lines = {s.label};
       if (i < s.names.size()) lines << s.names[i];
-      lines << tr("%1; %2").arg(formatValue(s.points[i].x(), 4), formatValue(s.points[i].y(), 4));
+      lines << QString("%1; %2").arg(formatValue(s.points[i].x(), 4), formatValue(s.points[i].y(), 4));
     }
   return lines;
 }

@@ -40,12 +40,12 @@ std::array<float, 5> spreadOf(const std::vector<std::uint32_t>& counts) {
 }  // namespace
 
 BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Balance of all layers"), Provenance::measured_here, parent) {
+    : Panel(selection, "Balance of all layers", Provenance::measured_here, parent) {
   lines_ = new LinePlot(selection, this);
-  lines_->setAccessibleName(tr("MaxVio over layers"));
+  lines_->setAccessibleName("MaxVio over layers");
   lines_->refill = [this] { refillLines(); };
   layers_ = new TimeHeatMap(selection, this);
-  layers_->setAccessibleName(tr("MaxVio by layer"));
+  layers_->setAccessibleName("MaxVio by layer");
   layers_->refill = [this] { refillLayers(); };
   layers_->setHeld(true);
   layers_->setWeights(sequentialWeights());
@@ -59,19 +59,17 @@ BalanceOfAllLayersPanel::BalanceOfAllLayersPanel(Selection* selection, QWidget* 
     selection_->setLayer(selection_->history()->info().moe_layers[static_cast<std::size_t>(row)]);
   });
   spread_ = new PercentilePlot(this);
-  spread_->setAccessibleName(tr("Spread of the load within each layer"));
-  spread_->setValueCaption(tr("utilisation, 1 = fair"));
+  spread_->setAccessibleName("Spread of the load within each layer");
+  spread_->setValueCaption("utilisation, 1 = fair");
   spread_->refill = [this] { refillSpread(); };
   spread_->describe = [this](int layer) { return describeSpread(layer); };
   connect(spread_, &PercentilePlot::groupChosen, selection_, &Selection::setLayer);
   followSelection(spread_);
 
-  view_ =
-      makeChoice({tr("over layers"), tr("by layer"), tr("within layers")}, tr("View"),
-                 tr("Median, 90 % and worst layer over steps; every layer over steps; or the spread of the experts' "
-                    "load within each layer at one step"));
-  span_ = makeChoice({tr("batch"), tr("window")}, tr("MaxVio of"),
-                     tr("MaxVio of one batch, or of the last W steps together"));
+  view_ = makeChoice({"over layers", "by layer", "within layers"}, "View",
+                     "Median, 90 % and worst layer over steps; every layer over steps; or the spread of the experts' "
+                     "load within each layer at one step");
+  span_ = makeChoice({"batch", "window"}, "MaxVio of", "MaxVio of one batch, or of the last W steps together");
   stack_ = new QStackedWidget(this);
   for (PlotFrame* plot :
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(spread_)})
@@ -105,10 +103,10 @@ Panel::Answer BalanceOfAllLayersPanel::answer() const {
   }
   if (worst < 0) return {};
   const float median = history.value_at(percentileMetric(0), kWholeRun, selection_->step());
-  const QString most = tr("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
-  const QString first = tr("Most uneven: %1").arg(most);
-  return {tr("How even are the layers?"),
-          {tr("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
+  const QString most = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
+  const QString first = QString("Most uneven: %1").arg(most);
+  return {"How even are the layers?",
+          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first, most}};
 }
 
 Metric BalanceOfAllLayersPanel::percentileMetric(int percentile) const {
@@ -121,7 +119,7 @@ QString BalanceOfAllLayersPanel::whyNothing() const {
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
   if (is_missing(history->value_at(percentileMetric(0), kWholeRun, history->steps().last)))
-    return notInLogNotice(history->info(), tr("MaxVio"));
+    return notInLogNotice(history->info(), "MaxVio");
   return {};
 }
 
@@ -130,17 +128,17 @@ void BalanceOfAllLayersPanel::refillLines() {
   if (!lines_->notice().isEmpty()) return;
   const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
   const RunInfo& info = active->info();
-  lines_->setCaption(window() ? tr("MaxVio, last %1 steps").arg(info.window) : tr("MaxVio of the batch"));
+  lines_->setCaption(window() ? QString("MaxVio, last %1 steps").arg(info.window) : QString("MaxVio of the batch"));
   std::vector<ReferenceLine> references;
   const double floor = chance_max_vio(info, window() ? info.window : 1);
   if (!std::isnan(floor)) {
-    references.push_back({floor, tr("chance %1").arg(formatValue(floor, 2))});
+    references.push_back({floor, QString("chance %1").arg(formatValue(floor, 2))});
     lines_->setAtLeastShown(0, 1.2 * floor);
   }
   lines_->setReferences(std::move(references));
-  lines_->setSeries({{active, percentileMetric(2), kWholeRun, tr("worst"), 1, 0},
-                     {active, percentileMetric(1), kWholeRun, tr("90 %"), 3, 0},
-                     {active, percentileMetric(0), kWholeRun, tr("median"), 0, 0}});
+  lines_->setSeries({{active, percentileMetric(2), kWholeRun, "worst", 1, 0},
+                     {active, percentileMetric(1), kWholeRun, "90 %", 3, 0},
+                     {active, percentileMetric(0), kWholeRun, "median", 0, 0}});
 }
 
 std::vector<std::uint8_t> BalanceOfAllLayersPanel::fetchLayers(StepRange range, int bins) const {
@@ -164,13 +162,14 @@ void BalanceOfAllLayersPanel::refillLayers() {
   for (std::size_t row = 0; row < layers.size(); ++row)
     ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
   layers_->setLegend(vioLegend(isDark(palette())));
-  layers_->setRowAxis(std::move(ticks), tr("layer"), false);
+  layers_->setRowAxis(std::move(ticks), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(history)).arg(window()),
                      static_cast<int>(layers.size()));
   const std::int64_t steps = layers_->stepsPerColumn();
   const QString count = formatCount(static_cast<double>(steps));
-  layers_->setStepNotes(steps > 1 ? QStringList{tr("mean of %1 per column").arg(count), tr("%1 per column").arg(count)}
-                                  : QStringList());
+  layers_->setStepNotes(
+      steps > 1 ? QStringList{QString("mean of %1 per column").arg(count), QString("%1 per column").arg(count)}
+                : QStringList());
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
 }
@@ -183,17 +182,16 @@ void BalanceOfAllLayersPanel::refillSpread() {
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{})
     if (!is_missing(max_vio(router.tokens_per_expert)))
       groups.push_back({router.layer, spreadOf(router.tokens_per_expert)});
-  if (groups.empty()) return spread_->setNotice(notInLogNotice(selection_->history()->info(), tr("tokens per expert")));
-  spread_->setGroups(std::move(groups),
-                     tr("layer; line: least to most loaded expert, bar: 10 % to 90 %, notch: median"));
+  if (groups.empty()) return spread_->setNotice(notInLogNotice(selection_->history()->info(), "tokens per expert"));
+  spread_->setGroups(std::move(groups), "layer; line: least to most loaded expert, bar: 10 % to 90 %, notch: median");
   spread_->setCurrent(selection_->layer());
 }
 
 QStringList BalanceOfAllLayersPanel::describeLayer(int row, std::int64_t step) const {
   const History* history = selection_->history();
   const int layer = history->info().moe_layers[static_cast<std::size_t>(row)];
-  return {tr("step %1, layer %2").arg(formatCount(static_cast<double>(step))).arg(layer),
-          tr("MaxVio %1 (batch), %2 (window)")
+  return {QString("step %1, layer %2").arg(formatCount(static_cast<double>(step))).arg(layer),
+          QString("MaxVio %1 (batch), %2 (window)")
               .arg(formatValue(history->value_at(Metric::max_vio, layer, step), 3),
                    formatValue(history->value_at(Metric::max_vio_window, layer, step), 3))};
 }
@@ -204,9 +202,9 @@ QStringList BalanceOfAllLayersPanel::describeSpread(int layer) const {
   const auto router = std::ranges::find(frame->routers, layer, &RouterFrame::layer);
   if (router == frame->routers.end()) return {};
   const auto values = spreadOf(router->tokens_per_expert);
-  return {tr("layer %1: utilisation of its experts").arg(layer),
-          tr("most %1, least %2").arg(formatValue(values[4], 3), formatValue(values[0], 3)),
-          tr("90 % %1, median %2, 10 % %3")
+  return {QString("layer %1: utilisation of its experts").arg(layer),
+          QString("most %1, least %2").arg(formatValue(values[4], 3), formatValue(values[0], 3)),
+          QString("90 % %1, median %2, 10 % %3")
               .arg(formatValue(values[3], 3), formatValue(values[2], 3), formatValue(values[1], 3))};
 }
 
@@ -242,15 +240,17 @@ QString BalanceOfAllLayersPanel::csv() const {
 }
 
 QString BalanceOfAllLayersPanel::explain() const {
-  return tr("<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, the "
-            "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean of "
-            "the steps that share a column. <i>Within layers:</i> the distribution over the experts of each layer at "
-            "one step.</p><p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E "
-            "slots per expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
-            "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; with 64 slots per "
-            "expert about 0.17 for 8 experts (top 2), 0.3 for 64 (top 6), 0.4 for 512 (top 10). It applies to one "
-            "layer: the worst of many layers is above it, the "
-            "median at it. For the window it is that of W batches.</p>") +
+  return QString(
+             "<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, "
+             "the "
+             "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean of "
+             "the steps that share a column. <i>Within layers:</i> the distribution over the experts of each layer at "
+             "one step.</p><p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E "
+             "slots per expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
+             "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; with 64 slots per "
+             "expert about 0.17 for 8 experts (top 2), 0.3 for 64 (top 6), 0.4 for 512 (top 10). It applies to one "
+             "layer: the worst of many layers is above it, the "
+             "median at it. For the window it is that of W batches.</p>") +
          metricCards({"max_vio", "max_vio_window", "max_vio_p50", "max_vio_p90", "max_vio_max", "utilisation"});
 }
 

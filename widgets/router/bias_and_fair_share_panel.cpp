@@ -19,10 +19,10 @@ QString biasText(double bias) {
 }  // namespace
 
 BiasAndFairSharePanel::BiasAndFairSharePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Bias and fair share"), Provenance::measured_here, parent) {
+    : Panel(selection, "Bias and fair share", Provenance::measured_here, parent) {
   addControl(new LayerCombo(selection, this));
   plot_ = new CurvePlot(this);
-  plot_->setAccessibleName(tr("Share of the tokens by the expert's bias"));
+  plot_->setAccessibleName("Share of the tokens by the expert's bias");
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](double x) { return describe(x); };
   followSelection(plot_);
@@ -36,9 +36,10 @@ Panel::Answer BiasAndFairSharePanel::answer() const {
   const double share = share_at_bias(shown_->of(shown_->expert), shown_->top_k, shown_->n_experts, now);
   const QString load = formatValue(share * shown_->n_experts / shown_->top_k, 3);
   const QString fair = biasText(shown_->fair_bias(shown_->expert));
-  const QString first = tr("Expert %1 gets %2 \u00d7 its fair share").arg(shown_->expert).arg(load);
-  return {tr("Which bias is fair?"),
-          {tr("%1 at bias %2; %3 would be fair").arg(first, biasText(now), fair), tr("%1 would be fair").arg(fair)}};
+  const QString first = QString("Expert %1 gets %2 \u00d7 its fair share").arg(shown_->expert).arg(load);
+  return {"Which bias is fair?",
+          {QString("%1 at bias %2; %3 would be fair").arg(first, biasText(now), fair),
+           QString("%1 would be fair").arg(fair)}};
 }
 
 std::span<const float> BiasAndFairSharePanel::Shown::of(int e) const {
@@ -81,11 +82,11 @@ void BiasAndFairSharePanel::refill() {
   const History* history = selection_->history();
   if (!hasSteps(plot_)) return;
   shown_ = find();
-  if (!shown_) return plot_->setNotice(notInLogNotice(history->info(), tr("the distribution of cutoff minus score")));
+  if (!shown_) return plot_->setNotice(notInLogNotice(history->info(), "the distribution of cutoff minus score"));
   plot_->setNotice({});
   const auto biases = shown_->of(shown_->expert);
   const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
-  CurvePlot::Curve curve{.label = tr("expert %1").arg(shown_->expert), .color = 0, .points = {}};
+  CurvePlot::Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = 0, .points = {}};
   for (std::size_t q = 0; q < kBiasShares; ++q) curve.points.emplace_back(static_cast<double>(biases[q]), shares[q]);
   double low = curve.points.front().x(), high = curve.points.back().x();
   const double fair = shown_->fair_bias(shown_->expert);
@@ -93,28 +94,31 @@ void BiasAndFairSharePanel::refill() {
   if (!shown_->bias_E.empty()) {
     const double now = static_cast<double>(shown_->bias_E[static_cast<std::size_t>(shown_->expert)]);
     low = std::min(low, now), high = std::max(high, now);
-    curves.push_back({tr("its bias %1").arg(biasText(now)), 1, {{now, 0}, {now, 1}}});
+    curves.push_back({QString("its bias %1").arg(biasText(now)), 1, {{now, 0}, {now, 1}}});
   }
-  curves.push_back({tr("bias of the fair share %1").arg(biasText(fair)), 2, {{fair, 0}, {fair, shares[kFairShare]}}});
-  curves.push_back({tr("fair share K/E"), 3, {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
+  curves.push_back(
+      {QString("bias of the fair share %1").arg(biasText(fair)), 2, {{fair, 0}, {fair, shares[kFairShare]}}});
+  curves.push_back({"fair share K/E", 3, {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
   curves.push_back(std::move(curve));
-  plot_->setXAxis(tr("r%1: bias at which the expert stands at a token's cutoff").arg(biasUnit(*history, shown_->step)),
-                  low, high);
-  plot_->setValueCaption(tr("tokens with r below"));
+  plot_->setXAxis(
+      QString("r%1: bias at which the expert stands at a token's cutoff").arg(biasUnit(*history, shown_->step)), low,
+      high);
+  plot_->setValueCaption("tokens with r below");
   plot_->setCurves(std::move(curves));
 }
 
 QStringList BiasAndFairSharePanel::describe(double bias) const {
   if (!shown_) return {};
   const double share = share_at_bias(shown_->of(shown_->expert), shown_->top_k, shown_->n_experts, bias);
-  return {tr("expert %1, r below %2:").arg(shown_->expert).arg(biasText(bias)),
-          tr("%1 of the tokens, %2 times the fair share")
+  return {QString("expert %1, r below %2:").arg(shown_->expert).arg(biasText(bias)),
+          QString("%1 of the tokens, %2 times the fair share")
               .arg(formatPercent(share), formatValue(share * shown_->n_experts / shown_->top_k, 3))};
 }
 
 QString BiasAndFairSharePanel::status() const {
-  return shown_ ? timeStatus(shown_->step, true) + tr(", layer %1, expert %2").arg(shown_->layer).arg(shown_->expert)
-                : QString();
+  return shown_
+             ? timeStatus(shown_->step, true) + QString(", layer %1, expert %2").arg(shown_->layer).arg(shown_->expert)
+             : QString();
 }
 
 QString BiasAndFairSharePanel::csv() const {
@@ -130,29 +134,32 @@ QString BiasAndFairSharePanel::csv() const {
 }
 
 QString BiasAndFairSharePanel::explain() const {
-  return tr("<p><b>What a bias does.</b> A token's cutoff is its (K+1)-th best biased score, and <code>r_te = cutoff_t "
-            "- "
-            "s_te</code> is the bias at which expert e would stand at it. The curve is the distribution of r over the "
-            "tokens "
-            "of one step, for the chosen expert (without a choice, for the one farthest above its fair share). Left of "
-            "the "
-            "expert's own bias are the tokens that chose it, right of it those that others got; where it steps up at "
-            "its "
-            "bias, the expert was the first one rejected.</p><p><b>The two rules in one picture.</b> <i>Quantile "
-            "balancing</i> cuts the curve at the fair share K / E: that r is the new bias, less the mean over the "
-            "experts, "
-            "which changes no choice (router.balance_rule = quantile_batch by a histogram of the batch, "
-            "quantile_microbatch "
-            "exactly for each sequence, with a memory). The <i>sign rule</i> moves the bias by a fixed step towards "
-            "it, so a "
-            "distance of 0.1 takes 100 steps at a rate of 0.001.</p><p><b>Reading it.</b> Steep at the cut: a small "
-            "bias "
-            "moves many tokens, and a large bias rate overshoots. Flat: the router is sure of its choices, and only a "
-            "large "
-            "bias would balance. With expert groups a token can also miss the expert because its group was not kept, "
-            "which "
-            "the curve does not see; gate noise is left out.</p>"
-            "<p>Written every telemetry.specialisation_every steps.</p>") +
+  return QString(
+             "<p><b>What a bias does.</b> A token's cutoff is its (K+1)-th best biased score, and <code>r_te = "
+             "cutoff_t "
+             "- "
+             "s_te</code> is the bias at which expert e would stand at it. The curve is the distribution of r over the "
+             "tokens "
+             "of one step, for the chosen expert (without a choice, for the one farthest above its fair share). Left "
+             "of "
+             "the "
+             "expert's own bias are the tokens that chose it, right of it those that others got; where it steps up at "
+             "its "
+             "bias, the expert was the first one rejected.</p><p><b>The two rules in one picture.</b> <i>Quantile "
+             "balancing</i> cuts the curve at the fair share K / E: that r is the new bias, less the mean over the "
+             "experts, "
+             "which changes no choice (router.balance_rule = quantile_batch by a histogram of the batch, "
+             "quantile_microbatch "
+             "exactly for each sequence, with a memory). The <i>sign rule</i> moves the bias by a fixed step towards "
+             "it, so a "
+             "distance of 0.1 takes 100 steps at a rate of 0.001.</p><p><b>Reading it.</b> Steep at the cut: a small "
+             "bias "
+             "moves many tokens, and a large bias rate overshoots. Flat: the router is sure of its choices, and only a "
+             "large "
+             "bias would balance. With expert groups a token can also miss the expert because its group was not kept, "
+             "which "
+             "the curve does not see; gate noise is left out.</p>"
+             "<p>Written every telemetry.specialisation_every steps.</p>") +
          metricCards({"bias_for_share"});
 }
 

@@ -37,9 +37,9 @@ std::array<std::uint8_t, 256> divergingWeights() {
 }  // namespace
 
 ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert bias over time"), Provenance::measured_here, parent) {
+    : Panel(selection, "Expert bias over time", Provenance::measured_here, parent) {
   map_ = new TimeHeatMap(selection, this);
-  map_->setAccessibleName(tr("Bias of every expert"));
+  map_->setAccessibleName("Bias of every expert");
   map_->setWeights(divergingWeights());
   map_->setHeld(true);
   map_->refill = [this] { refillMap(); };
@@ -57,13 +57,12 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   };
   connect(map_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
   lines_ = new LinePlot(selection, this);
-  lines_->setAccessibleName(tr("Highest, median, lowest and chosen bias"));
+  lines_->setAccessibleName("Highest, median, lowest and chosen bias");
   lines_->refill = [this] { refillLines(); };
 
-  view_ =
-      makeChoice({tr("all experts"), tr("curves")}, tr("View"),
-                 tr("The bias of every expert in colour, or the highest, median and lowest as curves with the chosen "
-                    "expert's"));
+  view_ = makeChoice({"all experts", "curves"}, "View",
+                     "The bias of every expert in colour, or the highest, median and lowest as curves with the chosen "
+                     "expert's");
   stack_ = new QStackedWidget(this);
   stack_->addWidget(map_);
   stack_->addWidget(lines_);
@@ -83,10 +82,11 @@ Panel::Answer ExpertBiasOverTimePanel::answer() const {
     return (b > 0 ? QStringLiteral("+") : QString()) + formatValue(static_cast<double>(b), 3);
   };
   if (*least == *most)
-    return {tr("Whom does the bias favour?"), {tr("Nobody: all biases are %1").arg(text(*most)), tr("nobody")}};
-  const QString favoured = tr("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
-  return {tr("Whom does the bias favour?"),
-          {tr("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
+    return {"Whom does the bias favour?", {QString("Nobody: all biases are %1").arg(text(*most)), "nobody"}};
+  const QString favoured = QString("Expert %1 most, %2").arg(most - bias.begin()).arg(text(*most));
+  return {
+      "Whom does the bias favour?",
+      {QString("%1; it holds back expert %2, %3").arg(favoured).arg(least - bias.begin()).arg(text(*least)), favoured}};
 }
 
 const std::vector<float>* ExpertBiasOverTimePanel::biasNow() const {
@@ -100,7 +100,7 @@ QString ExpertBiasOverTimePanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
-  return biasNow() ? QString() : notInLogNotice(history->info(), tr("expert bias"));
+  return biasNow() ? QString() : notInLogNotice(history->info(), "expert bias");
 }
 
 void ExpertBiasOverTimePanel::refillMap() {
@@ -115,7 +115,7 @@ void ExpertBiasOverTimePanel::refillMap() {
   const double next = niceRange(0, largest, false).high;
   if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely, since it recolours the picture
   const int experts = static_cast<int>(bias.size());
-  map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), tr("expert"), false);
+  map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
   map_->setSource(sourceKey(), experts);
   // The cursor may stand outside the steps in which an expert was pinned: the scale reaches these, too.
   if (largest_drawn_ > limit_) {
@@ -170,12 +170,11 @@ void ExpertBiasOverTimePanel::refillLines() {
           return curve(range, bins, share, expert);
         }};
   };
-  std::vector<LineSeries> all = {series(tr("highest"), 1, 1, -1), series(tr("median"), 6, 0.5, -1),
-                                 series(tr("lowest"), 0, 0, -1)};
+  std::vector<LineSeries> all = {series("highest", 1, 1, -1), series("median", 6, 0.5, -1), series("lowest", 0, 0, -1)};
   const int expert = selection_->expert();
-  if (expert >= 0) all.push_back(series(tr("expert %1").arg(expert), 3, 0, expert));
+  if (expert >= 0) all.push_back(series(QString("expert %1").arg(expert), 3, 0, expert));
   lines_->setAtLeastShown(0, 0);
-  lines_->setCaption(tr("expert bias") + biasUnit(*active, selection_->step()));
+  lines_->setCaption(QString("expert bias") + biasUnit(*active, selection_->step()));
   lines_->setSeries(std::move(all));
 }
 
@@ -185,13 +184,14 @@ QStringList ExpertBiasOverTimePanel::describe(int expert, std::int64_t step) con
   const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
   if (router == frame->routers.end() || expert >= std::ssize(router->expert_bias)) return {};
   const auto e = static_cast<std::size_t>(expert);
-  QStringList lines{tr("step %1, layer %2, expert %3")
-                        .arg(formatCount(static_cast<double>(frame->step)))
-                        .arg(router->layer)
-                        .arg(expert),
-                    tr("bias %1").arg(formatValue(router->expert_bias[e])) + biasUnit(*selection_->history(), step)};
+  QStringList lines{
+      QString("step %1, layer %2, expert %3")
+          .arg(formatCount(static_cast<double>(frame->step)))
+          .arg(router->layer)
+          .arg(expert),
+      QString("bias %1").arg(formatValue(router->expert_bias[e])) + biasUnit(*selection_->history(), step)};
   if (e < router->tokens_per_expert.size())
-    lines << tr("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, e), 3));
+    lines << QString("utilisation %1").arg(formatValue(utilisation(router->tokens_per_expert, e), 3));
   return lines;
 }
 
@@ -219,11 +219,12 @@ QString ExpertBiasOverTimePanel::csv() const {
 }
 
 QString ExpertBiasOverTimePanel::explain() const {
-  return tr("<p><b>The bias that is added to each expert's score before the choice</b>, of one layer over steps. "
-            "Orange: the expert is favoured, blue: held back. Where many steps share a pixel it is that of the newest "
-            "of them.</p><p><b>Reading it.</b> Stripes that settle: each expert has found the bias that keeps it at "
-            "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
-            "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
+  return QString(
+             "<p><b>The bias that is added to each expert's score before the choice</b>, of one layer over steps. "
+             "Orange: the expert is favoured, blue: held back. Where many steps share a pixel it is that of the newest "
+             "of them.</p><p><b>Reading it.</b> Stripes that settle: each expert has found the bias that keeps it at "
+             "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
+             "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
          metricCards({"expert_bias"});
 }
 

@@ -22,13 +22,13 @@ constexpr float kUneven = 1;          // MaxVio
 constexpr double kFarFromRest = 0.5;  // of the largest MaxVio; bars of at least as much are strong
 
 QString sharesText(double times) {
-  return ExpertLoadPanel::tr("%1 times its fair share").arg(formatValue(times, 3));
+  return QString("%1 times its fair share").arg(formatValue(times, 3));
 }
 
 }  // namespace
 
 ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* parent)
-    : Panel(selection, tr("Expert load"), Provenance::measured_here, parent) {
+    : Panel(selection, "Expert load", Provenance::measured_here, parent) {
   views_ = new QStackedWidget(this);
   buildControls(view);
   buildStack();
@@ -57,8 +57,8 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
 }
 
 void ExpertLoadPanel::buildControls(View view) {
-  switch_ = new ViewSwitch({tr("Over time"), tr("At a step")}, this);
-  switch_->setAccessibleName(tr("Expert load over time or at a step"));
+  switch_ = new ViewSwitch({"Over time", "At a step"}, this);
+  switch_->setAccessibleName("Expert load over time or at a step");
   switch_->setCurrent(view);
   connect(switch_, &ViewSwitch::changed, this, [this](int index) {
     views_->setCurrentIndex(index);
@@ -67,10 +67,10 @@ void ExpertLoadPanel::buildControls(View view) {
     update();
   });
   sort_ = makeChoice(
-      {tr("by id"), tr("by load"), tr("by cluster")}, tr("Order of experts"),
-      tr("Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
-         "that experts chosen together are neighbours"));
-  summary_ = makeChoice({tr("mean"), tr("extreme")}, tr("Steps that share a pixel"));
+      {"by id", "by load", "by cluster"}, "Order of experts",
+      "Order of the experts of each layer: by id, from the most to the least loaded at the cursor's step, or so "
+      "that experts chosen together are neighbours");
+  summary_ = makeChoice({"mean", "extreme"}, "Steps that share a pixel");
   scale_ = new LoadScaleButton(this);
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, this, &ExpertLoadPanel::markDirty);
@@ -168,7 +168,7 @@ bool ExpertLoadPanel::hasLoads() {
   } else {
     frame_ = selection_->frame();
     if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty())
-      notice = notInLogNotice(history->info(), tr("tokens per expert"));
+      notice = notInLogNotice(history->info(), "tokens per expert");
   }
   matrix_->setNotice(notice);
   stack_->setNotice(notice);
@@ -234,10 +234,10 @@ void ExpertLoadPanel::refillStack() {
   const std::int64_t steps = stack_->stepsPerColumn();
   const QString per = formatCount(static_cast<double>(steps));
   const bool mean = summary_->currentIndex() == 0;
-  stack_->setStepNotes(steps > 1
-                           ? QStringList{(mean ? tr("mean of %1 per column") : tr("extreme of %1 per column")).arg(per),
-                                         tr("%1 per column").arg(per)}
-                           : QStringList());
+  stack_->setStepNotes(
+      steps > 1 ? QStringList{(mean ? QString("mean of %1 per column") : QString("extreme of %1 per column")).arg(per),
+                              QString("%1 per column").arg(per)}
+                : QStringList());
   const int expert = selection_->expert();
   stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
 }
@@ -265,11 +265,11 @@ void ExpertLoadPanel::refillMatrix() {
   matrix_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   matrix_->setExtraMargins(
       {0, 0, matrix_->width() >= withType(kLeastForBars, fontMetrics()) ? withType(kBarsWidth, fontMetrics()) : 0, 0});
-  matrix_->setRowAxis(std::move(row_ticks), tr("layer"));
+  matrix_->setRowAxis(std::move(row_ticks), "layer");
   matrix_->setColumnAxis(integerTicks(0, columns - 1, std::max(2, matrix_->width() / 60)),
-                         sort_->currentIndex() == by_load      ? tr("rank by load, most loaded first")
-                         : sort_->currentIndex() == by_cluster ? tr("experts, chosen together side by side")
-                                                               : tr("expert"));
+                         sort_->currentIndex() == by_load      ? QString("rank by load, most loaded first")
+                         : sort_->currentIndex() == by_cluster ? QString("experts, chosen together side by side")
+                                                               : QString("expert"));
   markCurrent();
 }
 
@@ -288,7 +288,7 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;
   if (room < withType(kBarsWidth, fontMetrics()) - kSpace12) return;
-  MarginBars bars{.caption = tr("MaxVio by layer")};
+  MarginBars bars{.caption = "MaxVio by layer"};
   double most = 0;
   for (int row = 0; row < matrix_->rows(); ++row) {
     const QRectF cell = matrix_->cellRect(row, 0);
@@ -320,11 +320,13 @@ QStringList ExpertLoadPanel::describe(int row, int column) const {
   if (expert >= std::ssize(router.tokens_per_expert)) return {};
   const double total = std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), 0.0);
   const double tokens = router.tokens_per_expert[expert];
-  QStringList lines{tr("layer %1, expert %2").arg(router.layer).arg(expert),
-                    tr("%1 tokens, %2 of all").arg(formatCount(tokens), formatPercent(tokens / total)),
-                    tr("utilisation %1 (1 = fair)").arg(formatValue(utilisation(router.tokens_per_expert, expert), 3))};
-  if (expert < std::ssize(router.expert_bias)) lines << tr("bias %1").arg(formatValue(router.expert_bias[expert]));
-  if (expert < std::ssize(router.gate_mass)) lines << tr("gate mass %1").arg(formatPercent(router.gate_mass[expert]));
+  QStringList lines{
+      QString("layer %1, expert %2").arg(router.layer).arg(expert),
+      QString("%1 tokens, %2 of all").arg(formatCount(tokens), formatPercent(tokens / total)),
+      QString("utilisation %1 (1 = fair)").arg(formatValue(utilisation(router.tokens_per_expert, expert), 3))};
+  if (expert < std::ssize(router.expert_bias)) lines << QString("bias %1").arg(formatValue(router.expert_bias[expert]));
+  if (expert < std::ssize(router.gate_mass))
+    lines << QString("gate mass %1").arg(formatPercent(router.gate_mass[expert]));
   return lines;
 }
 
@@ -336,8 +338,8 @@ QStringList ExpertLoadPanel::describeRow(int row, std::int64_t step) const {
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
   const auto at = static_cast<std::size_t>(expert);
   return {
-      tr("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
-      tr("%1 tokens, utilisation %2")
+      QString("step %1, layer %2, expert %3").arg(formatCount(static_cast<double>(frame->step))).arg(layer).arg(expert),
+      QString("%1 tokens, utilisation %2")
           .arg(formatCount(router->tokens_per_expert[at]), formatValue(utilisation(router->tokens_per_expert, at), 3))};
 }
 
@@ -351,22 +353,24 @@ Panel::Answer ExpertLoadPanel::answer() const {
 Panel::Answer ExpertLoadPanel::answerOverTime() const {
   const History& history = *selection_->history();
   const LayerWindow& worst = *window().worst(&LayerWindow::max_vio);
-  const QString who = tr("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
+  const QString who = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
   const auto uneven =
       std::ranges::count_if(window().layers, [](const LayerWindow& of) { return of.max_vio >= kUneven; });
-  QString head = tr("Mostly even");
+  QString head = "Mostly even";
   if (uneven > 0) {
-    head = window().layers.size() == 1 ? tr("Uneven")
-                                       : tr("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
+    head = window().layers.size() == 1 ? QString("Uneven")
+                                       : QString("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
   } else if (selection_->following()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUneven);
     const bool over = last >= 0 && last + kWindowSteps < history.steps().last;
-    if (over) head = tr("Mostly even since step %1").arg(formatCount(static_cast<double>(last + 1)));
+    if (over) head = QString("Mostly even since step %1").arg(formatCount(static_cast<double>(last + 1)));
   }
-  const QString short_who =
-      tr("expert %1 of layer %2: %3 \u00d7").arg(worst.fullest).arg(worst.layer).arg(formatValue(worst.max_vio + 1, 3));
-  return {tr("Who gets the tokens?"),
+  const QString short_who = QString("expert %1 of layer %2: %3 \u00d7")
+                                .arg(worst.fullest)
+                                .arg(worst.layer)
+                                .arg(formatValue(worst.max_vio + 1, 3));
+  return {"Who gets the tokens?",
           {head + QStringLiteral("; ") + who + QStringLiteral(", ") + share, head + QStringLiteral("; ") + who,
            head + QStringLiteral("; ") + short_who, head}};
 }
@@ -386,13 +390,14 @@ Panel::Answer ExpertLoadPanel::answerAtAStep() const {
     if (value > most) most = value, layer = router.layer, fullest = std::ranges::max_element(counts) - counts.begin();
   }
   if (layer < 0) return {};
-  const QString who = tr("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(most + 1));
-  const QString none = silent > 0 ? tr("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
+  const QString who = QString("Expert %1 of layer %2 gets %3").arg(fullest).arg(layer).arg(sharesText(most + 1));
+  const QString none =
+      silent > 0 ? QString("; %1 of %2 get no token").arg(silent).arg(formatCount(experts)) : QString();
   const QString many = frame->routers.size() > 1 && uneven > 0
-                           ? tr("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
+                           ? QString("; %1 of %2 layers are uneven").arg(uneven).arg(frame->routers.size())
                            : QString();
-  return {tr("Who gets the tokens?"),
-          {who + many + none, who + many, who, tr("Expert %1 of layer %2").arg(fullest).arg(layer)}};
+  return {"Who gets the tokens?",
+          {who + many + none, who + many, who, QString("Expert %1 of layer %2").arg(fullest).arg(layer)}};
 }
 
 QString ExpertLoadPanel::csv() const {
@@ -408,21 +413,23 @@ QString ExpertLoadPanel::csv() const {
 }
 
 QString ExpertLoadPanel::explain() const {
-  return tr("<p><b>How many tokens each expert got, against its fair share.</b> The scale is log2 from 1/4 to 4, or "
-            "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black "
-            "and "
-            "hatched: normal for single steps when K T / E is small, see the dead experts for a whole window. Click or "
-            "arrow keys choose layer and expert for all panels.</p>"
-            "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or "
-            "in "
-            "the menu the value farthest from fair. The bars at the right are the means of the last %1 steps, the "
-            "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. "
-            "Where "
-            "not all layers have room, the chosen one and the most uneven ones are shown.</p>"
-            "<p><b>At a step:</b> layers and experts, and MaxVio of the step by layer.</p>"
-            "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / "
-            "sqrt(N_ii "
-            "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
+  return QString(
+             "<p><b>How many tokens each expert got, against its fair share.</b> The scale is log2 from 1/4 to 4, or "
+             "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black "
+             "and "
+             "hatched: normal for single steps when K T / E is small, see the dead experts for a whole window. Click "
+             "or "
+             "arrow keys choose layer and expert for all panels.</p>"
+             "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or "
+             "in "
+             "the menu the value farthest from fair. The bars at the right are the means of the last %1 steps, the "
+             "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. "
+             "Where "
+             "not all layers have room, the chosen one and the most uneven ones are shown.</p>"
+             "<p><b>At a step:</b> layers and experts, and MaxVio of the step by layer.</p>"
+             "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / "
+             "sqrt(N_ii "
+             "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
              .arg(kWindowSteps) +
          metricCards({"utilisation", "expert_bias", "gate_mass"});
 }

@@ -21,22 +21,22 @@ constexpr int kRoomForBias = 330, kRoomForTexts = 460;  // heights of the panel,
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 QString notChosenNotice() {
-  return ExpertPanel::tr("Choose an expert: click one in any panel, or set its number above");
+  return QString("Choose an expert: click one in any panel, or set its number above");
 }
 
 }  // namespace
 
 ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Expert"), Provenance::measured_here, parent) {
+    : Panel(selection, "Expert", Provenance::measured_here, parent) {
   expert_ = new QSpinBox(this);
-  expert_->setPrefix(tr("expert "));
-  expert_->setSpecialValueText(tr("no expert"));
+  expert_->setPrefix("expert ");
+  expert_->setSpecialValueText("no expert");
   expert_->setMinimum(-1);
   followFont(expert_, [this] {
-    expert_->setMinimumWidth(expert_->fontMetrics().horizontalAdvance(tr("expert 255")) + 34);  // with its arrows
+    expert_->setMinimumWidth(expert_->fontMetrics().horizontalAdvance("expert 255") + 34);  // with its arrows
   });
   expert_->setWrapping(true);
-  expert_->setAccessibleName(tr("Expert"));
+  expert_->setAccessibleName("Expert");
   addNavigation();
   addControl(expert_);
   addControl(new LayerCombo(selection, this));
@@ -46,18 +46,18 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
 
   addTiles();
   load_ = new LinePlot(selection, this);
-  load_->setAccessibleName(tr("Load of the expert over time"));
-  load_->setCaption(tr("load, \u00d7 fair share"));
+  load_->setAccessibleName("Load of the expert over time");
+  load_->setCaption("load, \u00d7 fair share");
   load_->refill = [this] { refillLoad(); };
   bias_ = new LinePlot(selection, this);
-  bias_->setAccessibleName(tr("Bias of the expert over time"));
-  bias_->setCaption(tr("bias"));
+  bias_->setAccessibleName("Bias of the expert over time");
+  bias_->setCaption("bias");
   bias_->refill = [this] { refillBias(); };
   domains_ = new ShareBars(this);
-  domains_->setAccessibleName(tr("Domains of the expert"));
+  domains_->setAccessibleName("Domains of the expert");
   domains_->refill = [this] { refillDomains(); };
   tokens_ = new TokenContexts(this);
-  tokens_->setAccessibleName(tr("Favourite tokens of the expert"));
+  tokens_->setAccessibleName("Favourite tokens of the expert");
   tokens_->refill = [this] { refillTokens(); };
   for (PlotFrame* plot : {static_cast<PlotFrame*>(domains_), static_cast<PlotFrame*>(tokens_)}) followSelection(plot);
   addBody(load_, 3);
@@ -70,7 +70,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
 
 void ExpertPanel::addNavigation() {
   auto* pair = new QWidget(this);
-  pair->setAccessibleName(tr("Other experts"));
+  pair->setAccessibleName("Other experts");
   auto* row = plainRow(pair, 0);
   const auto add = [&](const QString& sign, const QString& name, int way) {
     auto* button = new QToolButton(pair);
@@ -84,8 +84,8 @@ void ExpertPanel::addNavigation() {
     });
     row->addWidget(button);
   };
-  add(QStringLiteral("\u2039"), tr("Previous expert"), -1);
-  add(QStringLiteral("\u203a"), tr("Next expert"), 1);
+  add(QStringLiteral("\u2039"), "Previous expert", -1);
+  add(QStringLiteral("\u203a"), "Next expert", 1);
   addControl(pair);
 }
 
@@ -94,7 +94,7 @@ void ExpertPanel::followChoice() {
   const int expert = selection_->expert();
   expert_->setMaximum(selection_->history() ? selection_->history()->info().n_experts - 1 : -1);
   expert_->setValue(expert);
-  setHeading(expert < 0 ? title() : tr("Expert %1 of layer %2").arg(expert).arg(selection_->layer()));
+  setHeading(expert < 0 ? title() : QString("Expert %1 of layer %2").arg(expert).arg(selection_->layer()));
   refreshActions();
   showWhatThereIs();
 }
@@ -142,14 +142,14 @@ void ExpertPanel::addTiles() {
     LastArray* array = nullptr;     // that it shows an element of
   };
   const std::vector<Figure> figures = {
-      {tr("Load now"), [this] { return loadText(); }},
-      {tr("Tokens of this step"), [this] { return tokensText(); }},
-      {tr("Place"), [this] { return placeText(); }},
-      {tr("Bias"), [this] { return figure(last_bias_, false); }, &last_bias_},
-      {tr("Gate mass"), [this] { return figure(last_gate_, true); }, &last_gate_},
-      {tr("Score mass"), [this] { return figure(last_score_, true); }, &last_score_},
-      {tr("Rank, node"), [this] { return rankText(); }},
-      {tr("Weights"), [this] { return weightsText(); }},
+      {"Load now", [this] { return loadText(); }},
+      {"Tokens of this step", [this] { return tokensText(); }},
+      {"Place", [this] { return placeText(); }},
+      {"Bias", [this] { return figure(last_bias_, false); }, &last_bias_},
+      {"Gate mass", [this] { return figure(last_gate_, true); }, &last_gate_},
+      {"Score mass", [this] { return figure(last_score_, true); }, &last_score_},
+      {"Rank, node", [this] { return rankText(); }},
+      {"Weights", [this] { return weightsText(); }},
   };
   for (int i = 0; i < static_cast<int>(figures.size()); ++i) {
     const Figure& of = figures[static_cast<std::size_t>(i)];
@@ -166,8 +166,8 @@ void ExpertPanel::addActions() {
   auto* body = new QWidget(this);
   auto* row = new QHBoxLayout(body);
   row->setContentsMargins(4, 0, 4, 0);
-  kill_ = new QPushButton(tr("Kill"), body);
-  pin_ = new QPushButton(tr("Pin bias"), body);
+  kill_ = new QPushButton("Kill", body);
+  pin_ = new QPushButton("Pin bias", body);
   row->addWidget(kill_);
   row->addWidget(pin_);
   row->addStretch(1);
@@ -196,15 +196,16 @@ void ExpertPanel::refreshActions() {
   actions_->setVisible(selection_->growing() || now.possible);
   kill_->setEnabled(now.possible);
   pin_->setEnabled(now.possible);
-  kill_->setText(now.killed ? tr("Revive") : tr("Kill"));
-  pin_->setText(now.pinned_bias ? tr("Release bias") : tr("Pin bias"));
-  const QString refused = chosen ? tr("Only while a model is in training") : tr("No expert is chosen");
+  kill_->setText(now.killed ? QString("Revive") : QString("Kill"));
+  pin_->setText(now.pinned_bias ? QString("Release bias") : QString("Pin bias"));
+  const QString refused = chosen ? QString("Only while a model is in training") : QString("No expert is chosen");
   kill_->setToolTip(!now.possible ? refused
-                    : now.killed  ? tr("Let the router choose it again")
-                                  : tr("Exclude it from the router's choice; can be undone"));
-  pin_->setToolTip(!now.possible     ? refused
-                   : now.pinned_bias ? tr("Pinned at %1; back to the update rule").arg(formatValue(*now.pinned_bias))
-                                     : tr("Pin its bias to its value at the cursor, against the update rule"));
+                    : now.killed  ? QString("Let the router choose it again")
+                                  : QString("Exclude it from the router's choice; can be undone"));
+  pin_->setToolTip(!now.possible ? refused
+                   : now.pinned_bias
+                       ? QString("Pinned at %1; back to the update rule").arg(formatValue(*now.pinned_bias))
+                       : QString("Pin its bias to its value at the cursor, against the update rule"));
 }
 
 const RouterFrame* ExpertPanel::router() const {
@@ -237,14 +238,14 @@ QString ExpertPanel::figure(LastArray& array, bool share) const {
 QStringList ExpertPanel::stepOf(LastArray& array) const {
   const LastArray::Found* found = arrayAt(array);
   if (!found || found->step < 0 || found->step == frame_->step) return {};
-  return {tr("step %1").arg(formatCount(static_cast<double>(found->step)))};
+  return {QString("step %1").arg(formatCount(static_cast<double>(found->step)))};
 }
 
 QString ExpertPanel::loadText() const {
   const RouterFrame* at = router();
   const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
   if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
-  return tr("%1 \u00d7 fair share").arg(formatValue(utilisation(at->tokens_per_expert, e), 3));
+  return QString("%1 \u00d7 fair share").arg(formatValue(utilisation(at->tokens_per_expert, e), 3));
 }
 
 // Of the tokens of the step, each of which chooses an expert at most once.
@@ -255,7 +256,7 @@ QString ExpertPanel::tokensText() const {
   const auto& counts = at->tokens_per_expert;
   const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
   const int top_k = std::max(1, selection_->history()->info().top_k);
-  return tr("%1 of %2").arg(formatCount(counts[e]), formatCount(all / top_k));
+  return QString("%1 of %2").arg(formatCount(counts[e]), formatCount(all / top_k));
 }
 
 QString ExpertPanel::placeText() const {
@@ -264,7 +265,7 @@ QString ExpertPanel::placeText() const {
   if (!at || selection_->expert() < 0 || e >= at->tokens_per_expert.size()) return {};
   const auto& counts = at->tokens_per_expert;
   const auto fuller = std::ranges::count_if(counts, [&](std::uint32_t n) { return n > counts[e]; });
-  return tr("%1 of %2").arg(fuller + 1).arg(counts.size());
+  return QString("%1 of %2").arg(fuller + 1).arg(counts.size());
 }
 
 // Experts lie on the virtual ranks in order, E / R on each, as the volumes are counted.
@@ -273,7 +274,7 @@ QString ExpertPanel::rankText() const {
   if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return {};
   const RunInfo& info = history->info();
   const auto rank = static_cast<std::int64_t>(selection_->expert()) * info.ranks / std::max(1, info.n_experts);
-  return tr("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
+  return QString("%1 of %2, node %3").arg(rank).arg(info.ranks).arg(rank / std::max(1, info.ranks_per_node));
 }
 
 QString ExpertPanel::weightsText() const {
@@ -282,9 +283,9 @@ QString ExpertPanel::weightsText() const {
   if (!history || selection_->expert() < 0) return {};
   const auto now = history->specialisation_of(selection_->layer(), selection_->step());
   if (!now || e >= now->weight_norm_E.size()) return {};
-  const QString norm = tr("norm %1").arg(formatValue(now->weight_norm_E[e]));
+  const QString norm = QString("norm %1").arg(formatValue(now->weight_norm_E[e]));
   const float sqnr = e < now->weight_sqnr_E.size() ? now->weight_sqnr_E[e] : kNoValue;
-  return is_missing(sqnr) ? norm : tr("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
+  return is_missing(sqnr) ? norm : QString("%1, %2 dB").arg(norm).arg(static_cast<double>(sqnr), 0, 'f', 1);
 }
 
 void ExpertPanel::refillLoad() {
@@ -292,10 +293,10 @@ void ExpertPanel::refillLoad() {
   if (!load_->notice().isEmpty()) return;
   const auto& active = selection_->histories()[static_cast<std::size_t>(selection_->run())];
   const int layer = selection_->layer(), expert = selection_->expert();
-  load_->setReferences({{1, tr("fair")}});
+  load_->setReferences({{1, "fair"}});
   load_->setAtLeastShown(0, 1.2);
   load_->setSeries({LineSeries{
-      .history = active, .label = tr("load"), .color = 0, .fetch = [active, layer, expert](StepRange range, int bins) {
+      .history = active, .label = "load", .color = 0, .fetch = [active, layer, expert](StepRange range, int bins) {
         return active->expert_utilisation(layer, expert, range, bins);
       }}});
 }
@@ -307,7 +308,7 @@ void ExpertPanel::refillBias() {
   const int layer = selection_->layer(), expert = selection_->expert();
   bias_->setAtLeastShown(0, 0);
   bias_->setSeries({LineSeries{
-      .history = active, .label = tr("bias"), .color = 1, .fetch = [active, layer, expert](StepRange range, int bins) {
+      .history = active, .label = "bias", .color = 1, .fetch = [active, layer, expert](StepRange range, int bins) {
         const auto all = active->expert_bias(layer, range, bins);
         std::vector<PyramidBin> out(static_cast<std::size_t>(bins));
         const std::size_t experts = all.size() / out.size();
@@ -325,15 +326,15 @@ void ExpertPanel::refillDomains() {
   const History* history = selection_->history();
   const auto now = history->specialisation_of(selection_->layer(), selection_->step());
   const auto& names = history->info().domains;
-  if (!now || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), tr("domains")));
+  if (!now || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
   const auto found = domains_of_expert(*now, static_cast<std::size_t>(selection_->expert()));
   std::vector<ShareBars::Bar> bars;
   for (const DomainOfExpert& domain : found) {
     if (static_cast<int>(bars.size()) == ShareBars::kMaxBars || domain.domain >= names.size()) break;
     bars.push_back({QString::fromStdString(names[domain.domain]), domain.share,
-                    tr("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
+                    QString("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }
-  domains_->setTitle(tr("Most preferred domains: share of its slots, lift"));
+  domains_->setTitle("Most preferred domains: share of its slots, lift");
   domains_->setBars(std::move(bars));
 }
 
@@ -350,7 +351,7 @@ void ExpertPanel::refillTokens() {
       kept.push_back(std::move(text));
     }
   }
-  if (texts.empty()) return tokens_->setNotice(notInLogNotice(history->info(), tr("routed texts")));
+  if (texts.empty()) return tokens_->setNotice(notInLogNotice(history->info(), "routed texts"));
   const auto count = static_cast<std::size_t>(std::max(1, tokens_->linesThatFit()));
   std::vector<TokenContexts::Line> lines;
   for (const FavouriteToken& token : favourite_tokens(texts, selection_->layer(), selection_->expert(), count)) {
@@ -359,8 +360,8 @@ void ExpertPanel::refillTokens() {
     lines.push_back({shownBytes(text.substr(from, token.position - from)), shownBytes(text.substr(token.position, 1)),
                      shownBytes(text.substr(token.position + 1, kContextBytes)), token.mix_share});
   }
-  tokens_->setTitle(lines.empty() ? tr("No token of probe, sample and batch passage chose it")
-                                  : tr("Favourite tokens in probe, sample and batch"));
+  tokens_->setTitle(lines.empty() ? QString("No token of probe, sample and batch passage chose it")
+                                  : QString("Favourite tokens in probe, sample and batch"));
   tokens_->setLines(std::move(lines));
 }
 
@@ -391,14 +392,17 @@ QString ExpertPanel::csv() const {
 }
 
 QString ExpertPanel::explain() const {
-  return tr("<p><b>One expert of one layer.</b> Choose it in any panel by a click, or by number. Above its figures at "
-            "the cursor's step; then its load (1 is its fair share) and its bias over steps; the domains that it "
-            "prefers; and the tokens that give it the largest part of their mix, in the probe text, the sample and the "
-            "batch passage: the stronger the colour, the larger the part.</p><p>Ranks are the virtual ranks over which "
-            "volumes are counted: experts in order, E / R on each. Weights: the length of w1, w2 and w3 together, and "
-            "their SQNR in the run's number format, where it has one.</p><p><i>Kill</i> takes it out of the router's "
-            "choice, <i>Pin bias</i> holds its bias against the update rule. Both are undoable and marked on the "
-            "timeline.</p>") +
+  return QString(
+             "<p><b>One expert of one layer.</b> Choose it in any panel by a click, or by number. Above its figures at "
+             "the cursor's step; then its load (1 is its fair share) and its bias over steps; the domains that it "
+             "prefers; and the tokens that give it the largest part of their mix, in the probe text, the sample and "
+             "the "
+             "batch passage: the stronger the colour, the larger the part.</p><p>Ranks are the virtual ranks over "
+             "which "
+             "volumes are counted: experts in order, E / R on each. Weights: the length of w1, w2 and w3 together, and "
+             "their SQNR in the run's number format, where it has one.</p><p><i>Kill</i> takes it out of the router's "
+             "choice, <i>Pin bias</i> holds its bias against the update rule. Both are undoable and marked on the "
+             "timeline.</p>") +
          metricCards({"utilisation", "expert_bias", "gate_mass", "score_mass", "domain_lift"});
 }
 

@@ -18,17 +18,17 @@ constexpr double kHotLoad = 2;  // from here on a bar is emphasised, besides the
 FullestExperts::FullestExperts(QWidget* parent) : PlotFrame(parent) {
   setFocusPolicy(Qt::NoFocus);
   setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Expanding);
-  setAccessibleName(tr("Fullest experts"));
+  setAccessibleName("Fullest experts");
 }
 
 QSize FullestExperts::sizeHint() const {
-  return {fontMetrics().horizontalAdvance(tr("fullest now, \u00d7 fair share")), withType(100)};
+  return {fontMetrics().horizontalAdvance("fullest now, \u00d7 fair share"), withType(100)};
 }
 
 void FullestExperts::setRows(std::vector<Row> rows) {
   rows_ = std::move(rows);
   QStringList spoken;
-  for (const Row& row : rows_) spoken << tr("expert %1: %2").arg(row.expert).arg(formatValue(row.load, 3));
+  for (const Row& row : rows_) spoken << QString("expert %1: %2").arg(row.expert).arg(formatValue(row.load, 3));
   setAccessibleDescription(spoken.join(QStringLiteral("; ")));
 }
 
@@ -47,7 +47,7 @@ int FullestExperts::rowsThatFit() const {
 }
 
 void FullestExperts::paintStatic(QPainter& painter) {
-  const QStringList titles{tr("fullest now, \u00d7 fair share"), tr("fullest, \u00d7 fair"), tr("fullest")};
+  const QStringList titles{"fullest now, \u00d7 fair share", "fullest, \u00d7 fair", "fullest"};
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(0, 0, width(), fontMetrics().height()), Qt::AlignLeft,
                    fittingText(titles, fontMetrics(), width()));
@@ -84,8 +84,8 @@ void FullestExperts::paintData(QPainter& painter) {
 
 void FullestExperts::paintWithout(QPainter& painter, int top) const {
   const QFontMetrics metrics = fontMetrics();
-  const QString text = fittingText({tr("%1 of %2 get none").arg(without_).arg(of_), tr("%1 get none").arg(without_)},
-                                   metrics, width());
+  const QString text = fittingText(
+      {QString("%1 of %2 get none").arg(without_).arg(of_), QString("%1 get none").arg(without_)}, metrics, width());
   painter.setPen(palette().text().color());
   painter.drawText(QRect(0, top, width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter, text);
   const int line = metrics.height(), side = withType(10);
@@ -94,8 +94,7 @@ void FullestExperts::paintWithout(QPainter& painter, int top) const {
   painter.fillRect(swatch, QColor(colors(palette()).zero_load));
   painter.fillRect(swatch, fineHatch(hatchOnZeroLoad(dark())));
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(side + kSpace8, top + line, width(), line), Qt::AlignLeft | Qt::AlignVCenter,
-                   tr("no tokens"));
+  painter.drawText(QRect(side + kSpace8, top + line, width(), line), Qt::AlignLeft | Qt::AlignVCenter, "no tokens");
 }
 
 int FullestExperts::rowAt(QPoint position) const {
@@ -107,7 +106,7 @@ QStringList FullestExperts::readoutAt(QPoint position) const {
   const int row = rowAt(position);
   if (row < 0) return {};
   const Row& at = rows_[static_cast<std::size_t>(row)];
-  return {tr("expert %1: %2 \u00d7 its fair share").arg(at.expert).arg(formatValue(at.load, 3))};
+  return {QString("expert %1: %2 \u00d7 its fair share").arg(at.expert).arg(formatValue(at.load, 3))};
 }
 
 void FullestExperts::mousePressEvent(QMouseEvent* event) {

@@ -10,7 +10,7 @@
 namespace moescope {
 
 GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Gate mass against load"), Provenance::measured_here, parent) {
+    : Panel(selection, "Gate mass against load", Provenance::measured_here, parent) {
   plot_ = new ScatterPlot(this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert) { return describe(expert); };
@@ -24,8 +24,8 @@ GateMassAgainstLoadPanel::GateMassAgainstLoadPanel(Selection* selection, QWidget
   };
   connect(plot_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
   followSelection(plot_);
-  mass_ = makeChoice({tr("gate mass"), tr("score mass")}, tr("Mass"),
-                     tr("Share of the mixing weights of the chosen experts, or of all scores before the choice"));
+  mass_ = makeChoice({"gate mass", "score mass"}, "Mass",
+                     "Share of the mixing weights of the chosen experts, or of all scores before the choice");
   connect(mass_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(new LayerCombo(selection, this));
   addControl(mass_);
@@ -49,11 +49,11 @@ Panel::Answer GateMassAgainstLoadPanel::answer() const {
     load = share;
   }
   const QString weight = formatPercent(double(mass(*now)[farthest]));
-  return {tr("Do the weights follow the load?"),
-          {tr("Largest gap: expert %1 has %2 of the assignments and %3 of the %4")
+  return {"Do the weights follow the load?",
+          {QString("Largest gap: expert %1 has %2 of the assignments and %3 of the %4")
                .arg(farthest)
                .arg(formatPercent(load), weight, mass_->currentText()),
-           tr("Expert %1: %2 of the load, %3 of the mass").arg(farthest).arg(formatPercent(load), weight)}};
+           QString("Expert %1: %2 of the load, %3 of the mass").arg(farthest).arg(formatPercent(load), weight)}};
 }
 
 const std::vector<float>& GateMassAgainstLoadPanel::mass(const RouterFrame& router) const {
@@ -95,13 +95,13 @@ void GateMassAgainstLoadPanel::refill() {
   }
   LegendScale legend{.lut = utilisationLut(isDark(palette())),
                      .ticks = {},
-                     .caption = tr("bias") + biasUnit(*history, selection_->step()),
+                     .caption = QString("bias") + biasUnit(*history, selection_->step()),
                      .first_code = 2};
   for (const double share : {-1.0, 0.0, 1.0})
     legend.ticks.push_back(
         {0.5 + share / 2, (share > 0 ? QStringLiteral("+") : QString()) + formatValue(share * limit, 2)});
   plot_->setLegend(legend);
-  plot_->setAxes(tr("assignment load, \u00d7 fair share, log"), tr("%1, \u00d7 fair share").arg(mass_->currentText()));
+  plot_->setAxes("assignment load, \u00d7 fair share, log", QString("%1, \u00d7 fair share").arg(mass_->currentText()));
   plot_->setPoints(std::move(points));
   plot_->setCurrent(selection_->expert());
 }
@@ -111,11 +111,12 @@ QStringList GateMassAgainstLoadPanel::describe(int expert) const {
   const auto e = static_cast<std::size_t>(expert);
   if (!now || e >= now->tokens_per_expert.size()) return {};
   const double total = std::accumulate(now->tokens_per_expert.begin(), now->tokens_per_expert.end(), 0.0);
-  QStringList lines{tr("layer %1, expert %2").arg(now->layer).arg(expert),
-                    tr("%1 of the assignments").arg(formatPercent(now->tokens_per_expert[e] / std::max(1.0, total)))};
-  if (e < now->gate_mass.size()) lines << tr("%1 of the gate mass").arg(formatPercent(now->gate_mass[e]));
-  if (e < now->score_mass.size()) lines << tr("%1 of the score mass").arg(formatPercent(now->score_mass[e]));
-  if (e < now->expert_bias.size()) lines << tr("bias %1").arg(formatValue(now->expert_bias[e]));
+  QStringList lines{
+      QString("layer %1, expert %2").arg(now->layer).arg(expert),
+      QString("%1 of the assignments").arg(formatPercent(now->tokens_per_expert[e] / std::max(1.0, total)))};
+  if (e < now->gate_mass.size()) lines << QString("%1 of the gate mass").arg(formatPercent(now->gate_mass[e]));
+  if (e < now->score_mass.size()) lines << QString("%1 of the score mass").arg(formatPercent(now->score_mass[e]));
+  if (e < now->expert_bias.size()) lines << QString("bias %1").arg(formatValue(now->expert_bias[e]));
   return lines;
 }
 
@@ -144,12 +145,14 @@ QString GateMassAgainstLoadPanel::csv() const {
 }
 
 QString GateMassAgainstLoadPanel::explain() const {
-  return tr("<p><b>Share of the tokens against share of the weights</b>, one point per expert of the layer. To the "
-            "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
-            "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
-            "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "
-            "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores low. "
-            "Above it: few tokens, but with high weights.</p>") +
+  return QString(
+             "<p><b>Share of the tokens against share of the weights</b>, one point per expert of the layer. To the "
+             "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
+             "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
+             "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "
+             "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores "
+             "low. "
+             "Above it: few tokens, but with high weights.</p>") +
          metricCards({"utilisation", "gate_mass", "score_mass", "expert_bias"});
 }
 

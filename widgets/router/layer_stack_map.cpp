@@ -70,8 +70,8 @@ bool LayerStackMap::showsBars() const {
 
 int LayerStackMap::nameWidth() const {
   const QFontMetrics bold(semibold(font()));
-  return std::max(bold.horizontalAdvance(tr("Layer %1").arg(layers_.empty() ? 0 : layers_.back())),
-                  fontMetrics().horizontalAdvance(tr("MaxVio"))) +
+  return std::max(bold.horizontalAdvance(QString("Layer %1").arg(layers_.empty() ? 0 : layers_.back())),
+                  fontMetrics().horizontalAdvance("MaxVio")) +
          kSpace12;
 }
 
@@ -112,10 +112,10 @@ void LayerStackMap::paintStatic(QPainter& painter) {
     const QFont usual = painter.font();
     painter.setFont(semibold(usual));
     painter.setPen(palette().text().color());
-    painter.drawText(QPointF(0, topOf(l) + metrics.ascent()), tr("Layer %1").arg(layers_[l]));
+    painter.drawText(QPointF(0, topOf(l) + metrics.ascent()), QString("Layer %1").arg(layers_[l]));
     painter.setFont(usual);
   }
-  paintLeftCaption(painter, nameWidth() + widest, tr("expert"));
+  paintLeftCaption(painter, nameWidth() + widest, "expert");
   paintScale(painter);
 }
 
@@ -134,7 +134,7 @@ QRect LayerStackMap::barsArea() const {
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
   const bool sparse = window.steps.size() > kWindowSteps;  // of a log with a load on some steps only
-  MarginBars bars{.caption = (sparse ? tr("last %1 logged") : tr("last %1 steps")).arg(kWindowSteps),
+  MarginBars bars{.caption = (sparse ? QString("last %1 logged") : QString("last %1 steps")).arg(kWindowSteps),
                   .least_high = kLeastBarScale,
                   .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -157,7 +157,7 @@ void LayerStackMap::paintMarks(QPainter& painter) {
     if (!of) continue;
     const double y = topOf(l) + metrics.ascent() + metrics.height();
     painter.setPen(mutedText(palette()));
-    painter.drawText(QPointF(0, y), tr("MaxVio"));
+    painter.drawText(QPointF(0, y), "MaxVio");
     painter.setPen(palette().text().color());
     painter.drawText(QPointF(0, y + metrics.height()), formatValue(of->max_vio, 3));
   }

@@ -21,7 +21,7 @@ constexpr int kLeastWidthWithBars = 520;  // of the panel, beside the usual type
 }  // namespace
 
 LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Load over time"), Provenance::measured_here, parent) {
+    : Panel(selection, "Load over time", Provenance::measured_here, parent) {
   plot_ = new TimeHeatMap(selection, this);
   plot_->refill = [this] { refill(); };
   plot_->describe = [this](int expert, std::int64_t step) { return describe(expert, step); };
@@ -39,14 +39,14 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
   plot_->setWeights(utilisationWeights());
   plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
-  sort_ = makeChoice({tr("by id"), tr("by load"), tr("by cluster")}, tr("Order of experts"),
-                     tr("Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
-                        "cursor's step"));
+  sort_ = makeChoice({"by id", "by load", "by cluster"}, "Order of experts",
+                     "Order of the experts from top to bottom: by id, or from the most to the least loaded at the "
+                     "cursor's step");
   summary_ = makeChoice(
-      {tr("mean"), tr("extreme")}, tr("Steps that share a pixel"),
-      tr("Where many steps share a pixel: their mean, which keeps what lasts and averages out noise; or the value "
-         "farthest from fair, which keeps every spike but makes noisy runs look worse the farther you zoom out. With "
-         "one step per pixel both are the same"));
+      {"mean", "extreme"}, "Steps that share a pixel",
+      "Where many steps share a pixel: their mean, which keeps what lasts and averages out noise; or the value "
+      "farthest from fair, which keeps every spike but makes noisy runs look worse the farther you zoom out. With "
+      "one step per pixel both are the same");
   for (QComboBox* choice : {sort_, summary_})
     connect(choice, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   connect(selection_, &Selection::timeChanged, plot_, [this] {
@@ -125,13 +125,13 @@ Panel::Answer LoadOverTimePanel::answer() const {
   for (const std::uint32_t n : counts)
     if (n >= kTakesMuch * fair) ++hot, of_hot += n;
   const auto without = std::ranges::count(counts, 0u);
-  const QString none = without == 0 ? QString() : tr("%1 of %2 get none").arg(without).arg(counts.size());
+  const QString none = without == 0 ? QString() : QString("%1 of %2 get none").arg(without).arg(counts.size());
   const auto most = std::ranges::max_element(counts);
   const QString load = formatValue(*most / fair, 3);
-  QString first = tr("Expert %1 gets the most, %2 \u00d7 its fair share").arg(most - counts.begin()).arg(load);
-  if (hot > 1) first = tr("%1 experts take %2 of the assignments").arg(hot).arg(formatPercent(of_hot / total));
-  const QString question = tr("Who gets the tokens of layer %1?").arg(now->layer);
-  if (none.isEmpty()) return {question, {first, tr("at most %1 \u00d7 fair").arg(load)}};
+  QString first = QString("Expert %1 gets the most, %2 \u00d7 its fair share").arg(most - counts.begin()).arg(load);
+  if (hot > 1) first = QString("%1 experts take %2 of the assignments").arg(hot).arg(formatPercent(of_hot / total));
+  const QString question = QString("Who gets the tokens of layer %1?").arg(now->layer);
+  if (none.isEmpty()) return {question, {first, QString("at most %1 \u00d7 fair").arg(load)}};
   return {question, {first + QStringLiteral(", ") + none, first, none}};
 }
 
@@ -163,14 +163,14 @@ void LoadOverTimePanel::refill() {
   if (!hasSteps(plot_)) return;
   const int experts = history->info().n_experts;
   if (experts <= 0 || !history->frame_at(history->steps().last))
-    return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
+    return plot_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
   plot_->setNotice({});
   plot_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   plot_->setRowOrder(order());
   plot_->setRowAxis(integerTicks(0, experts - 1, std::max(2, plot_->height() / 26)),
-                    sort_->currentIndex() == by_load      ? tr("experts, most loaded first")
-                    : sort_->currentIndex() == by_cluster ? tr("experts by cluster")
-                                                          : tr("expert"),
+                    sort_->currentIndex() == by_load      ? QString("experts, most loaded first")
+                    : sort_->currentIndex() == by_cluster ? QString("experts by cluster")
+                                                          : QString("expert"),
                     false);
   plot_->setSource(QStringLiteral("%1:%2:%3:%4")
                        .arg(reinterpret_cast<quintptr>(history))
@@ -179,9 +179,10 @@ void LoadOverTimePanel::refill() {
                        .arg(static_cast<int>(scale_->scale())),
                    experts);
   const std::int64_t steps = plot_->stepsPerColumn();
-  const QString note = summary() == Summary::mean ? tr("mean of %1 per column") : tr("extreme of %1 per column");
+  const QString note =
+      summary() == Summary::mean ? QString("mean of %1 per column") : QString("extreme of %1 per column");
   const QString count = formatCount(static_cast<double>(steps));
-  plot_->setStepNotes(steps > 1 ? QStringList{note.arg(count), tr("%1 per column").arg(count)} : QStringList());
+  plot_->setStepNotes(steps > 1 ? QStringList{note.arg(count), QString("%1 per column").arg(count)} : QStringList());
   plot_->setCurrentRow(selection_->expert(),
                        selection_->expert() < 0 ? QString() : QString::number(selection_->expert()));
 }
@@ -191,10 +192,11 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   if (!frame) return {};
   const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
   if (router == frame->routers.end() || expert >= std::ssize(router->tokens_per_expert)) return {};
-  QStringList lines{tr("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
-                    tr("%1 tokens, utilisation %2")
-                        .arg(formatCount(router->tokens_per_expert[expert]),
-                             formatValue(utilisation(router->tokens_per_expert, expert), 3))};
+  QStringList lines{
+      QString("step %1, layer %2, expert %3").arg(formatCount(frame->step)).arg(router->layer).arg(expert),
+      QString("%1 tokens, utilisation %2")
+          .arg(formatCount(router->tokens_per_expert[expert]),
+               formatValue(utilisation(router->tokens_per_expert, expert), 3))};
   if (const QString column = columnText(expert, step); !column.isEmpty()) lines << column;
   return lines;
 }
@@ -208,7 +210,7 @@ QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
     const auto row = selection_->history()->utilisation(selection_->layer(), column, 1, summary);
     return static_cast<std::size_t>(expert) < row.size() ? row[static_cast<std::size_t>(expert)] : kNoValue;
   };
-  return tr("its column, steps %1 to %2: mean %3, extreme %4")
+  return QString("its column, steps %1 to %2: mean %3, extreme %4")
       .arg(formatCount(static_cast<double>(column.first)), formatCount(static_cast<double>(column.last)),
            formatValue(static_cast<double>(value(Summary::mean)), 3),
            formatValue(static_cast<double>(value(Summary::farthest)), 3));
@@ -235,15 +237,18 @@ QString LoadOverTimePanel::csv() const {
 }
 
 QString LoadOverTimePanel::explain() const {
-  return tr("<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
-            "steps share a pixel, their mean is shown: it keeps what lasts and averages out noise, so that a healthy "
-            "router looks healthy however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: no "
-            "spike is lost, but the noise of a balanced router looks like imbalance. The axis says how many steps a "
-            "column covers, the readout gives both figures of a column. An oscillation from batch to batch averages "
-            "out, too: zoom in, or see Findings.</p><p>A band that grows stronger: the rich get richer. A checkerboard "
-            "(zoomed in): the bias overshoots and oscillates. Black: no token.</p><p>Wheel zooms, drag chooses a "
-            "range, middle or Shift drag pans, double click fits, a click moves the cursor of all panels and chooses "
-            "the expert.</p>") +
+  return QString(
+             "<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
+             "steps share a pixel, their mean is shown: it keeps what lasts and averages out noise, so that a healthy "
+             "router looks healthy however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: "
+             "no "
+             "spike is lost, but the noise of a balanced router looks like imbalance. The axis says how many steps a "
+             "column covers, the readout gives both figures of a column. An oscillation from batch to batch averages "
+             "out, too: zoom in, or see Findings.</p><p>A band that grows stronger: the rich get richer. A "
+             "checkerboard "
+             "(zoomed in): the bias overshoots and oscillates. Black: no token.</p><p>Wheel zooms, drag chooses a "
+             "range, middle or Shift drag pans, double click fits, a click moves the cursor of all panels and chooses "
+             "the expert.</p>") +
          metricCards({"utilisation"});
 }
 

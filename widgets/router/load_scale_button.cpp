@@ -9,17 +9,17 @@ constexpr int kLoadScales = 3;
 }  // namespace
 
 LoadScaleButton::LoadScaleButton(QWidget* parent) : QToolButton(parent) {
-  setAccessibleName(tr("Load scale"));
+  setAccessibleName("Load scale");
   setToolTip(
-      tr("How many times the fair load the colours reach, and as small a part of it: a click opens them from 4 to 16 "
-         "and 64, for layers in which a few experts take nearly all tokens, and back"));
+      "How many times the fair load the colours reach, and as small a part of it: a click opens them from 4 to 16 "
+      "and 64, for layers in which a few experts take nearly all tokens, and back");
   connect(this, &QToolButton::clicked, this, [this] { setScale((static_cast<int>(scale_) + 1) % kLoadScales); });
   setScale(0);
 }
 
 void LoadScaleButton::setScale(int scale) {
   scale_ = scale > 0 && scale < kLoadScales ? static_cast<LoadScale>(scale) : LoadScale::to_4;
-  setText(tr("to %1x").arg(loadLimit(scale_)));
+  setText(QString("to %1x").arg(loadLimit(scale_)));
   emit changed();
 }
 

@@ -21,19 +21,16 @@ double shareAt(int figure, const RouterFrame& router, double factor) {
 }
 
 QString tileName(int figure) {
-  if (figure == kDrops) return PaddingAndCapacityPanel::tr("Drop");
-  if (figure == kFiller) return PaddingAndCapacityPanel::tr("Fill");
-  return PaddingAndCapacityPanel::tr("Pad %1").arg(
-      PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
+  if (figure == kDrops) return QString("Drop");
+  if (figure == kFiller) return QString("Fill");
+  return QString("Pad %1").arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
 }
 
 QString tileTip(int figure) {
-  if (figure == kDrops) return PaddingAndCapacityPanel::tr("Assignments beyond the capacity, over all; mean of layers");
+  if (figure == kDrops) return QString("Assignments beyond the capacity, over all; mean of layers");
   if (figure == kFiller)
-    return PaddingAndCapacityPanel::tr(
-        "Rows of gate 0 that would fill every expert up to its capacity, over all copies; mean of layers");
-  return PaddingAndCapacityPanel::tr(
-             "Zero rows when every expert's rows are padded to a multiple of %1, over all rows; mean of layers")
+    return QString("Rows of gate 0 that would fill every expert up to its capacity, over all copies; mean of layers");
+  return QString("Zero rows when every expert's rows are padded to a multiple of %1, over all rows; mean of layers")
       .arg(PaddingAndCapacityPanel::kAlignments[static_cast<std::size_t>(figure)]);
 }
 
@@ -44,7 +41,7 @@ int sliderPlace(double factor) {
 }  // namespace
 
 PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Padding and capacity"), Provenance::measured_here, parent) {
+    : Panel(selection, "Padding and capacity", Provenance::measured_here, parent) {
   showAnswers();
   auto* row = new QWidget(this);
   auto* tiles = plainRow(row, 2);
@@ -81,13 +78,13 @@ PaddingAndCapacityPanel::PaddingAndCapacityPanel(Selection* selection, QWidget* 
   factor_text_ = new QLabel(factor_row_);
   factor_ = new QSlider(Qt::Horizontal, factor_row_);
   factor_->setRange(0, sliderPlace(kMaxFactor));
-  factor_->setAccessibleName(tr("Capacity factor"));
-  factor_->setToolTip(tr("What a router with this capacity factor would drop"));
+  factor_->setAccessibleName("Capacity factor");
+  factor_->setToolTip("What a router with this capacity factor would drop");
   knob->addWidget(factor_text_);
   knob->addWidget(factor_, 1);
   addBody(factor_row_, 0);
   connect(factor_, &QSlider::valueChanged, this, [this] {
-    factor_text_->setText(tr("what-if capacity factor %1").arg(capacityFactor(), 0, 'f', 2));
+    factor_text_->setText(QString("what-if capacity factor %1").arg(capacityFactor(), 0, 'f', 2));
     plot_->markDirty();
     for (const int i : {kDrops, kFiller}) tiles_[static_cast<std::size_t>(i)]->update();
   });
@@ -136,7 +133,7 @@ void PaddingAndCapacityPanel::refill() {
   frame_ = selection_->frame();
   if (!frame_ || frame_->routers.empty() || frame_->routers[0].tokens_per_expert.empty()) {
     frame_.reset();
-    return plot_->setNotice(notInLogNotice(history->info(), tr("tokens per expert")));
+    return plot_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
   }
   plot_->setNotice({});
   shown_ >= kDrops ? drawAgainstCapacity() : drawPadding();
@@ -147,17 +144,17 @@ void PaddingAndCapacityPanel::drawPadding() {
   for (const RouterFrame& router : frame_->routers) curve.points.emplace_back(router.layer, figureOf(router, shown_));
   const double first = frame_->routers.front().layer, last = frame_->routers.back().layer;
   plot_->setBars(true);
-  plot_->setXAxis(tr("layer"), first - 0.5, last + 0.5);
-  plot_->setValueCaption(tr("zero rows"));
+  plot_->setXAxis("layer", first - 0.5, last + 0.5);
+  plot_->setValueCaption("zero rows");
   plot_->setMark(selection_->layer());
   plot_->setMarkStep(1);
   plot_->setCurves({curve});
 }
 
 void PaddingAndCapacityPanel::drawAgainstCapacity() {
-  CurvePlot::Curve worst{.label = tr("worst layer"), .color = 1, .points = {}};
-  CurvePlot::Curve mean{.label = tr("mean of layers"), .color = 0, .points = {}};
-  CurvePlot::Curve one{.label = tr("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
+  CurvePlot::Curve worst{.label = "worst layer", .color = 1, .points = {}};
+  CurvePlot::Curve mean{.label = "mean of layers", .color = 0, .points = {}};
+  CurvePlot::Curve one{.label = QString("layer %1").arg(selection_->layer()), .color = 3, .points = {}};
   for (double factor = kLeastFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
     double sum = 0, largest = 0;
     int layers = 0;
@@ -173,8 +170,8 @@ void PaddingAndCapacityPanel::drawAgainstCapacity() {
     worst.points.emplace_back(factor, largest);
   }
   plot_->setBars(false);
-  plot_->setXAxis(tr("capacity factor c; room for c T K / E tokens an expert"), kLeastFactor, kMaxFactor);
-  plot_->setValueCaption(shown_ == kFiller ? tr("filler, what-if") : tr("dropped, what-if"));
+  plot_->setXAxis("capacity factor c; room for c T K / E tokens an expert", kLeastFactor, kMaxFactor);
+  plot_->setValueCaption(shown_ == kFiller ? QString("filler, what-if") : QString("dropped, what-if"));
   plot_->setMark(capacityFactor());
   plot_->setMarkStep(kFactorStep);
   plot_->setCurves({worst, mean, one});
@@ -185,25 +182,25 @@ QStringList PaddingAndCapacityPanel::describe(double x) const {
   if (shown_ < kDrops) {
     const auto router = std::ranges::find(frame_->routers, static_cast<int>(std::lround(x)), &RouterFrame::layer);
     if (router == frame_->routers.end()) return {};
-    QStringList lines{tr("layer %1").arg(router->layer)};
+    QStringList lines{QString("layer %1").arg(router->layer)};
     for (int i = 0; i < kDrops; ++i)
-      lines << tr("padded to %1: %2 zero rows")
+      lines << QString("padded to %1: %2 zero rows")
                    .arg(kAlignments[static_cast<std::size_t>(i)])
                    .arg(formatPercent(figureOf(*router, i)));
     return lines;
   }
-  QStringList lines{tr("capacity factor %1").arg(x, 0, 'f', 2)};
+  QStringList lines{QString("capacity factor %1").arg(x, 0, 'f', 2)};
   double sum = 0;
   for (const RouterFrame& router : frame_->routers) {
     const double drop = dropped_fraction(router.tokens_per_expert, x);
     sum += std::isfinite(drop) ? drop : 0;
     if (router.layer != selection_->layer()) continue;
     const double filler = filler_fraction(router.tokens_per_expert, x);
-    lines << tr("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop))
-          << tr("padded to capacity it would send %1 more rows, %2 of all rows used")
+    lines << QString("layer %1 would drop %2").arg(router.layer).arg(formatPercent(drop))
+          << QString("padded to capacity it would send %1 more rows, %2 of all rows used")
                  .arg(formatPercent(filler), formatPercent((1 - drop) / (1 - drop + filler)));
   }
-  lines << tr("mean of layers %1").arg(formatPercent(sum / static_cast<double>(frame_->routers.size())));
+  lines << QString("mean of layers %1").arg(formatPercent(sum / static_cast<double>(frame_->routers.size())));
   return lines;
 }
 
@@ -217,7 +214,7 @@ QString PaddingAndCapacityPanel::valueText(int figure) const {
     sum += value;
     ++layers;
   }
-  return layers ? formatPercent(sum / layers) : tr("no data");
+  return layers ? formatPercent(sum / layers) : QString("no data");
 }
 
 Panel::Answer PaddingAndCapacityPanel::answer() const {
@@ -226,15 +223,15 @@ Panel::Answer PaddingAndCapacityPanel::answer() const {
   const QString share = valueText(shown_);
   if (shown_ < kDrops) {
     const QString rows = QString::number(kAlignments[static_cast<std::size_t>(shown_)]);
-    return {
-        tr("What does padding cost?"),
-        {tr("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share), tr("%1 zero rows").arg(share)}};
+    return {"What does padding cost?",
+            {QString("Padded to multiples of %1, %2 of the rows are zeros").arg(rows, share),
+             QString("%1 zero rows").arg(share)}};
   }
   const QString factor = QString::number(capacityFactor(), 'f', 2);
-  const QString what = shown_ == kFiller ? tr("At capacity factor %1 the filler is %2 of the copies")
-                                         : tr("At capacity factor %1 it would drop %2 of the assignments");
-  const QString brief = shown_ == kFiller ? tr("Filler %1") : tr("Drops %1");
-  return {tr("What would a fixed capacity cost?"), {what.arg(factor, share), brief.arg(share)}};
+  const QString what = shown_ == kFiller ? QString("At capacity factor %1 the filler is %2 of the copies")
+                                         : QString("At capacity factor %1 it would drop %2 of the assignments");
+  const QString brief = shown_ == kFiller ? QString("Filler %1") : QString("Drops %1");
+  return {"What would a fixed capacity cost?", {what.arg(factor, share), brief.arg(share)}};
 }
 
 QString PaddingAndCapacityPanel::status() const {
@@ -261,19 +258,21 @@ QString PaddingAndCapacityPanel::csv() const {
 }
 
 QString PaddingAndCapacityPanel::explain() const {
-  return tr("<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
-            "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
-            "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
-            "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with a fixed "
-            "capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the slider, "
-            "or the line in the plot, to ask for other capacities than the run's. A run really drops only where its "
-            "<code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
-            "dropped.</p><p><i>Filler rows:</i> <code>sum_e max(0, ceil(c T K / E) - n_e) / sum_e n_e</code>. With "
-            "Megatron-LM's <code>--moe-pad-expert-input-to-capacity</code> every expert takes exactly its capacity: "
-            "the rows it lacks are tokens that did not choose it, with gate 0. All shapes are fixed then; the filler "
-            "is sent and computed like any row, and adds nothing to a result or a gradient, so that a padded run "
-            "learns what the same run without padding does. That is why it is a reading here and not a setting. "
-            "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
+  return QString(
+             "<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
+             "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
+             "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
+             "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with a fixed "
+             "capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the "
+             "slider, "
+             "or the line in the plot, to ask for other capacities than the run's. A run really drops only where its "
+             "<code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
+             "dropped.</p><p><i>Filler rows:</i> <code>sum_e max(0, ceil(c T K / E) - n_e) / sum_e n_e</code>. With "
+             "Megatron-LM's <code>--moe-pad-expert-input-to-capacity</code> every expert takes exactly its capacity: "
+             "the rows it lacks are tokens that did not choose it, with gate 0. All shapes are fixed then; the filler "
+             "is sent and computed like any row, and adds nothing to a result or a gradient, so that a padded run "
+             "learns what the same run without padding does. That is why it is a reading here and not a setting. "
+             "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
          metricCards({"padding_fraction", "dropped_fraction", "filler_fraction"});
 }
 

@@ -23,15 +23,15 @@ QString endOf(int bin, const RouterFrame& router) {
 }  // namespace
 
 ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Scores and margins"), Provenance::measured_here, parent) {
+    : Panel(selection, "Scores and margins", Provenance::measured_here, parent) {
   scores_ = new HalfOctavePlot(this);
-  scores_->setAccessibleName(tr("Scores of chosen and rejected experts"));
-  scores_->setTexts({.value = tr("score"),
-                     .counted = tr("share of each"),
-                     .caption = tr("score before the bias, log"),
-                     .in_short = tr("score, log"),
-                     .back = tr("rejected"),
-                     .front = tr("chosen"),
+  scores_->setAccessibleName("Scores of chosen and rejected experts");
+  scores_->setTexts({.value = "score",
+                     .counted = "share of each",
+                     .caption = "score before the bias, log",
+                     .in_short = "score, log",
+                     .back = "rejected",
+                     .front = "chosen",
                      .shares = true});
   scores_->refill = [this] {
     scores_->setNotice(whyNothing());
@@ -40,16 +40,16 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
     scores_->setHistograms(now.rejected, now.chosen, 1);
   };
   margins_ = new HalfOctavePlot(this);
-  margins_->setAccessibleName(tr("Tokens by margin"));
+  margins_->setAccessibleName("Tokens by margin");
   margins_->refill = [this] {
     margins_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
     if (!margins_->notice().isEmpty()) return;
     const QString unit = biasUnit(*selection_->history(), selection_->step());
-    margins_->setTexts({.value = tr("margin"),
-                        .counted = tr("share of tokens"),
-                        .caption = tr("margin%1: last chosen minus first rejected, log").arg(unit),
-                        .in_short = tr("margin%1, log").arg(unit),
-                        .back = tr("tokens"),
+    margins_->setTexts({.value = "margin",
+                        .counted = "share of tokens",
+                        .caption = QString("margin%1: last chosen minus first rejected, log").arg(unit),
+                        .in_short = QString("margin%1, log").arg(unit),
+                        .back = "tokens",
                         .front = {},
                         .shares = true});
     margins_->setHistograms(counts().margins, {}, 0);
@@ -60,7 +60,7 @@ ScoresAndMarginsPanel::ScoresAndMarginsPanel(Selection* selection, QWidget* pare
       return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
     };
   for (HalfOctavePlot* plot : {scores_, margins_}) followSelection(plot);
-  layers_ = makeChoice({tr("all layers"), tr("chosen layer")}, tr("Layers"));
+  layers_ = makeChoice({"all layers", "chosen layer"}, "Layers");
   connect(layers_, &QComboBox::currentIndexChanged, this, [this] {
     scores_->markDirty();
     margins_->markDirty();
@@ -92,21 +92,22 @@ QString ScoresAndMarginsPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
-  return counts().any ? QString() : notInLogNotice(history->info(), tr("score histograms"));
+  return counts().any ? QString() : notInLogNotice(history->info(), "score histograms");
 }
 
 Panel::Answer ScoresAndMarginsPanel::answer() const {
   if (!whyNothing().isEmpty()) return {};
   const QString median = half_octave_median(counts().margins);
-  return {tr("How sure is the router?"),
-          {tr("Half of the tokens have a margin below %1").arg(median), tr("Median margin %1").arg(median)}};
+  return {"How sure is the router?",
+          {QString("Half of the tokens have a margin below %1").arg(median), QString("Median margin %1").arg(median)}};
 }
 
 QString ScoresAndMarginsPanel::status() const {
   const auto frame = selection_->frame();
   if (!frame) return {};
   const bool one = layers_->currentIndex() == 1;
-  return timeStatus(frame->step, true) + (one ? tr(", layer %1").arg(selection_->layer()) : tr(", all layers"));
+  return timeStatus(frame->step, true) +
+         (one ? QString(", layer %1").arg(selection_->layer()) : QString(", all layers"));
 }
 
 QString ScoresAndMarginsPanel::csv() const {
@@ -125,15 +126,17 @@ QString ScoresAndMarginsPanel::csv() const {
 }
 
 QString ScoresAndMarginsPanel::explain() const {
-  return tr("<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
-            "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
-            "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
-            "factor of two; the first bin also holds all smaller values, the last all larger ones. Scores by sigmoid "
-            "and softmax end at 1; by sqrtsoftplus they have no upper end, as margins have none where biases are added "
-            "to the router's outputs (quantile_microbatch): these are counted up to 16.</p><p><b>Reading it.</b> "
-            "Separate humps: the router distinguishes experts. Overlapping humps: it chooses between nearly equal "
-            "scores, and the bias or rounding decides. Margins far to the left flip with any change of number "
-            "format.</p>") +
+  return QString(
+             "<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
+             "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
+             "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
+             "factor of two; the first bin also holds all smaller values, the last all larger ones. Scores by sigmoid "
+             "and softmax end at 1; by sqrtsoftplus they have no upper end, as margins have none where biases are "
+             "added "
+             "to the router's outputs (quantile_microbatch): these are counted up to 16.</p><p><b>Reading it.</b> "
+             "Separate humps: the router distinguishes experts. Overlapping humps: it chooses between nearly equal "
+             "scores, and the bias or rounding decides. Margins far to the left flip with any change of number "
+             "format.</p>") +
          metricCards({"score_histogram", "margin_histogram", "score_entropy"});
 }
 

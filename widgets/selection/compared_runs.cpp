@@ -81,7 +81,7 @@ int comparedRun(const Selection& selection) {
 }
 
 QString nothingToCompareNotice() {
-  return QObject::tr(
+  return QString(
       "Nothing to compare: \"Compare\" in the bar trains another run beside this one; logs and recordings are compared "
       "when they are opened together");
 }

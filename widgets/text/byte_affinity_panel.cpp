@@ -68,12 +68,12 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const auto index = static_cast<std::size_t>((position.x() - plotRect().left()) / boxSize().width());
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
-  return {tr("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
-          tr("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
+  return {QString("%1, lift %2").arg(byteName(bytes_[index].byte), formatValue(bytes_[index].lift, 3)),
+          QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
 
 ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Byte affinity"), Provenance::measured_here, parent) {
+    : Panel(selection, "Byte affinity", Provenance::measured_here, parent) {
   showAnswers([this] { return liftLegend(isDark(palette())); });
   view_ = new MatrixPlot(this);
   view_->setLegendElsewhere();
@@ -83,7 +83,7 @@ ByteAffinityPanel::ByteAffinityPanel(Selection* selection, QWidget* parent)
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
   strip_ = new ByteStrip(this);
-  strip_->setAccessibleName(tr("Bytes of the chosen expert"));
+  strip_->setAccessibleName("Bytes of the chosen expert");
   strip_->refill = [this] { refillStrip(); };
   followFont(strip_, [this] { strip_->setFixedHeight(moescope::withType(62, strip_->fontMetrics())); });
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(strip_)}) {
@@ -105,7 +105,7 @@ void ByteAffinityPanel::refill() {
   if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
-  if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("bytes by expert")));
+  if (!now || now->byte_256E.empty()) return view_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
   view_->setNotice({});
   lift_ = byte_class_lift(*now);
   std::vector<std::uint8_t> codes;
@@ -117,8 +117,8 @@ void ByteAffinityPanel::refill() {
   const int experts = static_cast<int>(now->n_experts());
   view_->setCells(kNumByteClasses, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(rows), tr("kind of byte"));
-  view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)), tr("expert"));
+  view_->setRowAxis(std::move(rows), "kind of byte");
+  view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)), "expert");
   view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
 }
 
@@ -134,8 +134,8 @@ void ByteAffinityPanel::refillStrip() {
   std::vector<ByteStrip::Byte> bytes;
   for (const ByteOfExpert& byte : bytes_of_expert(*now, static_cast<std::size_t>(expert)))
     bytes.push_back({byte.byte, byte.lift, byte.share});
-  strip_->setBytes(chosen ? tr("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
-                          : tr("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
+  strip_->setBytes(chosen ? QString("Bytes of expert %1, \u00d7 its share (5 tokens or more)").arg(expert)
+                          : QString("Bytes of expert %1, \u00d7 its share (the most specialised expert)").arg(expert),
                    std::move(bytes));
 }
 
@@ -148,7 +148,7 @@ void ByteAffinityPanel::paintNumbers(QPainter& painter) const {
 QStringList ByteAffinityPanel::describe(int row, int column) const {
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now) return {};
-  QStringList lines{tr("%1 in expert %2: lift %3")
+  QStringList lines{QString("%1 in expert %2: lift %3")
                         .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
                         .arg(column)
                         .arg(formatValue(lift_[static_cast<std::size_t>(row * view_->columns() + column)], 3))};
@@ -156,7 +156,7 @@ QStringList ByteAffinityPanel::describe(int row, int column) const {
   const auto bytes = bytes_of_expert(*now, static_cast<std::size_t>(column));
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
     favourites += byteGlyph(bytes[i].byte) + QLatin1Char(' ');
-  lines << tr("its bytes by lift: %1").arg(favourites);
+  lines << QString("its bytes by lift: %1").arg(favourites);
   return lines;
 }
 
@@ -168,9 +168,9 @@ Panel::Answer ByteAffinityPanel::answer() const {
   const auto expert = best % now->n_experts();
   const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / now->n_experts())));
   const QString times = formatValue(lift_[best], 2);
-  return {tr("Which bytes go where?"),
-          {tr("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
-           tr("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
+  return {"Which bytes go where?",
+          {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
+           QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)}};
 }
 
 QString ByteAffinityPanel::status() const {
@@ -190,10 +190,11 @@ QString ByteAffinityPanel::csv() const {
 }
 
 QString ByteAffinityPanel::explain() const {
-  return tr("<p><b>Which bytes an expert gets more often than its share.</b> Above: kinds of bytes; below: the bytes "
-            "of the chosen expert, highest lift first; those with fewer than 5 tokens are left out. White space and "
-            "control bytes have glyphs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange here "
-            "first, long before domains differ: experts for white space, digits, brackets.</p>") +
+  return QString(
+             "<p><b>Which bytes an expert gets more often than its share.</b> Above: kinds of bytes; below: the bytes "
+             "of the chosen expert, highest lift first; those with fewer than 5 tokens are left out. White space and "
+             "control bytes have glyphs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange here "
+             "first, long before domains differ: experts for white space, digits, brackets.</p>") +
          metricCards({"byte_affinity"});
 }
 

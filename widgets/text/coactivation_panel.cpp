@@ -14,7 +14,7 @@
 namespace moescope {
 
 CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Co-activation"), Provenance::measured_here, parent) {
+    : Panel(selection, "Co-activation", Provenance::measured_here, parent) {
   showAnswers([this] { return legend(); });
   view_ = new MatrixPlot(this);
   view_->setLegendElsewhere();
@@ -34,8 +34,8 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int row, int) { selection_->setExpert(order_[static_cast<std::size_t>(row)]); });
   addControl(new LayerCombo(selection_, this));
-  sort_ = makeChoice({tr("by team"), tr("by id")}, tr("Order of experts"),
-                     tr("by team: experts chosen together are neighbours (average-linkage clustering)"));
+  sort_ = makeChoice({"by team", "by id"}, "Order of experts",
+                     "by team: experts chosen together are neighbours (average-linkage clustering)");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   addBody(view_);
@@ -44,8 +44,8 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
 
 LegendScale CoactivationPanel::legend() const {
   LegendScale legend = liftLegend(isDark(palette()));
-  legend.caption = tr("\u00d7 chance");
-  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), tr("itself")});
+  legend.caption = QString("\u00d7 chance");
+  legend.swatches.push_back({QColor(legend.lut[kNoDataCode]), "itself"});
   return legend;
 }
 
@@ -65,9 +65,9 @@ void CoactivationPanel::refill() {
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = specialisationOf(frame_.get(), selection_->layer());
   if (!now || now->together_EE.empty())
-    return view_->setNotice(notInLogNotice(history->info(), tr("experts chosen together")));
+    return view_->setNotice(notInLogNotice(history->info(), "experts chosen together"));
   const int experts = static_cast<int>(now->n_experts()), top_k = topK(*now);
-  if (top_k < 2) return view_->setNotice(tr("A token has one expert here: none are chosen together (router.top_k)"));
+  if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
   view_->setNotice({});
   share_ = coactivation_share(*now);
   baseline_ = coactivation_baseline(top_k, experts);
@@ -85,7 +85,7 @@ void CoactivationPanel::refill() {
     ticks.push_back({static_cast<double>(place), QString::number(order_[static_cast<std::size_t>(place)])});
   view_->setCells(experts, experts, std::move(codes));
   view_->setLegend(legend());
-  view_->setRowAxis(ticks, tr("share of an expert's tokens that another gets, too"));
+  view_->setRowAxis(ticks, "share of an expert's tokens that another gets, too");
   view_->setColumnAxis(std::move(ticks), QString());
   const auto place = std::ranges::find(order_, selection_->expert());
   view_->setCurrent(place == order_.end() ? -1 : static_cast<int>(place - order_.begin()), -1);
@@ -98,11 +98,11 @@ QStringList CoactivationPanel::describe(int row, int column) const {
   const auto at = [&](int a, int b) {
     return static_cast<std::size_t>(a) * now->n_experts() + static_cast<std::size_t>(b);
   };
-  if (i == j) return {tr("expert %1: %2 tokens").arg(i).arg(formatCount(now->together_EE[at(i, i)]))};
-  return {tr("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
-          tr("chance alone: %1; that is %2 times as many")
+  if (i == j) return {QString("expert %1: %2 tokens").arg(i).arg(formatCount(now->together_EE[at(i, i)]))};
+  return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
+          QString("chance alone: %1; that is %2 times as many")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
-          tr("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
+          QString("%1 tokens").arg(formatCount(now->together_EE[at(i, j)]))};
 }
 
 Panel::Answer CoactivationPanel::answer() const {
@@ -116,9 +116,9 @@ Panel::Answer CoactivationPanel::answer() const {
   if (is_missing(share_[best])) return {};
   const QString times = formatValue(share_[best] / baseline_, 2);
   const auto [i, j] = std::minmax({best / experts, best % experts});
-  return {tr("Which experts work together?"),
-          {tr("%1 and %2: %3 \u00d7 as often as by chance").arg(i).arg(j).arg(times),
-           tr("%1 and %2: %3 \u00d7 chance").arg(i).arg(j).arg(times)}};
+  return {"Which experts work together?",
+          {QString("%1 and %2: %3 \u00d7 as often as by chance").arg(i).arg(j).arg(times),
+           QString("%1 and %2: %3 \u00d7 chance").arg(i).arg(j).arg(times)}};
 }
 
 QString CoactivationPanel::status() const {
@@ -139,11 +139,12 @@ QString CoactivationPanel::csv() const {
 }
 
 QString CoactivationPanel::explain() const {
-  return tr("<p><b>Of the tokens of the expert in the row, how many also go to the expert in the column</b>, as a "
-            "multiple of the share expected by chance, (K - 1) / (E - 1). The diagonal has no value; struck through: "
-            "never together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that "
-            "work together. Blue between them: they replace each other. An orange column from top to bottom is an "
-            "expert that is chosen with all others. Groups of the router (n_groups) show as squares, too.</p>") +
+  return QString(
+             "<p><b>Of the tokens of the expert in the row, how many also go to the expert in the column</b>, as a "
+             "multiple of the share expected by chance, (K - 1) / (E - 1). The diagonal has no value; struck through: "
+             "never together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that "
+             "work together. Blue between them: they replace each other. An orange column from top to bottom is an "
+             "expert that is chosen with all others. Groups of the router (n_groups) show as squares, too.</p>") +
          metricCards({"coactivation"});
 }
 

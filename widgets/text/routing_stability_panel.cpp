@@ -49,22 +49,22 @@ LegendScale shareLegend(bool dark, const QString& caption) {
 }  // namespace
 
 RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Routing stability"), Provenance::measured_here, parent) {
+    : Panel(selection, "Routing stability", Provenance::measured_here, parent) {
   showAnswers();
   lines_ = new LinePlot(selection, this);
-  lines_->setAccessibleName(tr("Routing stability over steps"));
+  lines_->setAccessibleName("Routing stability over steps");
   lines_->refill = [this] { refillLines(); };
   lines_->setPercent(true);
   lines_->setAtLeastShown(0, 1);
   lines_->note = [this](std::int64_t step) {
     const StabilityPoint* point = track_.at(step);
-    return point ? tr("probe of step %1 against %2")
+    return point ? QString("probe of step %1 against %2")
                        .arg(formatCount(static_cast<double>(point->step)),
                             formatCount(static_cast<double>(point->reference)))
-                 : tr("no earlier routing to compare with");
+                 : QString("no earlier routing to compare with");
   };
   layers_ = new TimeHeatMap(selection, this);
-  layers_->setAccessibleName(tr("Routing stability by layer over steps"));
+  layers_->setAccessibleName("Routing stability by layer over steps");
   layers_->refill = [this] { refillLayers(); };
   layers_->setHeld(true);
   layers_->setWeights(sequentialWeights());
@@ -76,7 +76,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
     if (row < std::ssize(track_.layers())) selection_->setLayer(track_.layers()[static_cast<std::size_t>(row)]);
   });
   bars_ = new StabilityBars(this);
-  bars_->setAccessibleName(tr("Routing stability of all layers"));
+  bars_->setAccessibleName("Routing stability of all layers");
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int bar) { return describeBar(bar); };
   bars_->figureOfLayer = [this](int layer) { return figure(layer, selection_->step()); };
@@ -87,26 +87,25 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   for (PlotFrame* plot :
        {static_cast<PlotFrame*>(lines_), static_cast<PlotFrame*>(layers_), static_cast<PlotFrame*>(bars_)})
     stack_->addWidget(plot);
-  view_ = makeChoice({tr("over steps"), tr("by layer"), tr("at this step")}, tr("View"),
-                     tr("over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
-                        "by layer: all layers over steps as a map\n"
-                        "at this step: a bar for each layer at the cursor's step"));
+  view_ = makeChoice({"over steps", "by layer", "at this step"}, "View",
+                     "over steps: a curve for each layer; with many layers the lowest, the mean and the highest\n"
+                     "by layer: all layers over steps as a map\n"
+                     "at this step: a bar for each layer at the cursor's step");
   connect(view_, &QComboBox::currentIndexChanged, stack_, &QStackedWidget::setCurrentIndex);
-  figure_ = makeChoice(
-      {tr("tokens unchanged"), tr("choices unchanged")}, tr("What is compared"),
-      tr("tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
-         "choices unchanged: share of the chosen experts that are the same, counted one by one; never less"));
+  figure_ =
+      makeChoice({"tokens unchanged", "choices unchanged"}, "What is compared",
+                 "tokens unchanged: share of the probe's tokens that have exactly the same top-k experts\n"
+                 "choices unchanged: share of the chosen experts that are the same, counted one by one; never less");
   against_ = makeChoice(
-      {tr("against 100 steps before"), tr("against half the steps"), tr("against the first"), tr("against this step")},
-      tr("Earlier step"),
-      tr("Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
-         "which the cursor is now; choose it again to keep another one"));
+      {"against 100 steps before", "against half the steps", "against the first", "against this step"}, "Earlier step",
+      "Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
+      "which the cursor is now; choose it again to keep another one");
   for (QComboBox* choice : {figure_, against_})
     connect(choice, &QComboBox::currentIndexChanged, this, &RoutingStabilityPanel::markAll);
   connect(against_, &QComboBox::activated, this, [this](int index) {
     if (index != kPinned) return;
     pinned_ = selection_->step();
-    against_->setItemText(kPinned, tr("against step %1").arg(formatCount(static_cast<double>(pinned_))));
+    against_->setItemText(kPinned, QString("against step %1").arg(formatCount(static_cast<double>(pinned_))));
     markAll();
   });
   for (QComboBox* choice : {view_, against_, figure_}) addControl(choice);
@@ -152,24 +151,25 @@ float RoutingStabilityPanel::baseline() const {
 }
 
 QString RoutingStabilityPanel::valueCaption() const {
-  return wholeSets() ? tr("tokens unchanged") : tr("choices unchanged");
+  return wholeSets() ? QString("tokens unchanged") : QString("choices unchanged");
 }
 
 QString RoutingStabilityPanel::whyNothing() const {
   const History* history = selection_->history();
   if (!history) return noRunNotice();
   if (history->steps().empty()) return noDataYetNotice(*selection_);
-  if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), tr("a routed probe text"));
+  if (history->text_steps(TextKind::probe).empty()) return notInLogNotice(history->info(), "a routed probe text");
   return {};
 }
 
 QString RoutingStabilityPanel::whyNoTrack() const {
   if (const QString why = whyNothing(); !why.isEmpty()) return why;
   if (!track_.points().empty()) return {};
-  if (busy_ && track_.looked() < 0) return tr("Comparing the routings of the probe text");
-  return tr("No earlier routing to compare with yet. The probe text is routed every telemetry.texts_every steps; %1.")
-      .arg(against_->currentIndex() == kShortBefore ? tr("a comparison needs one 100 steps before")
-                                                    : tr("a comparison needs an earlier one"));
+  if (busy_ && track_.looked() < 0) return QString("Comparing the routings of the probe text");
+  return QString(
+             "No earlier routing to compare with yet. The probe text is routed every telemetry.texts_every steps; %1.")
+      .arg(against_->currentIndex() == kShortBefore ? QString("a comparison needs one 100 steps before")
+                                                    : QString("a comparison needs an earlier one"));
 }
 
 // Starts the worker where there is news. What it has found so far is drawn meanwhile.
@@ -237,7 +237,8 @@ void RoutingStabilityPanel::refillLines() {
   std::vector<LineSeries> all;
   for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
-        tr("L%1").arg(layers[i]), static_cast<int>(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
+        QString("L%1").arg(layers[i]), static_cast<int>(i),
+        [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
   if (all.empty()) {
     const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
@@ -247,16 +248,16 @@ void RoutingStabilityPanel::refillLines() {
       };
     };
     all = {series(
-               tr("highest"), 2, [values](const StabilityPoint& p) { return highest(values(p)); }, layerWith(highest)),
+               "highest", 2, [values](const StabilityPoint& p) { return highest(values(p)); }, layerWith(highest)),
            series(
-               tr("mean"), 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
+               "mean", 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
                [](const StabilityPoint&) { return kWholeRun; }),
            series(
-               tr("lowest"), 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
+               "lowest", 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
   }
   lines_->setCaption(valueCaption());
   lines_->setReferences(
-      {{static_cast<double>(baseline()), tr("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
+      {{static_cast<double>(baseline()), QString("chance %1").arg(formatPercent(static_cast<double>(baseline())))}});
   lines_->setSeries(std::move(all));
 }
 
@@ -282,8 +283,8 @@ void RoutingStabilityPanel::refillLayers() {
   std::vector<Tick> ticks;
   for (std::size_t row = 0; row < layers.size(); ++row)
     ticks.push_back({static_cast<double>(row), QString::number(layers[row])});
-  layers_->setLegend(shareLegend(isDark(palette()), tr("same")));
-  layers_->setRowAxis(std::move(ticks), tr("layer"), false);
+  layers_->setLegend(shareLegend(isDark(palette()), "same"));
+  layers_->setRowAxis(std::move(ticks), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), static_cast<int>(layers.size()));
   const auto place = std::ranges::find(layers, selection_->layer());
   layers_->setCurrentRow(place == layers.end() ? -1 : static_cast<int>(place - layers.begin()));
@@ -294,12 +295,13 @@ void RoutingStabilityPanel::refillBars() {
   bars_->setNotice(whyNoTrack());
   if (!bars_->notice().isEmpty()) return;
   const StabilityPoint* point = track_.at(selection_->step());
-  if (!point) return bars_->setNotice(tr("No earlier routing to compare with at this step: choose a later step"));
+  if (!point) return bars_->setNotice("No earlier routing to compare with at this step: choose a later step");
   std::vector<StabilityBars::Bar> bars;
   for (std::size_t i = 0; i < track_.layers().size(); ++i)
     bars.push_back({track_.layers()[i], point->value(wholeSets(), i)});
   if (std::ranges::all_of(bars, [](const auto& bar) { return is_missing(bar.stability); }))
-    return bars_->setNotice(tr("The probe text was another one at step %1: choose a later step").arg(point->reference));
+    return bars_->setNotice(
+        QString("The probe text was another one at step %1: choose a later step").arg(point->reference));
   bars_->setBars(std::move(bars), baseline(), selection_->layer(), valueCaption());
 }
 
@@ -322,16 +324,16 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
   if (!point || row >= std::ssize(track_.layers())) return {};
   const auto i = static_cast<std::size_t>(row);
   const QString head =
-      tr("layer %1, step %2 against step %3")
+      QString("layer %1, step %2 against step %3")
           .arg(track_.layers()[i])
           .arg(formatCount(static_cast<double>(point->step)), formatCount(static_cast<double>(point->reference)));
-  if (is_missing(point->unchanged_L[i])) return {head, tr("not comparable: the probe text or top_k was another one")};
+  if (is_missing(point->unchanged_L[i])) return {head, "not comparable: the probe text or top_k was another one"};
   const auto percent = [](float share) { return formatPercent(static_cast<double>(share)); };
   const RunInfo& info = selection_->history()->info();
   return {head,
-          tr("%1 of the tokens keep their experts (by chance %2)")
+          QString("%1 of the tokens keep their experts (by chance %2)")
               .arg(percent(point->unchanged_L[i]), percent(unchanged_baseline(info.top_k, info.n_experts))),
-          tr("%1 of the choices are unchanged (by chance %2)")
+          QString("%1 of the choices are unchanged (by chance %2)")
               .arg(percent(point->shared_L[i]), percent(stability_baseline(info.top_k, info.n_experts)))};
 }
 
@@ -344,17 +346,18 @@ Panel::Answer RoutingStabilityPanel::answer() const {
   if (!point) return {};
   const float share = meanOf(wholeSets() ? point->unchanged_L : point->shared_L);
   if (is_missing(share)) return {};
-  const QString what = (wholeSets() ? tr("%1 of the tokens keep their experts") : tr("%1 of the choices are unchanged"))
-                           .arg(formatPercent(static_cast<double>(share)));
-  const QString chance = tr(" (by chance %1)").arg(formatPercent(static_cast<double>(baseline())));
-  const QString against = tr(" since step %1").arg(formatCount(static_cast<double>(point->reference)));
-  return {tr("Is the routing settled?"), {what + against + chance, what + against, what}};
+  const QString what =
+      (wholeSets() ? QString("%1 of the tokens keep their experts") : QString("%1 of the choices are unchanged"))
+          .arg(formatPercent(static_cast<double>(share)));
+  const QString chance = QString(" (by chance %1)").arg(formatPercent(static_cast<double>(baseline())));
+  const QString against = QString(" since step %1").arg(formatCount(static_cast<double>(point->reference)));
+  return {"Is the routing settled?", {what + against + chance, what + against, what}};
 }
 
 QString RoutingStabilityPanel::status() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  return tr("%1, against step %2")
+  return QString("%1, against step %2")
       .arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
 }
 
@@ -380,15 +383,16 @@ QString RoutingStabilityPanel::csv() const {
 }
 
 QString RoutingStabilityPanel::explain() const {
-  return tr("<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
-            "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Tokens "
-            "unchanged:</i> share of the tokens that have exactly the same top-k experts; <i>choices unchanged:</i> "
-            "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where "
-            "the probe text or top_k was "
-            "different, there is no comparison.</p><p><b>Reading it.</b> Against 100 steps before, rising curves mean "
-            "that the router settles; they fall when a change of data, bias rate or learning rate disrupts it. "
-            "Against the first step they fall, because the router learns. Against a chosen step they show how far the "
-            "routing has moved since then.</p>") +
+  return QString(
+             "<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
+             "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Tokens "
+             "unchanged:</i> share of the tokens that have exactly the same top-k experts; <i>choices unchanged:</i> "
+             "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where "
+             "the probe text or top_k was "
+             "different, there is no comparison.</p><p><b>Reading it.</b> Against 100 steps before, rising curves mean "
+             "that the router settles; they fall when a change of data, bias rate or learning rate disrupts it. "
+             "Against the first step they fall, because the router learns. Against a chosen step they show how far the "
+             "routing has moved since then.</p>") +
          metricCards({"unchanged_choices", "routing_stability"});
 }
 

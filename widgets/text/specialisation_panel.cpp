@@ -27,7 +27,7 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
 
 LegendScale liftLegend(bool dark) {
   LegendScale legend = utilisationLegend(dark);
-  legend.caption = Panel::tr("\u00d7 its share");
+  legend.caption = QString("\u00d7 its share");
   return legend;
 }
 
@@ -36,12 +36,11 @@ QString liftText(float lift) {
 }
 
 QString domainName(const RunInfo& info, std::size_t domain) {
-  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain])
-                                      : Panel::tr("domain %1").arg(domain);
+  return domain < info.domains.size() ? QString::fromStdString(info.domains[domain]) : QString("domain %1").arg(domain);
 }
 
 SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, tr("Specialisation"), Provenance::measured_here, parent) {
+    : Panel(selection, "Specialisation", Provenance::measured_here, parent) {
   showAnswers([this] { return liftLegend(isDark(palette())); });
   view_ = new MatrixPlot(this);
   view_->setLegendElsewhere();
@@ -61,9 +60,8 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   connect(view_, &MatrixPlot::cellChosen, this,
           [this](int, int column) { selection_->setExpert(columns_[static_cast<std::size_t>(column)]); });
   addControl(new LayerCombo(selection_, this));
-  order_ =
-      makeChoice({tr("by id"), tr("by domain"), tr("by team")}, tr("Order of experts"),
-                 tr("Order of the columns: by id, by the domain that prefers the expert most, or by co-activation"));
+  order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
+                      "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation");
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
@@ -104,7 +102,7 @@ void SpecialisationPanel::refill() {
   if (!hasSteps(view_)) return;
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* now = table();
-  if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), tr("domains by expert")));
+  if (!now || now->domain_DE.empty()) return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
   view_->setNotice({});
   lift_ = domain_lift(*now);
   share_ = domain_share(*now);
@@ -126,7 +124,7 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(std::move(row_ticks), tr("domain, by expert"));
+  view_->setRowAxis(std::move(row_ticks), "domain, by expert");
   std::vector<Tick> column_ticks;
   for (int column = 0; column < experts; ++column)
     column_ticks.push_back({static_cast<double>(column), QString::number(columns_[static_cast<std::size_t>(column)])});
@@ -151,10 +149,10 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
   const auto& names = selection_->history()->info().domains;
   const QString name =
       row < std::ssize(names) ? QString::fromStdString(names[static_cast<std::size_t>(row)]) : QString::number(row);
-  return {tr("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
-          tr("%1 of the domain's slots, %2 of all text's")
+  return {QString("%1, expert %2 of layer %3").arg(name).arg(expert).arg(now->layer),
+          QString("%1 of the domain's slots, %2 of all text's")
               .arg(formatPercent(share_[at]), formatPercent(base_[static_cast<std::size_t>(expert)])),
-          tr("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
+          QString("lift %1 (%2 slots)").arg(formatValue(lift_[at], 3), formatCount(now->domain_DE[at]))};
 }
 
 Panel::Answer SpecialisationPanel::answer() const {
@@ -164,15 +162,16 @@ Panel::Answer SpecialisationPanel::answer() const {
   for (std::size_t i = 0; i < lift_.size(); ++i)
     if (!is_missing(lift_[i]) && (is_missing(lift_[best]) || lift_[i] > lift_[best])) best = i;
   if (is_missing(lift_[best])) return {};
-  const QString question = tr("Do experts specialise?"), times = formatValue(lift_[best], 2);
+  const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
   const QString domain = domainName(selection_->history()->info(), best / now->n_experts());
   const auto expert = best % now->n_experts();
   if (lift_[best] < kHardlyAPreference)
     return {question,
-            {tr("No: at most %1 \u00d7 its share of %2").arg(times, domain), tr("No: at most %1 \u00d7").arg(times)}};
+            {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
+             QString("No: at most %1 \u00d7").arg(times)}};
   return {question,
-          {tr("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
-           tr("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
+          {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
+           QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
 }
 
 QString SpecialisationPanel::status() const {
@@ -206,13 +205,15 @@ QString SpecialisationPanel::csv() const {
 }
 
 QString SpecialisationPanel::explain() const {
-  return tr("<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
-            "since the previous table (telemetry.specialisation_every). The neutral colour is 1: no preference. "
-            "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by "
-            "domain, "
-            "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
-            "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias alone "
-            "does so less.</p>") +
+  return QString(
+             "<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
+             "since the previous table (telemetry.specialisation_every). The neutral colour is 1: no preference. "
+             "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by "
+             "domain, "
+             "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
+             "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias "
+             "alone "
+             "does so less.</p>") +
          metricCards({"domain_share", "domain_lift"});
 }
 

@@ -54,7 +54,7 @@ void StabilityBars::paintStatic(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   int last = -1000;
   for (std::size_t i = 0; i < bars_.size(); ++i) {
-    const QString label = tr("L%1").arg(bars_[i].layer);
+    const QString label = QString("L%1").arg(bars_[i].layer);
     const int x = static_cast<int>(slot(i).center().x()), half = metrics.horizontalAdvance(label) / 2 + 2;
     if (x - half < last) continue;
     last = x + half;
@@ -83,7 +83,7 @@ void StabilityBars::paintData(QPainter& painter) {
   painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
   painter.drawLine(QPointF(room.left(), y), QPointF(room.right(), y));
   painter.setPen(palette().text().color());
-  const QString label = tr("by chance %1").arg(formatPercent(baseline_));
+  const QString label = QString("by chance %1").arg(formatPercent(baseline_));
   const int width = metrics.horizontalAdvance(label) + 8;
   const QRect box(room.right() - width, static_cast<int>(y) - metrics.height() - 1, width, metrics.height());
   QColor ground = palette().base().color();

@@ -50,9 +50,9 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
 
 QStringList TokenPathPlot::titles() const {
   const QString context = contextOf(*text_, static_cast<std::size_t>(position_), 9);
-  return {tr("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
-          tr("token %1, %2: shares of its experts").arg(position_).arg(context),
-          tr("token %1, %2").arg(position_).arg(context)};
+  return {QString("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
+          QString("token %1, %2: shares of its experts").arg(position_).arg(context),
+          QString("token %1, %2").arg(position_).arg(context)};
 }
 
 void TokenPathPlot::paintData(QPainter& painter) {
@@ -74,7 +74,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
     const auto column = std::ranges::find_if(columns_, [&](const Column& c) { return c.layer->layer == piece.layer; });
     const QColor color = column->colors.of(piece.expert);
     painter.fillRect(piece.box.adjusted(0, 0, 0, -1), color);
-    const QString wide = tr("%1  %2 %").arg(piece.expert).arg(100 * static_cast<double>(piece.share), 0, 'f', 0);
+    const QString wide = QString("%1  %2 %").arg(piece.expert).arg(100 * static_cast<double>(piece.share), 0, 'f', 0);
     const QString narrow = QString::number(piece.expert);
     const auto fits = [&](const QString& text) { return metrics.horizontalAdvance(text) + 2 < piece.box.width(); };
     if (piece.box.height() >= metrics.height() - 3 && fits(narrow)) {
@@ -87,7 +87,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
       painter.setPen(mutedText(palette()));
       painter.drawText(QRectF(piece.box.left() - 4, room.bottom() + 1,
                               std::max(piece.box.width() + 8, double(withType(34))), metrics.height()),
-                       Qt::AlignCenter, tr("L%1").arg(piece.layer));
+                       Qt::AlignCenter, QString("L%1").arg(piece.layer));
     }
     last_layer = piece.layer;
   }
@@ -110,9 +110,9 @@ QStringList TokenPathPlot::readoutAt(QPoint position) const {
   if (!piece) return {};
   const auto column = std::ranges::find_if(columns_, [&](const Column& c) { return c.layer->layer == piece->layer; });
   const float margin = column->layer->margin_T[static_cast<std::size_t>(position_)];
-  QStringList lines{tr("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
-                    tr("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
-  if (!is_missing(margin)) lines << tr("margin of the layer's choice %1").arg(formatValue(margin));
+  QStringList lines{QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
+                    QString("%1 of the mix, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
+  if (!is_missing(margin)) lines << QString("margin of the layer's choice %1").arg(formatValue(margin));
   return lines;
 }
 

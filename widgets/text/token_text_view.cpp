@@ -156,7 +156,7 @@ void TokenTextView::paintLines(QPainter& painter) const {
           QRect(plotRect().left() - 6, band.top() + row * row_height_ + row_height_ / 2 - metrics.height() / 2,
                 withType(kLayerLabel) - 2, metrics.height()),
           Qt::AlignRight | Qt::AlignVCenter,
-          row == 0 ? tr("L%1").arg(rows_[0].layer->layer)
+          row == 0 ? QString("L%1").arg(rows_[0].layer->layer)
                    : QString::number(rows_[static_cast<std::size_t>(row)].layer->layer));
   }
 }
@@ -202,7 +202,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
     if (counts[static_cast<std::size_t>(e)] > 0) experts.push_back(e);
   std::ranges::stable_sort(experts, std::greater{}, [&](int e) { return counts[static_cast<std::size_t>(e)]; });
   const QFontMetrics metrics(painter.font());
-  const QString name = tr("layer %1, expert:").arg(row->layer->layer);
+  const QString name = QString("layer %1, expert:").arg(row->layer->layer);
   int x = plotRect().left();
   const int y = height() - withType(kLegendHeight) - 1;
   painter.setPen(mutedText(palette()));

@@ -49,14 +49,15 @@ double meanLoss(const TokenFrame& text) {
 }  // namespace
 
 TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QWidget* parent)
-    : Panel(selection, shows == Shows::sample ? tr("Sample") : tr("Tokens"), Provenance::measured_here, parent),
+    : Panel(selection, shows == Shows::sample ? QString("Sample") : QString("Tokens"), Provenance::measured_here,
+            parent),
       shows_(shows) {
   showAnswers();
   view_ = new TokenTextView(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int position, int layer) { return describe(position, layer); };
   path_ = new TokenPathPlot(this);
-  path_->setAccessibleName(tr("Path of one token"));
+  path_->setAccessibleName("Path of one token");
   path_->refill = [this] { refillPath(); };
   for (PlotFrame* plot : {static_cast<PlotFrame*>(view_), static_cast<PlotFrame*>(path_)}) {
     followSelection(plot);
@@ -96,9 +97,9 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
     what_ = new QComboBox(this);
-    what_->setAccessibleName(tr("Which text"));
-    what_->setToolTip(tr("The probe text, or the newest passage of the data that was trained on, by domain"));
-    what_->addItem(tr("probe"));
+    what_->setAccessibleName("Which text");
+    what_->setToolTip("The probe text, or the newest passage of the data that was trained on, by domain");
+    what_->addItem("probe");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
       stack_->setCurrentWidget(view_);
       view_->markDirty();
@@ -106,22 +107,22 @@ void TokensAndSamplePanel::addControls() {
     });
     addControl(what_);
     edit_ = new QToolButton(this);
-    edit_->setText(tr("Edit..."));
-    edit_->setAccessibleName(tr("Edit the probe text..."));
-    edit_->setToolTip(tr("Write another probe text; it is routed at the next step"));
+    edit_->setText("Edit...");
+    edit_->setAccessibleName("Edit the probe text...");
+    edit_->setToolTip("Write another probe text; it is routed at the next step");
     connect(edit_, &QToolButton::clicked, this, &TokensAndSamplePanel::beginEditing);
     setEditable(false);
   }
   addControl(new LayerCombo(selection_, this));
   if (edit_) addControl(edit_);
-  all_layers_ = makeToggle(tr("all layers"),
-                           tr("Shows every layer as a line below the letters, instead of one layer behind them"));
-  all_layers_->setAccessibleName(tr("All layers"));
+  all_layers_ =
+      makeToggle("all layers", "Shows every layer as a line below the letters, instead of one layer behind them");
+  all_layers_->setAccessibleName("All layers");
   connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
   addControl(all_layers_);
-  color_ = makeChoice(
-      {tr("colour by id"), tr("colour by team")}, tr("Colours of experts"),
-      tr("by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours"));
+  color_ =
+      makeChoice({"colour by id", "colour by team"}, "Colours of experts",
+                 "by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours");
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     path_->markDirty();
@@ -133,16 +134,16 @@ QWidget* TokensAndSamplePanel::makeEditor() {
   auto* page = new QWidget(this);
   auto* column = plainColumn(page);
   editor_ = new QPlainTextEdit(page);
-  editor_->setAccessibleName(tr("Probe text"));
+  editor_->setAccessibleName("Probe text");
   editor_->setFont(QFont(QStringLiteral("monospace")));
   column->addWidget(editor_);
   auto* row = new QHBoxLayout;
-  problem_ = new QLabel(tr("Any byte: \\x41. A backslash: \\\\"), page);
+  problem_ = new QLabel("Any byte: \\x41. A backslash: \\\\", page);
   row->addWidget(problem_, 1);
-  auto* cancel = new QPushButton(tr("Cancel"), page);
+  auto* cancel = new QPushButton("Cancel", page);
   connect(cancel, &QPushButton::clicked, this, [this] { stack_->setCurrentWidget(view_); });
   row->addWidget(cancel);
-  auto* apply = new QPushButton(tr("Use this text"), page);
+  auto* apply = new QPushButton("Use this text", page);
   connect(apply, &QPushButton::clicked, this, &TokensAndSamplePanel::applyEdit);
   row->addWidget(apply);
   column->addLayout(row);
@@ -169,8 +170,8 @@ void TokensAndSamplePanel::applyEdit() {
   escaped.replace(QLatin1Char('\n'), QStringLiteral("\\n")).replace(QLatin1Char('\t'), QStringLiteral("\\t"));
   const auto bytes = unescape_bytes(escaped.toStdString());
   if (!bytes || bytes->size() > kMaxProbeBytes) {
-    problem_->setText(bytes ? tr("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMaxProbeBytes)
-                            : tr("After a backslash: n, t, x41 or another backslash"));
+    problem_->setText(bytes ? QString("%1 bytes, at most %2 can be routed").arg(bytes->size()).arg(kMaxProbeBytes)
+                            : QString("After a backslash: n, t, x41 or another backslash"));
     return;
   }
   what_->setCurrentIndex(0);
@@ -191,7 +192,7 @@ QString TokensAndSamplePanel::wantedDomain() const {
 // The domains of the run that is open.
 void TokensAndSamplePanel::fillTexts() {
   if (!what_ || !selection_->history()) return;
-  QStringList names{tr("probe")};
+  QStringList names{"probe"};
   for (const std::string& domain : selection_->history()->info().domains) names << QString::fromStdString(domain);
   QStringList shown;
   for (int i = 0; i < what_->count(); ++i) shown << what_->itemText(i);
@@ -241,13 +242,14 @@ void TokensAndSamplePanel::refill() {
   if (!text_) {
     view_->setText(nullptr, {});
     if (history->info().config_toml.empty())
-      return view_->setNotice(notInLogNotice(
-          history->info(), shows_ == Shows::sample ? tr("text that the model wrote") : tr("texts with their routing")));
+      return view_->setNotice(notInLogNotice(history->info(), shows_ == Shows::sample
+                                                                  ? QString("text that the model wrote")
+                                                                  : QString("texts with their routing")));
     return view_->setNotice(
-        shows_ == Shows::sample ? tr("No sample yet. telemetry.sample_every sets how often the model writes one.")
+        shows_ == Shows::sample ? QString("No sample yet. telemetry.sample_every sets how often the model writes one.")
         : wantedDomain().isEmpty()
-            ? tr("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
-            : tr("No passage of %1 yet").arg(wantedDomain()));
+            ? QString("No probe text yet. telemetry.probe sets it, telemetry.texts_every how often it is routed.")
+            : QString("No passage of %1 yet").arg(wantedDomain()));
   }
   view_->setNotice({});
   arrays_ = history->frame_at(step_);
@@ -281,14 +283,14 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   QString what = byteName(static_cast<std::uint8_t>(text_->text[t])) + QStringLiteral("   ") + contextOf(*text_, t, 8);
   QStringList lines{what};
   if (!is_missing(text_->loss_T[t]))
-    lines << tr("loss %1 nats: the model predicted it with %2")
+    lines << QString("loss %1 nats: the model predicted it with %2")
                  .arg(formatValue(text_->loss_T[t], 3), formatPercent(std::exp(-text_->loss_T[t])));
   const TokenLayer* routed = find_layer(*text_, layer >= 0 ? layer : selection_->layer());
   if (!routed) return lines;
   const float margin = routed->margin_T[t];
-  lines << tr("layer %1%2")
+  lines << QString("layer %1%2")
                .arg(routed->layer)
-               .arg(is_missing(margin) ? QString() : tr(", margin %1").arg(formatValue(margin, 3)));
+               .arg(is_missing(margin) ? QString() : QString(", margin %1").arg(formatValue(margin, 3)));
   const RouterFrame* router = nullptr;
   if (arrays_ && arrays_->step == step_)
     for (const RouterFrame& each : arrays_->routers)
@@ -297,11 +299,11 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   for (std::size_t k = 0; k < shares.size(); ++k) {
     const std::size_t slot = t * shares.size() + k;
     const int expert = routed->experts_TK[slot];
-    QString line = tr("expert %1: %2 of the mix, score %3")
+    QString line = QString("expert %1: %2 of the mix, score %3")
                        .arg(expert)
                        .arg(formatPercent(shares[k]), formatValue(routed->scores_TK[slot], 3));
     if (router && expert < std::ssize(router->expert_bias))
-      line += tr(", bias %1").arg(formatValue(router->expert_bias[static_cast<std::size_t>(expert)], 2));
+      line += QString(", bias %1").arg(formatValue(router->expert_bias[static_cast<std::size_t>(expert)], 2));
     lines << line;
   }
   return lines;
@@ -311,8 +313,8 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   if (!text_ || !view_->notice().isEmpty()) return {};
   const double loss = meanLoss(*text_);
   if (shows_ == Shows::sample && std::isfinite(loss)) {
-    const QString nats = tr("Loss %1 nats a byte").arg(formatValue(loss, 3));
-    return {tr("What does the model write?"), {nats + tr("; the given beginning is underlined"), nats}};
+    const QString nats = QString("Loss %1 nats a byte").arg(formatValue(loss, 3));
+    return {"What does the model write?", {nats + QString("; the given beginning is underlined"), nats}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
@@ -321,19 +323,19 @@ Panel::Answer TokensAndSamplePanel::answer() const {
     ++firsts[routed->experts_TK[i]];
   const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
   const double share = static_cast<double>(most->second) / static_cast<double>(text_->text.size());
-  return {tr("Which expert reads what?"),
-          {tr("Expert %1 is the first choice of %2 of the bytes, %3 experts share the rest")
+  return {"Which expert reads what?",
+          {QString("Expert %1 is the first choice of %2 of the bytes, %3 experts share the rest")
                .arg(most->first)
                .arg(formatPercent(share))
                .arg(firsts.size() - 1),
-           tr("Expert %1 reads %2 of the bytes").arg(most->first).arg(formatPercent(share))}};
+           QString("Expert %1 reads %2 of the bytes").arg(most->first).arg(formatPercent(share))}};
 }
 
 QString TokensAndSamplePanel::status() const {
   if (!text_) return {};
   QString text = timeStatus(step_, false);
   const double loss = meanLoss(*text_);
-  if (std::isfinite(loss)) text += tr(", loss %1 nats/token").arg(formatValue(loss, 3));
+  if (std::isfinite(loss)) text += QString(", loss %1 nats/token").arg(formatValue(loss, 3));
   return text;
 }
 
@@ -357,20 +359,24 @@ QString TokensAndSamplePanel::csv() const {
 QString TokensAndSamplePanel::explain() const {
   const QString what =
       shows_ == Shows::sample
-          ? tr("<p><b>What the model writes at this step</b>, continuing the beginning of the probe text (underlined), "
-               "and which experts process each byte. The loss is that of the byte the model drew.</p>")
-          : tr("<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
-               "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
-               "byte; white space and control bytes have glyphs.</p>");
+          ? QString(
+                "<p><b>What the model writes at this step</b>, continuing the beginning of the probe text "
+                "(underlined), "
+                "and which experts process each byte. The loss is that of the byte the model drew.</p>")
+          : QString(
+                "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
+                "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
+                "byte; white space and control bytes have glyphs.</p>");
   return what +
-         tr("<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "
-            "two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's tokens "
-            "in colour, strong where it is first choice, weaker where it is among the top K; a second click shows all "
-            "again. Below: the token's path, each layer's column split by the experts' shares of the "
-            "mix.</p><p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and "
-            "letters get experts of their own within some hundred steps. One colour on a word or on a whole line of "
-            "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
-            "apart.</p>") +
+         QString(
+             "<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "
+             "two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's tokens "
+             "in colour, strong where it is first choice, weaker where it is among the top K; a second click shows all "
+             "again. Below: the token's path, each layer's column split by the experts' shares of the "
+             "mix.</p><p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and "
+             "letters get experts of their own within some hundred steps. One colour on a word or on a whole line of "
+             "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
+             "apart.</p>") +
          metricCards({"margin", "expert_bias"});
 }
 

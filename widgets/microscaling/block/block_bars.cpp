@@ -20,7 +20,7 @@ constexpr int kLowBars = 84;  // height of the widget
 }  // namespace
 
 BlockBars::BlockBars(QWidget* parent) : PlotFrame(parent) {
-  setAccessibleName(tr("Values of the block before and after quantization"));
+  setAccessibleName("Values of the block before and after quantization");
 }
 
 void BlockBars::setBlock(const BlockAnatomy* block) {
@@ -70,13 +70,12 @@ void BlockBars::paintStatic(QPainter& painter) {
   if (!block_) return;
   const Axis axis = valueAxis();
   paintLeftAxis(painter, axis, linearTicks(axis.low, axis.high, std::max(2, plotRect().height() / withType(28))),
-                isLow() ? QString() : tr("value"));
+                isLow() ? QString() : QString("value"));
   const int count = static_cast<int>(block_->elements.size());
   const QRect plot = plotRect();
   const Axis elements{
       .low = -0.5, .high = count - 0.5, .at_low = static_cast<double>(plot.left()), .at_high = plot.right() + 1.0};
-  paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))),
-                  {tr("element")});
+  paintBottomAxis(painter, elements, integerTicks(0, count - 1, std::max(2, plot.width() / withType(60))), {"element"});
   if (!isLow()) paintKey(painter);
 }
 
@@ -88,7 +87,7 @@ bool BlockBars::isLow() const {
 void BlockBars::paintKey(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect row = freeInCaptionRow();
-  const QString original = tr("original"), decoded = tr("decoded");
+  const QString original = "original", decoded = QString("decoded");
   const int box = metrics.ascent() - 2, gap = kSpace4;
   const int wide = metrics.horizontalAdvance(original + decoded) + 2 * (box + gap) + kSpace12;
   if (wide > row.width()) return;
@@ -162,16 +161,13 @@ void BlockBars::keyPressEvent(QKeyEvent* event) {
 
 QStringList elementReadout(const BlockAnatomy& block, int element) {
   const ElementAnatomy& e = block.elements[static_cast<std::size_t>(element)];
-  QStringList lines{
-      BlockBars::tr("element %1").arg(element),
-      BlockBars::tr("%1 \u2192 %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
-  if (std::isnan(e.dequantized)) return lines << BlockBars::tr("NaN block");
-  lines << BlockBars::tr("error %1").arg(formatValue(e.error));
-  if (e.underflow) lines << BlockBars::tr("flushed to zero");
+  QStringList lines{QString("element %1").arg(element),
+                    QString("%1 \u2192 %2").arg(withMinus(exactText(e.value)), withMinus(exactText(e.dequantized)))};
+  if (std::isnan(e.dequantized)) return lines << QString("NaN block");
+  lines << QString("error %1").arg(formatValue(e.error));
+  if (e.underflow) lines << QString("flushed to zero");
   if (e.clipped)
-    lines << BlockBars::tr("clipped: |%1| > %2")
-                 .arg(withMinus(exactText(e.scaled)))
-                 .arg(traits(block.format.element).max);
+    lines << QString("clipped: |%1| > %2").arg(withMinus(exactText(e.scaled))).arg(traits(block.format.element).max);
   return lines;
 }
 

@@ -14,10 +14,6 @@
 namespace moescope {
 namespace {
 
-QString inCard(const char* text) {
-  return BlockCards::tr(text);
-}
-
 // "0.0052", or a power of ten as in print.
 QString inDigits(double value, int digits) {
   const QString text = QString::number(value, 'g', digits);
@@ -31,11 +27,11 @@ QString fourDigits(double value) {
 }
 
 BlockCard largestCard(const BlockAnatomy& block) {
-  BlockCard card{inCard("Largest value"), inDigits(static_cast<double>(block.amax), 7), {}};
+  BlockCard card{QString("Largest value"), inDigits(static_cast<double>(block.amax), 7), {}};
   if (block.amax_at < 0) {
-    card.notes << inCard("all values are 0");
+    card.notes << QString("all values are 0");
   } else {
-    const QString element = inCard("element %1").arg(block.amax_at);
+    const QString element = QString("element %1").arg(block.amax_at);
     const float value = block.elements[static_cast<std::size_t>(block.amax_at)].value;
     card.notes << element + QStringLiteral(", ") + inDigits(static_cast<double>(value), 7) << element;
   }
@@ -44,16 +40,16 @@ BlockCard largestCard(const BlockAnatomy& block) {
 
 // What the largest value is stored as.
 BlockCard codeCard(const BlockAnatomy& block) {
-  BlockCard card{inCard("Largest code"), QStringLiteral("0"), {}};
+  BlockCard card{QString("Largest code"), QStringLiteral("0"), {}};
   if (block.amax_at < 0) return card;
   const ElementAnatomy& e = block.elements[static_cast<std::size_t>(block.amax_at)];
   const auto max = static_cast<double>(traits(block.format.element).max);
   card.value = fourDigits(std::fabs(static_cast<double>(e.decoded)));
   const QString scaled = fourDigits(std::fabs(static_cast<double>(e.scaled)));
   const QString clips =
-      block.sums.clipped == 0 ? inCard("nothing clips") : inCard("%1 clipped").arg(block.sums.clipped);
-  card.notes << inCard("from %1, at most %2: %3").arg(scaled, fourDigits(max), clips)
-             << inCard("from %1: %2").arg(scaled, clips) << clips;
+      block.sums.clipped == 0 ? QString("nothing clips") : QString("%1 clipped").arg(block.sums.clipped);
+  card.notes << QString("from %1, at most %2: %3").arg(scaled, fourDigits(max), clips)
+             << QString("from %1: %2").arg(scaled, clips) << clips;
   return card;
 }
 
@@ -63,58 +59,59 @@ void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const ScaleRule rule = block.format.rule;
   const double divisor = rule == ScaleRule::rceil ? static_cast<double>(f.max) : std::exp2(f.emax);
   const QString element = elementFormatLabel(block.format.element);
-  cards.push_back({inCard("Divided by %1").arg(fourDigits(divisor)),
+  cards.push_back({QString("Divided by %1").arg(fourDigits(divisor)),
                    fourDigits(static_cast<double>(block.amax) / divisor),
-                   {rule == ScaleRule::rceil ? inCard("the largest %1").arg(element)
-                                             : inCard("the power of two in the largest %1").arg(element),
+                   {rule == ScaleRule::rceil ? QString("the largest %1").arg(element)
+                                             : QString("the power of two in the largest %1").arg(element),
                     element}});
-  const QString rounded = rule == ScaleRule::floor  ? inCard("Rounded down")
-                          : rule == ScaleRule::even ? inCard("Rounded to the mantissa, then down")
-                                                    : inCard("Rounded up");
+  const QString rounded = rule == ScaleRule::floor  ? QString("Rounded down")
+                          : rule == ScaleRule::even ? QString("Rounded to the mantissa, then down")
+                                                    : QString("Rounded up");
   cards.push_back(
       {rounded,
        formatPowerOfTwo(block.scale.code - 127),
-       {inCard("scale %1").arg(inDigits(static_cast<double>(block.scale.value), 8)), scaleRuleLabel(rule)}});
+       {QString("scale %1").arg(inDigits(static_cast<double>(block.scale.value), 8)), scaleRuleLabel(rule)}});
   cards.push_back(
-      {inCard("Scale byte"), QString::number(block.scale.code), {inCard("E8M0: exponent + 127"), inCard("E8M0")}});
+      {QString("Scale byte"), QString::number(block.scale.code), {QString("E8M0: exponent + 127"), QString("E8M0")}});
 }
 
 void addNvfp4Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
-  cards.push_back({inCard("Divided by 6"),
+  cards.push_back({QString("Divided by 6"),
                    fourDigits(static_cast<double>(block.amax) / 6),
-                   {inCard("the largest E2M1"), inCard("E2M1")}});
-  cards.push_back({inCard("Scale of the tensor"),
+                   {QString("the largest E2M1"), QString("E2M1")}});
+  cards.push_back({QString("Scale of the tensor"),
                    fourDigits(static_cast<double>(block.scale.tensor)),
-                   {inCard("FP32, shared by all blocks"), inCard("FP32")}});
+                   {QString("FP32, shared by all blocks"), QString("FP32")}});
   cards.push_back(
-      {inCard("Scale of the block"),
+      {QString("Scale of the block"),
        exactText(decode(ElementFormat::e4m3, block.scale.code)),
-       {inCard("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(static_cast<double>(block.scale.value))),
-        inCard("E4M3 code %1").arg(block.scale.code)}});
+       {QString("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(static_cast<double>(block.scale.value))),
+        QString("E4M3 code %1").arg(block.scale.code)}});
 }
 
 void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const FormatTraits& f = traits(block.format.element);
   const double scale = block.scale.value;
-  cards.push_back({inCard("Largest of all that share the scale"),
-                   fourDigits(scale * static_cast<double>(f.max)),
-                   {block.format.granularity == ScaleGranularity::block_1x128 ? inCard("these 128 values")
-                                                                              : inCard("more than these 128 values")}});
-  cards.push_back({inCard("Divided by %1").arg(fourDigits(static_cast<double>(f.max))),
+  cards.push_back(
+      {QString("Largest of all that share the scale"),
+       fourDigits(scale * static_cast<double>(f.max)),
+       {block.format.granularity == ScaleGranularity::block_1x128 ? QString("these 128 values")
+                                                                  : QString("more than these 128 values")}});
+  cards.push_back({QString("Divided by %1").arg(fourDigits(static_cast<double>(f.max))),
                    fourDigits(scale),
-                   {inCard("the largest %1").arg(elementFormatLabel(block.format.element))}});
-  cards.push_back({inCard("Scale"),
+                   {QString("the largest %1").arg(elementFormatLabel(block.format.element))}});
+  cards.push_back({QString("Scale"),
                    fourDigits(scale),
-                   {block.format.power_of_two_scale ? inCard("FP32, a power of two") : inCard("FP32, not rounded"),
-                    inCard("FP32")}});
+                   {block.format.power_of_two_scale ? QString("FP32, a power of two") : QString("FP32, not rounded"),
+                    QString("FP32")}});
 }
 
 }  // namespace
 
 std::vector<BlockCard> blockCards(const BlockAnatomy& block) {
   if (block.is_nan())
-    return {{inCard("Largest value"), QStringLiteral("NaN"), {inCard("a NaN or an infinity"), inCard("NaN")}},
-            {inCard("Scale"), QStringLiteral("NaN"), {inCard("every value decodes to NaN"), inCard("NaN")}}};
+    return {{QString("Largest value"), QStringLiteral("NaN"), {QString("a NaN or an infinity"), QString("NaN")}},
+            {QString("Scale"), QStringLiteral("NaN"), {QString("every value decodes to NaN"), QString("NaN")}}};
   std::vector<BlockCard> cards{largestCard(block)};
   switch (block.format.scheme) {
     case QuantScheme::nvfp4:
@@ -132,7 +129,7 @@ std::vector<BlockCard> blockCards(const BlockAnatomy& block) {
 
 BlockCards::BlockCards(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  setAccessibleName(inCard("How the scale follows from the largest value"));
+  setAccessibleName(QString("How the scale follows from the largest value"));
 }
 
 void BlockCards::setBlock(const BlockAnatomy& block) {

@@ -1,6 +1,5 @@
 #include "widgets/microscaling/block/block_presets.h"
 
-#include <QCoreApplication>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -23,29 +22,26 @@ std::vector<float> gaussian(unsigned seed, double mean, double sigma) {
 }
 
 std::vector<BlockPreset> makePresets() {
-  const auto tr = [](const char* text) { return QCoreApplication::translate("moescope", text); };
   std::vector<BlockPreset> presets;
-  presets.push_back({tr("Gaussian"),
-                     tr("Standard normal values: on average 31.5 dB in MXFP8 E4M3, 18.8 in MXFP4, 20.4 in NVFP4"),
+  presets.push_back({"Gaussian",
+                     "Standard normal values: on average 31.5 dB in MXFP8 E4M3, 18.8 in MXFP4, 20.4 in NVFP4",
                      gaussian(1, 0, 1)});
   std::vector<float> outlier = gaussian(1, 0, 1);
   outlier[5] *= 300;
-  presets.push_back({tr("Outlier x300"),
-                     tr("E4M3 copes: it spans 17.8 powers of two. In E2M1 (MXFP4, NVFP4) the neighbours become 0"),
+  presets.push_back({"Outlier x300",
+                     "E4M3 copes: it spans 17.8 powers of two. In E2M1 (MXFP4, NVFP4) the neighbours become 0",
                      outlier});
-  presets.push_back({tr("Gains near 0.93"),
-                     tr("With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875"),
+  presets.push_back({"Gains near 0.93", "With E4M3 and FLOOR every value lies above 448 x scale and clips to 0.875",
                      gaussian(2, 0.93, 0.01)});
   std::vector<float> wide = gaussian(3, 0, 1);
   for (int i = 0; i < kBlock; ++i) wide[static_cast<std::size_t>(i)] *= static_cast<float>(std::exp2(-i));
+  presets.push_back({"Wide range", "Gradients over 32 binades: SQNR is high while the small ones vanish", wide});
   presets.push_back(
-      {tr("Wide range"), tr("Gradients over 32 binades: SQNR is high while the small ones vanish"), wide});
-  presets.push_back(
-      {tr("Subnormal floats"), tr("Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used"), gaussian(4, 0, 1e-40)});
-  presets.push_back({tr("All zero"), tr("amax 0: in MX byte 0 and codes 0"), std::vector<float>(kBlock, 0.0f)});
+      {"Subnormal floats", "Below 2⁻¹²⁶ the smallest scale of MX, 2⁻¹²⁷, is used", gaussian(4, 0, 1e-40)});
+  presets.push_back({"All zero", "amax 0: in MX byte 0 and codes 0", std::vector<float>(kBlock, 0.0f)});
   std::vector<float> nan = gaussian(5, 0, 1);
   nan[7] = std::numeric_limits<float>::quiet_NaN();
-  presets.push_back({tr("One NaN"), tr("One NaN or infinity spoils all values that share its scale"), nan});
+  presets.push_back({"One NaN", "One NaN or infinity spoils all values that share its scale", nan});
   return presets;
 }
 

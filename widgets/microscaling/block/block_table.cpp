@@ -73,11 +73,11 @@ QString BlockModel::text(int element, int column) const {
     case kError:
       return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 4));
     case kNote:
-      return std::isnan(e.dequantized)              ? tr("NaN block")
-             : e.underflow                          ? tr("flushed to 0")
-             : e.clipped                            ? tr("clipped")
-             : e.fields.kind == CodeKind::subnormal ? tr("subnormal")
-             : e.error == 0                         ? tr("exact")
+      return std::isnan(e.dequantized)              ? QString("NaN block")
+             : e.underflow                          ? QString("flushed to 0")
+             : e.clipped                            ? QString("clipped")
+             : e.fields.kind == CodeKind::subnormal ? QString("subnormal")
+             : e.error == 0                         ? QString("exact")
                                                     : QString();
   }
   return {};
@@ -108,8 +108,10 @@ QVariant BlockModel::data(const QModelIndex& index, int role) const {
 }
 
 QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
-  if (column == kValue) return tr("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
-  return tr("value / scale = %6, decoded x scale = %7, error %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way up")
+  if (column == kValue) return QString("%1\nDouble click or F2 to edit: a number, nan, inf").arg(printed(e.value));
+  return QString(
+             "value / scale = %6, decoded x scale = %7, error %8\ncode 0x%1: %2\nneighbours %3 and %4, %5 of the way "
+             "up")
       .arg(e.fields.code, 2, 16, QLatin1Char('0'))
       .arg(inPrint(QString::fromStdString(e.fields.formula)), printed(e.grid.below), printed(e.grid.above),
            formatPercent(e.probability_up), printed(e.scaled), printed(e.dequantized),
@@ -119,7 +121,7 @@ QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
 // By what values are divided; scales other than powers of two stand in the cards.
 QString BlockModel::scaledHeading() const {
   const bool power = block_ && !block_->is_nan() && block_->format.scheme == QuantScheme::mx;
-  return QStringLiteral("\u00f7 ") + (power ? formatPowerOfTwo(block_->scale.code - 127) : tr("scale"));
+  return QStringLiteral("\u00f7 ") + (power ? formatPowerOfTwo(block_->scale.code - 127) : QString("scale"));
 }
 
 QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -127,8 +129,7 @@ QVariant BlockModel::headerData(int section, Qt::Orientation orientation, int ro
     return int((section == kBits || section == kNote ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (orientation == Qt::Vertical) return section;
-  const QStringList names{QString(),     tr("value"),        scaledHeading(), tr("code"),
-                          tr("decoded"), tr("\u00d7 scale"), tr("error"),     QString()};
+  const QStringList names{QString(), "value", scaledHeading(), "code", "decoded", "\u00d7 scale", "error", QString()};
   return names.value(section);
 }
 
@@ -141,7 +142,7 @@ bool BlockModel::setData(const QModelIndex& index, const QVariant& value, int ro
   if (role != Qt::EditRole || index.column() != kValue) return false;
   const std::optional<float> number = parseFloat(value.toString());
   if (!number) {
-    emit refused(tr("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(value.toString()));
+    emit refused(QString("'%1' is not a number; allowed: 0.5, 1e-3, 0x1p-7, nan, inf").arg(value.toString()));
     return false;
   }
   emit valueEdited(index.row(), *number);

@@ -19,7 +19,7 @@ constexpr double kMargin = 1.04;
 }  // namespace
 
 NumberLine::NumberLine(QWidget* parent) : PlotFrame(parent) {
-  setToolTip(tr("Wheel zooms, drag moves, double click fits"));
+  setToolTip("Wheel zooms, drag moves, double click fits");
 }
 
 void NumberLine::setPoints(std::vector<Points> rows) {
@@ -199,17 +199,19 @@ QStringList NumberLine::readoutAt(QPoint position) const {
       std::clamp((position.y() - plotRect().top()) / std::max(1, rowHeight()), 0, static_cast<int>(rows_.size()) - 1);
   for (const Mark& mark : marks_)
     if (row == 0 && position.y() < plotRect().top() + rowHeight() / 3 && std::fabs(xOf(mark.value) - position.x()) < 4)
-      return {mark.label, tr("%1 is stored as %2").arg(formatValue(mark.value, 7), formatValue(mark.rounded, 7))};
+      return {mark.label, QString("%1 is stored as %2").arg(formatValue(mark.value, 7), formatValue(mark.rounded, 7))};
   const Points& points = rows_[static_cast<std::size_t>(row)];
   if (points.values.empty()) return {};
   std::size_t best = 0;
   for (std::size_t i = 0; i < points.values.size(); ++i)
     if (std::fabs(xOf(points.values[i]) - position.x()) < std::fabs(xOf(points.values[best]) - position.x())) best = i;
-  QStringList lines{tr("%1: %2").arg(points.label, formatValue(points.values[best], 7))};
+  QStringList lines{QString("%1: %2").arg(points.label, formatValue(points.values[best], 7))};
   if (best > 0)
-    lines << tr("gap below %1").arg(formatValue(static_cast<double>(points.values[best]) - points.values[best - 1]));
+    lines
+        << QString("gap below %1").arg(formatValue(static_cast<double>(points.values[best]) - points.values[best - 1]));
   if (best + 1 < points.values.size())
-    lines << tr("gap above %1").arg(formatValue(static_cast<double>(points.values[best + 1]) - points.values[best]));
+    lines
+        << QString("gap above %1").arg(formatValue(static_cast<double>(points.values[best + 1]) - points.values[best]));
   return lines;
 }
 
