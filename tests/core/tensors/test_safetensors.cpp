@@ -175,7 +175,7 @@ TEST_F(SafetensorsTest, RefusesBadHeaders) {
   expect_error("{\"a\":", 0, {"not valid JSON"});
   expect_error("\xff\xfe", 0, {"not valid JSON"});
   expect_error("[1,2]", 0, {"[1,2]", "JSON object"});
-  expect_error(std::string(100000, '['), 0, {"not valid JSON"});
+  expect_error(std::string(100000, '['), 0, {"a JSON object"});
   expect_error(R"({"a":5})", 0, {"'a'", "5", "object"});
   expect_error(R"({"__metadata__":{"k":1}})", 0, {"__metadata__", "'k'", "string"});
   expect_error(R"({"a":{"dtype":"F32","shape":[1]}})", 4, {"'a'", "data_offsets"});
