@@ -60,7 +60,6 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
     setFixedHeight(withType(kStatusHeight, fontMetrics()));
   });
   showState("Ready");
-  recording_->setForms({"Not recording"});
 }
 
 void StatusLine::resizeEvent(QResizeEvent* event) {

@@ -51,7 +51,7 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   auto* over = new QWidget(this);
   over_panels_ = plainColumn(over, kSpace8);
   verdict_ = new QWidget(over);
-  auto* verdicts = plainColumn(verdict_, kSpace8);
+  plainColumn(verdict_, kSpace8);
   over_panels_->addWidget(verdict_);
   setMenuWidget(over);
   addFoldLine();

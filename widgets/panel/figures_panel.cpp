@@ -211,7 +211,6 @@ void FiguresPanel::resizeEvent(QResizeEvent* event) {
 
 void FiguresPanel::refill(int figure) {
   LinePlot* plot = plots_[figure];
-  const History* history = selection_->history();
   if (!hasSteps(plot)) return;
   plot->setNotice(whyNothing(figure));
   if (!plot->notice().isEmpty()) return;

@@ -103,7 +103,7 @@ QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, G
   const QString how =
       QString(
           "Set precision.%1 to mxfp8_rceil or another recipe, in the set-up or, while it runs, in the "
-          "Live bar%2.")
+          "live settings%2.")
           .arg(QLatin1String(gemm_class_name(gemm_class)),
                frame && !frame->quants.empty() ? QString("; or choose another class above") : QString());
   return QString("This run does not quantize its %1: they compute in full precision. ")
