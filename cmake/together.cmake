@@ -1,0 +1,37 @@
+# Most of the time of a build goes into the same headers and templates, read again for every file. A library reads the
+# common ones once, and 16 of its files are compiled as one. Every file still includes what it uses:
+# -DMOESCOPE_TOGETHER=OFF compiles each alone, and fails for a file that does not.
+option(MOESCOPE_TOGETHER "Precompiled headers, and several files of a library compiled as one" ON)
+
+set(STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstdio> <cstring> <filesystem>
+    <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <stdexcept> <string>
+    <string_view> <thread> <utility> <vector>)
+set(QT_HEADERS <QAction> <QApplication> <QComboBox> <QDockWidget> <QFileDialog> <QFileInfo> <QHBoxLayout> <QKeyEvent>
+    <QLabel> <QMenu> <QMessageBox> <QMouseEvent> <QPainter> <QPushButton> <QSettings> <QTableWidget> <QTimer> <QToolButton>
+    <QToolTip> <QVBoxLayout>)
+
+#   compile_together(TARGET [HEADER...] [REUSE_FROM OTHER])   the headers, or those of a target with the same options
+function(compile_together target)
+  if(NOT MOESCOPE_TOGETHER)
+    return()
+  endif()
+  if(ARGN MATCHES "^REUSE_FROM")
+    target_precompile_headers(${target} ${ARGN})
+  elseif(ARGN)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # takes a batch of files for a header
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  # Files with kernels for several processors stay alone: Highway reads each of them once for every processor.
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    if(source MATCHES "\\.cpp$" AND EXISTS ${source})
+      file(STRINGS ${source} highway REGEX "HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+      if(highway)
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endif()
+  endforeach()
+endfunction()
