@@ -7,7 +7,7 @@ namespace moescope {
 namespace {
 
 // The index in a grid of the scale of an element.
-std::size_t scale_at(const ScaleGrid& grid, const std::vector<std::size_t>& shape, std::size_t element) {
+std::size_t scale_at(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape, std::size_t element) {
   std::size_t at = 0, times = 1;
   for (std::size_t d = shape.size(); d-- > 0; element /= shape[d]) {
     const std::size_t blocks = (shape[d] + grid.block[d] - 1) / grid.block[d];
@@ -18,7 +18,7 @@ std::size_t scale_at(const ScaleGrid& grid, const std::vector<std::size_t>& shap
 }
 
 // "128 x 128" of the last two dimensions; "" where one scale holds for all.
-std::string block_text(const ScaleGrid& grid, const std::vector<std::size_t>& shape) {
+std::string block_text(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape) {
   if (grid.scales.elements() == 1) return {};
   std::string text;
   for (std::size_t d = shape.size() > 2 ? shape.size() - 2 : 0; d < shape.size(); ++d)
@@ -28,11 +28,11 @@ std::string block_text(const ScaleGrid& grid, const std::vector<std::size_t>& sh
 
 }  // namespace
 
-CodeScales::CodeScales(std::vector<std::size_t> shape, ScaleGrid blocks, std::optional<ScaleGrid> second, bool divides)
+CodeScales::CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std::optional<CodeScaleGrid> second, bool divides)
     : shape_(std::move(shape)), blocks_(std::move(blocks)), second_(std::move(second)), divides_(divides) {}
 
 std::vector<float> CodeScales::row_scales(std::size_t first, std::size_t count) const {
-  const auto of_grid = [&](const ScaleGrid& grid) {
+  const auto of_grid = [&](const CodeScaleGrid& grid) {
     const std::size_t block = shape_.empty() ? 1 : grid.block.back(), col = shape_.empty() ? 0 : first % shape_.back();
     const std::size_t blocks = (col + count - 1) / block - col / block + 1;
     const std::vector<float> found = grid.scales.floats(scale_at(grid, shape_, first), blocks);

@@ -12,7 +12,7 @@
 namespace moescope {
 
 // One scale for each block of a tensor.
-struct ScaleGrid {
+struct CodeScaleGrid {
   TensorView scales;               // as many dimensions as the codes, or fewer
   std::vector<std::size_t> block;  // its sizes along the dimensions of the codes
 };
@@ -21,7 +21,7 @@ class CodeScales {
  public:
   // `shape` is that of the codes. NVFP4 has a second scale: its blocks' scales are multiplied by it, or divided where
   // `divides`.
-  CodeScales(std::vector<std::size_t> shape, ScaleGrid blocks, std::optional<ScaleGrid> second, bool divides);
+  CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std::optional<CodeScaleGrid> second, bool divides);
 
   void multiply(std::size_t first, std::span<float> codes) const;  // of elements from `first` on
   std::string type_text() const;                                   // "F32 of 128 x 128", "F8_E4M3 of 1 x 16 x F32"
@@ -31,8 +31,8 @@ class CodeScales {
   std::vector<float> row_scales(std::size_t first, std::size_t count) const;
 
   std::vector<std::size_t> shape_;
-  ScaleGrid blocks_;
-  std::optional<ScaleGrid> second_;
+  CodeScaleGrid blocks_;
+  std::optional<CodeScaleGrid> second_;
   bool divides_;
 };
 

@@ -148,10 +148,10 @@ class Joiner {
   bool make_weight(std::size_t place, const Beside& beside) {
     TensorView& codes = file_.tensors[place];
     if (beside.scales.size() != 1 || beside.seconds.size() > 1 || !beside.others.empty()) return false;
-    ScaleGrid blocks{file_.tensors[beside.scales.front()], {}};
+    CodeScaleGrid blocks{file_.tensors[beside.scales.front()], {}};
     if (blocks.scales.elements() == 0) return false;
-    std::optional<ScaleGrid> second;
-    if (!beside.seconds.empty()) second = ScaleGrid{file_.tensors[beside.seconds.front()], {}};
+    std::optional<CodeScaleGrid> second;
+    if (!beside.seconds.empty()) second = CodeScaleGrid{file_.tensors[beside.seconds.front()], {}};
     const auto found = joined(codes, blocks.scales, second.has_value());
     if (!found) return false;
     blocks.block = found->block;

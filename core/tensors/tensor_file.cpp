@@ -317,6 +317,13 @@ std::vector<std::string> TensorFile::files() const {
   for (const auto& shard : mapped_->shards) files.push_back(shard->path);
   return files;
 }
+const std::string& TensorFile::file_of(const TensorView& tensor) const {
+  for (const auto& shard : mapped_->shards)
+    if (const std::less<const std::byte*> before;
+        !before(tensor.bytes.data(), shard->data) && before(tensor.bytes.data(), shard->data + shard->bytes))
+      return shard->path;
+  return mapped_->path;
+}
 const std::vector<TensorView>& TensorFile::tensors() const {
   return mapped_->tensors;
 }

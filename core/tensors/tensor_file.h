@@ -107,10 +107,11 @@ class TensorFile {
  public:
   explicit TensorFile(std::shared_ptr<const MappedTensors> tensors) : mapped_(std::move(tensors)) {}
   const std::string& path() const;
-  std::vector<std::string> files() const;               // all that it was read from
-  const std::vector<TensorView>& tensors() const;       // in file order
-  const TensorView* find(std::string_view name) const;  // nullptr: absent
-  const TensorView& at(std::string_view name) const;    // throws std::runtime_error, naming similar ones
+  std::vector<std::string> files() const;                      // all that it was read from
+  const std::string& file_of(const TensorView& tensor) const;  // of those the one that holds this tensor of it
+  const std::vector<TensorView>& tensors() const;              // in file order
+  const TensorView* find(std::string_view name) const;         // nullptr: absent
+  const TensorView& at(std::string_view name) const;           // throws std::runtime_error, naming similar ones
   const std::map<std::string, std::string>& metadata() const;
   const std::vector<SkippedEntry>& skipped() const;  // in file order
 
