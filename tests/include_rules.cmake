@@ -11,6 +11,7 @@ set(CORE_FLOORS
     "core/config core/cluster"
     core/data
     core/model/layers core/model/moe core/model
+    core/checkpoints
     core/history
     core/recording
     "core/comparison core/logs+core/logs/lines+core/logs/table+core/logs/events+core/logs/routing"
@@ -37,7 +38,7 @@ set(APP_FLOORS
     app/window
     app/program
     app)
-set(CLI_FLOORS app/cli+app/cli/train+app/cli/sweep)
+set(CLI_FLOORS app/cli+app/cli/train+app/cli/sweep+app/cli/record)
 
 set(included_pattern "^[ \t]*#[ \t]*include[ \t]+\"((core|widgets|app)/[a-z_0-9/.]*)\"")
 

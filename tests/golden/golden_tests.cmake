@@ -17,3 +17,21 @@ endforeach()
 add_test(NAME golden_volumes_corrupt COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/golden/corrupt_volumes.py
   $<TARGET_FILE:golden_volumes> ${CMAKE_CURRENT_SOURCE_DIR}/golden/volumes/16b_16_ranks_skewed.safetensors)
 set_tests_properties(golden_volumes_corrupt PROPERTIES LABELS golden TIMEOUT ${long_seconds})
+
+# Checkpoints as transformers writes them, and what it computes from them: random weights of nine architectures, two
+# quantized ones, and one that has been trained.
+foreach(set tiny quantized trained)
+  set(unpacked ${CMAKE_CURRENT_BINARY_DIR}/golden/checkpoints)
+  file(MAKE_DIRECTORY ${unpacked})
+  set(archive ${CMAKE_CURRENT_SOURCE_DIR}/golden/checkpoints/${set}.tar.xz)
+  add_test(NAME unpack_checkpoints_${set} WORKING_DIRECTORY ${unpacked} COMMAND ${CMAKE_COMMAND} -E tar xf ${archive})
+  set_tests_properties(unpack_checkpoints_${set} PROPERTIES LABELS golden FIXTURES_SETUP checkpoints_${set})
+endforeach()
+foreach(folder tiny/deepseek_v2 tiny/deepseek_v3 tiny/deepseek_v3_yarn tiny/gpt_oss tiny/granitemoe tiny/mixtral
+        tiny/olmoe tiny/qwen2_moe tiny/qwen3_moe quantized/deepseek_v3_fp8 quantized/gpt_oss_mxfp4 trained/deepseek_v3)
+  string(REGEX REPLACE "/.*" "" set ${folder})
+  string(REPLACE / _ name ${folder})
+  add_test(NAME golden_checkpoint_${name} COMMAND golden_checkpoint ${unpacked}/${folder})
+  set_tests_properties(golden_checkpoint_${name} PROPERTIES LABELS golden TIMEOUT ${long_seconds}
+                                                            FIXTURES_REQUIRED checkpoints_${set})
+endforeach()

@@ -1,0 +1,117 @@
+#include "core/checkpoints/attention_kind.h"
+
+#include <algorithm>
+
+#include "core/checkpoints/float_matrix.h"
+#include "core/model/layers/rms_norm.h"
+#include "core/numerics/threads.h"
+
+namespace moescope {
+namespace {
+
+constexpr Index kTokens = 64;  // of a task
+constexpr double kLatentNormEps =
+    1e-6;  // transformers' for the norms inside latent attention, whatever config.json says
+
+void norm_rows(ConstMatrix<float> x, const std::vector<float>& weight, double eps, Matrix<float> y) {
+  std::vector<float> inv(static_cast<std::size_t>(x.rows));
+  rms_norm_forward<float>(x, weight.data(), eps, y, inv.data());
+}
+
+// Of each head or of the whole row, as many values as there are gains. Rows have no gaps.
+void norm_heads(const Matrix<float>& x, const std::vector<float>& weight, double eps) {
+  if (weight.empty()) return;
+  const auto width = static_cast<Index>(weight.size());
+  const Matrix<float> parts(x.data, x.rows * x.cols / width, width);
+  norm_rows(parts, weight, eps, parts);
+}
+
+void clip_all(const Matrix<float>& x, float limit) {
+  for (Index r = 0; r < x.rows; ++r)
+    for (Index i = 0; i < x.cols; ++i) x.at(r, i) = std::clamp(x.at(r, i), -limit, limit);
+}
+
+// body(token, its position)
+void for_each_token(const AttentionCall& call, const auto& body) {
+  parallel_slices(static_cast<std::size_t>(call.sequences * call.length), kTokens,
+                  [&](std::size_t first, std::size_t last) {
+                    for (auto t = static_cast<Index>(first); t < static_cast<Index>(last); ++t)
+                      body(t, call.before + t % call.length);
+                  });
+}
+
+// The new rows behind those that the cache has; all of them.
+Matrix<const float> cached(std::vector<float>& rows, const Matrix<float>& more) {
+  rows.insert(rows.end(), more.data, more.data + more.size());
+  return {rows.data(), static_cast<Index>(rows.size()) / more.cols, more.cols};
+}
+
+}  // namespace
+
+void AttentionKind::forward(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> y) const {
+  const FloatMatrix q(h.rows, shape_.heads * shape_.query_dim), k(h.rows, shape_.key_heads * shape_.query_dim),
+      v(h.rows, shape_.key_heads * shape_.value_dim), o(h.rows, shape_.heads * shape_.value_dim);
+  project(call, h, *q, *k, *v);
+  Matrix<const float> all_k = *k, all_v = *v;
+  if (call.cache) {
+    all_k = cached(call.cache->k, *k);
+    all_v = cached(call.cache->v, *v);
+  }
+  AttendShape shape = shape_;
+  shape.sinks = sinks_.empty() ? nullptr : sinks_.data();
+  const Index keys = all_k.rows / call.sequences;
+  parallel_for(static_cast<int>(call.sequences * shape_.heads), [&](int task) {
+    const Index sequence = task / shape_.heads, first = sequence * call.length;
+    const AttendInputs in{q->row_block(first, call.length), all_k.row_block(sequence * keys, keys),
+                          all_v.row_block(sequence * keys, keys)};
+    attend_head(shape, in, task % shape_.heads, o->row_block(first, call.length));
+  });
+  linear_forward(*o, output_, y);
+}
+
+void GroupedAttention::project(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> q, Matrix<float> k,
+                               Matrix<float> v) const {
+  linear_forward(h, w_.q, q);
+  linear_forward(h, w_.k, k);
+  linear_forward(h, w_.v, v);
+  norm_heads(q, w_.q_norm, norm_eps_);
+  norm_heads(k, w_.k_norm, norm_eps_);
+  if (clip_ > 0)
+    for (const Matrix<float>& x : {q, k, v}) clip_all(x, clip_);
+  const Index width = shape().query_dim;
+  for_each_token(call, [&](Index t, Index position) {
+    for (Index i = 0; i < shape().heads; ++i) call.angles.apply(q.row(t) + i * width, position, false);
+    for (Index i = 0; i < shape().key_heads; ++i) call.angles.apply(k.row(t) + i * width, position, false);
+  });
+}
+
+void LatentAttention::project(const AttentionCall& call, ConstMatrix<float> h, Matrix<float> q, Matrix<float> k,
+                              Matrix<float> v) const {
+  if (w_.q.empty()) {
+    const FloatMatrix low(h.rows, latent_.q_rank);
+    linear_forward(h, w_.q_a, *low);
+    norm_rows(*low, w_.q_norm, kLatentNormEps, *low);
+    linear_forward(*low, w_.q_b, q);
+  } else {
+    linear_forward(h, w_.q, q);
+  }
+  const Index rank = latent_.kv_rank, nope = latent_.nope, rope = latent_.rope, value = latent_.value;
+  const FloatMatrix kva(h.rows, rank + rope), latent(h.rows, rank), kv(h.rows, shape().heads * (nope + value));
+  linear_forward(h, w_.kv_a, *kva);
+  norm_rows(kva->col_block(0, rank), w_.kv_norm, kLatentNormEps, *latent);
+  linear_forward(*latent, w_.kv_b, *kv);
+  for_each_token(call, [&](Index t, Index position) {
+    float* shared_key = kva->row(t) + rank;
+    call.angles.apply(shared_key, position, latent_.interleaved);
+    for (Index head = 0; head < shape().heads; ++head) {
+      const float* own = kv->row(t) + head * (nope + value);
+      float* key = k.row(t) + head * (nope + rope);
+      std::copy_n(own, nope, key);
+      std::copy_n(shared_key, rope, key + nope);
+      std::copy_n(own + nope, value, v.row(t) + head * value);
+      call.angles.apply(q.row(t) + head * (nope + rope) + nope, position, latent_.interleaved);
+    }
+  });
+}
+
+}  // namespace moescope

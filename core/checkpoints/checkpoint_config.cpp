@@ -1,0 +1,420 @@
+#include "core/checkpoints/checkpoint_config.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/checkpoints/config_keys.h"
+#include "core/io/input_file.h"
+#include "core/io/json_text.h"
+#include "core/io/text_escape.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+using QueryKeyNorm = GroupedShape::QueryKeyNorm;
+
+constexpr std::uint64_t kLargestConfig = std::uint64_t{1} << 20;
+constexpr int kMostLayers = 10'000, kMostExperts = 1 << 16, kMostHeads = 1 << 16, kMostWidth = 1 << 24;
+constexpr double kMostFactor = 1e6, kMostPositions = 1e9;
+
+// Of training, generation and other programs: nothing that is computed here depends on them.
+void pass_over_others(ConfigKeys& keys) {
+  keys.pass_over({"architectures",
+                  "attention_dropout",
+                  "attn_implementation",
+                  "aux_loss_alpha",
+                  "auto_map",
+                  "bos_token_id",
+                  "chunk_size_feed_forward",
+                  "dtype",
+                  "embd_pdrop",
+                  "eos_token_id",
+                  "ep_size",
+                  "hidden_dropout",
+                  "id2label",
+                  "initial_context_length",
+                  "initializer_range",
+                  "is_decoder",
+                  "label2id",
+                  "max_position_embeddings",
+                  "max_window_layers",
+                  "model_type",
+                  "num_nextn_predict_layers",
+                  "output_attentions",
+                  "output_hidden_states",
+                  "output_router_logits",
+                  "pad_token_id",
+                  "pretraining_tp",
+                  "problem_type",
+                  "resid_pdrop",
+                  "return_dict",
+                  "router_aux_loss_coef",
+                  "router_jitter_noise",
+                  "seq_aux",
+                  "sep_token_id",
+                  "tokenizer_class",
+                  "torch_dtype",
+                  "transformers_version",
+                  "unsloth_fixed",
+                  "use_cache"});
+}
+
+RopeSettings read_rope_object(ConfigKeys& keys, double theta, double positions) {
+  RopeSettings rope;
+  const std::string kind = keys.choice({"rope_type", "type"}, {"default", "linear", "yarn", "llama3"}, "default");
+  rope.theta = keys.number({"rope_theta"}, 1, 1e12, theta);
+  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1) keys.fail("partial_rotary_factor", "is known as 1 only");
+  if (kind == "default") {
+    keys.pass_over({"factor", "original_max_position_embeddings"});
+    return rope;
+  }
+  rope.original_positions = keys.number({"original_max_position_embeddings"}, 1, kMostPositions, positions);
+  rope.factor =
+      keys.number({"factor"}, 1, kMostFactor,
+                  kind == "yarn" ? std::max(1.0, positions / rope.original_positions) : std::optional<double>());
+  if (kind == "linear") rope.kind = RopeSettings::Kind::linear;
+  if (kind == "yarn") {
+    rope.kind = RopeSettings::Kind::yarn;
+    rope.beta_fast = keys.number({"beta_fast"}, 1e-6, kMostFactor, 32.0);
+    rope.beta_slow = keys.number({"beta_slow"}, 1e-6, kMostFactor, 1.0);
+    rope.truncate = keys.flag("truncate").value_or(true);
+    rope.attention_factor = keys.number_if_there("attention_factor", 0, kMostFactor);
+    rope.mscale = keys.number_if_there("mscale", 0, kMostFactor);
+    rope.mscale_all_dim = keys.number_if_there("mscale_all_dim", 0, kMostFactor);
+  }
+  if (kind == "llama3") {
+    rope.kind = RopeSettings::Kind::llama3;
+    rope.low_freq_factor = keys.number({"low_freq_factor"}, 1e-6, kMostFactor);
+    rope.high_freq_factor = keys.number({"high_freq_factor"}, 1e-6, kMostFactor);
+    if (rope.high_freq_factor <= rope.low_freq_factor) keys.fail("high_freq_factor", "is not above low_freq_factor");
+  }
+  return rope;
+}
+
+RopeSettings rope_in(const Json& object, const ConfigKeys& keys, const std::string& prefix, double theta,
+                     double positions) {
+  ConfigKeys inside(object, keys.path(), prefix);
+  const RopeSettings rope = read_rope_object(inside, theta, positions);
+  inside.require_all_read();
+  return rope;
+}
+
+// transformers 4 has rope_theta and rope_scaling, 5 has rope_parameters, which may be one object for each kind of
+// attention. `plain`: what holds without any of them.
+void read_rope(ConfigKeys& keys, CheckpointConfig& c, const RopeSettings& plain) {
+  const double theta = keys.number({"rope_theta"}, 1, 1e12, plain.theta);
+  const double positions = keys.number({"max_position_embeddings"}, 1, kMostPositions, 4096.0);
+  if (keys.number({"partial_rotary_factor"}, 0, 1, 1.0) != 1) keys.fail("partial_rotary_factor", "is known as 1 only");
+  const Json* given = keys.find({"rope_parameters", "rope_scaling"});
+  if (!given) {
+    c.rope = {plain, plain};
+    for (RopeSettings& rope : c.rope) rope.theta = theta;
+    return;
+  }
+  if (!given->is_object()) keys.fail("rope_parameters", "is no object");
+  constexpr const char* kKinds[] = {"full_attention", "sliding_attention"};
+  const bool by_kind = given->contains(kKinds[0]) || given->contains(kKinds[1]);
+  if (!by_kind) {
+    c.rope[0] = c.rope[1] = rope_in(*given, keys, "rope_parameters.", theta, positions);
+    return;
+  }
+  for (const auto& [key, value] : given->items()) {
+    const auto kind = std::ranges::find(kKinds, key);
+    if (kind == std::end(kKinds) || !value.is_object())
+      keys.fail("rope_parameters", "has '" + printable(key) + "', which is not known");
+    c.rope[static_cast<std::size_t>(kind - kKinds)] =
+        rope_in(value, keys, "rope_parameters." + key + '.', theta, positions);
+  }
+}
+
+// Every layer, sliding or not, as layer_types says; else `sliding(layer)` of those that see a window.
+void read_windows(ConfigKeys& keys, CheckpointConfig& c, bool used, const auto& sliding) {
+  const int window = keys.count({"sliding_window"}, 0, kMostWidth, 0);
+  const Json* types = keys.find({"layer_types"});
+  if (types && (!types->is_array() || types->size() != c.layers.size()))
+    keys.fail("layer_types", "is no list of " + std::to_string(c.layers.size()) + " layers");
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    bool slides = used && window > 0 && sliding(i);
+    if (types) {
+      const Json& type = (*types)[i];
+      if (type != "full_attention" && type != "sliding_attention")
+        keys.fail("layer_types",
+                  "has " + printable(type.dump(-1, ' ', true)) + "; allowed: full_attention, sliding_attention");
+      slides = type == "sliding_attention";
+      if (slides && window == 0) keys.fail("sliding_window", "is missing, and 'layer_types' has sliding_attention");
+    }
+    c.layers[i].sliding = slides;
+    c.layers[i].window = slides ? window : 0;
+  }
+}
+
+void read_grouped(ConfigKeys& keys, CheckpointConfig& c) {
+  c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMostHeads, c.heads);
+  if (c.heads % c.grouped.kv_heads)
+    keys.fail("num_key_value_heads", "does not divide num_attention_heads, " + std::to_string(c.heads));
+  c.grouped.head_dim = keys.count({"head_dim"}, 2, kMostWidth, std::max(2, c.dim / c.heads));
+  if (c.grouped.head_dim % 2) keys.fail("head_dim", "is odd: RoPE turns pairs");
+}
+
+void read_experts(ConfigKeys& keys, CheckpointConfig& c, std::initializer_list<const char*> width) {
+  c.experts = keys.count({"num_experts", "num_local_experts", "n_routed_experts"}, 0, kMostExperts, 0);
+  if (c.experts == 0) {
+    keys.pass_over({"num_experts_per_tok", "moe_intermediate_size"});
+    return;
+  }
+  c.router.config.top_k = keys.count({"num_experts_per_tok", "experts_per_token"}, 1, c.experts);
+  c.expert_width = keys.count(width, 1, kMostWidth);
+}
+
+// Softmax over all experts, and the best of them.
+void read_softmax_router(ConfigKeys& keys, CheckpointConfig& c, bool normalised) {
+  c.router.config.score_func = ScoreFunc::softmax;
+  c.router.config.route_norm = keys.flag("norm_topk_prob").value_or(normalised);
+}
+
+// Which layers have experts, of Qwen.
+void read_sparse_layers(ConfigKeys& keys, CheckpointConfig& c) {
+  const int step = keys.count({"decoder_sparse_step"}, 1, kMostLayers, 1);
+  for (std::size_t i = 0; i < c.layers.size(); ++i)
+    c.layers[i].moe = c.experts > 0 && (static_cast<int>(i) + 1) % step == 0;
+  const Json* dense = keys.find({"mlp_only_layers"});
+  if (!dense) return;
+  if (!dense->is_array()) keys.fail("mlp_only_layers", "is no list");
+  for (const Json& layer : *dense) {
+    if (!layer.is_number_integer() || layer.get<double>() < 0) keys.fail("mlp_only_layers", "is no list of layers");
+    if (layer.get<double>() < static_cast<double>(c.layers.size())) c.layers[layer.get<std::size_t>()].moe = false;
+  }
+}
+
+void read_qwen_window(ConfigKeys& keys, CheckpointConfig& c, const auto& sliding) {
+  read_windows(keys, c, keys.flag("use_sliding_window").value_or(false), sliding);
+}
+
+void read_latent(ConfigKeys& keys, CheckpointConfig& c) {
+  LatentShape latent;
+  latent.q_rank = keys.count({"q_lora_rank"}, 1, kMostWidth, 0);
+  latent.kv_rank = keys.count({"kv_lora_rank"}, 1, kMostWidth);
+  latent.nope = keys.count({"qk_nope_head_dim"}, 1, kMostWidth);
+  latent.rope = keys.count({"qk_rope_head_dim"}, 2, kMostWidth);
+  latent.value = keys.count({"v_head_dim"}, 1, kMostWidth);
+  if (latent.rope % 2) keys.fail("qk_rope_head_dim", "is odd: RoPE turns pairs");
+  latent.interleaved = keys.flag("rope_interleave").value_or(true);
+  c.latent = latent;
+  keys.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads"});
+}
+
+void read_groups(ConfigKeys& keys, CheckpointConfig& c) {
+  RouterConfig& router = c.router.config;
+  router.n_groups = keys.count({"n_group"}, 0, kMostExperts, 0);
+  router.n_limited_groups = keys.count({"topk_group"}, 0, kMostExperts, 0);
+  if (c.experts == 0 || router.n_groups <= 1 || router.n_limited_groups == 0) {
+    router.n_groups = router.n_limited_groups = 0;
+    return;
+  }
+  if (c.experts % router.n_groups) keys.fail("n_group", "does not divide the experts");
+  if (router.n_limited_groups > router.n_groups) keys.fail("topk_group", "is more than n_group");
+  if (router.top_k > router.n_limited_groups * (c.experts / router.n_groups))
+    keys.fail("num_experts_per_tok", "is more than the experts of topk_group groups");
+}
+
+// What DeepSeek-V2 and -V3 have in common.
+void read_deepseek(ConfigKeys& keys, CheckpointConfig& c) {
+  read_latent(keys, c);
+  read_rope(keys, c, {});
+  read_experts(keys, c, {"moe_intermediate_size"});
+  read_groups(keys, c);
+  c.router.config.route_scale = keys.number({"routed_scaling_factor"}, -kMostFactor, kMostFactor, 1.0);
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
+  if (c.experts > 0)
+    c.shared_width = c.expert_width * keys.count({"n_shared_experts"}, 0, kMostWidth / std::max(1, c.expert_width), 0);
+  const int first = keys.count({"first_k_dense_replace"}, 0, kMostLayers, 0);
+  // Other programs put experts into every so many layers, transformers into all.
+  const bool by_tensors = keys.count({"moe_layer_freq"}, 1, kMostLayers, 1) > 1;
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    const bool moe = c.experts > 0 && static_cast<int>(i) >= first;
+    if (!moe || !by_tensors) c.layers[i].moe = moe;
+  }
+  c.attention_bias = keys.flag("attention_bias");
+  c.mlp_bias = keys.flag("mlp_bias");
+}
+
+void read_deepseek_v2(ConfigKeys& keys, CheckpointConfig& c) {
+  read_deepseek(keys, c);
+  keys.choice({"scoring_func"}, {"softmax"}, "softmax");
+  const std::string method = keys.choice({"topk_method"}, {"greedy", "gready", "group_limited_greedy"}, "greedy");
+  c.router.config.score_func = ScoreFunc::softmax;
+  c.router.config.route_norm = false;
+  keys.pass_over({"norm_topk_prob"});  // transformers weighs by the scores whatever it says
+  c.router.group_by_best = true;
+  if (method != "group_limited_greedy") c.router.config.n_groups = c.router.config.n_limited_groups = 0;
+}
+
+void read_deepseek_v3(ConfigKeys& keys, CheckpointConfig& c) {
+  read_deepseek(keys, c);
+  keys.choice({"scoring_func"}, {"sigmoid"}, "sigmoid");
+  keys.choice({"topk_method"}, {"noaux_tc"}, "noaux_tc");
+  c.router.config.route_norm = keys.flag("norm_topk_prob").value_or(true);
+  c.router.choice_bias = true;
+}
+
+void read_olmoe(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(keys, c, {});
+  c.grouped.norm = QueryKeyNorm::whole;
+  c.grouped.clip = keys.number({"clip_qkv"}, 0, 1e30, 0.0);
+  read_experts(keys, c, {"intermediate_size"});
+  read_softmax_router(keys, c, false);
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+}
+
+void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(keys, c, {});
+  read_experts(keys, c, {"moe_intermediate_size"});
+  read_softmax_router(keys, c, false);
+  read_sparse_layers(keys, c);
+  const int first = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
+  read_qwen_window(keys, c, [&](std::size_t layer) { return static_cast<int>(layer) >= first; });
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
+  c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMostWidth);
+  c.shared_gate = true;
+  c.qkv_bias = keys.flag("qkv_bias");
+  c.attention_bias = false;
+}
+
+void read_qwen3_moe(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(keys, c, {});
+  c.grouped.norm = QueryKeyNorm::head;
+  read_experts(keys, c, {"moe_intermediate_size"});
+  read_softmax_router(keys, c, false);
+  read_sparse_layers(keys, c);
+  read_qwen_window(keys, c, [](std::size_t) { return true; });
+  c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+}
+
+void read_mixtral(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(keys, c, {.theta = 1e6});
+  read_experts(keys, c, {"intermediate_size"});
+  c.router.config.score_func = ScoreFunc::softmax;
+  read_windows(keys, c, true, [](std::size_t) { return true; });
+  c.qkv_bias = c.attention_bias = false;
+}
+
+void read_gpt_oss(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(
+      keys, c,
+      {.kind = RopeSettings::Kind::yarn, .theta = 150000, .factor = 32, .original_positions = 4096, .truncate = false});
+  c.grouped.sinks = true;
+  read_experts(keys, c, {"intermediate_size"});
+  c.router.config.score_func = ScoreFunc::softmax;
+  c.router.choose_by_logit = c.router.logit_bias = true;
+  read_windows(keys, c, true, [](std::size_t layer) { return layer % 2 == 0; });
+  c.clamped_unit = true;
+  c.unit_limit = keys.number({"swiglu_limit"}, 0, 1e30, 7.0);
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+}
+
+void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
+  read_grouped(keys, c);
+  read_rope(keys, c, {});
+  read_experts(keys, c, {"intermediate_size"});
+  c.router.config.score_func = ScoreFunc::softmax;
+  c.router.choose_by_logit = true;
+  c.attention_scale = keys.number({"attention_multiplier"}, 1e-30, 1e30, 1.0);
+  c.embedding_multiplier = keys.number({"embedding_multiplier"}, -1e30, 1e30, 1.0);
+  c.residual_multiplier = keys.number({"residual_multiplier"}, -1e30, 1e30, 1.0);
+  c.logits_divisor = keys.number({"logits_scaling"}, 1e-30, 1e30, 1.0);
+  c.qkv_bias = c.attention_bias = keys.flag("attention_bias");
+}
+
+struct ArchitectureRow {
+  const char* name;
+  const char* other_name;  // a model_type that publishers use for the same; nullptr: none
+  double norm_eps;         // where config.json says nothing
+  void (*read)(ConfigKeys&, CheckpointConfig&);
+};
+// In the order of Architecture.
+constexpr ArchitectureRow kArchitectures[] = {
+    {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2},
+    {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3},
+    {"olmoe", nullptr, 1e-5, read_olmoe},
+    {"qwen2_moe", nullptr, 1e-6, read_qwen2_moe},
+    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe},
+    {"mixtral", nullptr, 1e-5, read_mixtral},
+    {"gpt_oss", nullptr, 1e-5, read_gpt_oss},
+    {"granitemoe", nullptr, 1e-6, read_granitemoe},
+};
+static_assert(std::size(kArchitectures) == kNumArchitectures);
+
+Architecture read_architecture(ConfigKeys& keys) {
+  const std::string type = keys.text({"model_type"}, "");
+  for (int i = 0; i < kNumArchitectures; ++i) {
+    const ArchitectureRow& row = kArchitectures[i];
+    if (type == row.name || (row.other_name && type == row.other_name)) return static_cast<Architecture>(i);
+  }
+  keys.fail("model_type", (type.empty() ? "is missing" : "is '" + printable(type) + "', which is not known") +
+                              "; allowed: " + architecture_names());
+}
+
+void read_quantization(ConfigKeys& keys) {
+  const Json* quantization = keys.find({"quantization_config", "compression_config"});
+  if (!quantization) return;
+  if (!quantization->is_object()) keys.fail("quantization_config", "is no object");
+  ConfigKeys inside(*quantization, keys.path(), "quantization_config.");
+  // How codes and scales lie is told by the tensors (core/tensors/code_scales.h).
+  inside.choice({"quant_method"}, {"fp8", "mxfp4", "compressed-tensors", "modelopt"}, "");
+}
+
+}  // namespace
+
+const char* architecture_name(Architecture architecture) {
+  return kArchitectures[static_cast<int>(architecture)].name;
+}
+
+std::string architecture_names() {
+  std::string names;
+  for (const ArchitectureRow& row : kArchitectures) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
+CheckpointConfig parse_checkpoint_config(const std::string& text, const std::string& path) {
+  Json json;
+  try {
+    json = parse_json(text);
+  } catch (const BadJson& problem) {
+    throw std::runtime_error(path + ": " + problem.what());
+  }
+  if (!json.is_object()) throw std::runtime_error(path + ": is no JSON object");
+  ConfigKeys keys(json, path);
+  CheckpointConfig c;
+  c.path = path;
+  c.architecture = read_architecture(keys);
+  const ArchitectureRow& row = kArchitectures[static_cast<int>(c.architecture)];
+  c.vocab = keys.count({"vocab_size"}, 1, kMostWidth);
+  c.dim = keys.count({"hidden_size"}, 1, kMostWidth);
+  c.heads = keys.count({"num_attention_heads"}, 1, kMostHeads);
+  c.layers.resize(static_cast<std::size_t>(keys.count({"num_hidden_layers"}, 1, kMostLayers)));
+  c.norm_eps = keys.number({"rms_norm_eps"}, 0, 1, row.norm_eps);
+  keys.choice({"hidden_act"}, {"silu", "swish"}, "silu");
+  c.tied_embedding = keys.flag("tie_word_embeddings").value_or(false);
+  row.read(keys, c);
+  // All layers of the others have experts.
+  if (c.dense_width == 0)
+    for (CheckpointLayer& layer : c.layers) layer.moe = true;
+  if (c.dense_width == 0 && c.experts == 0) keys.fail("num_local_experts", "is missing");
+  read_quantization(keys);
+  pass_over_others(keys);
+  keys.require_all_read();
+  return c;
+}
+
+CheckpointConfig read_checkpoint_config(const std::string& path) {
+  return parse_checkpoint_config(read_file(path, kLargestConfig, "config.json"), path);
+}
+
+}  // namespace moescope

@@ -1,0 +1,92 @@
+// A model of a checkpoint: its weights, mapped, and the forward pass that transformers computes, in FP32.
+//
+//   x = embedding;  per layer: x += attention(rms(x)), x += ffn(rms(x));  logits = head rms(x)
+// Legend: T = B*S tokens (B sequences of S), D dim, V vocabulary. The layers' norms, gated unit, choice of experts and
+// dispatch are those of training (core/model).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/checkpoints/attention_kind.h"
+#include "core/checkpoints/checkpoint_config.h"
+#include "core/checkpoints/stored_experts.h"
+#include "core/tensors/tensor_file.h"
+
+namespace moescope {
+
+// What happens in a pass, as it happens, on the calling thread.
+class PassWatch {
+ public:
+  virtual ~PassWatch() = default;
+  // 0: the embedding; i: after layer i, the last one after the final norm; [T, D].
+  virtual void hidden(int index, ConstMatrix<float> x) { (void)index, (void)x; }
+  virtual void routed(int layer, const RoutedTokens& tokens) { (void)layer, (void)tokens; }
+  // Of the tokens from `first` on, [n, V]; all of them in several calls.
+  virtual void logits(Index first, ConstMatrix<float> logits) { (void)first, (void)logits; }
+};
+
+// Tokens so far of one sequence, for writing on.
+struct KeyValueCache {
+  Index tokens = 0;
+  std::vector<KeyValues> layers;
+};
+
+class CheckpointModel {
+ public:
+  // A folder with config.json and its .safetensors. Reads norms and biases; all else stays in the files. Throws
+  // std::runtime_error "FILE: ..." naming key or tensor.
+  explicit CheckpointModel(const std::string& folder);
+
+  const CheckpointConfig& config() const { return config_; }
+  const TensorFile& file() const { return file_; }
+  std::size_t parameters() const { return parameters_; }
+  std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights, in the files
+  std::vector<int> moe_layers() const;                        // among all layers
+  // Of a pass over so many tokens, beside the weights' pages.
+  std::size_t working_bytes(Index sequences, Index length) const;
+
+  // Of a text, measured on one layer of each kind and on the head.
+  double measured_seconds_per_token() const;
+
+  // `ids` are those of `sequences` x `length` tokens; with a cache, of one sequence whose earlier tokens it holds.
+  // Throws std::runtime_error: an id is none of the vocabulary's, or a file was shortened meanwhile.
+  void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+               KeyValueCache* cache = nullptr) const;
+
+  struct Layer {
+    std::vector<float> attention_norm, ffn_norm;
+    std::unique_ptr<AttentionKind> attention;
+    StoredFeedForward dense;  // empty: it has experts
+    StoredExperts moe;
+    bool has_experts() const { return dense.empty(); }
+  };
+  const std::vector<Layer>& layers() const { return layers_; }
+
+ private:
+  void embed(std::span<const std::int32_t> ids, Matrix<float> x) const;
+  void feed_forward(std::size_t layer, ConstMatrix<float> h, Matrix<float> y, PassWatch& watch) const;
+  // [T, D] each: the residual stream, normed input and output of a half of a layer.
+  struct Rows {
+    Matrix<float> x, h, y;
+  };
+  void layer_pass(std::size_t layer, const AttentionCall& call, const Rows& rows, PassWatch& watch) const;
+  void head_pass(const Rows& rows, PassWatch& watch) const;
+  void pass(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+            KeyValueCache* cache) const;
+  void require_pages() const;
+
+  CheckpointConfig config_;
+  TensorFile file_;
+  LostPages lost_;
+  StoredMatrix embedding_;
+  std::vector<Layer> layers_;
+  std::vector<float> norm_;
+  StoredLinear head_;
+  std::size_t parameters_ = 0, stored_bytes_ = 0;
+};
+
+}  // namespace moescope

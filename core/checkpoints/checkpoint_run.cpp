@@ -1,0 +1,210 @@
+#include "core/checkpoints/checkpoint_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "core/model/moe/router_sums.h"
+#include "core/numerics/kernels.h"
+#include "core/numerics/kernels/row_math.h"
+#include "core/numerics/size.h"
+
+namespace moescope {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWindow = 50;  // steps that windowed figures are of
+constexpr std::uint32_t kQuantBlock = 32;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// As the figures of training read them. They are not changed.
+RouterActivations<float> as_activations(const RoutedTokens& tokens) {
+  RouterActivations<float> router{};
+  router.logits = const_cast<float*>(tokens.logits.data());
+  router.scores = const_cast<float*>(tokens.scores.data());
+  router.mix = const_cast<float*>(tokens.mix.data());
+  router.margin = const_cast<float*>(tokens.margin.data());
+  router.ids = tokens.ids;
+  return router;
+}
+
+}  // namespace
+
+// Takes what a frame needs as it happens.
+class CheckpointRun::Watch : public PassWatch {
+ public:
+  Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame)
+      : run_(run), batch_(batch), ids_(ids), frame_(frame) {}
+
+  void routed(int, const RoutedTokens& tokens) override {
+    const std::size_t moe = frame_.routers.size();
+    frame_.routers.push_back(run_.router_frame(moe, tokens));
+    frame_.specialisation.push_back(run_.specialisation(moe, batch_, tokens));
+  }
+
+  void logits(Index first, ConstMatrix<float> logits) override {
+    std::vector<float> p(static_cast<std::size_t>(logits.cols));
+    for (Index r = 0; r < logits.rows; ++r) {
+      const Index t = first + r;
+      if ((t + 1) % batch_.length == 0) continue;
+      const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
+      const double loss =
+          static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
+      const Piece& piece = batch_.pieces[static_cast<std::size_t>(t / batch_.length)];
+      TextLoss& domain = run_.losses_[size(run_.domain_of_text_[piece.text])];
+      domain.sum += loss, ++domain.tokens;
+      loss_.sum += loss, ++loss_.tokens;
+    }
+  }
+  const TextLoss& loss() const { return loss_; }
+
+ private:
+  CheckpointRun& run_;
+  const Batch& batch_;
+  std::span<const std::int32_t> ids_;
+  TelemetryFrame& frame_;
+  TextLoss loss_;
+};
+
+CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts,
+                             const TextBatches& batches)
+    : model_(model), texts_(texts) {
+  const CheckpointConfig& config = model.config();
+  info_.name = batches.run_name;
+  info_.source = model.file().path();
+  info_.n_layers = static_cast<int>(config.layers.size());
+  info_.moe_layers = model.moe_layers();
+  info_.n_experts = config.experts;
+  info_.top_k = config.router.config.top_k;
+  info_.dim = config.dim;
+  info_.window = kWindow;
+  info_.kernels = kernels_here().text();
+  for (const LabelledText& text : texts_) {
+    const auto known = std::ranges::find(info_.domains, text.name);
+    domain_of_text_.push_back(static_cast<int>(known - info_.domains.begin()));
+    if (known == info_.domains.end()) info_.domains.push_back(text.name);
+  }
+  cut(batches);
+  if (batches_.empty()) throw std::runtime_error("no text has two tokens");
+  info_.tokens_per_step = std::ssize(batches_.front().pieces) * batches_.front().length;
+  losses_.resize(info_.domains.size());
+  load_.assign(info_.moe_layers.size(), std::vector<std::uint64_t>(size(config.experts)));
+  windows_.assign(info_.moe_layers.size(), LoadWindow(config.experts, kWindow));
+}
+
+// Whole pieces first, in turns of the texts, so that every batch has several kinds of text; then what remains.
+void CheckpointRun::cut(const TextBatches& batches) {
+  const auto length = static_cast<std::size_t>(batches.length);
+  std::vector<Piece> whole;
+  for (std::size_t piece = 0, left = texts_.size(); left > 0; ++piece) {
+    left = 0;
+    for (std::size_t text = 0; text < texts_.size(); ++text)
+      if ((piece + 1) * length <= texts_[text].ids.size()) whole.push_back({text, piece * length}), ++left;
+  }
+  const auto at_once = static_cast<std::size_t>(batches.sequences);
+  for (std::size_t first = 0; first < whole.size(); first += at_once) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(first);
+    batches_.push_back(
+        {{begin, begin + static_cast<std::ptrdiff_t>(std::min(at_once, whole.size() - first))}, batches.length});
+  }
+  for (std::size_t text = 0; text < texts_.size(); ++text) {
+    const std::size_t rest = texts_[text].ids.size() % length;
+    if (rest >= 2) batches_.push_back({{{text, texts_[text].ids.size() - rest}}, static_cast<Index>(rest)});
+  }
+  for (const Batch& batch : batches_) all_tokens_ += std::ssize(batch.pieces) * batch.length;
+}
+
+std::string CheckpointRun::settings() const {
+  const bool softmax = model_.config().router.config.score_func == ScoreFunc::softmax;
+  return nlohmann::json{{"score_func", softmax ? "softmax" : "sigmoid"}}.dump();
+}
+
+std::vector<std::int32_t> CheckpointRun::ids_of(const Batch& batch) const {
+  std::vector<std::int32_t> ids;
+  for (const Piece& piece : batch.pieces) {
+    const auto begin = texts_[piece.text].ids.begin() + static_cast<std::ptrdiff_t>(piece.first);
+    ids.insert(ids.end(), begin, begin + batch.length);
+  }
+  return ids;
+}
+
+RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tokens) {
+  RouterFrame frame;
+  frame.layer = info_.moe_layers[moe];
+  frame.tokens_per_expert.resize(size(tokens.experts));
+  for (const std::int32_t e : tokens.ids) {
+    ++frame.tokens_per_expert[size(e)];
+    ++load_[moe][size(e)];
+  }
+  windows_[moe].push(frame.tokens_per_expert);
+  frame.expert_bias = model_.layers()[size(frame.layer)].moe.choice_bias;
+  RouterConfig config = model_.config().router.config;
+  RouterSums sums = sum_router(config, tokens.experts, as_activations(tokens));
+  frame.score_mass = std::move(sums.score_mass);
+  frame.gate_mass = std::move(sums.gate_mass);
+  frame.score_entropy = sums.score_entropy;
+  frame.margin = sums.margin;
+  frame.mutual_information = mutual_information(frame.score_mass, frame.score_entropy);
+  frame.score_chosen = std::move(sums.score_chosen);
+  frame.score_rejected = std::move(sums.score_rejected);
+  frame.margin_tokens = std::move(sums.margin_tokens);
+  const LoadFigures figures = load_figures(frame.tokens_per_expert, kQuantBlock);
+  frame.max_vio = figures.max_vio;
+  frame.cv = figures.cv;
+  frame.entropy_norm = figures.entropy_norm;
+  frame.padding_fraction = figures.padding_fraction;
+  frame.max_vio_window = max_vio(windows_[moe].counts());
+  frame.dead_fraction = dead_fraction(windows_[moe].counts());
+  return frame;
+}
+
+SpecialisationFrame CheckpointRun::specialisation(std::size_t moe, const Batch& batch,
+                                                  const RoutedTokens& tokens) const {
+  const std::size_t experts = size(tokens.experts), top_k = size(tokens.top_k);
+  SpecialisationFrame frame;
+  frame.layer = info_.moe_layers[moe];
+  frame.experts = tokens.experts;
+  frame.domain_DE.resize(info_.domains.size() * experts);
+  frame.together_EE.resize(experts * experts);
+  for (std::size_t t = 0; t < tokens.margin.size(); ++t) {
+    const Piece& piece = batch.pieces[t / static_cast<std::size_t>(batch.length)];
+    const std::int32_t* ids = tokens.ids.data() + t * top_k;
+    for (std::size_t i = 0; i < top_k; ++i) {
+      ++frame.domain_DE[size(domain_of_text_[piece.text]) * experts + size(ids[i])];
+      for (std::size_t j = 0; j < top_k; ++j) ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
+    }
+  }
+  return frame;
+}
+
+TelemetryFrame CheckpointRun::step() {
+  const Batch& batch = batches_.at(static_cast<std::size_t>(next_));
+  const std::vector<std::int32_t> ids = ids_of(batch);
+  TelemetryFrame frame;
+  Watch watch(*this, batch, ids, frame);
+  const auto start = Clock::now();
+  model_.forward(ids, std::ssize(batch.pieces), batch.length, watch);
+  const double seconds = seconds_since(start);
+  wall_s_ += seconds;
+  seen_ += std::ssize(ids);
+  frame.step = next_++;
+  frame.wall_s = wall_s_;
+  frame.tokens = seen_;
+  frame.ce_loss = static_cast<float>(watch.loss().mean());
+  frame.tokens_per_s = static_cast<float>(static_cast<double>(ids.size()) / seconds);
+  return frame;
+}
+
+TextLoss CheckpointRun::loss() const {
+  TextLoss all;
+  for (const TextLoss& domain : losses_) all.sum += domain.sum, all.tokens += domain.tokens;
+  return all;
+}
+
+}  // namespace moescope

@@ -1,0 +1,78 @@
+// Texts run through a checkpoint, batch by batch, with the frames of a training run: a step is a batch, and all panels
+// that show loads, scores, domains and losses work on it.
+//
+// A text is cut into pieces of `length` tokens, and what remains is a shorter piece; a batch holds pieces of one
+// length, of one text or several. The first token of a piece is predicted by nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/frame/frame.h"
+#include "core/frame/router_stats.h"
+
+namespace moescope {
+
+struct LabelledText {
+  std::string name;  // of its domain; texts may share one
+  std::vector<std::int32_t> ids;
+};
+
+struct TextBatches {
+  Index length = 512, sequences = 4;  // at most
+  std::string run_name = "checkpoint";
+};
+
+// Of all batches so far.
+struct TextLoss {
+  double sum = 0;  // nats
+  std::int64_t tokens = 0;
+  double mean() const { return tokens > 0 ? sum / static_cast<double>(tokens) : 0; }
+};
+
+class CheckpointRun {
+ public:
+  // The references must outlive it. Throws std::runtime_error: no text has two tokens.
+  CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts, const TextBatches& batches);
+
+  const RunInfo& info() const { return info_; }
+  std::string settings() const;  // for a marker of kind kSettingsMarker
+  std::int64_t steps() const { return std::ssize(batches_); }
+  std::int64_t tokens() const { return all_tokens_; }
+  // The next batch; the step rises from 0. Throws as CheckpointModel::forward.
+  TelemetryFrame step();
+
+  const std::vector<TextLoss>& losses() const { return losses_; }  // by domain, as info().domains
+  TextLoss loss() const;
+  // Slots of each expert in all batches so far, by MoE layer: [E].
+  const std::vector<std::vector<std::uint64_t>>& load() const { return load_; }
+
+ private:
+  struct Piece {
+    std::size_t text, first;
+  };
+  struct Batch {
+    std::vector<Piece> pieces;
+    Index length;
+  };
+  class Watch;
+  void cut(const TextBatches& batches);
+  std::vector<std::int32_t> ids_of(const Batch& batch) const;
+  RouterFrame router_frame(std::size_t moe, const RoutedTokens& tokens);
+  SpecialisationFrame specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens) const;
+
+  const CheckpointModel& model_;
+  const std::vector<LabelledText>& texts_;
+  RunInfo info_;
+  std::vector<int> domain_of_text_;
+  std::vector<Batch> batches_;
+  std::int64_t all_tokens_ = 0, next_ = 0, seen_ = 0;
+  double wall_s_ = 0;
+  std::vector<TextLoss> losses_;
+  std::vector<std::vector<std::uint64_t>> load_;
+  std::vector<LoadWindow> windows_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,115 @@
+#include "core/checkpoints/config_keys.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "core/io/text_escape.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kShown = 60;  // characters of a value in a message
+
+std::string shown(const Json& value) {
+  const std::string text = printable(value.dump(-1, ' ', true));
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
+std::string number_text(double value) {
+  const std::string text = Json(value).dump();
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+bool asks_for_nothing(const Json& value) {
+  if (value.is_null()) return true;
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0;
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.empty();
+}
+
+}  // namespace
+
+ConfigKeys::ConfigKeys(const Json& json, std::string path, std::string prefix)
+    : json_(json), path_(std::move(path)), prefix_(std::move(prefix)) {}
+
+void ConfigKeys::fail(std::string_view key, const std::string& what) const {
+  throw std::runtime_error(path_ + ": '" + prefix_ + printable(std::string(key)) + "' " + what);
+}
+
+const Json* ConfigKeys::find(std::initializer_list<const char*> keys) {
+  const Json* found = nullptr;
+  for (const char* key : keys) {
+    read_.insert(key);
+    const auto at = json_.find(key);
+    if (!found && at != json_.end() && !at->is_null()) found = &*at;
+  }
+  return found;
+}
+
+int ConfigKeys::count(std::initializer_list<const char*> keys, int lowest, int highest, std::optional<int> missing) {
+  const double value =
+      number(keys, lowest, highest, missing ? std::optional<double>(*missing) : std::optional<double>());
+  if (value != std::floor(value)) fail(*keys.begin(), "is " + number_text(value) + "; allowed: whole numbers");
+  return static_cast<int>(value);
+}
+
+double ConfigKeys::number(std::initializer_list<const char*> keys, double lowest, double highest,
+                          std::optional<double> missing) {
+  const Json* value = find(keys);
+  const char* key = *keys.begin();
+  for (const char* one : keys)
+    if (value && json_.contains(one) && &json_.at(one) == value) key = one;
+  if (!value) {
+    if (!missing) fail(key, "is missing");
+    return *missing;
+  }
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!(number >= lowest && number <= highest))
+    fail(key, "is " + shown(*value) + "; allowed: " + number_text(lowest) + " to " + number_text(highest));
+  return number;
+}
+
+std::optional<double> ConfigKeys::number_if_there(const char* key, double lowest, double highest) {
+  if (!find({key})) return std::nullopt;
+  return number({key}, lowest, highest);
+}
+
+std::optional<bool> ConfigKeys::flag(const char* key) {
+  const Json* value = find({key});
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) fail(key, "is " + shown(*value) + "; allowed: true, false");
+  return value->get<bool>();
+}
+
+std::string ConfigKeys::text(std::initializer_list<const char*> keys, const std::string& missing) {
+  const Json* value = find(keys);
+  if (!value) return missing;
+  if (!value->is_string()) fail(*keys.begin(), "is " + shown(*value) + "; allowed: a text");
+  return value->get<std::string>();
+}
+
+std::string ConfigKeys::choice(std::initializer_list<const char*> keys, std::initializer_list<const char*> allowed,
+                               const std::string& missing) {
+  const std::string chosen = text(keys, missing);
+  std::string names;
+  for (const char* name : allowed) {
+    if (chosen == name) return chosen;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  fail(*keys.begin(), "is '" + printable(chosen) + "', which is not known; allowed: " + names);
+}
+
+void ConfigKeys::pass_over(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) read_.insert(key);
+}
+
+void ConfigKeys::require_all_read() const {
+  for (const auto& [key, value] : json_.items())
+    if (!read_.contains(key) && !key.starts_with('_') && !asks_for_nothing(value))
+      fail(key, "is " + shown(value) + ", and what it asks for is not known");
+}
+
+}  // namespace moescope

@@ -1,0 +1,170 @@
+#include "core/checkpoints/layer_reader.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "core/checkpoints/tensor_names.h"
+
+namespace moescope {
+namespace {
+
+using Layout = ExpertNames::Layout;
+using QueryKeyNorm = GroupedShape::QueryKeyNorm;
+
+std::string of_expert(std::string name, int expert) {
+  const std::size_t at = name.find("{}");
+  return at == std::string::npos ? name : name.replace(at, 2, std::to_string(expert));
+}
+
+// One layer in the making.
+class LayerReader {
+ public:
+  LayerReader(const CheckpointConfig& config, std::size_t layer, WeightReader& weights)
+      : c_(config),
+        shape_(config.layers[layer]),
+        names_(layer_names(config.architecture)),
+        prefix_(kLayerNames + std::to_string(layer) + '.'),
+        weights_(weights) {}
+
+  CheckpointModel::Layer read() {
+    CheckpointModel::Layer layer;
+    layer.attention_norm = weights_.vector(prefix_ + "input_layernorm.weight", c_.dim);
+    layer.ffn_norm = weights_.vector(prefix_ + "post_attention_layernorm.weight", c_.dim);
+    layer.attention = c_.latent ? latent_attention() : grouped_attention();
+    if (shape_.moe.value_or(weights_.has(prefix_ + names_.router + ".weight")))
+      layer.moe = experts();
+    else
+      layer.dense = feed_forward("mlp", c_.dense_width, c_.mlp_bias);
+    return layer;
+  }
+
+ private:
+  std::string attention_name(const char* name) const { return prefix_ + "self_attn." + name; }
+
+  AttendShape attend_shape() const {
+    AttendShape shape{.heads = c_.heads,
+                      .key_heads = c_.kv_heads(),
+                      .query_dim = c_.query_dim(),
+                      .value_dim = c_.value_dim(),
+                      .scale = 1,
+                      .window = shape_.window};
+    const double scale = c_.attention_scale != 0 ? c_.attention_scale : 1 / std::sqrt(double{1} * c_.query_dim());
+    shape.scale = static_cast<float>(c_.latent ? scale * rope_score_factor(c_.rope_of(shape_)) : scale);
+    return shape;
+  }
+
+  StoredLinear attention_linear(const char* name, Index outputs, Index inputs, std::optional<bool> bias) {
+    return weights_.linear(attention_name(name), outputs, inputs, bias, "attention_bias");
+  }
+
+  std::unique_ptr<AttentionKind> latent_attention() {
+    const LatentShape& l = *c_.latent;
+    const Index heads = c_.heads, query = c_.query_dim();
+    LatentWeights w;
+    if (l.q_rank > 0) {
+      w.q_a = attention_linear("q_a_proj", l.q_rank, c_.dim, c_.attention_bias);
+      w.q_norm = weights_.vector(attention_name("q_a_layernorm.weight"), l.q_rank);
+      w.q_b = attention_linear("q_b_proj", heads * query, l.q_rank, false);
+    } else {
+      w.q = attention_linear("q_proj", heads * query, c_.dim, false);
+    }
+    w.kv_a = attention_linear("kv_a_proj_with_mqa", l.kv_rank + l.rope, c_.dim, c_.attention_bias);
+    w.kv_norm = weights_.vector(attention_name("kv_a_layernorm.weight"), l.kv_rank);
+    w.kv_b = attention_linear("kv_b_proj", heads * (l.nope + l.value), l.kv_rank, false);
+    return std::make_unique<LatentAttention>(
+        attend_shape(), attention_linear("o_proj", c_.dim, heads * l.value, c_.attention_bias), std::move(w), l);
+  }
+
+  std::unique_ptr<AttentionKind> grouped_attention() {
+    const GroupedShape& g = c_.grouped;
+    const Index queries = Index{c_.heads} * g.head_dim, keys = Index{g.kv_heads} * g.head_dim;
+    GroupedWeights w{attention_linear("q_proj", queries, c_.dim, c_.qkv_bias),
+                     attention_linear("k_proj", keys, c_.dim, c_.qkv_bias),
+                     attention_linear("v_proj", keys, c_.dim, c_.qkv_bias),
+                     {},
+                     {}};
+    if (g.norm != QueryKeyNorm::none) {
+      const bool whole = g.norm == QueryKeyNorm::whole;
+      w.q_norm = weights_.vector(attention_name("q_norm.weight"), whole ? queries : g.head_dim);
+      w.k_norm = weights_.vector(attention_name("k_norm.weight"), whole ? keys : g.head_dim);
+    }
+    std::vector<float> sinks;
+    if (g.sinks) sinks = weights_.vector(attention_name("sinks"), c_.heads);
+    return std::make_unique<GroupedAttention>(attend_shape(), std::move(sinks),
+                                              attention_linear("o_proj", c_.dim, queries, c_.attention_bias),
+                                              std::move(w), c_.norm_eps, g.clip);
+  }
+
+  StoredFeedForward feed_forward(const std::string& name, Index width, std::optional<bool> bias) {
+    const std::string at = prefix_ + name;
+    return {weights_.linear(at + ".gate_proj", width, c_.dim, bias, "mlp_bias"),
+            weights_.linear(at + ".up_proj", width, c_.dim, bias, "mlp_bias"),
+            weights_.linear(at + ".down_proj", c_.dim, width, bias, "mlp_bias")};
+  }
+
+  StoredExperts experts() {
+    StoredExperts w;
+    w.unit = {c_.clamped_unit, static_cast<float>(c_.unit_limit)};
+    w.router.weight = weights_.matrix(prefix_ + names_.router + ".weight", c_.experts, c_.dim);
+    if (c_.router.logit_bias) w.router.bias = weights_.vector(prefix_ + names_.router + ".bias", c_.experts);
+    if (c_.router.choice_bias) w.choice_bias = weights_.vector(prefix_ + names_.router_bias, c_.experts);
+    w.experts = routed_experts();
+    if (c_.shared_width > 0) w.shared = feed_forward(names_.shared, c_.shared_width, c_.mlp_bias);
+    if (c_.shared_gate) w.shared_gate.weight = weights_.matrix(prefix_ + names_.shared_gate + ".weight", 1, c_.dim);
+    return w;
+  }
+
+  std::vector<StoredFeedForward> routed_experts() {
+    const ExpertNames* first = names_.experts[0];
+    const ExpertNames* other = names_.experts[1];
+    const std::string stacked = other ? prefix_ + other->gate : std::string();
+    const ExpertNames& names = other && weights_.has(stacked) ? *other : *first;
+    return names.layout == Layout::each ? single_experts(names) : stacked_experts(names);
+  }
+
+  std::vector<StoredFeedForward> single_experts(const ExpertNames& names) {
+    std::vector<StoredFeedForward> experts;
+    for (int e = 0; e < c_.experts; ++e)
+      experts.push_back(
+          {weights_.linear(prefix_ + of_expert(names.gate, e), c_.expert_width, c_.dim, false, "hidden_act"),
+           weights_.linear(prefix_ + of_expert(names.up, e), c_.expert_width, c_.dim, false, "hidden_act"),
+           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "hidden_act")});
+    return experts;
+  }
+
+  std::vector<StoredFeedForward> stacked_experts(const ExpertNames& names) {
+    const std::string gate = prefix_ + names.gate, down = prefix_ + names.down;
+    const bool biased = names.layout == Layout::stacked_across;
+    const Index width = c_.expert_width;
+    const auto matrices = [&](const std::string& name, Index outputs, Index inputs) {
+      const std::string packed = name + "_blocks";
+      return weights_.stack(weights_.has(packed) ? packed : name, c_.experts, outputs, inputs,
+                            biased && !weights_.has(packed));
+    };
+    const std::vector<StoredMatrix> gates = matrices(gate, 2 * width, c_.dim), downs = matrices(down, c_.dim, width);
+    std::vector<std::vector<float>> gate_bias(gates.size()), down_bias(downs.size());
+    if (biased) {
+      gate_bias = weights_.stacked_vectors(gate + "_bias", c_.experts, 2 * width);
+      down_bias = weights_.stacked_vectors(down + "_bias", c_.experts, c_.dim);
+    }
+    std::vector<StoredFeedForward> experts;
+    for (std::size_t e = 0; e < gates.size(); ++e)
+      experts.push_back({{gates[e], gate_bias[e]}, {}, {downs[e], down_bias[e]}});
+    return experts;
+  }
+
+  const CheckpointConfig& c_;
+  const CheckpointLayer& shape_;
+  const LayerNames& names_;
+  std::string prefix_;
+  WeightReader& weights_;
+};
+
+}  // namespace
+
+CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights) {
+  return LayerReader(config, layer, weights).read();
+}
+
+}  // namespace moescope

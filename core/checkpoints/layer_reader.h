@@ -1,0 +1,11 @@
+// Reads the layers of a checkpoint by the table of names (tensor_names.h).
+#pragma once
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/checkpoints/weight_reader.h"
+
+namespace moescope {
+
+CheckpointModel::Layer read_layer(const CheckpointConfig& config, std::size_t layer, WeightReader& weights);
+
+}  // namespace moescope

@@ -1,0 +1,52 @@
+// The feed-forward half of a checkpoint's layer, without backward: dense, or a router with experts.
+//
+// Legend: T tokens, D dim, F hidden width, E experts, K top_k.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/checkpoints/checkpoint_config.h"
+#include "core/checkpoints/stored_matrix.h"
+
+namespace moescope {
+
+// Between the two linear layers: SwiGLU (core/model/layers/swiglu.h); or, of gpt-oss, with h1 at most `limit` and |h3|
+// likewise, a = h1 sigmoid(1.702 h1) (h3 + 1).
+struct GatedUnit {
+  bool clamped = false;
+  float limit = 7;
+};
+
+struct StoredFeedForward {
+  StoredLinear gate, up;  // [F, D] both; or all in `gate`, [2F, D]: first gate then up, or with a clamped unit in turns
+  StoredLinear down;      // [D, F]
+  bool empty() const { return down.empty(); }
+};
+
+// y_TD = feed_forward(h_TD).
+void feed_forward_forward(const StoredFeedForward& w, const GatedUnit& unit, ConstMatrix<float> h, Matrix<float> y);
+
+struct StoredExperts {
+  StoredLinear router;             // [E, D]
+  std::vector<float> choice_bias;  // [E]; empty: none
+  std::vector<StoredFeedForward> experts;
+  StoredFeedForward shared;  // empty: none
+  StoredLinear shared_gate;  // [1, D]; empty: none
+  GatedUnit unit;
+};
+
+// How the tokens of a pass were routed in one layer.
+struct RoutedTokens {
+  int experts = 0, top_k = 0;
+  std::vector<float> logits, scores;  // [T, E]
+  std::vector<std::int32_t> ids;      // [T, K] ascending
+  std::vector<float> mix;             // [T, K] weights of their outputs
+  std::vector<float> margin;          // [T] K-th minus (K+1)-th choice score; NaN where there is no (K+1)-th
+};
+RoutedTokens route(const CheckpointRouter& router, const StoredExperts& w, ConstMatrix<float> h);
+
+// y_TD = the experts' outputs, mixed, and those of the shared ones.
+void experts_forward(const StoredExperts& w, const RoutedTokens& routed, ConstMatrix<float> h, Matrix<float> y);
+
+}  // namespace moescope

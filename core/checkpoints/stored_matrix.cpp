@@ -1,0 +1,185 @@
+#include "core/checkpoints/stored_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <exception>
+
+#include "core/numerics/float_formats.h"
+#include "core/numerics/gemm.h"
+#include "core/numerics/kernels/row_math.h"
+#include "core/numerics/threads.h"
+#include "core/tensors/code_scales.h"
+#include "core/tensors/mapped_read.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kPart = 4096;  // elements converted at a time
+
+void widen_bf16(const std::byte* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, from + 2 * i, sizeof bits);
+    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+}
+
+void widen_f16(const std::byte* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, from + 2 * i, sizeof half);
+    const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7FFFu;
+    const std::uint32_t finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+    to[i] = std::bit_cast<float>(sign | (magnitude < 0x7C00 ? finite : 0x7F800000 | (magnitude & 0x3FF) << 13));
+  }
+}
+
+template <ElementFormat format>
+const std::array<float, 256>& values_of() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> table;
+    for (int code = 0; code < 256; ++code)
+      table[static_cast<std::size_t>(code)] = decode(format, static_cast<std::uint8_t>(code));
+    return table;
+  }();
+  return values;
+}
+
+template <ElementFormat format>
+void widen_f8(const std::byte* from, std::size_t count, float* to) {
+  const std::array<float, 256>& values = values_of<format>();
+  for (std::size_t i = 0; i < count; ++i) to[i] = values[static_cast<std::uint8_t>(from[i])];
+}
+
+// From the code `first` of a row of pairs on.
+void widen_f4(const std::byte* pairs, std::size_t first, std::size_t count, float* to) {
+  static const std::array<float, 16> values = [] {
+    std::array<float, 16> table;
+    for (std::uint8_t code = 0; code < 16; ++code) table[code] = decode(ElementFormat::e2m1, code);
+    return table;
+  }();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto pair = static_cast<std::uint8_t>(pairs[(first + i) / 2]);
+    to[i] = values[(first + i) % 2 ? pair >> 4 : pair & 0xF];
+  }
+}
+
+using Widen = void (*)(const std::byte*, std::size_t, float*);
+
+// Of formats with whole bytes; nullptr: another.
+Widen widening_of(const TensorView& tensor) {
+  switch (tensor.dtype) {
+    case DType::bf16:
+      return widen_bf16;
+    case DType::f16:
+      return widen_f16;
+    case DType::f8_e4m3:
+      return widen_f8<ElementFormat::e4m3>;
+    case DType::f8_e5m2:
+      return widen_f8<ElementFormat::e5m2>;
+    default:
+      return nullptr;
+  }
+}
+
+// Elements [first, first + count), scales aside; false: they are not there any more.
+bool widen_codes(const TensorView& tensor, std::size_t first, std::size_t count, float* to) {
+  alignas(64) std::array<std::byte, kPart * 2> bytes;
+  if (tensor.dtype == DType::f32)
+    return copy_mapped(tensor.bytes.data() + 4 * first, reinterpret_cast<std::byte*>(to), 4 * count);
+  if (tensor.dtype == DType::f4) {
+    for (std::size_t done = 0, n = 0; done < count; done += n) {
+      n = std::min(kPart, count - done);
+      const std::size_t begin = (first + done) / 2, end = (first + done + n + 1) / 2;
+      if (!copy_mapped(tensor.bytes.data() + begin, bytes.data(), end - begin)) return false;
+      widen_f4(bytes.data(), (first + done) % 2, n, to + done);
+    }
+    return true;
+  }
+  const std::size_t size = dtype_bits(tensor.dtype) / 8;
+  const Widen widen = widening_of(tensor);
+  for (std::size_t done = 0, n = 0; done < count; done += n) {
+    n = std::min(kPart, count - done);
+    if (!copy_mapped(tensor.bytes.data() + (first + done) * size, bytes.data(), n * size)) return false;
+    widen(bytes.data(), n, to + done);
+  }
+  return true;
+}
+
+// Throws where TensorView does.
+bool read_elements(const TensorView& tensor, std::size_t first, std::size_t count, float* to) {
+  const bool plain = !tensor.big_endian && tensor.strides.empty() && !tensor.checksum;
+  if (plain && (widening_of(tensor) || tensor.dtype == DType::f32 || tensor.dtype == DType::f4)) {
+    if (!widen_codes(tensor, first, count, to)) return false;
+    if (tensor.scales) tensor.scales->multiply(first, {to, count});
+    return true;
+  }
+  const std::vector<float> values = tensor.floats(first, count);
+  std::ranges::copy(values, to);
+  return true;
+}
+
+}  // namespace
+
+StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost)
+    : tensor_(&tensor),
+      rows_(static_cast<Index>(tensor.shape[tensor.shape.size() - 2])),
+      cols_(static_cast<Index>(tensor.shape.back())),
+      across_(across),
+      lost_(std::move(lost)) {
+  first_ = static_cast<std::size_t>(index * rows_ * cols_);
+}
+
+std::size_t StoredMatrix::stored_bytes() const {
+  return empty() ? 0 : static_cast<std::size_t>(rows_ * cols_) * dtype_bits(tensor_->dtype) / 8;
+}
+
+void StoredMatrix::read(Index row, Index col, Index rows, Index cols, float* to) const {
+  bool there = true;
+  try {
+    if (cols == cols_) {
+      there = read_elements(*tensor_, first_ + static_cast<std::size_t>(row * cols_),
+                            static_cast<std::size_t>(rows * cols), to);
+    } else {
+      for (Index r = 0; there && r < rows; ++r)
+        there = read_elements(*tensor_, first_ + static_cast<std::size_t>((row + r) * cols_ + col),
+                              static_cast<std::size_t>(cols), to + r * cols);
+    }
+  } catch (const std::exception&) {  // what else TensorView throws for: the file was shortened
+    there = false;
+  }
+  if (!there) lost_->store(true);
+}
+
+void StoredMatrix::read_outputs(Index first, Index count, float* to) const {
+  if (across_)
+    read(0, first, rows_, count, to);
+  else
+    read(first, 0, count, cols_, to);
+}
+
+void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y) {
+  // What a task reads stays in its cache; where there are many rows to multiply it with, sgemm packs these once for
+  // more outputs.
+  constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
+  const Index elements = x.rows <= kFewRows ? kFewElements : kManyElements;
+  const Index outputs = std::max(kLeast, elements / std::max<Index>(1, w.inputs()) / kLeast * kLeast);
+  parallel_slices(static_cast<std::size_t>(w.outputs()), static_cast<std::size_t>(outputs),
+                  [&](std::size_t begin, std::size_t end) {
+                    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
+                    float* piece = thread_scratch<float>(static_cast<std::size_t>(count * w.inputs()));
+                    w.weight.read_outputs(first, count, piece);
+                    const Matrix<float> to = y.col_block(first, count);
+                    if (w.weight.across())
+                      gemm(Trans::no, Trans::no, 1.0f, x, Matrix<float>(piece, w.inputs(), count), 0.0f, to);
+                    else
+                      gemm(Trans::no, Trans::yes, 1.0f, x, Matrix<float>(piece, count, w.inputs()), 0.0f, to);
+                    if (w.bias.empty()) return;
+                    for (Index r = 0; r < to.rows; ++r)
+                      add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(count), to.row(r));
+                  });
+}
+
+}  // namespace moescope

@@ -1,0 +1,58 @@
+// A weight that stays in its file, mapped, in the format in which it is stored; a piece at a time becomes FP32 when it
+// is multiplied. Values are those of TensorView::floats(), bit for bit.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/numerics/matrix.h"
+#include "core/tensors/tensor_file.h"
+
+namespace moescope {
+
+// Set when pages of a mapped file were gone while it was read: another program has shortened it. Loops of several
+// threads cannot throw, so who began them asks afterwards.
+using LostPages = std::shared_ptr<std::atomic<bool>>;
+
+// A matrix, or one of a stack of matrices.
+class StoredMatrix {
+ public:
+  StoredMatrix() = default;
+  // Matrix `index` of a tensor of two or three dimensions, which must outlive it. `across`: its rows are the inputs of
+  // the layer, not the outputs.
+  StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost);
+
+  Index outputs() const { return across_ ? cols_ : rows_; }
+  Index inputs() const { return across_ ? rows_ : cols_; }
+  bool across() const { return across_; }
+  bool empty() const { return rows_ == 0; }
+  const TensorView& tensor() const { return *tensor_; }
+  std::size_t stored_bytes() const;  // of this matrix, without scales
+
+  // The outputs [first, first + count), in FP32: [count, inputs], or [inputs, count] where it lies across. Any thread.
+  void read_outputs(Index first, Index count, float* to) const;
+
+ private:
+  void read(Index row, Index col, Index rows, Index cols, float* to) const;
+  const TensorView* tensor_ = nullptr;
+  std::size_t first_ = 0;  // element
+  Index rows_ = 0, cols_ = 0;
+  bool across_ = false;
+  LostPages lost_;
+};
+
+// y = x W^T + b.
+struct StoredLinear {
+  StoredMatrix weight;
+  std::vector<float> bias;  // [outputs]; empty: none
+
+  bool empty() const { return weight.empty(); }
+  Index outputs() const { return weight.outputs(); }
+  Index inputs() const { return weight.inputs(); }
+};
+
+// y_TO = x_TI W_OI^T + b. In tasks by outputs, whose sizes follow from the shapes alone.
+void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y);
+
+}  // namespace moescope

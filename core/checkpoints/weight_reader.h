@@ -1,0 +1,45 @@
+// Takes tensors out of a checkpoint's files, by name, and checks their shapes against what config.json asks for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/checkpoints/stored_matrix.h"
+#include "core/tensors/tensor_file.h"
+
+namespace moescope {
+
+// Every failure throws std::runtime_error "FILE: tensor 'NAME' ...".
+class WeightReader {
+ public:
+  // `file` must outlive what is read.
+  WeightReader(const TensorFile& file, LostPages lost);
+
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  // A vector in FP32.
+  std::vector<float> vector(const std::string& name, Index size);
+  // A matrix [outputs, inputs].
+  StoredMatrix matrix(const std::string& name, Index outputs, Index inputs);
+  // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] where they lie across.
+  std::vector<StoredMatrix> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
+  std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size);
+  // NAME.weight and, if `bias` says so, NAME.bias. What `bias` says nothing of, the file says; what it denies must not
+  // be there: `key` of config.json does.
+  StoredLinear linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
+                      const char* key = "");
+
+  std::size_t parameters() const { return parameters_; }
+  std::size_t bytes() const { return bytes_; }  // as they are stored
+  std::size_t tensors() const { return tensors_; }
+
+ private:
+  const TensorView& find(const std::string& name, const std::vector<Index>& shape);
+  [[noreturn]] void fail(const TensorView& tensor, const std::string& what) const;
+
+  const TensorFile& file_;
+  LostPages lost_;
+  std::size_t parameters_ = 0, bytes_ = 0, tensors_ = 0;
+};
+
+}  // namespace moescope

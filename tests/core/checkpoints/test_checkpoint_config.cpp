@@ -1,0 +1,167 @@
+// What a config.json asks for: known in every spelling, or an error that names the key.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/checkpoints/checkpoint_config.h"
+#include "core/checkpoints/rope_angles.h"
+#include "tests/support/problem_of.h"
+
+namespace moescope {
+namespace {
+
+using Json = nlohmann::json;
+
+Json mixtral() {
+  return {{"model_type", "mixtral"}, {"vocab_size", 320},        {"hidden_size", 64},
+          {"num_hidden_layers", 3},  {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+          {"intermediate_size", 96}, {"num_local_experts", 8},   {"num_experts_per_tok", 2}};
+}
+Json deepseek_v3() {
+  return {{"model_type", "deepseek_v3"}, {"vocab_size", 320},        {"hidden_size", 64},
+          {"num_hidden_layers", 4},      {"num_attention_heads", 4}, {"intermediate_size", 160},
+          {"moe_intermediate_size", 48}, {"n_routed_experts", 16},   {"num_experts_per_tok", 4},
+          {"n_shared_experts", 1},       {"kv_lora_rank", 24},       {"qk_nope_head_dim", 16},
+          {"qk_rope_head_dim", 8},       {"v_head_dim", 16},         {"first_k_dense_replace", 1}};
+}
+Json qwen() {
+  return {{"model_type", "qwen3_moe"},  {"vocab_size", 320},        {"hidden_size", 64},
+          {"num_hidden_layers", 4},     {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+          {"intermediate_size", 160},   {"num_experts", 16},        {"num_experts_per_tok", 4},
+          {"moe_intermediate_size", 48}};
+}
+
+CheckpointConfig parsed(const Json& json) {
+  return parse_checkpoint_config(json.dump(), "config.json");
+}
+std::string problem(Json json, const std::string& key, const Json& value) {
+  json[key] = value;
+  return problem_of([&] { parsed(json); });
+}
+std::string layers(const CheckpointConfig& config) {
+  std::string text;
+  for (const CheckpointLayer& layer : config.layers) text += !layer.moe ? '?' : *layer.moe ? 'E' : 'd';
+  return text;
+}
+
+TEST(CheckpointConfig, what_is_not_known_names_its_key) {
+  EXPECT_EQ(problem(mixtral(), "model_type", "llama").substr(0, 61),
+            "config.json: 'model_type' is 'llama', which is not known; all");
+  EXPECT_EQ(problem(mixtral(), "hidden_act", "gelu"),
+            "config.json: 'hidden_act' is 'gelu', which is not known; allowed: silu, swish");
+  EXPECT_EQ(problem(mixtral(), "attn_logit_softcapping", 30.0),
+            "config.json: 'attn_logit_softcapping' is 30.0, and what it asks for is not known");
+  EXPECT_EQ(problem(mixtral(), "rope_scaling", {{"type", "longrope"}}),
+            "config.json: 'rope_parameters.rope_type' is 'longrope', which is not known; allowed: default, linear, "
+            "yarn, llama3");
+  EXPECT_EQ(problem(mixtral(), "rope_parameters", {{"rope_type", "default"}, {"mrope_section", {1, 2}}}),
+            "config.json: 'rope_parameters.mrope_section' is [1,2], and what it asks for is not known");
+  EXPECT_EQ(problem(mixtral(), "quantization_config", {{"quant_method", "gptq"}}),
+            "config.json: 'quantization_config.quant_method' is 'gptq', which is not known; allowed: fp8, mxfp4, "
+            "compressed-tensors, modelopt");
+  EXPECT_EQ(problem(deepseek_v3(), "scoring_func", "softmax"),
+            "config.json: 'scoring_func' is 'softmax', which is not known; allowed: sigmoid");
+}
+
+TEST(CheckpointConfig, what_asks_for_nothing_is_passed_over) {
+  Json json = mixtral();
+  json["new_thing"] = nullptr;
+  json["other_thing"] = false;
+  json["third_thing"] = Json::array();
+  json["_name_or_path"] = "somewhere";
+  json["bos_token_id"] = 1;
+  EXPECT_EQ(parsed(json).experts, 8);
+}
+
+TEST(CheckpointConfig, sizes_that_cannot_be_are_refused) {
+  EXPECT_EQ(problem(mixtral(), "hidden_size", 1e18), "config.json: 'hidden_size' is 1e+18; allowed: 1 to 16777216");
+  EXPECT_EQ(problem(mixtral(), "num_hidden_layers", -1), "config.json: 'num_hidden_layers' is -1; allowed: 1 to 10000");
+  EXPECT_EQ(problem(mixtral(), "num_experts_per_tok", 9), "config.json: 'num_experts_per_tok' is 9; allowed: 1 to 8");
+  EXPECT_EQ(problem(mixtral(), "num_key_value_heads", 3),
+            "config.json: 'num_key_value_heads' does not divide num_attention_heads, 4");
+  EXPECT_EQ(problem(mixtral(), "vocab_size", "many"), "config.json: 'vocab_size' is \"many\"; allowed: 1 to 16777216");
+  EXPECT_EQ(problem(mixtral(), "vocab_size", nullptr), "config.json: 'vocab_size' is missing");
+  Json groups = deepseek_v3();
+  groups["topk_group"] = 1;
+  EXPECT_EQ(problem(groups, "n_group", 8),
+            "config.json: 'num_experts_per_tok' is more than the experts of topk_group groups");
+}
+
+TEST(CheckpointConfig, all_spellings_of_rope_mean_the_same) {
+  Json old = mixtral(), named = mixtral(), by_kind = mixtral();
+  const Json yarn{{"factor", 4.0}, {"original_max_position_embeddings", 64}, {"beta_fast", 16}};
+  old["rope_theta"] = 5000.0;
+  old["rope_scaling"] = yarn;
+  old["rope_scaling"]["type"] = "yarn";
+  named["rope_parameters"] = yarn;
+  named["rope_parameters"].update({{"rope_type", "yarn"}, {"rope_theta", 5000.0}});
+  by_kind["rope_parameters"] = {{"full_attention", named["rope_parameters"]},
+                                {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10.0}}}};
+  const std::vector<float> frequencies = rope_frequencies(parsed(old).rope[0], 32);
+  EXPECT_EQ(rope_frequencies(parsed(named).rope[0], 32), frequencies);
+  EXPECT_EQ(rope_frequencies(parsed(named).rope[1], 32), frequencies);
+  EXPECT_EQ(rope_frequencies(parsed(by_kind).rope[0], 32), frequencies);
+  EXPECT_EQ(parsed(by_kind).rope[1].theta, 10.0);
+  EXPECT_EQ(frequencies.front(), 1.0f);                                        // turns often: kept
+  EXPECT_FLOAT_EQ(frequencies.back(), 0.25f / std::pow(5000.0f, 30.0f / 32));  // turns less than once: a quarter
+}
+
+TEST(CheckpointConfig, llama3_slows_what_turns_less_than_once) {
+  RopeSettings rope{.kind = RopeSettings::Kind::llama3, .factor = 8, .original_positions = 8192};
+  rope.low_freq_factor = 1, rope.high_freq_factor = 4;
+  RopeSettings plain;
+  const std::vector<float> slowed = rope_frequencies(rope, 128), before = rope_frequencies(plain, 128);
+  EXPECT_EQ(slowed.front(), before.front());
+  EXPECT_FLOAT_EQ(slowed.back(), before.back() / 8);
+  for (std::size_t i = 0; i < slowed.size(); ++i) {
+    EXPECT_LE(slowed[i], before[i]);
+    EXPECT_GE(slowed[i], before[i] / 8 * 0.999f);
+  }
+}
+
+TEST(CheckpointConfig, yarns_temperature) {
+  RopeSettings yarn{.kind = RopeSettings::Kind::yarn, .factor = 40, .original_positions = 4096};
+  EXPECT_DOUBLE_EQ(rope_attention_factor(yarn), 0.1 * std::log(40.0) + 1);
+  EXPECT_EQ(rope_score_factor(yarn), 1);
+  yarn.mscale = 1.0, yarn.mscale_all_dim = 0.5;
+  EXPECT_DOUBLE_EQ(rope_attention_factor(yarn), (0.1 * std::log(40.0) + 1) / (0.05 * std::log(40.0) + 1));
+  EXPECT_DOUBLE_EQ(rope_score_factor(yarn), std::pow(0.05 * std::log(40.0) + 1, 2));
+  yarn.attention_factor = 1.5;
+  EXPECT_EQ(rope_attention_factor(yarn), 1.5);
+}
+
+TEST(CheckpointConfig, which_layers_have_experts) {
+  EXPECT_EQ(layers(parsed(mixtral())), "EEE");
+  EXPECT_EQ(layers(parsed(deepseek_v3())), "dEEE");
+  Json json = deepseek_v3();
+  json["moe_layer_freq"] = 2;  // transformers knows no such key, so the tensors say
+  EXPECT_EQ(layers(parsed(json)), "d???");
+  json = qwen();
+  json["decoder_sparse_step"] = 2;
+  EXPECT_EQ(layers(parsed(json)), "dEdE");
+  json["mlp_only_layers"] = {3, 7};
+  EXPECT_EQ(layers(parsed(json)), "dEdd");
+}
+
+TEST(CheckpointConfig, which_layers_see_a_window) {
+  const auto windows = [](const CheckpointConfig& config) {
+    std::vector<int> all;
+    for (const CheckpointLayer& layer : config.layers) all.push_back(layer.window);
+    return all;
+  };
+  Json json = mixtral();
+  json["sliding_window"] = 16;
+  EXPECT_EQ(windows(parsed(json)), std::vector<int>({16, 16, 16}));
+  json = qwen();
+  json["sliding_window"] = 16;
+  EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 0, 0, 0}));
+  json["use_sliding_window"] = true;
+  EXPECT_EQ(windows(parsed(json)), std::vector<int>({16, 16, 16, 16}));
+  json["layer_types"] = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 16, 0, 0}));
+  EXPECT_EQ(problem(json, "layer_types", Json::array({"linear_attention", "", "", ""})),
+            "config.json: 'layer_types' has \"linear_attention\"; allowed: full_attention, sliding_attention");
+}
+
+}  // namespace
+}  // namespace moescope

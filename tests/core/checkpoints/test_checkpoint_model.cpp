@@ -1,0 +1,217 @@
+// The forward pass of a checkpoint beside its golden data (tests/golden/golden_checkpoint.cpp): files that are not what
+// config.json asks for, formats, windows and sinks, the cache, threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "core/checkpoints/attend.h"
+#include "core/checkpoints/checkpoint_run.h"
+#include "core/numerics/threads.h"
+#include "tests/support/kept_logits.h"
+#include "tests/support/problem_of.h"
+#include "tests/support/small_checkpoint.h"
+
+namespace moescope {
+namespace {
+
+std::vector<std::int32_t> some_ids(std::size_t count) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>(i * i * 7 % SmallCheckpoint::kVocab));
+  return ids;
+}
+
+std::vector<float> logits_of(const CheckpointModel& model, const std::vector<std::int32_t>& ids, Index sequences = 1) {
+  KeptLogits watch;
+  model.forward(ids, sequences, std::ssize(ids) / sequences, watch);
+  return watch.all;
+}
+
+TEST(CheckpointModel, files_that_do_not_fit_name_file_and_tensor) {
+  const SmallCheckpoint folder("misfit");
+  const auto problem = [&] { return problem_of([&] { CheckpointModel model(folder.path()); }); };
+  EXPECT_EQ(problem(), "");
+  folder.write_tensors([](auto& tensors) { tensors["model.layers.1.block_sparse_moe.gate.weight"] = {5, 16}; });
+  EXPECT_EQ(problem(), folder.file("model.safetensors") +
+                           ": tensor 'model.layers.1.block_sparse_moe.gate.weight' is [5, 16]; config.json asks for "
+                           "[4, 16]");
+  folder.write_tensors([](auto& tensors) { tensors.erase("model.layers.0.block_sparse_moe.experts.3.w2.weight"); });
+  EXPECT_EQ(problem().substr(0, problem().find(';')),
+            folder.path() + ": has no tensor 'model.layers.0.block_sparse_moe.experts.3.w2.weight'");
+  folder.write_tensors([](auto& tensors) { tensors["model.layers.0.self_attn.q_proj.bias"] = {16}; });
+  EXPECT_EQ(problem(), folder.file("model.safetensors") +
+                           ": tensor 'model.layers.0.self_attn.q_proj.bias' is there, but 'attention_bias' of "
+                           "config.json says none is");
+  folder.write_tensors();
+  std::ofstream(folder.file("model.safetensors.index.json"))
+      << R"({"weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", "x": "model.safetensors"}})";
+  EXPECT_EQ(problem(), folder.file("model.safetensors.index.json") +
+                           ": 'model-00002-of-00002.safetensors' is a file of the checkpoint that is not there");
+}
+
+TEST(CheckpointModel, hostile_sizes_are_refused_before_memory_is_asked_for) {
+  const SmallCheckpoint folder("hostile");
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_local_experts"}) {
+    folder.write_config({{key, key == std::string("num_local_experts") ? 65536 : 16777216}});
+    EXPECT_NE(problem_of([&] { CheckpointModel model(folder.path()); }), "") << key;
+  }
+  folder.write_config({{"num_hidden_layers", 10000}});
+  EXPECT_NE(problem_of([&] { CheckpointModel model(folder.path()); }).find("model.layers.2."), std::string::npos);
+}
+
+TEST(CheckpointModel, ids_beyond_the_vocabulary_are_refused) {
+  const SmallCheckpoint folder("ids");
+  const CheckpointModel model(folder.path());
+  EXPECT_EQ(problem_of([&] { logits_of(model, {1, 40}); }), "token 1 is 40; allowed: 0 to 39");
+  EXPECT_EQ(problem_of([&] { logits_of(model, {-1}); }), "token 0 is -1; allowed: 0 to 39");
+}
+
+TEST(CheckpointModel, the_same_bits_with_any_number_of_threads_and_beside_other_sequences) {
+  const SmallCheckpoint folder("threads");
+  const CheckpointModel model(folder.path());
+  const std::vector<std::int32_t> ids = some_ids(150);
+  set_num_threads(1);
+  const std::vector<float> alone = logits_of(model, ids);
+  for (const int threads : {2, 3}) {
+    set_num_threads(threads);
+    EXPECT_EQ(logits_of(model, ids), alone) << threads;
+  }
+  set_num_threads(0);
+}
+
+TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
+  const SmallCheckpoint folder("cache");
+  folder.write_config({{"sliding_window", 5}});
+  const CheckpointModel model(folder.path());
+  const std::vector<std::int32_t> ids = some_ids(20);
+  const std::vector<float> at_once = logits_of(model, ids);
+  KeyValueCache cache;
+  KeptLogits watch;
+  model.forward(std::span(ids).first(7), 1, 7, watch, &cache);
+  for (std::size_t t = 7; t < ids.size(); ++t) model.forward(std::span(ids).subspan(t, 1), 1, 1, watch, &cache);
+  ASSERT_EQ(watch.all.size(), at_once.size());
+  for (std::size_t i = 0; i < at_once.size(); ++i) EXPECT_NEAR(watch.all[i], at_once[i], 1e-5) << i;
+}
+
+// softmax over the visible keys and the sink, by definition.
+TEST(Attend, windows_sinks_and_groups) {
+  constexpr Index kNew = 70, kAll = 75, kHeads = 4, kKeyHeads = 2, kQuery = 6, kValue = 5, kWindow = 9;
+  const RandomStream stream(3, "attend");
+  std::uint64_t at = 0;
+  const auto random = [&](Index count) {
+    std::vector<float> values;
+    for (Index i = 0; i < count; ++i) values.push_back(static_cast<float>(stream.normal(at++)));
+    return values;
+  };
+  const auto q = random(kNew * kHeads * kQuery), k = random(kAll * kKeyHeads * kQuery),
+             v = random(kAll * kKeyHeads * kValue), sinks = random(kHeads);
+  for (const Index window : {Index{0}, kWindow})
+    for (const float* sink : {static_cast<const float*>(nullptr), sinks.data()}) {
+      std::vector<float> out(kNew * kHeads * kValue);
+      const Matrix<float> o(out.data(), kNew, kHeads * kValue);
+      for (Index head = 0; head < kHeads; ++head)
+        attend_head({kHeads, kKeyHeads, kQuery, kValue, 0.4f, window, sink},
+                    {{q.data(), kNew, kHeads * kQuery},
+                     {k.data(), kAll, kKeyHeads * kQuery},
+                     {v.data(), kAll, kKeyHeads * kValue}},
+                    head, o);
+      for (Index t = 0; t < kNew; ++t)
+        for (Index head = 0; head < kHeads; ++head) {
+          const Index own = kAll - kNew + t, first = window > 0 ? std::max<Index>(0, own - window + 1) : 0,
+                      group = head / 2;
+          double sum = sink ? std::exp(double{sink[head]}) : 0;
+          std::vector<double> want(kValue);
+          for (Index key = first; key <= own; ++key) {
+            double score = 0;
+            for (Index i = 0; i < kQuery; ++i)
+              score += double{q[(t * kHeads + head) * kQuery + i]} * k[(key * kKeyHeads + group) * kQuery + i];
+            const double p = std::exp(0.4 * score);
+            sum += p;
+            for (Index i = 0; i < kValue; ++i) want[i] += p * v[(key * kKeyHeads + group) * kValue + i];
+          }
+          for (Index i = 0; i < kValue; ++i)
+            ASSERT_NEAR(o.at(t, head * kValue + i), want[i] / sum, 1e-5) << t << ' ' << head << ' ' << window;
+        }
+    }
+}
+
+TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
+  const SmallCheckpoint folder("formats");
+  const RandomStream stream(5, "bytes");
+  SafetensorsWriter writer;
+  constexpr std::size_t kRows = 40, kCols = 64;
+  const struct {
+    const char* name;
+    DType dtype;
+  } formats[] = {{"f32", DType::f32},
+                 {"bf16", DType::bf16},
+                 {"f16", DType::f16},
+                 {"fp8", DType::f8_e4m3},
+                 {"e5m2", DType::f8_e5m2}};
+  for (const auto& format : formats) {
+    std::vector<std::byte> bytes(kRows * kCols * dtype_bits(format.dtype) / 8);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(stream.bits(i));
+    writer.add(format.name, format.dtype, {kRows, kCols}, bytes);
+  }
+  const std::string path = folder.file("formats.safetensors");
+  writer.write(path);
+  const SafetensorsFile file(path);
+  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  for (const auto& format : formats) {
+    const TensorView& tensor = file.at(format.name);
+    const std::vector<float> want = tensor.floats();
+    for (const bool across : {false, true}) {
+      const StoredMatrix matrix(tensor, 0, across, lost);
+      const Index first = 3, count = 17;
+      std::vector<float> got(static_cast<std::size_t>(count * matrix.inputs()));
+      matrix.read_outputs(first, count, got.data());
+      for (Index o = 0; o < count; ++o)
+        for (Index i = 0; i < matrix.inputs(); ++i) {
+          const float value = across ? got[static_cast<std::size_t>(i * count + o)]
+                                     : got[static_cast<std::size_t>(o * matrix.inputs() + i)];
+          const float expected = across
+                                     ? want[static_cast<std::size_t>(i) * kCols + static_cast<std::size_t>(first + o)]
+                                     : want[static_cast<std::size_t>(first + o) * kCols + static_cast<std::size_t>(i)];
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(expected))
+              << format.name << o << ' ' << i;
+        }
+    }
+  }
+  EXPECT_FALSE(lost->load());
+}
+
+TEST(CheckpointRun, steps_are_batches_of_all_texts) {
+  const SmallCheckpoint folder("run");
+  const CheckpointModel model(folder.path());
+  const std::vector<LabelledText> texts = {{"one", some_ids(50)}, {"two", some_ids(33)}, {"one", some_ids(1)}};
+  CheckpointRun run(model, texts, {.length = 16, .sequences = 4});
+  // Five whole pieces in batches of four, and what remains of the first: two tokens; of the second one token remains,
+  // which predicts nothing.
+  EXPECT_EQ(run.steps(), 3);
+  EXPECT_EQ(run.info().domains, (std::vector<std::string>{"one", "two"}));
+  std::vector<std::uint64_t> load(SmallCheckpoint::kExperts);
+  std::int64_t tokens = 0;
+  for (std::int64_t step = 0; step < run.steps(); ++step) {
+    const TelemetryFrame frame = run.step();
+    EXPECT_EQ(frame.step, step);
+    ASSERT_EQ(frame.routers.size(), SmallCheckpoint::kLayers);
+    ASSERT_EQ(frame.specialisation.size(), SmallCheckpoint::kLayers);
+    std::uint64_t slots = 0, by_domain = 0;
+    for (std::size_t e = 0; e < load.size(); ++e) {
+      slots += frame.routers[0].tokens_per_expert[e];
+      load[e] += frame.routers[0].tokens_per_expert[e];
+    }
+    for (const std::uint32_t n : frame.specialisation[0].domain_DE) by_domain += n;
+    EXPECT_EQ(slots, by_domain);
+    EXPECT_EQ(static_cast<std::int64_t>(slots), 2 * (frame.tokens - tokens));
+    tokens = frame.tokens;
+    EXPECT_TRUE(std::isfinite(frame.ce_loss));
+  }
+  EXPECT_EQ(tokens, 5 * 16 + 2);
+  EXPECT_EQ(run.load()[0], load);
+  EXPECT_EQ(run.losses()[0].tokens, 3 * 15 + 1);
+  EXPECT_EQ(run.losses()[1].tokens, 2 * 15);
+}
+
+}  // namespace
+}  // namespace moescope

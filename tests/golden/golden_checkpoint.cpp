@@ -1,0 +1,183 @@
+// Compares what a checkpoint computes with what transformers computes from it: golden_checkpoint FOLDER, with
+// config.json, its .safetensors and expected.safetensors.
+//
+// Keys of expected.safetensors, all with a prefix P that may be empty or "NAME.": Pinput_ids [B, S] or [T];
+// Plogits [B, S, V] or Plogits_lastN [N, V]; Phidden.I after layer I; Ploss [1]; Ptopk_index.L and Ptopk_weight.L
+// [T, K] of layer L; dequantized.TENSOR, equal to the bit. What is not there is not compared; what is there and not
+// known is an error. Exit status: 0 all is as expected, 1 something differs, 2 a file cannot be read.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/tensors/safetensors.h"
+#include "tests/golden/tally.h"
+
+namespace {
+
+using namespace moescope;
+
+constexpr double kLogits = 1e-4, kWeights = 1e-5, kLoss = 1e-5;
+constexpr double kHidden = 1e-4;  // of values above 1 their share
+
+// Keeps all that a pass shows.
+class Everything : public PassWatch {
+ public:
+  void hidden(int index, ConstMatrix<float> x) override { hidden_[index].assign(x.data, x.data + x.size()); }
+  void routed(int layer, const RoutedTokens& tokens) override { routed_[layer] = tokens; }
+  void logits(Index, ConstMatrix<float> part) override {
+    vocab_ = part.cols;
+    logits_.insert(logits_.end(), part.data, part.data + part.size());
+  }
+
+  std::map<int, std::vector<float>> hidden_;
+  std::map<int, RoutedTokens> routed_;
+  std::vector<float> logits_;
+  Index vocab_ = 0;
+};
+
+struct Texts {
+  std::vector<std::int32_t> ids;
+  Index sequences = 1, length = 0;
+};
+
+// Mean over the next tokens of all sequences.
+double loss_of(const Everything& pass, const Texts& texts) {
+  double sum = 0;
+  Index count = 0;
+  for (Index t = 0; t < texts.sequences * texts.length; ++t) {
+    if ((t + 1) % texts.length == 0) continue;
+    const float* logits = pass.logits_.data() + t * pass.vocab_;
+    const double most = *std::max_element(logits, logits + pass.vocab_);
+    double total = 0;
+    for (Index v = 0; v < pass.vocab_; ++v) total += std::exp(logits[v] - most);
+    sum += most + std::log(total) - logits[texts.ids[static_cast<std::size_t>(t) + 1]];
+    ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+void compare(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double tolerance,
+             bool relative = false) {
+  Tally tally(what);
+  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
+  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i)
+    tally.within(i, got[i], want[i], relative ? tolerance * std::max(1.0, std::fabs(double{want[i]})) : tolerance);
+}
+
+void compare_ids(const std::string& what, const std::vector<std::int32_t>& got, const TensorView& expected) {
+  Tally tally(what);
+  std::vector<std::int64_t> want = expected.integers();
+  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
+  const auto top_k = static_cast<std::ptrdiff_t>(expected.shape.back());
+  for (auto at = want.begin(); at < want.end(); at += top_k) std::sort(at, at + top_k);
+  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.integer(i, got[i], want[i]);
+}
+
+// Values as FP32, those of packed experts turned as transformers has them: [E, in, out].
+std::vector<float> dequantized(const TensorFile& file, const std::string& name, const LostPages& lost) {
+  const TensorView* packed = file.find(name + "_blocks");
+  const TensorView& tensor = packed ? *packed : file.at(name);
+  const Index count = tensor.shape.size() == 3 ? static_cast<Index>(tensor.shape[0]) : 1;
+  std::vector<float> all;
+  for (Index e = 0; e < count; ++e) {
+    const StoredMatrix matrix(tensor, e, false, lost);
+    std::vector<float> values(static_cast<std::size_t>(matrix.outputs() * matrix.inputs()));
+    matrix.read_outputs(0, matrix.outputs(), values.data());
+    if (!packed) all.insert(all.end(), values.begin(), values.end());
+    for (Index i = 0; packed && i < matrix.inputs(); ++i)
+      for (Index o = 0; o < matrix.outputs(); ++o)
+        all.push_back(values[static_cast<std::size_t>(o * matrix.inputs() + i)]);
+  }
+  return all;
+}
+
+void compare_dequantized(const CheckpointModel& model, const TensorView& expected) {
+  const std::string name = expected.name.substr(std::string("dequantized.").size());
+  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  const std::vector<float> got = dequantized(model.file(), name, lost), want = expected.floats();
+  Tally tally(name);
+  tally.integer(0, static_cast<std::int64_t>(got.size()), static_cast<std::int64_t>(want.size()));
+  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) tally.value(i, got[i], want[i]);
+}
+
+Texts texts_of(const TensorView& ids) {
+  Texts texts;
+  for (const std::int64_t id : ids.integers()) texts.ids.push_back(static_cast<std::int32_t>(id));
+  texts.length = static_cast<Index>(ids.shape.back());
+  texts.sequences = static_cast<Index>(ids.elements()) / std::max<Index>(1, texts.length);
+  return texts;
+}
+
+// The expectation `key`, without its prefix. False: it is none that is known.
+bool compare_key(const Everything& pass, const Texts& texts, const std::string& key, const TensorView& expected) {
+  const auto number = [&](const char* before) { return std::stoi(key.substr(std::string(before).size())); };
+  if (key == "logits") {
+    compare(expected.name, pass.logits_, expected.floats(), kLogits);
+  } else if (key.starts_with("logits_last")) {
+    const Index values = number("logits_last") * pass.vocab_;
+    compare(expected.name, {pass.logits_.end() - values, pass.logits_.end()}, expected.floats(), kLogits);
+  } else if (key.starts_with("hidden.")) {
+    compare(expected.name, pass.hidden_.at(number("hidden.")), expected.floats(), kHidden, true);
+  } else if (key == "loss") {
+    compare(expected.name, {static_cast<float>(loss_of(pass, texts))}, expected.floats(), kLoss);
+  } else if (key.starts_with("topk_index.")) {
+    compare_ids(expected.name, pass.routed_.at(number("topk_index.")).ids, expected);
+  } else if (key.starts_with("topk_weight.")) {
+    compare(expected.name, pass.routed_.at(number("topk_weight.")).mix, expected.floats(), kWeights);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void check(const std::string& folder) {
+  const CheckpointModel model(folder);
+  const SafetensorsFile expected((std::filesystem::path(folder) / "expected.safetensors").string());
+  std::map<std::string, std::pair<Texts, Everything>> passes;  // by prefix
+  for (const TensorView& tensor : expected.tensors())
+    if (tensor.name.ends_with("input_ids")) {
+      const std::string prefix = tensor.name.substr(0, tensor.name.size() - std::string("input_ids").size());
+      auto& [texts, pass] = passes[prefix];
+      texts = texts_of(tensor);
+      model.forward(texts.ids, texts.sequences, texts.length, pass);
+    }
+  if (passes.empty()) throw std::runtime_error("expected.safetensors has no input_ids");
+  for (const TensorView& tensor : expected.tensors()) {
+    if (tensor.name.ends_with("input_ids")) continue;
+    if (tensor.name.starts_with("dequantized.")) {
+      compare_dequantized(model, tensor);
+      continue;
+    }
+    bool known = false;
+    for (const auto& [prefix, run] : passes)
+      if (!known && tensor.name.starts_with(prefix))
+        known = compare_key(run.second, run.first, tensor.name.substr(prefix.size()), tensor);
+    if (!known) throw std::runtime_error("expected.safetensors has '" + tensor.name + "', which is not known");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: golden_checkpoint FOLDER\n");
+    return 2;
+  }
+  try {
+    check(argv[1]);
+  } catch (const std::exception& error) {
+    std::printf("  failed: %s\n", error.what());
+    return 2;
+  }
+  std::printf("%zu values compared, %zu differ\n", Tally::total_compared, Tally::total_differ);
+  if (Tally::total_compared == 0) return 2;
+  return Tally::total_differ ? 1 : 0;
+}

@@ -1,0 +1,16 @@
+// Keeps the logits of a checkpoint's passes, one after the other.
+#pragma once
+
+#include <vector>
+
+#include "core/checkpoints/checkpoint_model.h"
+
+namespace moescope {
+
+class KeptLogits : public PassWatch {
+ public:
+  void logits(Index, ConstMatrix<float> part) override { all.insert(all.end(), part.data, part.data + part.size()); }
+  std::vector<float> all;
+};
+
+}  // namespace moescope
