@@ -1,0 +1,60 @@
+// libFuzzer over checkpoints of transformers: any config.json, index and file of tensors in a folder are refused with a
+// std::runtime_error that names a file, or are a model that a few tokens can be run through. An input is the three
+// files, the first two each behind its length as eight hexadecimal digits; a file of length 0 is not there. How to run:
+// tests/CMakeLists.txt.
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "core/checkpoints/checkpoint_model.h"
+#include "core/numerics/threads.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace moescope;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kDigits = 8, kMostParameters = 1 << 20, kMostTokens = 3;
+
+void write(const fs::path& path, std::string_view content) {
+  fs::remove(path);
+  if (!content.empty()) std::ofstream(path, std::ios::binary) << content;
+}
+
+// The next part of the input, whose length stands before it.
+std::string_view part(std::string_view& rest) {
+  std::size_t length = 0;
+  const std::string_view digits = rest.substr(0, kDigits);
+  std::from_chars(digits.data(), digits.data() + digits.size(), length, 16);
+  rest.remove_prefix(digits.size());
+  const std::string_view content = rest.substr(0, length);
+  rest.remove_prefix(content.size());
+  return content;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const WithinLimits limits;
+  set_num_threads(1);
+  const fs::path folder = fs::temp_directory_path() / ("moescope_fuzz_model_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  write(folder / "config.json", part(rest));
+  write(folder / "model.safetensors.index.json", part(rest));
+  write(folder / "model.safetensors", rest);
+  try {
+    const CheckpointModel model(folder.string());
+    require(model.parameters() > 0, "a model has parameters");
+    std::vector<std::int32_t> ids;
+    for (std::size_t t = 0; t < kMostTokens; ++t) ids.push_back(static_cast<std::int32_t>(t) % model.config().vocab);
+    PassWatch nobody;
+    if (model.parameters() < kMostParameters) model.forward(ids, 1, std::ssize(ids), nobody);
+  } catch (const std::runtime_error& error) {
+    require(std::string(error.what()).find(folder.string()) == 0, "the message names the file");
+  }
+  fs::remove_all(folder);
+  return 0;
+}
