@@ -16,6 +16,7 @@
 #include "app/cli/cli_missing.h"
 #include "app/cli/cli_replay.h"
 #include "app/cli/command_line.h"
+#include "core/checkpoints/export_model.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -26,6 +27,7 @@
 #include "core/logs/routing/export_trace.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/export_weights.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
 namespace {
@@ -86,7 +88,13 @@ void export_all_events(const ExportOptions& options) {
 void export_tensors(const ExportOptions& options) {
   const bool checkpoint = options.in.ends_with(".safetensors");
   const std::string from = checkpoint ? options.in : kept_checkpoint(options.in, options.run, options.step);
-  const int tensors = export_weights(from, options.out);
+  int tensors = 0;
+  if (options.to == "checkpoint") {
+    check_checkpoint(from);
+    tensors = export_for_transformers(from, options.out);
+  } else {
+    tensors = export_weights(from, options.out);
+  }
   std::printf("%s: %d tensors of %s\n", printable(options.out).c_str(), tensors, printable(from).c_str());
 }
 
@@ -100,16 +108,18 @@ void check(const ExportOptions& options) {
   if (!options.with.empty() && !fs::exists(options.with)) throw std::runtime_error(options.with + ": no such file");
   if (options.to == "csv" && options.panel.empty())
     throw std::runtime_error("--to csv needs --panel NAME; --panel list prints the titles");
-  if (options.step && !of_panels && options.to != "safetensors")
-    throw std::runtime_error("--step goes with --to png, svg, csv or safetensors");
+  if (options.step && !of_panels && options.to != "safetensors" && options.to != "checkpoint")
+    throw std::runtime_error("--step goes with --to png, svg, csv, safetensors or checkpoint");
 }
 
 void export_run(const ExportOptions& options) {
   check(options);
-  const bool events = options.to == "tensorboard", titles = options.panel == "list";
+  const bool folder = options.to == "tensorboard" || options.to == "checkpoint", titles = options.panel == "list";
   if (!titles)
-    guard_outputs({options.in, options.with}, {{.option = "--out", .path = options.out, .folder = events}},
+    guard_outputs({options.in, options.with}, {{.option = "--out", .path = options.out, .folder = folder}},
                   options.overwrite);
+  if (options.to == "checkpoint" && fs::exists(fs::path(options.out) / "config.json") && !options.overwrite)
+    throw std::runtime_error("--out " + options.out + ": holds a checkpoint; --overwrite replaces it");
   if (file_kind(options.in) == FileKind::recording) print_missing(RecordingReader(options.in));
   if (options.to == "jsonl")
     export_jsonl(options.in, options.out);
@@ -119,7 +129,7 @@ void export_run(const ExportOptions& options) {
     export_all_events(options);
   else if (options.to == "replay")
     export_replay(options.with.empty() ? std::vector{options.in} : std::vector{options.in, options.with}, options.out);
-  else if (options.to == "safetensors")
+  else if (options.to == "safetensors" || options.to == "checkpoint")
     export_tensors(options);
   else
     let_window_export(options);
@@ -133,7 +143,7 @@ void add_export_command(CLI::App& app) {
   command
       .option("RECORDING", options->in,
               "Recording (.moescope); for tensorboard, replay and pictures any training log, "
-              "for safetensors a checkpoint, too")
+              "for safetensors and checkpoint a checkpoint, too")
       .required();
   command
       .option("--to", options->to,
@@ -143,11 +153,12 @@ void add_export_command(CLI::App& app) {
               "tensorboard: the scalars as event files, OUT is a folder\n"
               "trace: where the time of each step went (Chrome trace, Perfetto)\n"
               "safetensors: the weights of a kept checkpoint\n"
+              "checkpoint: the same as a folder that Hugging Face's transformers opens\n"
               "html: a report of the runs and how they compare, in one file\n"
               "replay: a page that plays the steps in a browser, offline, in one file")
       .required()
-      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "html", "replay"});
-  command.option("-o,--out", options->out, "File (tensorboard: folder) to write").required();
+      .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "safetensors", "checkpoint", "html", "replay"});
+  command.option("-o,--out", options->out, "File (tensorboard, checkpoint: folder) to write").required();
   command.option("--overwrite", options->overwrite, "Replace an existing file");
   command.option("--panel", options->panel, "Panel by its title, for example \"Loss\"; list: prints the titles");
   command.option("--workspace", options->workspace, "Workspace: overview (default), router, compare, ...");
@@ -156,7 +167,7 @@ void add_export_command(CLI::App& app) {
       .range(std::int64_t{0}, INT64_MAX);
   command.option("--with", options->with, "Second recording or log, beside the first on the page of --to replay");
   command.option("--run", options->run,
-                 "safetensors: run whose weights are written (default: the first); "
+                 "safetensors, checkpoint: run whose weights are written (default: the first); "
                  "tensorboard: the run of a file that holds several");
   command.footer(
       "Examples:\n"

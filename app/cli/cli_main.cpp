@@ -17,7 +17,6 @@
 #include "app/cli/cli_check.h"
 #include "app/cli/cli_export.h"
 #include "app/cli/cli_figures.h"
-#include "app/cli/cli_import.h"
 #include "app/cli/cli_lesson.h"
 #include "app/cli/cli_output.h"
 #include "app/cli/cli_predict.h"
@@ -27,6 +26,8 @@
 #include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
 #include "app/cli/launcher.h"
+#include "app/cli/record/cli_import.h"
+#include "app/cli/record/cli_run.h"
 #include "app/cli/sweep/cli_sweep.h"
 #include "app/cli/train/cli_train.h"
 #include "core/io/standard_streams.h"
@@ -100,6 +101,7 @@ int main(int argc, char** argv) {
   moescope::add_lesson_command(app);
   moescope::add_reproduce_command(app);
   moescope::add_import_command(app);
+  moescope::add_run_command(app);
   moescope::add_export_command(app);
   moescope::add_check_command(app);
   moescope::add_figures_command(app);

@@ -1,11 +1,9 @@
-#include "app/cli/cli_import.h"
+#include "app/cli/record/cli_import.h"
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -14,6 +12,7 @@
 #include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
+#include "app/cli/record/recording_in_work.h"
 #include "core/history/step_axis.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
@@ -28,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFramesAWrite = 64;   // in one transaction
 constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
 
 struct ImportCommand {
@@ -53,78 +51,6 @@ void stop_at(int signal) {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(signal, &action, nullptr);
 }
-
-constexpr const char* kPart = ".part-";  // and the number of the process that writes it
-
-void remove_part(const std::string& part) {
-  std::error_code ignored;
-  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(part + suffix, ignored);
-}
-
-// What an import into the same file left that was killed.
-void remove_abandoned_parts(const fs::path& out) {
-  const std::string begins = out.filename().string() + kPart;
-  std::error_code error;
-  std::vector<fs::path> abandoned;
-  for (fs::directory_iterator entry(out.has_parent_path() ? out.parent_path() : ".", error), end;
-       !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(begins)) continue;
-    const pid_t process = std::atoi(name.c_str() + begins.size());
-    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) abandoned.push_back(entry->path());
-  }
-  for (const fs::path& part : abandoned) fs::remove(part, error);
-}
-
-// Written beside the final name and renamed at the end: a recording of that name is whole, or there is none.
-class RecordingInWork {
- public:
-  explicit RecordingInWork(std::string out) : out_(std::move(out)), work_(out_ + kPart + std::to_string(::getpid())) {
-    remove_abandoned_parts(out_);
-  }
-  ~RecordingInWork() {
-    writer_.reset();
-    remove_part(work_);
-  }
-  void begin() {
-    record([&] { writer_ = std::make_unique<RecordingWriter>(work_, Durable::when_finished); });
-  }
-  void add(const RunInfo& info) {
-    record([&] { writer_->add_run(info); });
-  }
-  void add(const std::shared_ptr<const TelemetryFrame>& frame) {
-    frames_.push_back(frame);
-    if (frames_.size() >= kFramesAWrite) write();
-  }
-  void add(const Marker& marker) { markers_.push_back(marker); }
-  void finish() {
-    write();
-    record([&] {
-      writer_->write(markers_);
-      writer_->finish();
-    });
-    writer_.reset();
-    fs::rename(work_, out_);
-  }
-
- private:
-  void write() {
-    record([&] { writer_->write(frames_); });
-    frames_.clear();
-  }
-  template <class Write>
-  void record(Write write) {
-    try {
-      write();
-    } catch (const std::exception& failure) {
-      throw OutputError(out_ + ": cannot be written: " + failure.what());
-    }
-  }
-  std::string out_, work_;
-  std::unique_ptr<RecordingWriter> writer_;
-  std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
-  std::vector<Marker> markers_;
-};
 
 // A line that redraws itself on a terminal; elsewhere nothing until the end.
 class Percentage {

@@ -1,0 +1,36 @@
+// A recording that a command writes from start to end: beside its final name, and renamed at the end. A recording of
+// that name is whole, or there is none.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/recording/recording.h"
+
+namespace moescope {
+
+// Every failure throws OutputError.
+class RecordingInWork {
+ public:
+  explicit RecordingInWork(std::string out);
+  ~RecordingInWork();  // removes what is not finished
+  RecordingInWork(const RecordingInWork&) = delete;
+  RecordingInWork& operator=(const RecordingInWork&) = delete;
+  void begin();
+  void add(const RunInfo& info);
+  void add(const std::shared_ptr<const TelemetryFrame>& frame);
+  void add(const Marker& marker);
+  void finish();
+
+ private:
+  void write();
+  template <class Write>
+  void record(Write write);
+  std::string out_, work_;
+  std::unique_ptr<RecordingWriter> writer_;
+  std::vector<std::shared_ptr<const TelemetryFrame>> frames_;
+  std::vector<Marker> markers_;
+};
+
+}  // namespace moescope

@@ -1,0 +1,272 @@
+#include "core/checkpoints/export_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "core/config/config_toml.h"
+#include "core/io/whole_file.h"
+#include "core/numerics/size.h"
+#include "core/tensors/safetensors.h"
+
+namespace moescope {
+namespace {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr double kInnerNormEps = 1e-6;  // of transformers' norms inside latent attention
+
+// Elements of a tensor of the run, of which the first `scaled` are multiplied by `factor`; without a source zeros.
+struct Exported {
+  TensorSpec spec;
+  const TensorView* from = nullptr;
+  std::size_t first = 0, scaled = 0;
+  float factor = 1;
+};
+
+class ModelExport {
+ public:
+  ModelExport(const SafetensorsFile& file, const RunConfig& config) : file_(file), c_(config), m_(config.model) {}
+
+  std::vector<Exported> tensors() {
+    add("model.embed_tokens.weight", "tok_embeddings.weight");
+    for (int layer = 0; layer < m_.n_layers; ++layer) add_layer(layer);
+    add("model.norm.weight", "norm.weight");
+    add("lm_head.weight", "output.weight");
+    return std::move(tensors_);
+  }
+
+ private:
+  void add(const std::string& name, const std::string& from) {
+    const TensorView& tensor = file_.at(from);
+    tensors_.push_back({{name, DType::f32, tensor.shape}, &tensor});
+  }
+  // Of the first rows, as many as the norm behind them has.
+  void add_scaled(const std::string& name, const std::string& from, int rows) {
+    add(name, from);
+    tensors_.back().scaled = size(rows) * size(m_.dim);
+    tensors_.back().factor = static_cast<float>(std::sqrt(kInnerNormEps / m_.norm_eps));
+  }
+
+  void add_layer(int layer) {
+    const std::string to = "model.layers." + std::to_string(layer) + '.';
+    const std::string from = "layers." + std::to_string(layer) + '.';
+    add(to + "input_layernorm.weight", from + "attention_norm.weight");
+    add_attention(to + "self_attn.", from + "attention.");
+    add(to + "post_attention_layernorm.weight", from + "ffn_norm.weight");
+    if (layer < m_.n_dense_layers)
+      add_feed_forward(to + "mlp.", from + "feed_forward.");
+    else
+      add_experts(to + "mlp.", from + "moe.");
+  }
+
+  void add_attention(const std::string& to, const std::string& from) {
+    if (m_.q_lora_rank > 0) {
+      add_scaled(to + "q_a_proj.weight", from + "wq_a.weight", m_.q_lora_rank);
+      add(to + "q_a_layernorm.weight", from + "q_norm.weight");
+      add(to + "q_b_proj.weight", from + "wq_b.weight");
+    } else {
+      add(to + "q_proj.weight", from + "wq.weight");
+    }
+    add_scaled(to + "kv_a_proj_with_mqa.weight", from + "wkv_a.weight", m_.kv_lora_rank);
+    add(to + "kv_a_layernorm.weight", from + "kv_norm.weight");
+    add(to + "kv_b_proj.weight", from + "wkv_b.weight");
+    add(to + "o_proj.weight", from + "wo.weight");
+  }
+
+  void add_feed_forward(const std::string& to, const std::string& from) {
+    add(to + "gate_proj.weight", from + "w1.weight");
+    add(to + "up_proj.weight", from + "w3.weight");
+    add(to + "down_proj.weight", from + "w2.weight");
+  }
+
+  void add_experts(const std::string& to, const std::string& from) {
+    add(to + "gate.weight", from + "router.gate.weight");
+    if (c_.router.score_func == ScoreFunc::sigmoid) add(to + "gate.e_score_correction_bias", from + "expert_bias");
+    const struct {
+      const char *to, *from;
+    } parts[] = {
+        {".gate_proj.weight", "experts.w1"}, {".up_proj.weight", "experts.w3"}, {".down_proj.weight", "experts.w2"}};
+    for (std::size_t e = 0; e < size(m_.n_experts); ++e)
+      for (const auto& part : parts) {
+        const TensorView& all = file_.at(from + part.from);
+        const std::vector<std::size_t> shape(all.shape.begin() + 1, all.shape.end());
+        tensors_.push_back(
+            {{to + "experts." + std::to_string(e) + part.to, DType::f32, shape}, &all, e * shape[0] * shape[1]});
+      }
+    if (m_.n_shared > 0) return add_feed_forward(to + "shared_experts.", from + "shared_experts.");
+    const std::size_t dim = size(m_.dim), width = size(m_.moe_inter);
+    for (const char* name : {"gate_proj", "up_proj"})
+      tensors_.push_back({{to + "shared_experts." + name + ".weight", DType::f32, {width, dim}}});
+    tensors_.push_back({{to + "shared_experts.down_proj.weight", DType::f32, {dim, width}}});
+  }
+
+  const SafetensorsFile& file_;
+  const RunConfig& c_;
+  const ModelConfig& m_;
+  std::vector<Exported> tensors_;
+};
+
+std::vector<float> values_of(const Exported& tensor) {
+  std::size_t count = 1;
+  for (const std::size_t extent : tensor.spec.shape) count *= extent;
+  if (!tensor.from) return std::vector<float>(count);
+  std::vector<float> values = tensor.from->floats(tensor.first, count);
+  for (float& value : std::span(values).first(std::min(tensor.scaled, count))) value *= tensor.factor;
+  return values;
+}
+
+OrderedJson config_json(const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  const RouterConfig& r = config.router;
+  const bool v3 = r.score_func == ScoreFunc::sigmoid;
+  const int groups = r.n_groups > 0 && r.n_limited_groups > 0 ? r.n_groups : 1;
+  OrderedJson json{{"architectures", {v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM"}},
+                   {"model_type", v3 ? "deepseek_v3" : "deepseek_v2"},
+                   {"dtype", "float32"},
+                   {"vocab_size", m.vocab},
+                   {"hidden_size", m.dim},
+                   {"num_hidden_layers", m.n_layers},
+                   {"first_k_dense_replace", m.n_dense_layers},
+                   {"intermediate_size", m.dense_inter},
+                   {"num_attention_heads", m.n_heads},
+                   {"num_key_value_heads", m.n_heads},
+                   {"q_lora_rank", m.q_lora_rank > 0 ? OrderedJson(m.q_lora_rank) : OrderedJson()},
+                   {"kv_lora_rank", m.kv_lora_rank},
+                   {"qk_nope_head_dim", m.qk_nope_head_dim},
+                   {"qk_rope_head_dim", m.qk_rope_head_dim},
+                   {"v_head_dim", m.v_head_dim},
+                   {"rope_theta", m.rope_theta},
+                   {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", m.rope_theta}}},
+                   {"max_position_embeddings", std::max(config.data.seq, 1)},
+                   {"rms_norm_eps", m.norm_eps},
+                   {"hidden_act", "silu"},
+                   {"attention_bias", false},
+                   {"n_routed_experts", m.n_experts},
+                   {"num_experts_per_tok", r.top_k},
+                   {"moe_intermediate_size", m.moe_inter},
+                   {"n_shared_experts", std::max(1, m.n_shared)},
+                   {"norm_topk_prob", r.route_norm},
+                   {"routed_scaling_factor", r.route_scale},
+                   {"n_group", groups},
+                   {"topk_group", groups > 1 ? r.n_limited_groups : 1},
+                   {"tie_word_embeddings", false},
+                   {"bos_token_id", nullptr},
+                   {"eos_token_id", nullptr},
+                   {"pad_token_id", nullptr}};
+  if (v3)
+    json["rope_interleave"] = true;
+  else
+    json["topk_method"] = "greedy";
+  return json;
+}
+
+std::string utf8_of(unsigned character) {
+  if (character < 0x80) return {static_cast<char>(character)};
+  return {static_cast<char>(0xC0 | character >> 6), static_cast<char>(0x80 | (character & 0x3F))};
+}
+
+// Every byte is a token of the same number. Tokenizers of the byte-level kind write bytes as printable characters:
+// those that are printable as themselves, the others as what follows 255.
+OrderedJson tokenizer_json() {
+  OrderedJson vocab = OrderedJson::object();
+  unsigned next = 256;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool printed = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    vocab[utf8_of(printed ? byte : next++)] = byte;
+  }
+  const OrderedJson byte_level{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", OrderedJson::array()},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", byte_level},
+          {"post_processor", nullptr},
+          {"decoder", byte_level},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", false},
+            {"vocab", vocab},
+            {"merges", OrderedJson::array()}}}};
+}
+
+RunConfig config_of(const SafetensorsFile& file) {
+  const auto text = file.metadata().find("config");
+  if (text == file.metadata().end()) throw std::runtime_error(file.path() + ": is no checkpoint of MoEScope's");
+  const ParsedConfig parsed = parse_config(text->second, file.path() + " (config)");
+  if (!parsed.problems.empty()) throw std::runtime_error(file.path() + ": " + parsed.problems.front().text());
+  return parsed.config;
+}
+
+// The bias of a softmax's choice, which no class has.
+void require_no_bias(const SafetensorsFile& file, const RunConfig& config) {
+  if (config.router.score_func == ScoreFunc::sigmoid) return;
+  for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)
+    for (const float bias : file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats())
+      if (bias != 0)
+        throw std::runtime_error(file.path() +
+                                 ": no class of transformers holds it: expert_bias of a softmax router is not 0");
+}
+
+}  // namespace
+
+std::string why_not_in_transformers(const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  const RouterConfig& r = config.router;
+  const bool groups = r.n_groups > 0 && r.n_limited_groups > 0;
+  if (m.latent_dim > 0) return "model.latent_dim: experts of latent rows";
+  if (m.shared_expert_gate) return "model.shared_expert_gate: a gate of shared experts beside latent attention";
+  if (r.score_func == ScoreFunc::sqrtsoftplus) return "router.score_func: scores by sqrtsoftplus";
+  if (r.score_func == ScoreFunc::softmax && r.route_norm)
+    return "router.route_norm: weights normalised over the top-k of a softmax, beside latent attention";
+  if (r.score_func == ScoreFunc::softmax && groups) return "router.n_groups: groups of a softmax by two scores";
+  if (r.balance_rule == BalanceRule::quantile_microbatch) return "router.balance_rule: choice by logits and a bias";
+  if (r.n_hash_layers > 0) return "router.n_hash_layers: experts by a table";
+  if (r.force_balance) return "router.force_balance: experts in turn";
+  if (r.token_drop != TokenDrop::none) return "router.token_drop: experts that refuse tokens";
+  if (!r.killed_experts.empty()) return "router.killed_experts: experts that cannot be chosen";
+  return {};
+}
+
+int export_for_transformers(const std::string& checkpoint, const std::string& folder) {
+  const SafetensorsFile file(checkpoint);
+  const RunConfig config = config_of(file);
+  if (const std::string why = why_not_in_transformers(config); !why.empty())
+    throw std::runtime_error(checkpoint + ": no class of transformers holds it: " + why);
+  require_no_bias(file, config);
+  const std::vector<Exported> tensors = ModelExport(file, config).tensors();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw std::runtime_error(folder + ": cannot be made: " + error.message());
+  std::vector<TensorSpec> specs;
+  for (const Exported& tensor : tensors) specs.push_back(tensor.spec);
+  SafetensorsStream out((fs::path(folder) / "model.safetensors").string(), specs, {{"format", "pt"}});
+  for (const Exported& tensor : tensors) {
+    const std::vector<float> values = values_of(tensor);
+    out.append(std::as_bytes(std::span(values)));
+  }
+  out.finish();
+  const OrderedJson tokenizer_config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                     {"model_max_length", config.data.seq},
+                                     {"clean_up_tokenization_spaces", false}};
+  write_whole_file((fs::path(folder) / "config.json").string(), config_json(config).dump(2) + '\n');
+  write_whole_file((fs::path(folder) / "tokenizer.json").string(), tokenizer_json().dump(2) + '\n');
+  write_whole_file((fs::path(folder) / "tokenizer_config.json").string(), tokenizer_config.dump(2) + '\n');
+  return static_cast<int>(specs.size());
+}
+
+}  // namespace moescope
