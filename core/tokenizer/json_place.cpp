@@ -1,0 +1,98 @@
+#include "core/tokenizer/json_place.h"
+
+#include "core/io/text_escape.h"
+
+namespace moescope {
+namespace {
+
+std::string joined(const std::string& place, const char* key) {
+  return place.empty() ? key : place + "." + key;
+}
+
+}  // namespace
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string shown = printable(text.substr(0, kLongest));
+  if (text.size() > kLongest) shown += "...";
+  return "'" + shown + "'";
+}
+
+void JsonPlace::fail(const std::string& why) const {
+  throw Unreadable((key_.empty() ? "" : key_ + ": ") + why);
+}
+
+simdjson::dom::object JsonPlace::object() const {
+  simdjson::dom::object object;
+  if (value_.get(object)) fail("is not an object");
+  return object;
+}
+
+simdjson::dom::array JsonPlace::list() const {
+  simdjson::dom::array list;
+  if (value_.get(list)) fail("is not a list");
+  return list;
+}
+
+std::optional<JsonPlace> JsonPlace::find(const char* key) const {
+  JsonValue value;
+  if (object().at_key(key).get(value) || value.is_null()) return std::nullopt;
+  return JsonPlace(value, joined(key_, key));
+}
+
+JsonPlace JsonPlace::at(const char* key) const {
+  if (auto found = find(key)) return *std::move(found);
+  throw Unreadable(joined(key_, key) + ": is missing");
+}
+
+std::vector<JsonPlace> JsonPlace::items(std::size_t most) const {
+  std::vector<JsonPlace> items;
+  for (const JsonValue value : list()) {
+    if (items.size() == most) fail("has more than " + std::to_string(most) + " entries");
+    items.emplace_back(value, key_ + "[" + std::to_string(items.size()) + "]");
+  }
+  return items;
+}
+
+std::string_view JsonPlace::text() const {
+  std::string_view text;
+  if (value_.get(text)) fail("is not a text");
+  return text;
+}
+
+bool JsonPlace::flag() const {
+  bool flag = false;
+  if (value_.get(flag)) fail("is neither true nor false");
+  return flag;
+}
+
+bool JsonPlace::flag(const char* key, bool otherwise) const {
+  const auto found = find(key);
+  return found ? found->flag() : otherwise;
+}
+
+std::int64_t JsonPlace::whole(std::int64_t lowest, std::int64_t highest) const {
+  std::int64_t whole = 0;
+  if (value_.get(whole) || whole < lowest || whole > highest)
+    fail("is not a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+  return whole;
+}
+
+double JsonPlace::number() const {
+  double number = 0;
+  if (value_.get(number)) fail("is not a number");
+  return number;
+}
+
+std::size_t JsonPlace::one_of(std::initializer_list<const char*> names) const {
+  const std::string_view name = text();
+  std::string known;
+  std::size_t i = 0;
+  for (const char* allowed : names) {
+    if (name == allowed) return i;
+    known += (i++ ? ", " : "") + std::string(allowed);
+  }
+  fail("is " + in_quotes(name) + "; read are " + known);
+}
+
+}  // namespace moescope

@@ -1,0 +1,19 @@
+// Metaspace: blanks are written as a character of their own, U+2581, and one may be put before a text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/tokenizer/json_place.h"
+
+namespace moescope {
+
+struct MetaspaceRules {
+  enum class Prepend : std::uint8_t { always, first, never };  // first: only at the start of the whole text
+  std::string replacement;                                     // one character
+  Prepend prepend = Prepend::always;
+  bool split = true;  // before each of these characters
+};
+MetaspaceRules read_metaspace(const JsonPlace& place);  // throws Unreadable naming the key
+
+}  // namespace moescope

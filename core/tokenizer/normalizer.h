@@ -1,0 +1,25 @@
+// How a text is rewritten before it is cut: the "normalizer" of tokenizer.json.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/tokenizer/json_place.h"
+
+namespace moescope {
+
+struct NormalizedText {
+  std::string text;      // UTF-8
+  bool at_start = true;  // its first character comes from the first one of the whole text
+};
+
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+  virtual void apply(NormalizedText& text) const = 0;  // throws std::runtime_error
+};
+
+// BertNormalizer and Nmt are not read. Throws Unreadable naming the key.
+std::unique_ptr<Normalizer> read_normalizer(const JsonPlace& place);
+
+}  // namespace moescope

@@ -1,0 +1,38 @@
+// How a text is cut into pieces, each of which the model turns into tokens on its own: the "pre_tokenizer" of
+// tokenizer.json.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tokenizer/json_place.h"
+
+namespace moescope {
+
+struct Piece {
+  std::size_t begin = 0, end = 0;  // bytes of PieceList::text; not empty
+  bool at_start = false;           // begins with the first character of the whole text
+};
+
+// A text between two added tokens and the pieces of it that are left, in order.
+struct PieceList {
+  std::string text;  // UTF-8
+  std::vector<Piece> pieces;
+
+  std::string_view of(const Piece& piece) const {
+    return std::string_view(text).substr(piece.begin, piece.end - piece.begin);
+  }
+};
+
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  virtual void apply(PieceList& list) const = 0;  // throws std::runtime_error
+};
+
+// BertPreTokenizer, UnicodeScripts and FixedLength are not read. Throws Unreadable naming the key.
+std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPlace& place);
+
+}  // namespace moescope

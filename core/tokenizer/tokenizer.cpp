@@ -1,0 +1,200 @@
+#include "core/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "core/io/input_file.h"
+#include "core/io/json_line.h"
+#include "core/tokenizer/added_tokens.h"
+#include "core/tokenizer/characters.h"
+#include "core/tokenizer/decoder.h"
+#include "core/tokenizer/normalizer.h"
+#include "core/tokenizer/post_processor.h"
+#include "core/tokenizer/pre_tokenizer.h"
+#include "core/tokenizer/token_model.h"
+#include "core/tokenizer/word_cache.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20;  // the largest published ones have 35 MB
+
+// Lends the cache of words to one text at a time; a text that comes meanwhile begins with an empty one.
+class SharedCache {
+ public:
+  std::unique_ptr<WordCache> take() {
+    const std::lock_guard lock(mutex_);
+    return free_ ? std::move(free_) : std::make_unique<WordCache>();
+  }
+  void give_back(std::unique_ptr<WordCache> cache) {
+    const std::lock_guard lock(mutex_);
+    free_ = std::move(cache);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<WordCache> free_;
+};
+
+std::optional<JsonPlace> find_part(const JsonFields& file, const char* key) {
+  const JsonValue* value = member(file, {key});
+  return value ? std::optional(JsonPlace(*value, key)) : std::nullopt;
+}
+
+template <class Part>
+std::unique_ptr<Part> read_part(const JsonFields& file, const char* key,
+                                std::unique_ptr<Part> (*read)(const JsonPlace&)) {
+  const auto place = find_part(file, key);
+  return place ? read(*place) : nullptr;
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  std::string name;
+  std::unique_ptr<Normalizer> normalizer;  // these three: nullptr: there is none
+  std::unique_ptr<PreTokenizer> pre_tokenizer;
+  std::unique_ptr<TokenDecoder> decoder;
+  std::unique_ptr<TokenModel> model;
+  AddedTokens added;
+  SpecialTokens around;
+  mutable SharedCache cache;
+
+  Parts(const JsonFields& file, std::string file_name)
+      : name(std::move(file_name)),
+        normalizer(read_part(file, "normalizer", read_normalizer)),
+        pre_tokenizer(read_part(file, "pre_tokenizer", read_pre_tokenizer)),
+        decoder(read_part(file, "decoder", read_decoder)),
+        model(read_part(file, "model", read_token_model)),
+        added(find_part(file, "added_tokens"), required_model(),
+              [this](std::string_view text) { return normalized(text); }) {
+    if (const auto processor = find_part(file, "post_processor")) around = read_special_tokens(*processor);
+  }
+
+  const Vocabulary& required_model() const {
+    if (!model) throw Unreadable("model: is missing");
+    return model->vocabulary();
+  }
+
+  std::string normalized(std::string_view text) const {
+    NormalizedText out{std::string(text)};
+    if (normalizer) normalizer->apply(out);
+    return std::move(out.text);
+  }
+
+  void append_pieces(std::string_view text, bool at_start, WordCache& words, std::vector<TokenId>& ids) const {
+    PieceList list{std::string(text), {{0, text.size(), at_start}}};
+    if (pre_tokenizer) pre_tokenizer->apply(list);
+    for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
+  }
+
+  // Of a text between the added tokens that are looked for in it as it was written.
+  void append_between(NormalizedText text, WordCache& words, std::vector<TokenId>& ids) const {
+    if (normalizer) normalizer->apply(text);
+    for (const AddedTokens::Part& part : added.split(text.text, true)) {
+      if (part.id)
+        ids.push_back(*part.id);
+      else
+        append_pieces(std::string_view(text.text).substr(part.begin, part.end - part.begin),
+                      text.at_start && part.begin == 0, words, ids);
+    }
+  }
+
+  std::vector<TokenId> ids_of(const std::string& text) const {
+    std::vector<TokenId> ids;
+    ids.reserve(text.size() / 3);
+    std::unique_ptr<WordCache> words = cache.take();
+    for (const AddedTokens::Part& part : added.split(text, false)) {
+      if (part.id)
+        ids.push_back(*part.id);
+      else
+        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0}, *words, ids);
+    }
+    cache.give_back(std::move(words));
+    return ids;
+  }
+
+  std::optional<std::string> spelling(TokenId id) const {
+    if (const AddedToken* token = added.find(id)) return token->content;
+    const auto token = model->vocabulary().token(id);
+    return token ? std::optional(std::string(*token)) : std::nullopt;
+  }
+
+  template <class Do>
+  auto with_name(Do act) const {
+    try {
+      return act();
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(name + ": " + error.what());
+    }
+  }
+};
+
+Tokenizer::Tokenizer(const std::string& path) : Tokenizer(read_file(path, kMostFileBytes, "tokenizer"), path) {}
+
+Tokenizer::Tokenizer(std::string_view json, const std::string& name) {
+  try {
+    JsonLines parser;
+    parts_ = std::make_unique<Parts>(parser.parse(json), name);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(name + ": " + error.what());
+  }
+}
+
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokenUse use) const {
+  return parts_->with_name([&] {
+    std::vector<TokenId> ids = parts_->ids_of(valid_utf8(text));
+    if (use == SpecialTokenUse::without) return ids;
+    ids.insert(ids.begin(), parts_->around.before.begin(), parts_->around.before.end());
+    ids.insert(ids.end(), parts_->around.behind.begin(), parts_->around.behind.end());
+    return ids;
+  });
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, SpecialTokenUse use) const {
+  return parts_->with_name([&] {
+    std::vector<std::string> tokens;
+    for (const TokenId id : ids) {
+      const AddedToken* added = parts_->added.find(id);
+      if (added && added->special && use == SpecialTokenUse::without) continue;
+      if (added)
+        tokens.push_back(added->found_as);
+      else if (const auto token = parts_->model->vocabulary().token(id))
+        tokens.emplace_back(*token);
+    }
+    if (parts_->decoder) parts_->decoder->apply(tokens);
+    std::string text;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (i > 0 && !parts_->decoder) text += ' ';
+      text += tokens[i];
+    }
+    return text;
+  });
+}
+
+std::optional<std::string> Tokenizer::spelling(std::int32_t id) const {
+  return parts_->spelling(id);
+}
+
+std::optional<std::string> Tokenizer::bytes(std::int32_t id) const {
+  std::optional<std::string> token = parts_->spelling(id);
+  if (token && parts_->decoder && !parts_->added.find(id)) parts_->decoder->apply_alone(*token);
+  return token;
+}
+
+std::optional<std::int32_t> Tokenizer::id_of(std::string_view spelling) const {
+  const auto added = parts_->added.id_of(spelling);
+  return added ? added : parts_->model->vocabulary().id_of(spelling);
+}
+
+std::int32_t Tokenizer::end() const {
+  return std::max(parts_->added.end(), parts_->model->vocabulary().end());
+}
+
+}  // namespace moescope
