@@ -35,3 +35,12 @@ foreach(folder tiny/deepseek_v2 tiny/deepseek_v3 tiny/deepseek_v3_yarn tiny/gpt_
   set_tests_properties(golden_checkpoint_${name} PROPERTIES LABELS golden TIMEOUT ${long_seconds}
                                                             FIXTURES_REQUIRED checkpoints_${set})
 endforeach()
+
+# The tokenizers are packed: they are alike. tests/golden/make_tokenizers.js makes them.
+set(unpacked_tokenizers ${CMAKE_CURRENT_BINARY_DIR}/golden_tokenizers)
+file(MAKE_DIRECTORY ${unpacked_tokenizers})
+add_test(NAME unpack_tokenizers WORKING_DIRECTORY ${unpacked_tokenizers}
+         COMMAND ${CMAKE_COMMAND} -E tar xf ${CMAKE_CURRENT_SOURCE_DIR}/golden/tokenizers.tar.xz)
+set_tests_properties(unpack_tokenizers PROPERTIES LABELS golden FIXTURES_SETUP tokenizers)
+add_test(NAME golden_tokenizer COMMAND golden_tokenizer ${unpacked_tokenizers})
+set_tests_properties(golden_tokenizer PROPERTIES LABELS golden TIMEOUT ${long_seconds} FIXTURES_REQUIRED tokenizers)
