@@ -45,19 +45,19 @@ int rotated_dim(const CheckpointConfig& config) {
 
 }  // namespace
 
-CheckpointModel::CheckpointModel(const std::string& folder)
+CheckpointModel::CheckpointModel(const std::string& folder, Arithmetic arithmetic)
     : config_(read_checkpoint_config((std::filesystem::path(folder) / "config.json").string())),
       file_(open_tensors(folder)),
       lost_(std::make_shared<std::atomic<bool>>(false)) {
   for (const SkippedEntry& entry : file_.skipped())
     if (entry.name.ends_with(".safetensors"))
       throw std::runtime_error(file_.path() + ": '" + printable(entry.name) + "' " + entry.why);
-  WeightReader weights(file_, lost_);
+  WeightReader weights(file_, lost_, arithmetic);
   embedding_ = weights.matrix(kEmbeddingName, config_.vocab, config_.dim);
   for (std::size_t i = 0; i < config_.layers.size(); ++i) layers_.push_back(read_layer(config_, i, weights));
   norm_ = weights.vector(kFinalNormName, config_.dim);
   if (config_.tied_embedding)
-    head_.weight = embedding_;
+    head_ = {.weight = embedding_, .arithmetic = arithmetic};
   else
     head_ = weights.linear(kHeadName, config_.vocab, config_.dim, false, "architectures");
   parameters_ = weights.parameters();

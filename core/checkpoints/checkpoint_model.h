@@ -38,8 +38,8 @@ struct KeyValueCache {
 class CheckpointModel {
  public:
   // A folder with config.json and its .safetensors. Reads norms and biases; all else stays in the files. Throws
-  // std::runtime_error "FILE: ..." naming key or tensor.
-  explicit CheckpointModel(const std::string& folder);
+  // std::runtime_error "FILE: ..." naming key or tensor. `arithmetic`: of all weights' products but the routers'.
+  explicit CheckpointModel(const std::string& folder, Arithmetic arithmetic = Arithmetic::fp32);
 
   const CheckpointConfig& config() const { return config_; }
   const TensorFile& file() const { return file_; }

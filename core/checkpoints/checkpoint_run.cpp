@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -14,14 +15,8 @@
 namespace moescope {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kWindow = 50;  // steps that windowed figures are of
 constexpr std::uint32_t kQuantBlock = 32;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // As the figures of training read them. They are not changed.
 RouterActivations<float> as_activations(const RoutedTokens& tokens) {
@@ -40,10 +35,17 @@ RouterActivations<float> as_activations(const RoutedTokens& tokens) {
 class CheckpointRun::Watch : public PassWatch {
  public:
   Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame)
-      : run_(run), batch_(batch), ids_(ids), frame_(frame) {}
+      : run_(run), batch_(batch), ids_(ids), frame_(frame) {
+    const std::size_t text = batch.pieces.front().text;
+    if (run.tokenizer_)
+      passage_.emplace(*run.tokenizer_, ids.first(static_cast<std::size_t>(batch.length)), run.texts_[text].name);
+  }
 
-  void routed(int, const RoutedTokens& tokens) override {
+  void routed(int layer, const RoutedTokens& tokens) override {
     const std::size_t moe = frame_.routers.size();
+    if (passage_)
+      passage_->add_layer(layer, tokens, run_.model_.layers()[size(layer)].moe.choice_bias,
+                          run_.model_.config().router.choose_by_logit);
     frame_.routers.push_back(run_.router_frame(moe, tokens));
     frame_.specialisation.push_back(run_.specialisation(moe, batch_, tokens));
   }
@@ -60,21 +62,27 @@ class CheckpointRun::Watch : public PassWatch {
       TextLoss& domain = run_.losses_[size(run_.domain_of_text_[piece.text])];
       domain.sum += loss, ++domain.tokens;
       loss_.sum += loss, ++loss_.tokens;
+      if (passage_ && t + 1 < batch_.length)
+        passage_->set_loss(static_cast<std::size_t>(t) + 1, static_cast<float>(loss));
     }
   }
   const TextLoss& loss() const { return loss_; }
+  void finish() {
+    if (passage_ && passage_->tokens() > 0) frame_.texts.push_back(passage_->take());
+  }
 
  private:
   CheckpointRun& run_;
   const Batch& batch_;
   std::span<const std::int32_t> ids_;
   TelemetryFrame& frame_;
+  std::optional<RoutedPassage> passage_;  // of the first piece
   TextLoss loss_;
 };
 
 CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<LabelledText>& texts,
                              const TextBatches& batches)
-    : model_(model), texts_(texts) {
+    : model_(model), texts_(texts), tokenizer_(batches.tokenizer) {
   const CheckpointConfig& config = model.config();
   info_.name = batches.run_name;
   info_.source = model.file().path();
@@ -188,9 +196,10 @@ TelemetryFrame CheckpointRun::step() {
   const std::vector<std::int32_t> ids = ids_of(batch);
   TelemetryFrame frame;
   Watch watch(*this, batch, ids, frame);
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   model_.forward(ids, std::ssize(batch.pieces), batch.length, watch);
-  const double seconds = seconds_since(start);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  watch.finish();
   wall_s_ += seconds;
   seen_ += std::ssize(ids);
   frame.step = next_++;

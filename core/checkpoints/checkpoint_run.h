@@ -10,19 +10,17 @@
 #include <vector>
 
 #include "core/checkpoints/checkpoint_model.h"
+#include "core/checkpoints/labelled_texts.h"
+#include "core/checkpoints/routed_passage.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 
 namespace moescope {
 
-struct LabelledText {
-  std::string name;  // of its domain; texts may share one
-  std::vector<std::int32_t> ids;
-};
-
 struct TextBatches {
   Index length = 512, sequences = 4;  // at most
   std::string run_name = "checkpoint";
+  const Tokenizer* tokenizer = nullptr;  // for the passage of each batch; nullptr: frames have none
 };
 
 // Of all batches so far.
@@ -66,6 +64,7 @@ class CheckpointRun {
   const CheckpointModel& model_;
   const std::vector<LabelledText>& texts_;
   RunInfo info_;
+  const Tokenizer* tokenizer_;
   std::vector<int> domain_of_text_;
   std::vector<Batch> batches_;
   std::int64_t all_tokens_ = 0, next_ = 0, seen_ = 0;

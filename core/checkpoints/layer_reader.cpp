@@ -142,15 +142,14 @@ class LayerReader {
       return weights_.stack(weights_.has(packed) ? packed : name, c_.experts, outputs, inputs,
                             biased && !weights_.has(packed));
     };
-    const std::vector<StoredMatrix> gates = matrices(gate, 2 * width, c_.dim), downs = matrices(down, c_.dim, width);
-    std::vector<std::vector<float>> gate_bias(gates.size()), down_bias(downs.size());
+    std::vector<StoredLinear> gates = matrices(gate, 2 * width, c_.dim), downs = matrices(down, c_.dim, width);
     if (biased) {
-      gate_bias = weights_.stacked_vectors(gate + "_bias", c_.experts, 2 * width);
-      down_bias = weights_.stacked_vectors(down + "_bias", c_.experts, c_.dim);
+      const auto gate_bias = weights_.stacked_vectors(gate + "_bias", c_.experts, 2 * width);
+      const auto down_bias = weights_.stacked_vectors(down + "_bias", c_.experts, c_.dim);
+      for (std::size_t e = 0; e < gates.size(); ++e) gates[e].bias = gate_bias[e], downs[e].bias = down_bias[e];
     }
     std::vector<StoredFeedForward> experts;
-    for (std::size_t e = 0; e < gates.size(); ++e)
-      experts.push_back({{gates[e], gate_bias[e]}, {}, {downs[e], down_bias[e]}});
+    for (std::size_t e = 0; e < gates.size(); ++e) experts.push_back({gates[e], {}, downs[e]});
     return experts;
   }
 

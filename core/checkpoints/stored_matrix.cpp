@@ -5,11 +5,14 @@
 #include <bit>
 #include <cstring>
 #include <exception>
+#include <type_traits>
 
 #include "core/numerics/float_formats.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/row_math.h"
+#include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
+#include "core/numerics/unit_gemm.h"
 #include "core/tensors/code_scales.h"
 #include "core/tensors/mapped_read.h"
 
@@ -121,6 +124,85 @@ bool read_elements(const TensorView& tensor, std::size_t first, std::size_t coun
   return true;
 }
 
+bool read_elements(const TensorView& tensor, std::size_t first, std::size_t count, Bf16* to) {
+  const bool plain = !tensor.big_endian && tensor.strides.empty() && !tensor.checksum && !tensor.scales;
+  if (plain && tensor.dtype == DType::bf16)
+    return copy_mapped(tensor.bytes.data() + 2 * first, reinterpret_cast<std::byte*>(to), 2 * count);
+  std::array<float, kPart> part;
+  for (std::size_t done = 0, n = 0; done < count; done += n) {
+    n = std::min(kPart, count - done);
+    if (!read_elements(tensor, first + done, n, part.data())) return false;
+    round_for_units(part.data(), n, to + done);
+  }
+  return true;
+}
+
+// Of a task of linear_forward: what it reads stays in its cache; where there are many rows to multiply it with, sgemm
+// packs these once for more outputs.
+Index outputs_of_task(Index rows, Index inputs) {
+  constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
+  const Index elements = rows <= kFewRows ? kFewElements : kManyElements;
+  return std::max(kLeast, elements / std::max<Index>(1, inputs) / kLeast * kLeast);
+}
+
+// y = x W^T of some outputs, as FP32 or as BF16 numbers.
+template <class N>
+void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index first, const Matrix<float>& y) {
+  N* piece = thread_scratch<N>(static_cast<std::size_t>(y.cols * w.inputs()));
+  w.read_outputs(first, y.cols, piece);
+  if (w.across())
+    gemm(Trans::no, Trans::no, 1.0f, x, Matrix<N>(piece, w.inputs(), y.cols), 0.0f, y);
+  else
+    gemm(Trans::no, Trans::yes, 1.0f, x, Matrix<N>(piece, y.cols, w.inputs()), 0.0f, y);
+}
+
+// The same of few rows, for which sgemm would copy the weights once more. W does not lie across.
+void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
+  const auto inputs = static_cast<std::size_t>(w.inputs());
+  float* piece = thread_scratch<float>(static_cast<std::size_t>(y.cols) * inputs);
+  w.weight.read_outputs(first, y.cols, piece);
+  if (w.arithmetic == Arithmetic::bf16 && w.weight.tensor().dtype != DType::bf16)
+    round_for_units(piece, static_cast<std::size_t>(y.cols) * inputs, piece);
+  for (Index o = 0; o < y.cols; ++o)
+    for (Index r = 0; r < y.rows; ++r) y.at(r, o) = dot(x.row(r), piece + o * w.inputs(), inputs);
+}
+
+// x in rows without gaps, rounded to BF16.
+template <class N>
+std::vector<N> rounded(ConstMatrix<float> x) {
+  std::vector<N> values(static_cast<std::size_t>(x.size()));
+  parallel_slices(static_cast<std::size_t>(x.rows), 16, [&](std::size_t first, std::size_t last) {
+    for (auto r = static_cast<Index>(first); r < static_cast<Index>(last); ++r)
+      round_for_units(x.row(r), static_cast<std::size_t>(x.cols), values.data() + r * x.cols);
+  });
+  return values;
+}
+
+bool takes_dots(Index rows, const StoredLinear& w) {
+  constexpr Index kFew = 4;
+  return rows <= kFew && !w.weight.across();
+}
+
+template <class N>
+void multiply_all(const Matrix<const N>& x, const StoredLinear& w, const Matrix<float>& y) {
+  const auto step = static_cast<std::size_t>(outputs_of_task(x.rows, w.inputs()));
+  parallel_slices(static_cast<std::size_t>(w.outputs()), step, [&](std::size_t begin, std::size_t end) {
+    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
+    const Matrix<float> to = y.col_block(first, count);
+    if constexpr (std::is_same_v<N, float>) {
+      if (takes_dots(x.rows, w))
+        dot_outputs(x, w, first, to);
+      else
+        multiply_outputs(x, w.weight, first, to);
+    } else {
+      multiply_outputs(x, w.weight, first, to);
+    }
+    if (w.bias.empty()) return;
+    for (Index r = 0; r < to.rows; ++r)
+      add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(count), to.row(r));
+  });
+}
+
 }  // namespace
 
 StoredMatrix::StoredMatrix(const TensorView& tensor, Index index, bool across, LostPages lost)
@@ -136,7 +218,8 @@ std::size_t StoredMatrix::stored_bytes() const {
   return empty() ? 0 : static_cast<std::size_t>(rows_ * cols_) * dtype_bits(tensor_->dtype) / 8;
 }
 
-void StoredMatrix::read(Index row, Index col, Index rows, Index cols, float* to) const {
+template <class N>
+void StoredMatrix::read(Index row, Index col, Index rows, Index cols, N* to) const {
   bool there = true;
   try {
     if (cols == cols_) {
@@ -160,26 +243,21 @@ void StoredMatrix::read_outputs(Index first, Index count, float* to) const {
     read(first, 0, count, cols_, to);
 }
 
+void StoredMatrix::read_outputs(Index first, Index count, Bf16* to) const {
+  if (across_)
+    read(0, first, rows_, count, to);
+  else
+    read(first, 0, count, cols_, to);
+}
+
 void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y) {
-  // What a task reads stays in its cache; where there are many rows to multiply it with, sgemm packs these once for
-  // more outputs.
-  constexpr Index kFewRows = 16, kFewElements = Index{1} << 15, kManyElements = Index{1} << 19, kLeast = 16;
-  const Index elements = x.rows <= kFewRows ? kFewElements : kManyElements;
-  const Index outputs = std::max(kLeast, elements / std::max<Index>(1, w.inputs()) / kLeast * kLeast);
-  parallel_slices(static_cast<std::size_t>(w.outputs()), static_cast<std::size_t>(outputs),
-                  [&](std::size_t begin, std::size_t end) {
-                    const Index first = static_cast<Index>(begin), count = static_cast<Index>(end - begin);
-                    float* piece = thread_scratch<float>(static_cast<std::size_t>(count * w.inputs()));
-                    w.weight.read_outputs(first, count, piece);
-                    const Matrix<float> to = y.col_block(first, count);
-                    if (w.weight.across())
-                      gemm(Trans::no, Trans::no, 1.0f, x, Matrix<float>(piece, w.inputs(), count), 0.0f, to);
-                    else
-                      gemm(Trans::no, Trans::yes, 1.0f, x, Matrix<float>(piece, count, w.inputs()), 0.0f, to);
-                    if (w.bias.empty()) return;
-                    for (Index r = 0; r < to.rows; ++r)
-                      add_scaled(1.0f, w.bias.data() + first, static_cast<std::size_t>(count), to.row(r));
-                  });
+  if (w.arithmetic == Arithmetic::fp32) return multiply_all<float>(x, w, y);
+  if (has_matrix_unit() && !takes_dots(x.rows, w)) {
+    const std::vector<Bf16> numbers = rounded<Bf16>(x);
+    return multiply_all<Bf16>({numbers.data(), x.rows, x.cols}, w, y);
+  }
+  const std::vector<float> numbers = rounded<float>(x);
+  multiply_all<float>({numbers.data(), x.rows, x.cols}, w, y);
 }
 
 }  // namespace moescope

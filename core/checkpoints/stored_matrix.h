@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/numerics/float_formats.h"
 #include "core/numerics/matrix.h"
 #include "core/tensors/tensor_file.h"
 
@@ -32,9 +33,12 @@ class StoredMatrix {
 
   // The outputs [first, first + count), in FP32: [count, inputs], or [inputs, count] where it lies across. Any thread.
   void read_outputs(Index first, Index count, float* to) const;
+  // The same, rounded to BF16; weights that are stored so are copied.
+  void read_outputs(Index first, Index count, Bf16* to) const;
 
  private:
-  void read(Index row, Index col, Index rows, Index cols, float* to) const;
+  template <class N>
+  void read(Index row, Index col, Index rows, Index cols, N* to) const;
   const TensorView* tensor_ = nullptr;
   std::size_t first_ = 0;  // element
   Index rows_ = 0, cols_ = 0;
@@ -42,10 +46,15 @@ class StoredMatrix {
   LostPages lost_;
 };
 
+// How products with weights are computed. bf16: both operands are rounded to BF16, as in a model that runs in BF16, and
+// added in FP32; by the processor's matrix units where it has them (core/numerics/matrix_units.h).
+enum class Arithmetic : std::uint8_t { fp32, bf16 };
+
 // y = x W^T + b.
 struct StoredLinear {
   StoredMatrix weight;
-  std::vector<float> bias;  // [outputs]; empty: none
+  std::vector<float> bias = {};  // [outputs]; empty: none
+  Arithmetic arithmetic = Arithmetic::fp32;
 
   bool empty() const { return weight.empty(); }
   Index outputs() const { return weight.outputs(); }

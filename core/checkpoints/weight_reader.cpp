@@ -7,7 +7,8 @@
 
 namespace moescope {
 
-WeightReader::WeightReader(const TensorFile& file, LostPages lost) : file_(file), lost_(std::move(lost)) {}
+WeightReader::WeightReader(const TensorFile& file, LostPages lost, Arithmetic arithmetic)
+    : file_(file), lost_(std::move(lost)), arithmetic_(arithmetic) {}
 
 void WeightReader::fail(const TensorView& tensor, const std::string& what) const {
   throw std::runtime_error(file_.file_of(tensor) + ": tensor '" + printable(tensor.name) + "' " + what);
@@ -34,12 +35,13 @@ StoredMatrix WeightReader::matrix(const std::string& name, Index outputs, Index 
   return {find(name, {outputs, inputs}), 0, false, lost_};
 }
 
-std::vector<StoredMatrix> WeightReader::stack(const std::string& name, Index count, Index outputs, Index inputs,
+std::vector<StoredLinear> WeightReader::stack(const std::string& name, Index count, Index outputs, Index inputs,
                                               bool across) {
   const TensorView& tensor =
       find(name, across ? std::vector<Index>{count, inputs, outputs} : std::vector<Index>{count, outputs, inputs});
-  std::vector<StoredMatrix> matrices;
-  for (Index i = 0; i < count; ++i) matrices.emplace_back(tensor, i, across, lost_);
+  std::vector<StoredLinear> matrices;
+  for (Index i = 0; i < count; ++i)
+    matrices.push_back({.weight = {tensor, i, across, lost_}, .arithmetic = arithmetic_});
   return matrices;
 }
 
@@ -53,7 +55,7 @@ std::vector<std::vector<float>> WeightReader::stacked_vectors(const std::string&
 
 StoredLinear WeightReader::linear(const std::string& name, Index outputs, Index inputs, std::optional<bool> bias,
                                   const char* key) {
-  StoredLinear linear{matrix(name + ".weight", outputs, inputs), {}};
+  StoredLinear linear{.weight = matrix(name + ".weight", outputs, inputs), .arithmetic = arithmetic_};
   const TensorView* stored = file_.find(name + ".bias");
   if (stored && bias == false) fail(*stored, std::string("is there, but '") + key + "' of config.json says none is");
   if (bias.value_or(stored != nullptr)) linear.bias = vector(name + ".bias", outputs);

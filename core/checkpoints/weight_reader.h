@@ -14,7 +14,7 @@ namespace moescope {
 class WeightReader {
  public:
   // `file` must outlive what is read.
-  WeightReader(const TensorFile& file, LostPages lost);
+  WeightReader(const TensorFile& file, LostPages lost, Arithmetic arithmetic);
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
   // A vector in FP32.
@@ -22,7 +22,7 @@ class WeightReader {
   // A matrix [outputs, inputs].
   StoredMatrix matrix(const std::string& name, Index outputs, Index inputs);
   // Matrices of a stack [count, outputs, inputs], or [count, inputs, outputs] where they lie across.
-  std::vector<StoredMatrix> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
+  std::vector<StoredLinear> stack(const std::string& name, Index count, Index outputs, Index inputs, bool across);
   std::vector<std::vector<float>> stacked_vectors(const std::string& name, Index count, Index size);
   // NAME.weight and, if `bias` says so, NAME.bias. What `bias` says nothing of, the file says; what it denies must not
   // be there: `key` of config.json does.
@@ -39,6 +39,7 @@ class WeightReader {
 
   const TensorFile& file_;
   LostPages lost_;
+  Arithmetic arithmetic_;  // of linear layers and stacks
   std::size_t parameters_ = 0, bytes_ = 0, tensors_ = 0;
 };
 

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/checkpoint_run.h"
-#include "core/io/input_file.h"
+#include "core/checkpoints/continue_text.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 
@@ -26,41 +26,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLargestText = std::uint64_t{1} << 30;
 constexpr double kGiga = 1e9, kMega = 1e6;
 
 struct RunCommand {
-  std::string folder, out;
-  std::vector<std::string> ids;
-  int length = 512, batch = 4;
+  std::string folder, out, arithmetic = "fp32";
+  std::vector<std::string> texts, ids;
+  int length = 512, batch = 4, written = 0;
   bool overwrite = false, quiet = false;
 };
 
-// Numbers, between them anything that begins none: a JSON list, or a line each.
-std::vector<std::int32_t> read_ids(const std::string& path) {
-  const std::string text = read_file(path, kLargestText, "file of token ids");
-  std::vector<std::int32_t> ids;
-  for (const char *at = text.data(), *end = at + text.size(); at < end;) {
-    std::int32_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (error == std::errc::result_out_of_range) throw std::runtime_error(path + ": holds a number beyond 2^31");
-    if (error == std::errc()) {
-      ids.push_back(id);
-      at = next;
-    } else if (std::string_view(" \t\r\n,[]").find(*at) != std::string_view::npos) {
-      ++at;
-    } else {
-      throw std::runtime_error(path + ": holds '" + printable(std::string(1, *at)) +
-                               "'; allowed: whole numbers between blanks and commas");
-    }
+// Texts, which the folder's tokenizer turns into ids, and ids.
+std::vector<LabelledText> texts_of(const RunCommand& command, const std::optional<Tokenizer>& tokenizer) {
+  std::vector<LabelledText> texts;
+  for (const std::string& path : command.texts) {
+    const std::vector<LabelledText> read = read_texts(path, *tokenizer);
+    texts.insert(texts.end(), read.begin(), read.end());
   }
-  return ids;
+  for (const std::string& path : command.ids) texts.push_back(read_token_ids(path));
+  if (texts.empty()) throw std::runtime_error("no text is given: --text or --ids");
+  return texts;
 }
 
-std::vector<LabelledText> texts_of(const RunCommand& command) {
-  std::vector<LabelledText> texts;
-  for (const std::string& path : command.ids) texts.push_back({fs::path(path).stem().string(), read_ids(path)});
-  return texts;
+std::optional<Tokenizer> tokenizer_of(const RunCommand& command) {
+  const std::string path = (fs::path(command.folder) / "tokenizer.json").string();
+  if (!fs::exists(path) && command.texts.empty()) return std::nullopt;
+  return Tokenizer(path);
 }
 
 std::string bytes_text(double bytes) {
@@ -114,6 +104,23 @@ void print_load(const CheckpointRun& run) {
   }
 }
 
+// What the model writes behind the end of each text.
+void print_written(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
+                   const std::optional<Tokenizer>& tokenizer) {
+  for (const LabelledText& text : texts) {
+    if (text.ids.empty()) continue;
+    const std::span<const std::int32_t> all = text.ids;
+    const auto given = all.last(std::min(all.size(), static_cast<std::size_t>(command.length)));
+    const WrittenText written = continue_text(model, given, command.written);
+    std::string ids;
+    for (const std::int32_t id : written.ids) ids += (ids.empty() ? "" : " ") + std::to_string(id);
+    std::printf("%s goes on (%zu tokens read at %.0f tokens/s, %zu written at %.1f tokens/s):\n%s\n",
+                printable(text.name).c_str(), given.size(), static_cast<double>(given.size()) / written.prefill_s,
+                written.ids.size(), static_cast<double>(written.ids.size() - 1) / written.decode_s,
+                tokenizer ? printable_lines(tokenizer->decode(written.ids)).c_str() : ids.c_str());
+  }
+}
+
 void show_progress(const CheckpointRun& run, std::int64_t step) {
   if (isatty(STDERR_FILENO) != 1) return;
   std::fprintf(stderr, "\rbatch %lld of %lld\x1b[K", static_cast<long long>(step), static_cast<long long>(run.steps()));
@@ -123,11 +130,15 @@ void show_progress(const CheckpointRun& run, std::int64_t step) {
 
 void run(const RunCommand& command) {
   std::vector<std::string> inputs = command.ids;
+  inputs.insert(inputs.end(), command.texts.begin(), command.texts.end());
   inputs.push_back(command.folder);
   guard_outputs(inputs, {{"--out", command.out}}, command.overwrite);
-  const std::vector<LabelledText> texts = texts_of(command);
-  const CheckpointModel model(command.folder);
-  CheckpointRun run(model, texts, {command.length, command.batch, fs::path(command.folder).filename().string()});
+  const CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
+  const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
+  const std::vector<LabelledText> texts = texts_of(command, tokenizer);
+  CheckpointRun run(model, texts,
+                    {command.length, command.batch, fs::weakly_canonical(command.folder).filename().string(),
+                     tokenizer ? &*tokenizer : nullptr});
   if (!command.quiet) print_beforehand(model, command);
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
@@ -147,6 +158,7 @@ void run(const RunCommand& command) {
   if (recording) recording->finish();
   print_losses(run, seconds);
   print_load(run);
+  if (command.written > 0) print_written(model, texts, command, tokenizer);
 }
 
 }  // namespace
@@ -156,22 +168,33 @@ void add_run_command(CLI::App& app) {
   Command sub(app, "run", "Run texts through a checkpoint of Hugging Face's transformers");
   sub.option("FOLDER", command->folder, "A folder with config.json and model*.safetensors: " + architecture_names())
       .required();
-  sub.option("--ids", command->ids, "Token ids of a text, whole numbers; a domain named as the file; may be repeated")
-      .required()
+  sub.option("--text", command->texts,
+             "A text file, whose name is its domain, or a folder with a file or a folder of files for each domain; for "
+             "the tokenizer.json of FOLDER; may be repeated")
       .repeatable();
+  sub.option("--ids", command->ids, "Token ids of a text, whole numbers; a domain named as the file; may be repeated")
+      .repeatable();
+  sub.option("--write", command->written, "Tokens to write behind the end of each text, the likeliest each time")
+      .range(0, 1 << 20);
   sub.option("--length", command->length, "Tokens of a piece of text, which sees nothing before it")
       .range(2, 1 << 20)
       .shows_default();
   sub.option("--batch", command->batch, "Pieces at once: a step of the recording").range(1, 1 << 16).shows_default();
+  sub.option(
+         "--arithmetic", command->arithmetic,
+         "Of products with weights: fp32, or bf16, which rounds what is multiplied and is faster where the processor "
+         "has matrix units")
+      .one_of({"fp32", "bf16"})
+      .shows_default();
   sub.option("-o,--out", command->out, "Recording to write, whose steps are batches");
   sub.option("--overwrite", command->overwrite, "Replace an existing file");
   sub.option("--quiet", command->quiet, "Print losses and loads only");
   sub.footer(
       "Weights stay in their files, mapped, as they are stored: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, MXFP8.\n"
-      "They are multiplied in FP32. Says beforehand: parameters, memory, expected time. Prints each text's loss and\n"
+      "Says beforehand: parameters, memory, expected time. Prints each text's loss and\n"
       "perplexity, and every expert's load.\n"
       "Example:\n"
-      "  moescope-cli run olmoe --ids german.txt --ids python.txt -o olmoe.moescope\n"
+      "  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope\n"
       "Exit status: 0 done, 1 writing failed, 2 wrong input.");
   sub.runs([command] { run(*command); });
 }

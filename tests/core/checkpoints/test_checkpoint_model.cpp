@@ -7,7 +7,9 @@
 
 #include "core/checkpoints/attend.h"
 #include "core/checkpoints/checkpoint_run.h"
+#include "core/checkpoints/continue_text.h"
 #include "core/numerics/threads.h"
+#include "core/tensors/open_tensors.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/small_checkpoint.h"
@@ -91,6 +93,34 @@ TEST(CheckpointModel, with_a_cache_token_by_token_as_in_one_pass) {
   for (std::size_t t = 7; t < ids.size(); ++t) model.forward(std::span(ids).subspan(t, 1), 1, 1, watch, &cache);
   ASSERT_EQ(watch.all.size(), at_once.size());
   for (std::size_t i = 0; i < at_once.size(); ++i) EXPECT_NEAR(watch.all[i], at_once[i], 1e-5) << i;
+}
+
+TEST(CheckpointModel, written_on_as_without_a_cache) {
+  const SmallCheckpoint folder("write");
+  const CheckpointModel model(folder.path());
+  std::vector<std::int32_t> ids = some_ids(9);
+  const WrittenText written = continue_text(model, ids, 5);
+  ASSERT_EQ(written.ids.size(), 5u);
+  for (const std::int32_t id : written.ids) {
+    const std::vector<float> logits = logits_of(model, ids);
+    const auto last = logits.end() - SmallCheckpoint::kVocab;
+    EXPECT_EQ(id, std::max_element(last, logits.end()) - last);
+    ids.push_back(id);
+  }
+}
+
+TEST(CheckpointModel, in_bf16_nearly_the_same) {
+  const SmallCheckpoint folder("bf16");
+  const std::vector<std::int32_t> ids = some_ids(30);
+  const std::vector<float> exact = logits_of(CheckpointModel(folder.path()), ids);
+  const std::vector<float> rounded = logits_of(CheckpointModel(folder.path(), Arithmetic::bf16), ids);
+  double error = 0, all = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(double{rounded[i]} - exact[i], 2);
+    all += std::pow(double{exact[i]}, 2);
+  }
+  EXPECT_GT(error, 0);
+  EXPECT_LT(std::sqrt(error / all), 0.02);
 }
 
 // softmax over the visible keys and the sink, by definition.
@@ -177,6 +207,31 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
         }
     }
   }
+  EXPECT_FALSE(lost->load());
+}
+
+// FP8, MXFP8, MXFP4 and NVFP4 in all layouts of publishers (tests/data/tensors/write_codes.py).
+TEST(StoredMatrix, codes_with_scales_are_the_weight_in_every_piece) {
+  const TensorFile file = open_tensors(MOESCOPE_TEST_DATA "/data/tensors/codes.safetensors");
+  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  int compared = 0;
+  for (const TensorView& tensor : file.tensors()) {
+    if (!tensor.scales || tensor.shape.size() < 2) continue;
+    ++compared;
+    const StoredMatrix matrix(tensor, 0, false, lost);
+    std::vector<float> got(static_cast<std::size_t>(matrix.outputs() * matrix.inputs()));
+    const std::vector<float> want = tensor.floats(0, got.size());
+    const Index half = matrix.outputs() / 2;
+    matrix.read_outputs(0, half, got.data());
+    matrix.read_outputs(half, matrix.outputs() - half, got.data() + half * matrix.inputs());
+    EXPECT_EQ(got, want) << tensor.name;
+    const StoredMatrix across(tensor, 0, true, lost);
+    std::vector<float> column(static_cast<std::size_t>(across.inputs()));
+    across.read_outputs(1, 1, column.data());
+    for (Index r = 0; r < across.inputs(); ++r)
+      EXPECT_EQ(column[static_cast<std::size_t>(r)], want[static_cast<std::size_t>(r * across.outputs() + 1)]);
+  }
+  EXPECT_GE(compared, 10);
   EXPECT_FALSE(lost->load());
 }
 

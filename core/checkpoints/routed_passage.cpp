@@ -1,0 +1,64 @@
+#include "core/checkpoints/routed_passage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "core/numerics/size.h"
+
+namespace moescope {
+namespace {
+
+constexpr std::size_t kPassageBytes = 256;  // at most
+
+std::string text_of(const Tokenizer& tokenizer, std::int32_t id) {
+  const std::string text = tokenizer.bytes(id).value_or("");
+  return text.empty() ? tokenizer.spelling(id).value_or("?") : text;
+}
+
+}  // namespace
+
+RoutedPassage::RoutedPassage(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, std::string domain) {
+  frame_.kind = TextKind::batch;
+  frame_.domain = std::move(domain);
+  for (const std::int32_t id : ids) {
+    const std::string text = text_of(tokenizer, id);
+    if (text.empty() || frame_.text.size() + text.size() > kPassageBytes) break;
+    bytes_.push_back(text.size());
+    first_.push_back(frame_.text.size());
+    frame_.text += text;
+  }
+  frame_.loss_T.assign(frame_.text.size(), kNoValue);
+}
+
+void RoutedPassage::add_layer(int layer, const RoutedTokens& routed, std::span<const float> choice_bias,
+                              bool by_logit) {
+  const std::size_t experts = size(routed.experts), top_k = size(routed.top_k);
+  TokenLayer out;
+  out.layer = layer;
+  out.top_k = routed.top_k;
+  std::vector<std::int32_t> ids(top_k);
+  for (std::size_t t = 0; t < tokens(); ++t) {
+    const float* scores = routed.scores.data() + t * experts;
+    const float* judged = (by_logit ? routed.logits : routed.scores).data() + t * experts;
+    std::copy_n(routed.ids.data() + t * top_k, top_k, ids.begin());
+    std::ranges::stable_sort(ids, std::ranges::greater(), [&](std::int32_t e) {
+      return judged[e] + (choice_bias.empty() ? 0.0f : choice_bias[size(e)]);
+    });
+    for (std::size_t byte = 0; byte < bytes_[t]; ++byte) {
+      for (const std::int32_t e : ids) {
+        out.experts_TK.push_back(static_cast<std::uint16_t>(e));
+        out.scores_TK.push_back(scores[e]);
+      }
+      out.margin_T.push_back(std::isnan(routed.margin[t]) ? kNoValue : routed.margin[t]);
+    }
+  }
+  frame_.layers.push_back(std::move(out));
+}
+
+void RoutedPassage::set_loss(std::size_t token, float loss) {
+  if (token < tokens()) frame_.loss_T[first_[token]] = loss;
+}
+
+}  // namespace moescope
