@@ -15,8 +15,21 @@
 namespace moescope {
 namespace {
 
+// One that treats the beginning of a text as if it were all of it.
+class Rewriter : public Normalizer {
+ public:
+  void apply(NormalizedText& text) const override {
+    if (text.start_bytes > 0) text.start_bytes = rewritten_start(text.text.substr(0, text.start_bytes)).size();
+    text.text = rewritten(text.text);
+  }
+
+ private:
+  virtual std::string rewritten(const std::string& text) const = 0;
+  virtual std::string rewritten_start(const std::string& start) const { return rewritten(start); }
+};
+
 // NFC, NFD, NFKC and NFKD.
-class UnicodeForm : public Normalizer {
+class UnicodeForm : public Rewriter {
  public:
   using Instance = const icu::Normalizer2* (*)(UErrorCode&);
   explicit UnicodeForm(Instance instance) {
@@ -24,107 +37,95 @@ class UnicodeForm : public Normalizer {
     form_ = instance(error);
     check(error);
   }
-  void apply(NormalizedText& text) const override {
-    UErrorCode error = U_ZERO_ERROR;
-    std::string out;
-    icu::StringByteSink<std::string> sink(&out, static_cast<std::int32_t>(text.text.size()));
-    form_->normalizeUTF8(0, icu::StringPiece(text.text.data(), static_cast<std::int32_t>(text.text.size())), sink,
-                         nullptr, error);
-    check(error);
-    text.text = std::move(out);
-  }
 
  private:
+  std::string rewritten(const std::string& text) const override {
+    UErrorCode error = U_ZERO_ERROR;
+    std::string out;
+    const auto bytes = static_cast<std::int32_t>(text.size());
+    icu::StringByteSink<std::string> sink(&out, bytes);
+    form_->normalizeUTF8(0, icu::StringPiece(text.data(), bytes), sink, nullptr, error);
+    check(error);
+    return out;
+  }
   static void check(UErrorCode error) {
     if (U_FAILURE(error)) throw std::runtime_error(std::string("ICU cannot normalize: ") + u_errorName(error));
   }
   const icu::Normalizer2* form_ = nullptr;
 };
 
-class Lowercase : public Normalizer {
- public:
-  void apply(NormalizedText& text) const override {
+class Lowercase : public Rewriter {
+  std::string rewritten(const std::string& text) const override {
     std::string out;
-    for (std::size_t at = 0; at < text.text.size();) append_lower(out, next_character(text.text, at));
-    text.text = std::move(out);
+    for (std::size_t at = 0; at < text.size();) append_lower(out, next_character(text, at));
+    return out;
   }
 };
 
-class StripAccents : public Normalizer {
- public:
-  void apply(NormalizedText& text) const override {
+class StripAccents : public Rewriter {
+  std::string rewritten(const std::string& text) const override {
     std::string out;
-    for (std::size_t at = 0; at < text.text.size();) {
-      const char32_t c = next_character(text.text, at);
-      if (!is_combining_mark(c))
-        append_character(out, c);
-      else if (out.empty())
-        text.at_start = false;
-    }
-    text.text = std::move(out);
+    for (std::size_t at = 0; at < text.size();)
+      if (const char32_t c = next_character(text, at); !is_combining_mark(c)) append_character(out, c);
+    return out;
   }
 };
 
-class StripBlanks : public Normalizer {
+class StripBlanks : public Rewriter {
  public:
   StripBlanks(bool left, bool right) : left_(left), right_(right) {}
-  void apply(NormalizedText& text) const override {
-    std::size_t begin = 0, end = text.text.size();
-    for (std::size_t at = begin; left_ && at < end && is_white_space(next_character(text.text, at));) begin = at;
-    for (std::size_t at = end; right_ && at > begin && is_white_space(previous_character(text.text, at));) end = at;
-    if (begin > 0) text.at_start = false;
-    text.text = text.text.substr(begin, end - begin);
-  }
 
  private:
+  std::string rewritten(const std::string& text) const override { return stripped(text, left_, right_); }
+  std::string rewritten_start(const std::string& start) const override { return stripped(start, left_, false); }
+  static std::string stripped(const std::string& text, bool left, bool right) {
+    std::size_t begin = 0, end = text.size();
+    for (std::size_t at = begin; left && at < end && is_white_space(next_character(text, at));) begin = at;
+    for (std::size_t at = end; right && at > begin && is_white_space(previous_character(text, at));) end = at;
+    return text.substr(begin, end - begin);
+  }
   bool left_, right_;
 };
 
-class Replace : public Normalizer {
+class Replace : public Rewriter {
  public:
   Replace(Pattern pattern, std::string_view content) : pattern_(std::move(pattern)), content_(content) {}
-  void apply(NormalizedText& text) const override {
-    Pattern::Finder finder(pattern_);
-    std::string out;
-    for (const Match& match : finder.find(text.text)) {
-      if (match.matches && match.begin == 0 && match.end > 0 && content_.empty()) text.at_start = false;
-      out += match.matches ? std::string_view(content_)
-                           : std::string_view(text.text).substr(match.begin, match.end - match.begin);
-    }
-    text.text = std::move(out);
-  }
 
  private:
+  std::string rewritten(const std::string& text) const override {
+    Pattern::Finder finder(pattern_);
+    std::string out;
+    for (const Match& match : finder.find(text))
+      match.matches ? out += content_ : out.append(text, match.begin, match.end - match.begin);
+    return out;
+  }
   Pattern pattern_;
   std::string content_;
 };
 
-class Prepend : public Normalizer {
+class Prepend : public Rewriter {
  public:
   explicit Prepend(std::string_view text) : prepended_(text) {}
-  void apply(NormalizedText& text) const override {
-    if (!text.text.empty()) text.text.insert(0, prepended_);
-  }
 
  private:
+  std::string rewritten(const std::string& text) const override { return text.empty() ? text : prepended_ + text; }
   std::string prepended_;
 };
 
-class BytesAsCharacters : public Normalizer {
- public:
-  void apply(NormalizedText& text) const override {
+class BytesAsCharacters : public Rewriter {
+  std::string rewritten(const std::string& text) const override {
     std::string out;
-    append_as_characters(out, text.text);
-    text.text = std::move(out);
+    append_as_characters(out, text);
+    return out;
   }
 };
 
-class Precompiled : public Normalizer {
+class Precompiled : public Rewriter {
  public:
   explicit Precompiled(const JsonPlace& place) : map_(place) {}
-  void apply(NormalizedText& text) const override { text.text = map_.mapped(text.text); }
 
  private:
+  std::string rewritten(const std::string& text) const override { return map_.mapped(text); }
   Charsmap map_;
 };
 

@@ -9,8 +9,8 @@
 namespace moescope {
 
 struct NormalizedText {
-  std::string text;      // UTF-8
-  bool at_start = true;  // its first character comes from the first one of the whole text
+  std::string text;             // UTF-8
+  std::size_t start_bytes = 0;  // at its beginning, what has become of the first character of the whole text
 };
 
 class Normalizer {

@@ -1,5 +1,6 @@
 #include "core/tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,8 @@ void cut_pieces(PieceList& list, MatchUse use, Matches matches) {
   for (const Piece& piece : list.pieces)
     for (const Match& part : cut(matches(list.of(piece)), use))
       if (part.begin < part.end)
-        pieces.push_back({piece.begin + part.begin, piece.begin + part.end, piece.at_start && part.begin == 0});
+        pieces.push_back({piece.begin + part.begin, piece.begin + part.end,
+                          piece.start_bytes - std::min(piece.start_bytes, part.begin)});
   list.pieces = std::move(pieces);
 }
 
@@ -50,6 +52,7 @@ void rewrite_pieces(PieceList& list, Rewrite rewrite) {
     rewrite(text, piece);
     piece.begin = begin;
     piece.end = text.size();
+    piece.start_bytes = std::min<std::size_t>(piece.start_bytes, 1);
   }
   list.text = std::move(text);
 }
@@ -114,7 +117,7 @@ class Metaspace : public PreTokenizer {
  private:
   bool is_to_prepend(const Piece& piece) const {
     using Prepend = MetaspaceRules::Prepend;
-    return rules_.prepend == Prepend::always || (rules_.prepend == Prepend::first && piece.at_start);
+    return rules_.prepend == Prepend::always || (rules_.prepend == Prepend::first && piece.start_bytes > 0);
   }
   MetaspaceRules rules_;
   Pattern mark_ = Pattern::literal(rules_.replacement);

@@ -13,7 +13,7 @@ namespace moescope {
 
 struct Piece {
   std::size_t begin = 0, end = 0;  // bytes of PieceList::text; not empty
-  bool at_start = false;           // begins with the first character of the whole text
+  std::size_t start_bytes = 0;     // at its beginning, what has become of the first character of the whole text
 };
 
 // A text between two added tokens and the pieces of it that are left, in order.

@@ -79,13 +79,14 @@ struct Tokenizer::Parts {
   }
 
   std::string normalized(std::string_view text) const {
-    NormalizedText out{std::string(text)};
+    NormalizedText out{std::string(text), 0};
     if (normalizer) normalizer->apply(out);
     return std::move(out.text);
   }
 
-  void append_pieces(std::string_view text, bool at_start, WordCache& words, std::vector<TokenId>& ids) const {
-    PieceList list{std::string(text), {{0, text.size(), at_start}}};
+  void append_pieces(std::string_view text, std::size_t start_bytes, WordCache& words,
+                     std::vector<TokenId>& ids) const {
+    PieceList list{std::string(text), {{0, text.size(), start_bytes}}};
     if (pre_tokenizer) pre_tokenizer->apply(list);
     for (const Piece& piece : list.pieces) words.append(*model, list.of(piece), ids);
   }
@@ -98,19 +99,22 @@ struct Tokenizer::Parts {
         ids.push_back(*part.id);
       else
         append_pieces(std::string_view(text.text).substr(part.begin, part.end - part.begin),
-                      text.at_start && part.begin == 0, words, ids);
+                      text.start_bytes - std::min(text.start_bytes, part.begin), words, ids);
     }
   }
 
   std::vector<TokenId> ids_of(const std::string& text) const {
     std::vector<TokenId> ids;
     ids.reserve(text.size() / 3);
+    std::size_t first_bytes = 0;
+    if (!text.empty()) next_character(text, first_bytes);
     std::unique_ptr<WordCache> words = cache.take();
     for (const AddedTokens::Part& part : added.split(text, false)) {
       if (part.id)
         ids.push_back(*part.id);
       else
-        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0}, *words, ids);
+        append_between({text.substr(part.begin, part.end - part.begin), part.begin == 0 ? first_bytes : 0}, *words,
+                       ids);
     }
     cache.give_back(std::move(words));
     return ids;

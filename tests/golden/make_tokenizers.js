@@ -24,7 +24,7 @@ const texts = [
   '¿Dónde está el niño? ¡Aquí!', 'Привет, мир! Ёлка и щука.', 'Γειά σου Κόσμε, ΟΔΥΣΣΕΥΣ ὀδυσσεύς', 'שלום עולם, מה שלומך?',
   'مرحبا بالعالم، كيف حالك؟', 'नमस्ते दुनिया, क्षत्रिय', 'สวัสดีชาวโลก วันนี้อากาศดี', 'こんにちは世界。カタカナとひらがな、漢字が混ざる１２３。',
   '你好，世界！今天天气很好。ＡＢＣ', '안녕하세요 세계, 한국어 문장입니다.', '각 나', 'Xin chào thế giới, tiếng Việt', 'ខ្មែរ မြန်မာ ქართული հայերեն',
-  '😀😃 👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇫🇷 ❤️ ☃ ✈️', 'e\u0301\u0323\u0300\u0328 a\u0328\u0301 \u0301alone', 'q\u0307\u0323 \u1e0b\u0323 \u212b \u2126',
+  '😀😃 👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇫🇷 ❤️ ☃ ✈️', 'e\u0301\u0323\u0300\u0328 a\u0328\u0301 \u0301alone', 'q\u0307\u0323 \u1e0b\u0323 \u212b \u2126', '\u037aalpha', '\u02db x', ' \u0301x', '½', 'ᄀ\u1161\u11a8 각',
   'zero\u200bwidth\u200cnon\u200djoiner\u2060\ufeffbom', 'nbsp\u00a0thin\u2009ideo\u3000ogham\u1680line\u2028para\u2029next\u0085end',
   'a\u0000b\u0001c\u001fd\u007fe\u009ff', 'soft\u00adhyphen\u2010dash–en—em…dots‘q’“Q”', 'a' + ' '.repeat(40) + 'b' + '\n'.repeat(12) + 'c' + '\t'.repeat(5) + 'd',
   ' \t\n\r\u000b\u000c mixed \t blanks \n\n', 'line one\rline two\r\nline three\n\rline four\n', 'trailing blanks   \n   \n', '\n\n  leading',
