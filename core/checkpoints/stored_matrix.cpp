@@ -7,6 +7,7 @@
 #include <exception>
 #include <type_traits>
 
+#include "core/checkpoints/bf16_dots.h"
 #include "core/numerics/float_formats.h"
 #include "core/numerics/gemm.h"
 #include "core/numerics/kernels/row_math.h"
@@ -124,9 +125,13 @@ bool read_elements(const TensorView& tensor, std::size_t first, std::size_t coun
   return true;
 }
 
+bool is_plain_bf16(const TensorView& tensor) {
+  return tensor.dtype == DType::bf16 && !tensor.big_endian && tensor.strides.empty() && !tensor.checksum &&
+         !tensor.scales;
+}
+
 bool read_elements(const TensorView& tensor, std::size_t first, std::size_t count, Bf16* to) {
-  const bool plain = !tensor.big_endian && tensor.strides.empty() && !tensor.checksum && !tensor.scales;
-  if (plain && tensor.dtype == DType::bf16)
+  if (is_plain_bf16(tensor))
     return copy_mapped(tensor.bytes.data() + 2 * first, reinterpret_cast<std::byte*>(to), 2 * count);
   std::array<float, kPart> part;
   for (std::size_t done = 0, n = 0; done < count; done += n) {
@@ -158,6 +163,7 @@ void multiply_outputs(const Matrix<const N>& x, const StoredMatrix& w, Index fir
 
 // The same of few rows, for which sgemm would copy the weights once more. W does not lie across.
 void dot_outputs(const Matrix<const float>& x, const StoredLinear& w, Index first, const Matrix<float>& y) {
+  if (w.weight.multiply_mapped(x, first, y)) return;
   const auto inputs = static_cast<std::size_t>(w.inputs());
   float* piece = thread_scratch<float>(static_cast<std::size_t>(y.cols) * inputs);
   w.weight.read_outputs(first, y.cols, piece);
@@ -248,6 +254,13 @@ void StoredMatrix::read_outputs(Index first, Index count, Bf16* to) const {
     read(0, first, rows_, count, to);
   else
     read(first, 0, count, cols_, to);
+}
+
+bool StoredMatrix::multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const {
+  const std::byte* weights = tensor_->bytes.data() + 2 * (first_ + static_cast<std::size_t>(first * cols_));
+  if (across_ || !is_plain_bf16(*tensor_) || reinterpret_cast<std::uintptr_t>(weights) % 2 != 0) return false;
+  if (!bf16_dots(x, weights, y)) lost_->store(true);
+  return true;
 }
 
 void linear_forward(ConstMatrix<float> x, const StoredLinear& w, Matrix<float> y) {

@@ -35,6 +35,9 @@ class StoredMatrix {
   void read_outputs(Index first, Index count, float* to) const;
   // The same, rounded to BF16; weights that are stored so are copied.
   void read_outputs(Index first, Index count, Bf16* to) const;
+  // y_TO = x_TI W_OI^T of the outputs from `first` on, straight from the file; false: only for BF16 without scales, on
+  // even addresses, that does not lie across. Any thread.
+  bool multiply_mapped(ConstMatrix<float> x, Index first, Matrix<float> y) const;
 
  private:
   template <class N>

@@ -50,4 +50,8 @@ bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, st
   });
 }
 
+bool read_mapped(void (*read)(const void*), const void* argument) {
+  return run_guarded([=] { read(argument); });
+}
+
 }  // namespace moescope

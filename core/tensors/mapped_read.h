@@ -16,4 +16,12 @@ namespace moescope {
 [[nodiscard]] bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count,
                                  std::byte* to);
 
+// Runs read(argument), which may touch mapped pages; false: they are not there any more, and it was left in the middle.
+// It must own nothing and hold no lock.
+[[nodiscard]] bool read_mapped(void (*read)(const void*), const void* argument);
+template <class Read>
+[[nodiscard]] bool read_mapped(const Read& read) {
+  return read_mapped([](const void* r) { (*static_cast<const Read*>(r))(); }, &read);
+}
+
 }  // namespace moescope

@@ -8,6 +8,7 @@
 #include "core/checkpoints/attend.h"
 #include "core/checkpoints/checkpoint_run.h"
 #include "core/checkpoints/continue_text.h"
+#include "core/numerics/kernels/row_math.h"
 #include "core/numerics/threads.h"
 #include "core/tensors/open_tensors.h"
 #include "tests/support/kept_logits.h"
@@ -123,6 +124,18 @@ TEST(CheckpointModel, in_bf16_nearly_the_same) {
   EXPECT_LT(std::sqrt(error / all), 0.02);
 }
 
+TEST(CheckpointModel, a_file_that_another_program_shortens_is_an_error) {
+  for (const std::size_t tokens : {std::size_t{1}, std::size_t{30}}) {
+    const SmallCheckpoint folder("shortened");
+    const CheckpointModel model(folder.path());
+    const std::vector<std::int32_t> ids = some_ids(tokens);
+    EXPECT_EQ(logits_of(model, ids).size(), tokens * SmallCheckpoint::kVocab);
+    std::filesystem::resize_file(folder.file("model.safetensors"), 0);
+    EXPECT_EQ(problem_of([&] { logits_of(model, ids); }),
+              folder.path() + ": was truncated while it was open (another program wrote it); open it again");
+  }
+}
+
 // softmax over the visible keys and the sink, by definition.
 TEST(Attend, windows_sinks_and_groups) {
   constexpr Index kNew = 70, kAll = 75, kHeads = 4, kKeyHeads = 2, kQuery = 6, kValue = 5, kWindow = 9;
@@ -208,6 +221,39 @@ TEST(StoredMatrix, values_are_the_files_in_every_format_and_piece) {
     }
   }
   EXPECT_FALSE(lost->load());
+}
+
+// Few rows are multiplied by other kernels than many.
+TEST(StoredMatrix, products_of_few_rows_and_of_many) {
+  const SmallCheckpoint folder("products");
+  const RandomStream stream(6, "products");
+  constexpr Index kOutputs = 37, kInputs = 51;
+  std::vector<Bf16> weights(kOutputs * kInputs);
+  std::vector<float> x(9 * kInputs), bias(kOutputs);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const float value = static_cast<float>(stream.normal(i));
+    round_for_units(&value, 1, &weights[i]);
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(stream.normal(1000 + i));
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i);
+  SafetensorsWriter writer;
+  writer.add("w", DType::bf16, {kOutputs, kInputs}, std::as_bytes(std::span(weights)));
+  writer.write(folder.file("w.safetensors"));
+  const SafetensorsFile file(folder.file("w.safetensors"));
+  const auto lost = std::make_shared<std::atomic<bool>>(false);
+  const StoredLinear linear{{file.at("w"), 0, false, lost}, bias};
+  const std::vector<float> w = file.at("w").floats();
+  for (const Index rows : {1, 2, 4, 5, 9}) {
+    std::vector<float> y(static_cast<std::size_t>(rows * kOutputs));
+    linear_forward({x.data(), rows, kInputs}, linear, {y.data(), rows, kOutputs});
+    for (Index r = 0; r < rows; ++r)
+      for (Index o = 0; o < kOutputs; ++o) {
+        double want = static_cast<double>(o);
+        for (Index i = 0; i < kInputs; ++i)
+          want += double{x[static_cast<std::size_t>(r * kInputs + i)]} * w[static_cast<std::size_t>(o * kInputs + i)];
+        EXPECT_NEAR(y[static_cast<std::size_t>(r * kOutputs + o)], want, 1e-4) << rows << ' ' << r << ' ' << o;
+      }
+  }
 }
 
 // FP8, MXFP8, MXFP4 and NVFP4 in all layouts of publishers (tests/data/tensors/write_codes.py).
