@@ -274,8 +274,8 @@ void read_qwen2_moe(ConfigKeys& keys, CheckpointConfig& c) {
   read_experts(keys, c, {"moe_intermediate_size"});
   read_softmax_router(keys, c, false);
   read_sparse_layers(keys, c);
-  const int first = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
-  read_qwen_window(keys, c, [&](std::size_t layer) { return static_cast<int>(layer) >= first; });
+  const int below = keys.count({"max_window_layers"}, 0, kMostLayers, 28);
+  read_qwen_window(keys, c, [&](std::size_t layer) { return layer % 2 == 0 && static_cast<int>(layer) < below; });
   c.dense_width = keys.count({"intermediate_size"}, 1, kMostWidth);
   c.shared_width = keys.count({"shared_expert_intermediate_size"}, 1, kMostWidth);
   c.shared_gate = true;

@@ -157,6 +157,9 @@ TEST(CheckpointConfig, which_layers_see_a_window) {
   EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 0, 0, 0}));
   json["use_sliding_window"] = true;
   EXPECT_EQ(windows(parsed(json)), std::vector<int>({16, 16, 16, 16}));
+  Json qwen2 = json;
+  qwen2.update({{"model_type", "qwen2_moe"}, {"shared_expert_intermediate_size", 96}, {"max_window_layers", 2}});
+  EXPECT_EQ(windows(parsed(qwen2)), std::vector<int>({16, 0, 0, 0}));  // every second one below max_window_layers
   json["layer_types"] = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
   EXPECT_EQ(windows(parsed(json)), std::vector<int>({0, 16, 0, 0}));
   EXPECT_EQ(problem(json, "layer_types", Json::array({"linear_attention", "", "", ""})),

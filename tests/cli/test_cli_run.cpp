@@ -1,0 +1,89 @@
+// moescope-cli run and export --to checkpoint as processes: a run becomes a checkpoint, through which texts are run.
+#include "core/recording/recording.h"
+#include "tests/support/cli_fixture.h"
+
+namespace moescope {
+namespace {
+
+class CliRun : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    Result trained = run(train({"--steps", "2", "--checkpoint", path("kept")}));
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    exported_ = run({"export", path("kept") + "/2/n.safetensors", "--to", "checkpoint", "-o", path("model")});
+    ASSERT_EQ(exported_.status, 0) << exported_.err;
+    write("prose.txt", "The old king sees the river, and the river is deep.");
+    write("code.txt", "int sum(int x, int y) { return x + y; }");
+  }
+  std::vector<std::string> run_model(std::vector<std::string> more) const {
+    std::vector<std::string> arguments{"run", path("model")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  Result exported_;
+};
+
+TEST_F(CliRun, TextsBecomeARecordingWhoseStepsAreBatches) {
+  const Result result = run(run_model({"--text", path("prose.txt"), "--text", path("code.txt"), "--length", "16",
+                                       "--batch", "3", "--write", "5", "-o", path("r.moescope")}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("model: deepseek_v3, 2 layers (1 with experts), 4 experts, top 2, "), std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("for 1,000 tokens, measured on one layer"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nprose "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nlayer 1: "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("code goes on (16 tokens read at "), std::string::npos) << result.out;
+  const RecordingReader recording(path("r.moescope"));
+  ASSERT_EQ(recording.runs().size(), 1u);
+  const RunInfo& info = recording.runs()[0];
+  EXPECT_EQ(info.name, "model");
+  EXPECT_EQ(info.domains, (std::vector<std::string>{"prose", "code"}));
+  const auto history = recording.load(0);
+  // Three whole pieces of 16 bytes of the prose, two of the code; then what remains of each.
+  EXPECT_EQ(history->count(), 4);
+  const auto frame = history->frame_at(0);
+  ASSERT_EQ(frame->routers.size(), 1u);
+  std::uint32_t slots = 0;
+  for (const std::uint32_t n : frame->routers[0].tokens_per_expert) slots += n;
+  EXPECT_EQ(slots, 3u * 16 * 2);
+  std::int64_t step = 0;
+  const auto text = history->text_at(TextKind::batch, step);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->text, "The old king see");
+  EXPECT_EQ(text->domain, "prose");
+  EXPECT_EQ(text->layers.at(0).experts_TK.size(), 16u * 2);
+}
+
+TEST_F(CliRun, WrongInputIsNamed) {
+  EXPECT_EQ(run(run_model({})).err, "moescope-cli: error: no text is given: --text or --ids\n");
+  write("ids.txt", "1 2 three");
+  EXPECT_EQ(
+      run(run_model({"--ids", path("ids.txt")})).err,
+      "moescope-cli: error: " + path("ids.txt") + ": holds 't'; allowed: whole numbers between blanks and commas\n");
+  write("ids.txt", "1, 2, 300");
+  EXPECT_EQ(run(run_model({"--ids", path("ids.txt"), "--quiet"})).err,
+            "moescope-cli: error: token 2 is 300; allowed: 0 to 255\n");
+  std::string config = read("model/config.json");
+  config.insert(config.find('{') + 1, "\"attn_logit_softcapping\": 30, ");
+  write("model/config.json", config);
+  const Result unknown = run(run_model({"--text", path("prose.txt")}));
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.err, "moescope-cli: error: " + path("model/config.json") +
+                             ": 'attn_logit_softcapping' is 30, and what it asks for is not known\n");
+}
+
+TEST_F(CliRun, NoCheckpointIsReplacedUnasked) {
+  const std::vector<std::string> again = {"export",     path("kept") + "/2/n.safetensors", "--to", "checkpoint", "-o",
+                                          path("model")};
+  const Result refused = run(again);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(refused.err,
+            "moescope-cli: error: --out " + path("model") + ": holds a checkpoint; --overwrite replaces it\n");
+  std::vector<std::string> asked = again;
+  asked.push_back("--overwrite");
+  EXPECT_EQ(run(asked).status, 0);
+}
+
+}  // namespace
+}  // namespace moescope
