@@ -7,6 +7,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/frame/token_spans.h"
+
 namespace moescope {
 
 namespace {
@@ -48,11 +50,13 @@ std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame&
   const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
   if (!a || !b || a->top_k != b->top_k || now.text != then.text) return {};
   const auto top_k = static_cast<std::size_t>(a->top_k);
-  std::vector<std::size_t> shared(now.text.size());
-  for (std::size_t t = 0; t < shared.size(); ++t) {
-    const auto* chosen = a->experts_TK.data() + t * top_k;
-    const auto* before = b->experts_TK.data() + t * top_k;
-    for (std::size_t i = 0; i < top_k; ++i) shared[t] += std::find(before, before + top_k, chosen[i]) != before + top_k;
+  std::vector<std::size_t> shared;
+  for (const TokenSpan& token : token_spans(now)) {
+    const auto* chosen = a->experts_TK.data() + token.begin * top_k;
+    const auto* before = b->experts_TK.data() + token.begin * top_k;
+    shared.push_back(static_cast<std::size_t>(std::count_if(chosen, chosen + top_k, [&](std::uint16_t e) {
+      return std::find(before, before + top_k, e) != before + top_k;
+    })));
   }
   return shared;
 }
@@ -241,9 +245,10 @@ std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> 
     const TokenLayer* routed = text ? find_layer(*text, layer) : nullptr;
     if (!routed) continue;
     const auto top_k = static_cast<std::size_t>(routed->top_k);
-    for (std::size_t i = 0; i < routed->experts_TK.size(); ++i)
-      if (routed->experts_TK[i] == expert)
-        found.push_back({text, i / top_k, mix_shares(*routed, i / top_k)[i % top_k]});
+    for (const TokenSpan& token : token_spans(*text))
+      for (std::size_t k = 0; k < top_k; ++k)
+        if (routed->experts_TK[token.begin * top_k + k] == expert)
+          found.push_back({text, token.begin, token.end, mix_shares(*routed, token.begin)[k]});
   }
   std::ranges::stable_sort(found, std::greater(), &FavouriteToken::mix_share);
   std::vector<FavouriteToken> best;

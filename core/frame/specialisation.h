@@ -83,7 +83,7 @@ std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token);
 // same context only the first.
 struct FavouriteToken {
   const TokenFrame* text;
-  std::size_t position;
+  std::size_t position, end;  // bytes
   float mix_share;
 };
 std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> texts, int layer, int expert,

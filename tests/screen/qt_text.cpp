@@ -172,6 +172,36 @@ class TextTest : public QObject {
     QCOMPARE(selection.expert(), 'b' % 4);
   }
 
+  // "é" and " do" are a token each: one click, one name, one outline.
+  void tokensOfATokenizerAreShownAsPieces() {
+    Selection selection;
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
+    auto run = madeRun();
+    auto frame = std::make_shared<TelemetryFrame>(*run->frame_at(40));
+    TokenFrame text = routedText(TextKind::probe, "aaa\xc3\xc3", 0);
+    text.text = "\xc3\xa9 do";
+    text.loss_T = {kNoValue, kNoValue, 1.5f, kNoValue, kNoValue};
+    for (TokenLayer& layer : text.layers) {
+      layer.experts_TK = {0, 2, 0, 2, 1, 3, 1, 3, 1, 3};
+    }
+    frame->step = 50;
+    frame->texts = {text};
+    run->append(frame);
+    show(selection, panel, run);
+    selection.setStep(50);
+    panel.grab();
+    TokenTextView* view = panel.findChild<TokenTextView*>();
+    QCOMPARE(view->text()->text, text.text);
+    QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(4).center());
+    QCOMPARE(selection.expert(), 1);
+    QVERIFY2(view->describe(2, -1).first().startsWith("'\u2423do'"), qPrintable(view->describe(2, -1).first()));
+    QVERIFY2(view->describe(0, -1).first().startsWith(QString::fromUtf8("'\xc3\xa9'")),
+             qPrintable(view->describe(0, -1).first()));
+    panel.grab();
+    QTest::keyClick(view, Qt::Key_Left);
+    QCOMPARE(selection.expert(), 0);
+  }
+
   void passagesComeByDomainAndEarlierStepsAreFound() {
     Selection selection;
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/io/text_escape.h"
+
 namespace moescope {
 
 namespace {
@@ -42,15 +44,34 @@ QString byteName(std::uint8_t byte) {
   }
 }
 
-QString contextOf(const TokenFrame& text, std::size_t position, std::size_t reach) {
-  const std::size_t first = position < reach ? 0 : position - reach;
-  const std::size_t last = std::min(text.text.size(), position + reach + 1);
-  QString context;
-  for (std::size_t t = first; t < last; ++t) {
-    const QString glyph = byteGlyph(static_cast<std::uint8_t>(text.text[t]));
-    context += t == position ? QChar(kLeftGuillemet) + glyph + QChar(kRightGuillemet) : glyph;
+QString longCharacter(std::string_view bytes, std::size_t at) {
+  const std::size_t length = utf8_bytes(bytes, at);
+  if (length < 2) return {};
+  const QString text = QString::fromUtf8(bytes.data() + at, static_cast<qsizetype>(length));
+  const auto points = text.toUcs4();
+  return points.size() == 1 && QChar::isPrint(points[0]) ? text : QString();
+}
+
+QString glyphs(std::string_view bytes) {
+  QString text;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const QString character = longCharacter(bytes, at);
+    text += character.isEmpty() ? byteGlyph(static_cast<std::uint8_t>(bytes[at])) : character;
+    at += character.isEmpty() ? 1 : utf8_bytes(bytes, at);
   }
-  return context;
+  return text;
+}
+
+QString tokenName(std::string_view token) {
+  return token.size() == 1 ? byteName(static_cast<std::uint8_t>(token[0])) : QStringLiteral("'%1'").arg(glyphs(token));
+}
+
+QString contextOf(const TokenFrame& text, TokenSpan token, std::size_t reach) {
+  const std::size_t first = token.begin < reach ? 0 : token.begin - reach;
+  const std::string_view bytes = text.text;
+  return glyphs(bytes.substr(first, token.begin - first)) + QChar(kLeftGuillemet) +
+         glyphs(bytes.substr(token.begin, token.size())) + QChar(kRightGuillemet) +
+         glyphs(bytes.substr(token.end, reach));
 }
 
 }  // namespace moescope

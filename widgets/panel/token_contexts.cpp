@@ -3,17 +3,22 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "core/io/text_escape.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
+#include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {
 
 QString shownBytes(std::string_view bytes) {
   QString text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte == '\n')
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(bytes[at]);
+    if (const QString character = longCharacter(bytes, at); !character.isEmpty()) {
+      text += character;
+      at += utf8_bytes(bytes, at) - 1;
+    } else if (byte == '\n')
       text += QChar(0x21b5);
     else if (byte == '\t')
       text += QChar(0x2192);

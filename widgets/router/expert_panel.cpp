@@ -357,8 +357,9 @@ void ExpertPanel::refillTokens() {
   for (const FavouriteToken& token : favourite_tokens(texts, selection_->layer(), selection_->expert(), count)) {
     const std::string_view text = token.text->text;
     const std::size_t from = token.position > kContextBytes ? token.position - kContextBytes : 0;
-    lines.push_back({shownBytes(text.substr(from, token.position - from)), shownBytes(text.substr(token.position, 1)),
-                     shownBytes(text.substr(token.position + 1, kContextBytes)), token.mix_share});
+    lines.push_back({shownBytes(text.substr(from, token.position - from)),
+                     shownBytes(text.substr(token.position, token.end - token.position)),
+                     shownBytes(text.substr(token.end, kContextBytes)), token.mix_share});
   }
   tokens_->setTitle(lines.empty() ? QString("No token of probe, sample and batch passage chose it")
                                   : QString("Favourite tokens in probe, sample and batch"));

@@ -49,7 +49,7 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
 }
 
 QStringList TokenPathPlot::titles() const {
-  const QString context = contextOf(*text_, static_cast<std::size_t>(position_), 9);
+  const QString context = contextOf(*text_, span_at(token_spans(*text_), static_cast<std::size_t>(position_)), 9);
   return {QString("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
           QString("token %1, %2: shares of its experts").arg(position_).arg(context),
           QString("token %1, %2").arg(position_).arg(context)};

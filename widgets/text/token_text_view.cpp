@@ -7,6 +7,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 
+#include "core/io/text_escape.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
@@ -23,6 +24,10 @@ QColor mixedColor(const QColor& a, const QColor& b, double t) {
                           static_cast<float>(a.blueF() + t * (b.blueF() - a.blueF())));
 }
 
+std::string_view ofToken(const TokenFrame& text, TokenSpan token) {
+  return std::string_view(text.text).substr(token.begin, token.size());
+}
+
 }  // namespace
 
 TokenTextView::TokenTextView(QWidget* parent) : PlotFrame(parent) {
@@ -33,6 +38,7 @@ void TokenTextView::setText(std::shared_ptr<const TokenFrame> text, std::vector<
   const bool other = !text_ || !text || text_->text != text->text;
   text_ = std::move(text);
   rows_ = std::move(rows);
+  tokens_ = text_ ? token_spans(*text_) : std::vector<TokenSpan>();
   if (other) first_line_ = 0;
   if (other || !text_) current_ = -1;
   layOut();
@@ -96,7 +102,8 @@ int TokenTextView::tokenAt(QPoint position, int* row) const {
   *row = manyRows() && below >= 0 && row_height_ > 0 ? std::min<int>(below / row_height_, std::ssize(rows_) - 1) : -1;
   const auto found =
       std::ranges::find_if(places_, [&](const Place& place) { return place.line == line && place.column == column; });
-  return found == places_.end() ? -1 : static_cast<int>(found - places_.begin());
+  if (found == places_.end()) return -1;
+  return static_cast<int>(span_at(tokens_, static_cast<std::size_t>(found - places_.begin())).begin);
 }
 
 // The expert's colour; when another one is highlighted only a trace of it.
@@ -164,23 +171,38 @@ void TokenTextView::paintLines(QPainter& painter) const {
 void TokenTextView::paintLetters(QPainter& painter) const {
   const QFont usual = painter.font();
   painter.setFont(letters());
-  for (int t = 0; t < static_cast<int>(places_.size()); ++t) {
-    const QRect cell = cellOf(t);
-    if (cell.isNull()) continue;
-    QColor pen = palette().text().color();
-    if (!manyRows()) {
-      const QColor ground = blended(rows_[0], t);
-      painter.fillRect(cell.adjusted(0, 0, 0, -1), ground);
-      pen = textOn(ground.rgb());
+  const bool gaps = has_long_tokens(tokens_);
+  for (const TokenSpan& token : tokens_) {
+    for (std::size_t byte = token.begin; byte < token.end && !manyRows(); ++byte) {
+      const int t = static_cast<int>(byte);
+      const QRect cell = cellOf(t).adjusted(gaps && byte == token.begin ? 2 : 0, 0, 0, -1);
+      if (!cellOf(t).isNull()) painter.fillRect(cell, blended(rows_[0], t));
     }
-    const auto byte = static_cast<std::uint8_t>(text_->text[static_cast<std::size_t>(t)]);
-    const bool plain = byte > 0x20 && byte < 0x7f;
-    if (!plain) pen.setAlpha(120);
-    painter.setPen(pen);
-    painter.drawText(cell, Qt::AlignCenter, byteGlyph(byte));
-    if (t < text_->prompt) painter.drawLine(cell.bottomLeft(), cell.bottomRight());
+    for (std::size_t byte = token.begin; byte < token.end;) {
+      paintLetter(painter, byte, token);
+      byte += longCharacter(ofToken(*text_, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text_->text, byte);
+    }
   }
   painter.setFont(usual);
+}
+
+// The character that begins at a byte: over the cells of its bytes where all are of one token and stand in one line.
+void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const {
+  const int t = static_cast<int>(byte);
+  QRect cell = cellOf(t);
+  if (cell.isNull()) return;
+  const auto value = static_cast<std::uint8_t>(text_->text[byte]);
+  const QString character = longCharacter(ofToken(*text_, token), byte - token.begin);
+  if (!character.isEmpty()) {
+    const QRect last = cellOf(t + static_cast<int>(utf8_bytes(text_->text, byte)) - 1);
+    if (last.top() == cell.top()) cell = cell.united(last);
+  }
+  QColor pen = manyRows() ? palette().text().color() : textOn(blended(rows_[0], t).rgb());
+  const bool plain = !character.isEmpty() || (value > 0x20 && value < 0x7f);
+  if (!plain) pen.setAlpha(120);
+  painter.setPen(pen);
+  painter.drawText(cell, Qt::AlignCenter, character.isEmpty() ? byteGlyph(value) : character);
+  if (t < text_->prompt) painter.drawLine(cell.bottomLeft(), cell.bottomRight());
 }
 
 const TokenTextView::Row* TokenTextView::legendRow() const {
@@ -195,8 +217,8 @@ void TokenTextView::paintLegend(QPainter& painter) {
   const Row* row = legendRow();
   if (!row) return;
   std::vector<int> counts(65536);
-  for (std::size_t i = 0; i < row->layer->experts_TK.size(); i += static_cast<std::size_t>(row->layer->top_k))
-    ++counts[row->layer->experts_TK[i]];
+  for (const TokenSpan& token : tokens_)
+    ++counts[row->layer->experts_TK[token.begin * static_cast<std::size_t>(row->layer->top_k)]];
   std::vector<int> experts;
   for (int e = 0; e < 65536; ++e)
     if (counts[static_cast<std::size_t>(e)] > 0) experts.push_back(e);
@@ -239,16 +261,29 @@ void TokenTextView::paintScrollMark(QPainter& painter) const {
 }
 
 void TokenTextView::paintOverlay(QPainter& painter) {
-  if (const QRect cell = cellOf(current_); !cell.isNull()) {
-    painter.setPen(QPen(cursorColor(dark()), 2));
-    painter.drawRect(cell.adjusted(0, 0, 0, manyRows() ? static_cast<int>(rows_.size()) * row_height_ : -1));
-  }
+  painter.setPen(QPen(cursorColor(dark()), 2));
+  outline(painter, current_, {0, 0, 0, manyRows() ? static_cast<int>(rows_.size()) * row_height_ : -1});
   int row = -1;
   const int token = tokenAt(mouse_, &row);
   if (token < 0 || !describe) return;
   painter.setPen(palette().text().color());
-  painter.drawRect(cellOf(token).adjusted(0, 0, -1, -2));
+  outline(painter, token, {0, 0, -1, -2});
   PlotFrame::paintOverlay(painter);
+}
+
+// A rectangle around a token's cells in each line, larger by the margins.
+void TokenTextView::outline(QPainter& painter, int position, QMargins margins) const {
+  if (position < 0 || position >= static_cast<int>(places_.size())) return;
+  QRect part;
+  const TokenSpan token = span_at(tokens_, static_cast<std::size_t>(position));
+  for (std::size_t byte = token.begin; byte <= token.end; ++byte) {
+    const QRect cell = byte < token.end ? cellOf(static_cast<int>(byte)) : QRect();
+    if (!part.isNull() && (cell.isNull() || cell.top() != part.top())) {
+      painter.drawRect(part.marginsAdded(margins));
+      part = {};
+    }
+    part = part.isNull() ? cell : part.united(cell);
+  }
 }
 
 QStringList TokenTextView::readoutAt(QPoint position) const {
@@ -281,11 +316,13 @@ void TokenTextView::wheelEvent(QWheelEvent* event) {
 
 void TokenTextView::keyPressEvent(QKeyEvent* event) {
   const int last = static_cast<int>(places_.size()) - 1;
+  const bool chosen = current_ >= 0 && current_ <= last;
+  const TokenSpan token = chosen ? span_at(tokens_, static_cast<std::size_t>(current_)) : TokenSpan{};
   int to = current_;
   if (event->key() == Qt::Key_Left)
-    --to;
+    to = static_cast<int>(token.begin) - 1;
   else if (event->key() == Qt::Key_Right)
-    ++to;
+    to = static_cast<int>(token.end);
   else if (event->key() == Qt::Key_PageDown)
     return scrollTo(first_line_ + visible_lines_);
   else if (event->key() == Qt::Key_PageUp)
@@ -293,7 +330,7 @@ void TokenTextView::keyPressEvent(QKeyEvent* event) {
   else
     return PlotFrame::keyPressEvent(event);
   if (last < 0) return;
-  to = std::clamp(to, 0, last);
+  to = static_cast<int>(span_at(tokens_, static_cast<std::size_t>(std::clamp(to, 0, last))).begin);
   const int line = places_[static_cast<std::size_t>(to)].line;
   if (line < first_line_ || line >= first_line_ + visible_lines_) scrollTo(line);
   emit tokenChosen(to, -1);

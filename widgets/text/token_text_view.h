@@ -1,11 +1,12 @@
-// A text byte by byte, coloured by the expert with the best score: the letters for one layer, or a line under them for
-// each layer. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
+// A text token by token, coloured by the expert with the best score: the letters for one layer, or a line under them
+// for each layer. Hover describes a token, a click or the arrow keys choose one, a click in the legend an expert.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "core/frame/frame.h"
+#include "core/frame/token_spans.h"
 #include "widgets/panel/expert_colors.h"
 #include "widgets/plots/plot_frame.h"
 
@@ -27,14 +28,14 @@ class TokenTextView : public PlotFrame {
   void setHighlight(int layer, int expert);  // only its tokens keep their colour; -1: all
   void setCurrent(int position);             // -1: none
   const TokenFrame* text() const { return text_.get(); }
-  std::function<QStringList(int position, int layer)> describe;
+  std::function<QStringList(int position, int layer)> describe;  // of the token that begins there
   // Where byte `position` is drawn; null: scrolled out of sight.
   QRect cellOf(int position) const;
   QRgb colorOf(int position, int row) const;
 
  signals:
-  void tokenChosen(int position, int layer);
-  void expertChosen(int layer, int expert);  // -1: none any more
+  void tokenChosen(int position, int layer);  // its first byte
+  void expertChosen(int layer, int expert);   // -1: none any more
 
  protected:
   QMargins margins() const override { return {8, 4, 8, withType(26)}; }
@@ -60,7 +61,9 @@ class TokenTextView : public PlotFrame {
   int lineHeight() const {
     return letter_.height() + (manyRows() ? static_cast<int>(rows_.size()) * row_height_ : 0) + gap_;
   }
-  int tokenAt(QPoint position, int* row) const;  // -1: none
+  int tokenAt(QPoint position, int* row) const;  // its first byte; -1: none
+  void outline(QPainter& painter, int position, QMargins margins) const;
+  void paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const;
   const Row* legendRow() const;
   QColor blended(const Row& row, int position) const;
   void paintLines(QPainter& painter) const;
@@ -71,7 +74,8 @@ class TokenTextView : public PlotFrame {
 
   std::shared_ptr<const TokenFrame> text_;
   std::vector<Row> rows_;
-  std::vector<Place> places_;
+  std::vector<TokenSpan> tokens_;
+  std::vector<Place> places_;  // of bytes
   std::vector<Chip> chips_;
   QSize letter_;  // of a cell
   int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;

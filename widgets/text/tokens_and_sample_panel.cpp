@@ -279,8 +279,10 @@ void TokensAndSamplePanel::refillPath() {
 
 QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   if (!text_) return {};
-  const auto t = static_cast<std::size_t>(position);
-  QString what = byteName(static_cast<std::uint8_t>(text_->text[t])) + QStringLiteral("   ") + contextOf(*text_, t, 8);
+  const TokenSpan token = span_at(token_spans(*text_), static_cast<std::size_t>(position));
+  const std::size_t t = token.begin;
+  const QString what = tokenName(std::string_view(text_->text).substr(t, token.size())) + QStringLiteral("   ") +
+                       contextOf(*text_, token, 8);
   QStringList lines{what};
   if (!is_missing(text_->loss_T[t]))
     lines << QString("loss %1 nats: the model predicted it with %2")
@@ -319,16 +321,18 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
   std::map<int, int> firsts;  // tokens of each expert that is first choice
-  for (std::size_t i = 0; i < routed->experts_TK.size(); i += static_cast<std::size_t>(routed->top_k))
-    ++firsts[routed->experts_TK[i]];
+  const std::vector<TokenSpan> tokens = token_spans(*text_);
+  for (const TokenSpan& token : tokens)
+    ++firsts[routed->experts_TK[token.begin * static_cast<std::size_t>(routed->top_k)]];
   const auto most = std::ranges::max_element(firsts, {}, [](const auto& each) { return each.second; });
-  const double share = static_cast<double>(most->second) / static_cast<double>(text_->text.size());
+  const double share = static_cast<double>(most->second) / static_cast<double>(tokens.size());
+  const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
   return {"Which expert reads what?",
-          {QString("Expert %1 is the first choice of %2 of the bytes, %3 experts share the rest")
+          {QString("Expert %1 is the first choice of %2 of the %3, %4 experts share the rest")
                .arg(most->first)
-               .arg(formatPercent(share))
+               .arg(formatPercent(share), what)
                .arg(firsts.size() - 1),
-           QString("Expert %1 reads %2 of the bytes").arg(most->first).arg(formatPercent(share))}};
+           QString("Expert %1 reads %2 of the %3").arg(most->first).arg(formatPercent(share), what)}};
 }
 
 QString TokensAndSamplePanel::status() const {
@@ -366,7 +370,8 @@ QString TokensAndSamplePanel::explain() const {
           : QString(
                 "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
                 "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
-                "byte; white space and control bytes have glyphs.</p>");
+                "byte, or of a checkpoint a piece of its tokenizer, with a gap before it; white space and control "
+                "bytes have glyphs.</p>");
   return what +
          QString(
              "<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "

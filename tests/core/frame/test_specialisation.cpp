@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/frame/specialisation.h"
+#include "core/frame/token_spans.h"
 
 namespace moescope {
 namespace {
@@ -125,6 +126,43 @@ TEST(Specialisation, FavouriteTokensAreThoseWithTheLargestShareOfTheMix) {
   EXPECT_TRUE(favourite_tokens(texts, 2, 7, 3).empty());
   const TokenFrame* twice[] = {&text, &text};
   EXPECT_EQ(favourite_tokens(twice, 2, 3, 9).size(), 4u) << "the same bytes in the same surroundings count once";
+}
+
+// " the" and "n" of a tokenizer, each with the loss at its first byte.
+TokenFrame with_long_tokens() {
+  TokenFrame text =
+      routed("xxxxn", {0, 1, 0, 1, 0, 1, 0, 1, 1, 2}, {0.3f, 0.2f, 0.3f, 0.2f, 0.3f, 0.2f, 0.3f, 0.2f, 0.4f, 0.1f});
+  text.loss_T = {kNoValue, kNoValue, kNoValue, kNoValue, 2};
+  return text;
+}
+
+TEST(Specialisation, BytesOfOneTokenCountOnce) {
+  const TokenFrame text = with_long_tokens();
+  const auto spans = token_spans(text);
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].end, 4u);
+  EXPECT_EQ(span_at(spans, 3).begin, 0u);
+  EXPECT_EQ(span_at(spans, 4).begin, 4u);
+  TokenFrame other = text;
+  other.layers[0].experts_TK = {7, 8, 7, 8, 7, 8, 7, 8, 1, 2};
+  EXPECT_FLOAT_EQ(unchanged_choices(text, other, 2), 0.5f) << "one of two tokens, not one of five bytes";
+  const TokenFrame* texts[] = {&text};
+  const auto best = favourite_tokens(texts, 2, 1, 9);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0].position, 4u);
+  EXPECT_EQ(best[1].end, 4u);
+}
+
+TEST(Specialisation, BytesAreTokensWhereThatIsAllThatIsKnown) {
+  TokenFrame text = with_long_tokens();
+  text.loss_T[4] = kNoValue;
+  EXPECT_EQ(token_spans(text).size(), 5u) << "a text without any loss, of a log";
+  text = with_long_tokens();
+  text.loss_T[1] = 3;
+  EXPECT_EQ(token_spans(text).size(), 3u);
+  text = with_long_tokens();
+  text.layers[0].scores_TK.assign(10, kNoValue);
+  EXPECT_EQ(token_spans(text).size(), 5u) << "scores that are no numbers are not the same";
 }
 
 TEST(Specialisation, AccumulatedTablesAddUp) {
