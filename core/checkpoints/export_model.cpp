@@ -13,6 +13,7 @@
 #include "core/io/whole_file.h"
 #include "core/numerics/size.h"
 #include "core/tensors/safetensors.h"
+#include "core/tokenizer/byte_alphabet.h"
 
 namespace moescope {
 namespace {
@@ -167,19 +168,13 @@ OrderedJson config_json(const RunConfig& config) {
   return json;
 }
 
-std::string utf8_of(unsigned character) {
-  if (character < 0x80) return {static_cast<char>(character)};
-  return {static_cast<char>(0xC0 | character >> 6), static_cast<char>(0x80 | (character & 0x3F))};
-}
-
-// Every byte is a token of the same number. Tokenizers of the byte-level kind write bytes as printable characters:
-// those that are printable as themselves, the others as what follows 255.
+// Every byte is a token of the same number.
 OrderedJson tokenizer_json() {
   OrderedJson vocab = OrderedJson::object();
-  unsigned next = 256;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printed = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    vocab[utf8_of(printed ? byte : next++)] = byte;
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string token;
+    append_as_characters(token, std::string(1, static_cast<char>(byte)));
+    vocab[token] = byte;
   }
   const OrderedJson byte_level{
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};

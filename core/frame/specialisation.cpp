@@ -254,9 +254,12 @@ std::vector<FavouriteToken> favourite_tokens(std::span<const TokenFrame* const> 
   std::vector<FavouriteToken> best;
   for (const FavouriteToken& token : found) {
     if (best.size() == count) break;
-    const auto context = surroundings(*token.text, token.position);
+    const auto bytes = [](const FavouriteToken& of) {
+      return std::string_view(of.text->text).substr(of.position, of.end - of.position);
+    };
     const auto known = [&](const FavouriteToken& other) {
-      return surroundings(*other.text, other.position) == context;
+      return bytes(other) == bytes(token) &&
+             surroundings(*other.text, other.position) == surroundings(*token.text, token.position);
     };
     if (std::ranges::none_of(best, known)) best.push_back(token);
   }

@@ -79,8 +79,8 @@ const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr: th
 // Shares of token t's chosen experts in its mix: s_k / sum_k s_k, [K] in the order of the layer.
 std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token);
 
-// Tokens of the texts that an expert takes the largest share of, best first; at most `count`. Of the same byte in the
-// same context only the first.
+// Tokens of the texts that an expert takes the largest share of, best first; at most `count`. Of the same token in
+// the same context only the first.
 struct FavouriteToken {
   const TokenFrame* text;
   std::size_t position, end;  // bytes

@@ -11,6 +11,7 @@
 #include "core/model/transformer.h"
 #include "core/numerics/rng.h"
 #include "core/tensors/safetensors.h"
+#include "core/tokenizer/tokenizer.h"
 #include "core/training/trainer.h"
 #include "tests/support/kept_logits.h"
 #include "tests/support/problem_of.h"
@@ -66,6 +67,8 @@ double difference_after_export(const RunConfig& config, const Folder& folder) {
   for (int step = 0; step < 3; ++step) trainer.step(some_batch(config, step));
   trainer.save(folder / "run.safetensors");
   export_for_transformers(folder / "run.safetensors", folder / "exported");
+  const Tokenizer tokenizer(folder / "exported/tokenizer.json");
+  EXPECT_EQ(tokenizer.encode("a \u00e9\n"), (std::vector<std::int32_t>{'a', ' ', 0xc3, 0xa9, '\n'}));
   const Batch batch = some_batch(config, 9);
   const std::vector<float> want = logits_of_run(folder / "run.safetensors", config, batch);
   KeptLogits exported;
