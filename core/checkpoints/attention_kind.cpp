@@ -33,11 +33,9 @@ void clip_all(const Matrix<float>& x, float limit) {
 
 // body(token, its position)
 void for_each_token(const AttentionCall& call, const auto& body) {
-  parallel_slices(static_cast<std::size_t>(call.sequences * call.length), kTokens,
-                  [&](std::size_t first, std::size_t last) {
-                    for (auto t = static_cast<Index>(first); t < static_cast<Index>(last); ++t)
-                      body(t, call.before + t % call.length);
-                  });
+  parallel_slices(call.positions.size(), kTokens, [&](std::size_t first, std::size_t last) {
+    for (std::size_t t = first; t < last; ++t) body(static_cast<Index>(t), call.positions[t]);
+  });
 }
 
 // The new rows behind those that the cache has; all of them.
@@ -59,12 +57,14 @@ void AttentionKind::forward(const AttentionCall& call, ConstMatrix<float> h, Mat
   }
   AttendShape shape = shape_;
   shape.sinks = sinks_.empty() ? nullptr : sinks_.data();
-  const Index keys = all_k.rows / call.sequences;
-  parallel_for(static_cast<int>(call.sequences * shape_.heads), [&](int task) {
-    const Index sequence = task / shape_.heads, first = sequence * call.length;
-    const AttendInputs in{q->row_block(first, call.length), all_k.row_block(sequence * keys, keys),
-                          all_v.row_block(sequence * keys, keys)};
-    attend_head(shape, in, task % shape_.heads, o->row_block(first, call.length));
+  parallel_for(static_cast<int>(std::ssize(call.begins) - 1) * static_cast<int>(shape_.heads), [&](int task) {
+    const auto sequence = static_cast<std::size_t>(task / shape_.heads);
+    const Index first = call.begins[sequence], count = call.begins[sequence + 1] - first;
+    // A cache is of the only sequence.
+    const Index first_key = call.cache ? 0 : first, keys = call.cache ? all_k.rows : count;
+    const AttendInputs in{q->row_block(first, count), all_k.row_block(first_key, keys),
+                          all_v.row_block(first_key, keys)};
+    attend_head(shape, in, task % shape_.heads, o->row_block(first, count));
   });
   linear_forward(*o, output_, y);
 }

@@ -1,10 +1,12 @@
 // Attention of a checkpoint's layer, without backward: one class for each kind behind one interface. A kind says how
 // queries, keys and values are made; the rest is common.
 //
-// Legend: T = B*S new tokens (B sequences of S), D dim, H heads, G key heads, dq and dv widths of a query and a value.
+// Legend: T new tokens, of sequences that lie one below the other, D dim, H heads, G key heads, dq and dv widths of a
+// query and a value.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/checkpoints/attend.h"
@@ -20,10 +22,10 @@ struct KeyValues {
 };
 
 struct AttentionCall {
-  Index sequences, length;
-  Index before = 0;            // tokens of the sequence that `cache` holds
-  const RopeAngles& angles;    // of the new tokens
-  KeyValues* cache = nullptr;  // of the only sequence; takes the new tokens as well. nullptr: there are no others
+  std::span<const Index> begins;     // first token of each sequence, and T
+  std::span<const Index> positions;  // [T] of the new tokens in their sequences
+  const RopeAngles& angles;          // of these
+  KeyValues* cache = nullptr;        // of the only sequence; takes the new tokens as well. nullptr: there are no others
 };
 
 class AttentionKind {

@@ -39,6 +39,17 @@ void add(double factor, const Matrix<float>& y, const Matrix<float>& x) {
   });
 }
 
+// Where the sequences of a pass lie, and the positions of their tokens. `before`: of their first ones.
+struct SequenceRows {
+  SequenceRows(std::span<const Index> lengths, Index before) {
+    for (const Index length : lengths) {
+      begins.push_back(begins.back() + length);
+      for (Index t = 0; t < length; ++t) positions.push_back(before + t);
+    }
+  }
+  std::vector<Index> begins = {0}, positions;
+};
+
 int rotated_dim(const CheckpointConfig& config) {
   return config.latent ? config.latent->rope : config.grouped.head_dim;
 }
@@ -71,8 +82,8 @@ std::vector<int> CheckpointModel::moe_layers() const {
   return layers;
 }
 
-std::size_t CheckpointModel::working_bytes(Index sequences, Index length) const {
-  const Index tokens = sequences * length, top_k = std::max(1, config_.router.config.top_k);
+std::size_t CheckpointModel::working_bytes(Index tokens) const {
+  const Index top_k = std::max(1, config_.router.config.top_k);
   const Index attention = Index{config_.heads} * (2 * config_.query_dim() + 2 * config_.value_dim());
   const Index experts = 2 * top_k * (config_.dim + 3 * Index{config_.expert_width} / 2) + 2 * Index{config_.experts};
   const Index dense = 3 * Index{std::max(config_.dense_width, config_.shared_width)};
@@ -131,33 +142,35 @@ void CheckpointModel::head_pass(const Rows& rows, PassWatch& watch) const {
   }
 }
 
-void CheckpointModel::pass(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+void CheckpointModel::pass(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
                            KeyValueCache* cache) const {
-  const Index tokens = sequences * length, before = cache ? cache->tokens : 0;
+  const Index tokens = std::ssize(ids), before = cache ? cache->tokens : 0;
+  const SequenceRows sequences(lengths, before);
   const FloatMatrix x(tokens, config_.dim), h(tokens, config_.dim), y(tokens, config_.dim);
   const Rows rows{*x, *h, *y};
-  const RopeAngles angles[] = {{config_.rope[0], rotated_dim(config_), before, length},
-                               {config_.rope[1], rotated_dim(config_), before, length}};
+  const Index longest = std::ranges::max(lengths);
+  const RopeAngles angles[] = {{config_.rope[0], rotated_dim(config_), before, longest},
+                               {config_.rope[1], rotated_dim(config_), before, longest}};
   embed(ids, *x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     watch.hidden(static_cast<int>(i), *x);
     layer_pass(i,
-               {.sequences = sequences,
-                .length = length,
-                .before = before,
+               {.begins = sequences.begins,
+                .positions = sequences.positions,
                 .angles = angles[config_.layers[i].sliding ? 1 : 0],
                 .cache = cache ? &cache->layers[i] : nullptr},
                rows, watch);
   }
   head_pass(rows, watch);
-  if (cache) cache->tokens += length;
+  if (cache) cache->tokens += tokens;
 }
 
 double CheckpointModel::measured_seconds_per_token() const {
-  constexpr Index kTokens = 256;
+  static constexpr Index kTokens = 256;
   const FloatMatrix x(kTokens, config_.dim), h(kTokens, config_.dim), y(kTokens, config_.dim);
   const Rows rows{*x, *h, *y};
   const RopeAngles angles(config_.rope[0], rotated_dim(config_), 0, kTokens);
+  const SequenceRows sequences(std::span(&kTokens, 1), 0);
   std::vector<std::int32_t> ids;
   for (Index t = 0; t < kTokens; ++t) ids.push_back(static_cast<std::int32_t>(t * 7919 % config_.vocab));
   embed(ids, *x);
@@ -175,7 +188,7 @@ double CheckpointModel::measured_seconds_per_token() const {
     const auto one = std::ranges::find_if(layers_, of_kind);
     if (one == layers_.end()) continue;
     const auto index = static_cast<std::size_t>(one - layers_.begin());
-    const AttentionCall call{.sequences = 1, .length = kTokens, .angles = angles};
+    const AttentionCall call{.begins = sequences.begins, .positions = sequences.positions, .angles = angles};
     with_team([&] {
       seconds += timed([&] { layer_pass(index, call, rows, nobody); }) *
                  static_cast<double>(std::ranges::count_if(layers_, of_kind));
@@ -185,10 +198,15 @@ double CheckpointModel::measured_seconds_per_token() const {
   return seconds / static_cast<double>(kTokens);
 }
 
-void CheckpointModel::forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+void CheckpointModel::forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
                               KeyValueCache* cache) const {
   if (cache) cache->layers.resize(layers_.size());
-  with_team([&] { pass(ids, sequences, length, watch, cache); });
+  with_team([&] { pass(ids, lengths, watch, cache); });
+}
+
+void CheckpointModel::forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+                              KeyValueCache* cache) const {
+  forward(ids, std::vector<Index>(static_cast<std::size_t>(sequences), length), watch, cache);
 }
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 // A model of a checkpoint: its weights, mapped, and the forward pass that transformers computes, in FP32.
 //
 //   x = embedding;  per layer: x += attention(rms(x)), x += ffn(rms(x));  logits = head rms(x)
-// Legend: T = B*S tokens (B sequences of S), D dim, V vocabulary. The layers' norms, gated unit, choice of experts and
-// dispatch are those of training (core/model).
+// Legend: T tokens, of sequences that lie one below the other, D dim, V vocabulary. The layers' norms, gated unit,
+// choice of experts and dispatch are those of training (core/model).
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,16 @@ class CheckpointModel {
   std::size_t stored_bytes() const { return stored_bytes_; }  // of the weights, in the files
   std::vector<int> moe_layers() const;                        // among all layers
   // Of a pass over so many tokens, beside the weights' pages.
-  std::size_t working_bytes(Index sequences, Index length) const;
+  std::size_t working_bytes(Index tokens) const;
 
   // Of a text, measured on one layer of each kind and on the head.
   double measured_seconds_per_token() const;
 
-  // `ids` are those of `sequences` x `length` tokens; with a cache, of one sequence whose earlier tokens it holds.
-  // Throws std::runtime_error: an id is none of the vocabulary's, or a file was shortened meanwhile.
+  // `ids` are those of sequences of these lengths, none of them 0; with a cache, of one sequence whose earlier tokens
+  // it holds. Throws std::runtime_error: an id is none of the vocabulary's, or a file was shortened meanwhile.
+  void forward(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
+               KeyValueCache* cache = nullptr) const;
+  // The same of sequences of one length.
   void forward(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
                KeyValueCache* cache = nullptr) const;
 
@@ -75,7 +78,7 @@ class CheckpointModel {
   };
   void layer_pass(std::size_t layer, const AttentionCall& call, const Rows& rows, PassWatch& watch) const;
   void head_pass(const Rows& rows, PassWatch& watch) const;
-  void pass(std::span<const std::int32_t> ids, Index sequences, Index length, PassWatch& watch,
+  void pass(std::span<const std::int32_t> ids, std::span<const Index> lengths, PassWatch& watch,
             KeyValueCache* cache) const;
   void require_pages() const;
 

@@ -36,9 +36,10 @@ class CheckpointRun::Watch : public PassWatch {
  public:
   Watch(CheckpointRun& run, const Batch& batch, std::span<const std::int32_t> ids, TelemetryFrame& frame)
       : run_(run), batch_(batch), ids_(ids), frame_(frame) {
-    const std::size_t text = batch.pieces.front().text;
+    for (const Piece& piece : batch)
+      last_.push_back((last_.empty() ? -1 : last_.back()) + static_cast<Index>(piece.length));
     if (run.tokenizer_)
-      passage_.emplace(*run.tokenizer_, ids.first(static_cast<std::size_t>(batch.length)), run.texts_[text].name);
+      passage_.emplace(*run.tokenizer_, ids.first(batch.front().length), run.texts_[batch.front().text].name);
   }
 
   void routed(int layer, const RoutedTokens& tokens) override {
@@ -47,23 +48,22 @@ class CheckpointRun::Watch : public PassWatch {
       passage_->add_layer(layer, tokens, run_.model_.layers()[size(layer)].moe.choice_bias,
                           run_.model_.config().router.choose_by_logit);
     frame_.routers.push_back(run_.router_frame(moe, tokens));
-    frame_.specialisation.push_back(run_.specialisation(moe, batch_, tokens));
+    run_.count_specialisation(moe, batch_, tokens);
   }
 
   void logits(Index first, ConstMatrix<float> logits) override {
     std::vector<float> p(static_cast<std::size_t>(logits.cols));
     for (Index r = 0; r < logits.rows; ++r) {
       const Index t = first + r;
-      if ((t + 1) % batch_.length == 0) continue;
+      const auto piece = static_cast<std::size_t>(std::ranges::lower_bound(last_, t) - last_.begin());
+      if (t == last_[piece]) continue;  // what follows is of another piece
       const float lse = softmax_row(logits.row(r), p.size(), 1.0f, p.data());
       const double loss =
           static_cast<double>(lse) - static_cast<double>(logits.at(r, ids_[static_cast<std::size_t>(t) + 1]));
-      const Piece& piece = batch_.pieces[static_cast<std::size_t>(t / batch_.length)];
-      TextLoss& domain = run_.losses_[size(run_.domain_of_text_[piece.text])];
+      TextLoss& domain = run_.losses_[size(run_.domain_of_text_[batch_[piece].text])];
       domain.sum += loss, ++domain.tokens;
       loss_.sum += loss, ++loss_.tokens;
-      if (passage_ && t + 1 < batch_.length)
-        passage_->set_loss(static_cast<std::size_t>(t) + 1, static_cast<float>(loss));
+      if (passage_ && piece == 0) passage_->set_loss(static_cast<std::size_t>(t) + 1, static_cast<float>(loss));
     }
   }
   const TextLoss& loss() const { return loss_; }
@@ -77,6 +77,7 @@ class CheckpointRun::Watch : public PassWatch {
   std::span<const std::int32_t> ids_;
   TelemetryFrame& frame_;
   std::optional<RoutedPassage> passage_;  // of the first piece
+  std::vector<Index> last_;               // token of each piece
   TextLoss loss_;
 };
 
@@ -85,7 +86,7 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
     : model_(model), texts_(texts), tokenizer_(batches.tokenizer) {
   const CheckpointConfig& config = model.config();
   info_.name = batches.run_name;
-  info_.source = model.file().path();
+  info_.source = batches.source;
   info_.n_layers = static_cast<int>(config.layers.size());
   info_.moe_layers = model.moe_layers();
   info_.n_experts = config.experts;
@@ -100,32 +101,38 @@ CheckpointRun::CheckpointRun(const CheckpointModel& model, const std::vector<Lab
   }
   cut(batches);
   if (batches_.empty()) throw std::runtime_error("no text has two tokens");
-  info_.tokens_per_step = std::ssize(batches_.front().pieces) * batches_.front().length;
+  for (const Piece& piece : batches_.front()) info_.tokens_per_step += static_cast<std::int64_t>(piece.length);
   losses_.resize(info_.domains.size());
   load_.assign(info_.moe_layers.size(), std::vector<std::uint64_t>(size(config.experts)));
+  specialisation_.resize(info_.moe_layers.size());
   windows_.assign(info_.moe_layers.size(), LoadWindow(config.experts, kWindow));
 }
 
-// Whole pieces first, in turns of the texts, so that every batch has several kinds of text; then what remains.
+// In turns of the texts. A piece of one token predicts nothing and is left out.
 void CheckpointRun::cut(const TextBatches& batches) {
   const auto length = static_cast<std::size_t>(batches.length);
-  std::vector<Piece> whole;
-  for (std::size_t piece = 0, left = texts_.size(); left > 0; ++piece) {
+  std::vector<Piece> pieces;
+  for (std::size_t first = 0, left = texts_.size(); left > 0; first += length) {
     left = 0;
-    for (std::size_t text = 0; text < texts_.size(); ++text)
-      if ((piece + 1) * length <= texts_[text].ids.size()) whole.push_back({text, piece * length}), ++left;
+    for (std::size_t text = 0; text < texts_.size(); ++text) {
+      const std::size_t tokens = texts_[text].ids.size();
+      if (first + 2 > tokens) continue;
+      pieces.push_back({text, first, std::min(length, tokens - first)});
+      all_tokens_ += static_cast<std::int64_t>(pieces.back().length);
+      ++left;
+    }
   }
   const auto at_once = static_cast<std::size_t>(batches.sequences);
-  for (std::size_t first = 0; first < whole.size(); first += at_once) {
-    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(first);
-    batches_.push_back(
-        {{begin, begin + static_cast<std::ptrdiff_t>(std::min(at_once, whole.size() - first))}, batches.length});
-  }
-  for (std::size_t text = 0; text < texts_.size(); ++text) {
-    const std::size_t rest = texts_[text].ids.size() % length;
-    if (rest >= 2) batches_.push_back({{{text, texts_[text].ids.size() - rest}}, static_cast<Index>(rest)});
-  }
-  for (const Batch& batch : batches_) all_tokens_ += std::ssize(batch.pieces) * batch.length;
+  for (std::size_t first = 0; first < pieces.size(); first += at_once)
+    batches_.emplace_back(pieces.begin() + static_cast<std::ptrdiff_t>(first),
+                          pieces.begin() + static_cast<std::ptrdiff_t>(std::min(first + at_once, pieces.size())));
+}
+
+// Equal shares of the batches end with one.
+bool CheckpointRun::shows_specialisation(std::int64_t step) const {
+  constexpr std::int64_t kSteps = 100;
+  const std::int64_t shares = std::max<std::int64_t>(1, steps() / kSteps);
+  return (step + 1) * shares / steps() > step * shares / steps();
 }
 
 std::string CheckpointRun::settings() const {
@@ -135,9 +142,9 @@ std::string CheckpointRun::settings() const {
 
 std::vector<std::int32_t> CheckpointRun::ids_of(const Batch& batch) const {
   std::vector<std::int32_t> ids;
-  for (const Piece& piece : batch.pieces) {
+  for (const Piece& piece : batch) {
     const auto begin = texts_[piece.text].ids.begin() + static_cast<std::ptrdiff_t>(piece.first);
-    ids.insert(ids.end(), begin, begin + batch.length);
+    ids.insert(ids.end(), begin, begin + static_cast<std::ptrdiff_t>(piece.length));
   }
   return ids;
 }
@@ -172,36 +179,39 @@ RouterFrame CheckpointRun::router_frame(std::size_t moe, const RoutedTokens& tok
   return frame;
 }
 
-SpecialisationFrame CheckpointRun::specialisation(std::size_t moe, const Batch& batch,
-                                                  const RoutedTokens& tokens) const {
+void CheckpointRun::count_specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens) {
   const std::size_t experts = size(tokens.experts), top_k = size(tokens.top_k);
-  SpecialisationFrame frame;
+  SpecialisationFrame& frame = specialisation_[moe];
   frame.layer = info_.moe_layers[moe];
   frame.experts = tokens.experts;
   frame.domain_DE.resize(info_.domains.size() * experts);
   frame.together_EE.resize(experts * experts);
-  for (std::size_t t = 0; t < tokens.margin.size(); ++t) {
-    const Piece& piece = batch.pieces[t / static_cast<std::size_t>(batch.length)];
-    const std::int32_t* ids = tokens.ids.data() + t * top_k;
-    for (std::size_t i = 0; i < top_k; ++i) {
-      ++frame.domain_DE[size(domain_of_text_[piece.text]) * experts + size(ids[i])];
-      for (std::size_t j = 0; j < top_k; ++j) ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
-    }
+  const std::int32_t* ids = tokens.ids.data();
+  for (const Piece& piece : batch) {
+    std::uint32_t* of_domain = frame.domain_DE.data() + size(domain_of_text_[piece.text]) * experts;
+    for (std::size_t t = 0; t < piece.length; ++t, ids += top_k)
+      for (std::size_t i = 0; i < top_k; ++i) {
+        ++of_domain[size(ids[i])];
+        for (std::size_t j = 0; j < top_k; ++j) ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
+      }
   }
-  return frame;
 }
 
 TelemetryFrame CheckpointRun::step() {
   const Batch& batch = batches_.at(static_cast<std::size_t>(next_));
   const std::vector<std::int32_t> ids = ids_of(batch);
+  std::vector<Index> lengths;
+  for (const Piece& piece : batch) lengths.push_back(static_cast<Index>(piece.length));
   TelemetryFrame frame;
   Watch watch(*this, batch, ids, frame);
   const auto start = std::chrono::steady_clock::now();
-  model_.forward(ids, std::ssize(batch.pieces), batch.length, watch);
+  model_.forward(ids, lengths, watch);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   watch.finish();
   wall_s_ += seconds;
   seen_ += std::ssize(ids);
+  if (shows_specialisation(next_))
+    frame.specialisation = std::exchange(specialisation_, std::vector<SpecialisationFrame>(info_.moe_layers.size()));
   frame.step = next_++;
   frame.wall_s = wall_s_;
   frame.tokens = seen_;

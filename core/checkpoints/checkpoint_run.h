@@ -1,8 +1,9 @@
 // Texts run through a checkpoint, batch by batch, with the frames of a training run: a step is a batch, and all panels
 // that show loads, scores, domains and losses work on it.
 //
-// A text is cut into pieces of `length` tokens, and what remains is a shorter piece; a batch holds pieces of one
-// length, of one text or several. The first token of a piece is predicted by nothing.
+// A text is cut into pieces of `length` tokens, and what remains is a shorter piece; texts take turns, so that a batch
+// holds pieces of several. The first token of a piece is predicted by nothing. Specialisation is counted over all
+// batches, or where there are hundreds over about a hundred at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 namespace moescope {
 
 struct TextBatches {
+  std::string source = {};            // the folder
   Index length = 512, sequences = 4;  // at most
   std::string run_name = "checkpoint";
   const Tokenizer* tokenizer = nullptr;  // for the passage of each batch; nullptr: frames have none
@@ -49,17 +51,15 @@ class CheckpointRun {
 
  private:
   struct Piece {
-    std::size_t text, first;
+    std::size_t text, first, length;
   };
-  struct Batch {
-    std::vector<Piece> pieces;
-    Index length;
-  };
+  using Batch = std::vector<Piece>;
   class Watch;
   void cut(const TextBatches& batches);
   std::vector<std::int32_t> ids_of(const Batch& batch) const;
   RouterFrame router_frame(std::size_t moe, const RoutedTokens& tokens);
-  SpecialisationFrame specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens) const;
+  void count_specialisation(std::size_t moe, const Batch& batch, const RoutedTokens& tokens);
+  bool shows_specialisation(std::int64_t step) const;
 
   const CheckpointModel& model_;
   const std::vector<LabelledText>& texts_;
@@ -72,6 +72,7 @@ class CheckpointRun {
   std::vector<TextLoss> losses_;
   std::vector<std::vector<std::uint64_t>> load_;
   std::vector<LoadWindow> windows_;
+  std::vector<SpecialisationFrame> specialisation_;  // since the last frame that showed it
 };
 
 }  // namespace moescope

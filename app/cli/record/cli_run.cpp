@@ -67,7 +67,7 @@ void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
               static_cast<double>(model.parameters()) / kMega,
               bytes_text(static_cast<double>(model.stored_bytes())).c_str());
   std::printf("memory: %s for a batch of %d x %d tokens; weights are read from the files\n",
-              bytes_text(static_cast<double>(model.working_bytes(command.batch, command.length))).c_str(),
+              bytes_text(static_cast<double>(model.working_bytes(Index{command.batch} * command.length))).c_str(),
               command.batch, command.length);
   std::printf("time: %.3g s for 1,000 tokens, measured on one layer of each kind\n",
               1000 * model.measured_seconds_per_token());
@@ -137,8 +137,11 @@ void run(const RunCommand& command) {
   const std::optional<Tokenizer> tokenizer = tokenizer_of(command);
   const std::vector<LabelledText> texts = texts_of(command, tokenizer);
   CheckpointRun run(model, texts,
-                    {command.length, command.batch, fs::weakly_canonical(command.folder).filename().string(),
-                     tokenizer ? &*tokenizer : nullptr});
+                    {.source = command.folder,
+                     .length = command.length,
+                     .sequences = command.batch,
+                     .run_name = fs::weakly_canonical(command.folder).filename().string(),
+                     .tokenizer = tokenizer ? &*tokenizer : nullptr});
   if (!command.quiet) print_beforehand(model, command);
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
