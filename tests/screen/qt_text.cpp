@@ -192,6 +192,7 @@ class TextTest : public QObject {
     panel.grab();
     TokenTextView* view = panel.findChild<TokenTextView*>();
     QCOMPARE(view->text()->text, text.text);
+    QCOMPARE(view->cellOf(0), view->cellOf(1));  // one letter
     QTest::mouseClick(view, Qt::LeftButton, {}, view->cellOf(4).center());
     QCOMPARE(selection.expert(), 1);
     QVERIFY2(view->describe(2, -1).first().startsWith("'\u2423do'"), qPrintable(view->describe(2, -1).first()));
@@ -200,6 +201,29 @@ class TextTest : public QObject {
     panel.grab();
     QTest::keyClick(view, Qt::Key_Left);
     QCOMPARE(selection.expert(), 0);
+  }
+
+  // A checkpoint that was run through texts has passages alone: the first domain is shown, not an absent probe.
+  void passagesAreShownWhereThereIsNoProbe() {
+    const auto run = madeRun();
+    RunInfo info = run->info();
+    info.config_toml.clear();
+    const auto passages = std::make_shared<History>(info);
+    for (const std::int64_t step : {0, 10, 20, 30, 40}) {
+      auto frame = std::make_shared<TelemetryFrame>(*run->frame_at(step));
+      std::int64_t at = step;
+      frame->texts = {*run->text_at(TextKind::batch, at)};
+      passages->append(frame);
+    }
+    Selection selection;
+    TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
+    show(selection, panel, passages);
+    TokenTextView* view = panel.findChild<TokenTextView*>();
+    QVERIFY2(view->notice().isEmpty(), qPrintable(view->notice()));
+    QCOMPARE(view->text()->text, std::string("once upon"));
+    choose(&panel, "Which text", "code");
+    panel.grab();
+    QCOMPARE(view->text()->text, std::string("int main"));
   }
 
   void passagesComeByDomainAndEarlierStepsAreFound() {

@@ -28,6 +28,11 @@ std::string_view ofToken(const TokenFrame& text, TokenSpan token) {
   return std::string_view(text.text).substr(token.begin, token.size());
 }
 
+// Bytes that share a cell: those of a character whose bytes are all of one token, otherwise each has its own.
+std::size_t characterBytes(const TokenFrame& text, TokenSpan token, std::size_t byte) {
+  return longCharacter(ofToken(text, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text.text, byte);
+}
+
 }  // namespace
 
 TokenTextView::TokenTextView(QWidget* parent) : PlotFrame(parent) {
@@ -67,13 +72,16 @@ void TokenTextView::layOut() {
   const QRect room = plotRect();
   const int columns = std::max(8, (room.width() - left_) / letter_.width());
   int line = 0, column = 0;
-  for (const char c : text_->text) {
-    places_.push_back({line, column});
-    if (++column == columns || (c == '\n' && !manyRows())) {
-      ++line;
-      column = 0;
+  for (const TokenSpan& token : tokens_)
+    for (std::size_t byte = token.begin; byte < token.end;) {
+      const std::size_t bytes = characterBytes(*text_, token, byte);
+      places_.insert(places_.end(), bytes, {line, column});
+      if (++column == columns || (text_->text[byte] == '\n' && !manyRows())) {
+        ++line;
+        column = 0;
+      }
+      byte += bytes;
     }
-  }
   lines_ = line + (column > 0 ? 1 : 0);
   if (manyRows()) {
     const int rows = static_cast<int>(rows_.size());
@@ -173,30 +181,24 @@ void TokenTextView::paintLetters(QPainter& painter) const {
   painter.setFont(letters());
   const bool gaps = has_long_tokens(tokens_);
   for (const TokenSpan& token : tokens_) {
-    for (std::size_t byte = token.begin; byte < token.end && !manyRows(); ++byte) {
-      const int t = static_cast<int>(byte);
-      const QRect cell = cellOf(t).adjusted(gaps && byte == token.begin ? 2 : 0, 0, 0, -1);
-      if (!cellOf(t).isNull()) painter.fillRect(cell, blended(rows_[0], t));
-    }
     for (std::size_t byte = token.begin; byte < token.end;) {
+      const int t = static_cast<int>(byte);
+      const int gap = gaps && byte == token.begin ? 2 : 0;
+      if (const QRect cell = cellOf(t); !cell.isNull() && !manyRows())
+        painter.fillRect(cell.adjusted(gap, 0, 0, -1), blended(rows_[0], t));
       paintLetter(painter, byte, token);
-      byte += longCharacter(ofToken(*text_, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text_->text, byte);
+      byte += characterBytes(*text_, token, byte);
     }
   }
   painter.setFont(usual);
 }
 
-// The character that begins at a byte: over the cells of its bytes where all are of one token and stand in one line.
 void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const {
   const int t = static_cast<int>(byte);
-  QRect cell = cellOf(t);
+  const QRect cell = cellOf(t);
   if (cell.isNull()) return;
   const auto value = static_cast<std::uint8_t>(text_->text[byte]);
   const QString character = longCharacter(ofToken(*text_, token), byte - token.begin);
-  if (!character.isEmpty()) {
-    const QRect last = cellOf(t + static_cast<int>(utf8_bytes(text_->text, byte)) - 1);
-    if (last.top() == cell.top()) cell = cell.united(last);
-  }
   QColor pen = manyRows() ? palette().text().color() : textOn(blended(rows_[0], t).rgb());
   const bool plain = !character.isEmpty() || (value > 0x20 && value < 0x7f);
   if (!plain) pen.setAlpha(120);

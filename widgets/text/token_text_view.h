@@ -29,7 +29,7 @@ class TokenTextView : public PlotFrame {
   void setCurrent(int position);             // -1: none
   const TokenFrame* text() const { return text_.get(); }
   std::function<QStringList(int position, int layer)> describe;  // of the token that begins there
-  // Where byte `position` is drawn; null: scrolled out of sight.
+  // Where the character of byte `position` is drawn; null: scrolled out of sight.
   QRect cellOf(int position) const;
   QRgb colorOf(int position, int row) const;
 

@@ -98,6 +98,7 @@ void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
     what_ = new QComboBox(this);
     what_->setAccessibleName("Which text");
+    what_->setSizeAdjustPolicy(QComboBox::AdjustToContents);  // domains are known later
     what_->setToolTip("The probe text, or the newest passage of the data that was trained on, by domain");
     what_->addItem("probe");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
@@ -186,21 +187,27 @@ void TokensAndSamplePanel::choose(int layer, int expert) {
 }
 
 QString TokensAndSamplePanel::wantedDomain() const {
-  return what_ && what_->currentIndex() > 0 ? what_->currentText() : QString();
+  return what_ ? what_->currentData().toString() : QString();
 }
 
 // The domains of the run that is open.
 void TokensAndSamplePanel::fillTexts() {
   if (!what_ || !selection_->history()) return;
-  QStringList names{"probe"};
-  for (const std::string& domain : selection_->history()->info().domains) names << QString::fromStdString(domain);
+  const History* history = selection_->history();
+  const RunInfo& info = history->info();
+  // Of a checkpoint that was run through texts there are passages only.
+  const bool probe = !info.config_toml.empty() || history->text_steps(TextKind::batch).empty() ||
+                     !history->text_steps(TextKind::probe).empty();
+  QStringList names;
+  if (probe) names << "probe";
+  for (const std::string& domain : info.domains) names << QString::fromStdString(domain);
   QStringList shown;
   for (int i = 0; i < what_->count(); ++i) shown << what_->itemText(i);
   if (names == shown) return;
   const QString current = wished_.isEmpty() ? what_->currentText() : wished_;
   const QSignalBlocker quiet(what_);
   what_->clear();
-  what_->addItems(names);
+  for (qsizetype i = 0; i < names.size(); ++i) what_->addItem(names[i], probe && i == 0 ? QString() : names[i]);
   what_->setCurrentIndex(std::max(0, what_->findText(current)));
   wished_.clear();
 }
