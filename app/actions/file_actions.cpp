@@ -11,8 +11,10 @@
 #include <algorithm>
 
 #include "app/actions/run_control.h"
+#include "app/session/checkpoint_dialog.h"
 #include "app/session/folder_runs_dialog.h"
 #include "app/session/open_dialog.h"
+#include "app/session/progress_job.h"
 #include "app/session/routed_shape_dialog.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
@@ -78,6 +80,7 @@ void FileActions::addSampleTo(QMenu* menu) {
 void FileActions::open(const QStringList& paths) {
   if (paths.isEmpty()) return;
   if (paths.size() == 1 && is_setup_link(paths.front().toStdString())) return emit setupOpened(paths.front());
+  if (paths.size() == 1 && isCheckpoint(paths.front())) return askCheckpointTexts(checkpointFolder(paths.front()));
   messages_->warnOfErrors([&] {
     std::vector<FileKind> kinds;
     for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));
@@ -109,6 +112,29 @@ void FileActions::openOther(const QString& path) {
     default:
       if (!offerRuns(path)) askTrainOn(path);
   }
+}
+
+void FileActions::askCheckpointTexts(const QString& folder) {
+  const bool has_log = !runs_in_folder(folder.toStdString()).empty();
+  auto* dialog = new CheckpointDialog(folder, has_log, messages_->window());
+  connect(dialog, &CheckpointDialog::chosen, this,
+          [this](const CheckpointTexts& texts) { messages_->warnOfErrors([&] { runTexts(texts); }); });
+  connect(dialog, &CheckpointDialog::tensorsWanted, this, [this, folder] { openTensors(folder); });
+  connect(dialog, &CheckpointDialog::logWanted, this, [this, folder] { offerRuns(folder); });
+  dialog->open();
+  rememberRecentFile(folder);
+  emit checkpointOffered(folder);
+}
+
+void FileActions::runTexts(const CheckpointTexts& texts) {
+  const QString name = QDir(texts.folder).dirName();
+  const QString recording = newRecordingPath(name);
+  auto* job =
+      new ProgressJob("Running texts through " + name, messages_->window(),
+                      [texts, recording](const auto& progress) { return runCheckpoint(texts, recording, progress); });
+  job->setCancelButtonText("Stop and show");
+  connect(job, &ProgressJob::workDone, this, [this, recording] { open({recording}); });
+  connect(job, &ProgressJob::failed, this, [this](const QString& problem) { messages_->warn(problem); });
 }
 
 bool FileActions::offerRuns(const QString& path) {

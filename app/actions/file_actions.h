@@ -6,6 +6,7 @@
 #include <QStringList>
 
 #include "app/actions/actions.h"
+#include "app/session/checkpoint_job.h"
 
 class QMenu;
 
@@ -39,15 +40,18 @@ class FileActions : public Actions {
   void lessonOpened(QString path);
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
-  void formWanted();                 // on the screen: it was filled
-  void runsOffered(QString folder);  // a person is asked which of them to open
-  void textUnknown(QString path);    // a person is asked whether to train on it
+  void formWanted();                       // on the screen: it was filled
+  void checkpointOffered(QString folder);  // a person is asked which texts to run through it
+  void runsOffered(QString folder);        // a person is asked which of them to open
+  void textUnknown(QString path);          // a person is asked whether to train on it
 
  private:
   void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
+  void askCheckpointTexts(const QString& path);
+  void runTexts(const CheckpointTexts& texts);
   bool offerRuns(const QString& path);   // false: it is no folder that holds runs
   void askTrainOn(const QString& path);  // a file or folder that may be text
   void trainOn(const QString& path);

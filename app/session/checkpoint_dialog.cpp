@@ -1,0 +1,141 @@
+#include "app/session/checkpoint_dialog.h"
+
+#include <QDialogButtonBox>
+#include <QDir>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QLabel>
+#include <QListWidget>
+#include <QMimeData>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QVBoxLayout>
+#include <exception>
+
+#include "widgets/look/style.h"
+
+namespace moescope {
+
+CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget* parent)
+    : QDialog(parent), folder_(folder) {
+  setAttribute(Qt::WA_DeleteOnClose);
+  setObjectName("checkpoint_dialog");
+  setWindowTitle(QString("Run texts through %1").arg(QDir(folder).dirName()));
+  setAcceptDrops(true);
+  facts_ = new QLabel("Reading the model...");
+  facts_->setObjectName("checkpoint_facts");
+  facts_->setTextFormat(Qt::PlainText);
+  facts_->setWordWrap(true);
+  facts_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  files_ = new QListWidget;
+  files_->setObjectName("checkpoint_files");
+  files_->setAccessibleName("Text files and folders");
+  files_->setToolTip("Each file is a domain, named as the file; of a folder each file or folder in it is one");
+  auto* add = new QPushButton("&Add files...");
+  auto* add_folder = new QPushButton("Add &folder...");
+  auto* remove = new QPushButton("Re&move");
+  auto* row = new QHBoxLayout;
+  for (QPushButton* button : {add, add_folder, remove}) row->addWidget(button);
+  row->addStretch();
+  prompt_ = new QPlainTextEdit;
+  prompt_->setObjectName("checkpoint_prompt");
+  prompt_->setAccessibleName("A text");
+  prompt_->setPlaceholderText("Or type or paste a text");
+  prompt_->setTabChangesFocus(true);
+  auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel);
+  run_ = buttons->addButton("&Run", QDialogButtonBox::AcceptRole);
+  run_->setObjectName("checkpoint_run");
+  run_->setProperty(kPrimaryProperty, true);
+  run_->setDefault(true);
+  auto* tensors = buttons->addButton("Show its &tensors", QDialogButtonBox::ActionRole);
+  auto* log = has_log ? buttons->addButton("Open its &log", QDialogButtonBox::ActionRole) : nullptr;
+  auto* column = new QVBoxLayout(this);
+  column->addWidget(facts_);
+  column->addWidget(new QLabel("Texts, each a domain:"));
+  column->addWidget(files_, 2);
+  column->addLayout(row);
+  column->addWidget(prompt_, 1);
+  column->addWidget(buttons);
+  resize(560, 460);
+
+  connect(add, &QPushButton::clicked, this,
+          [this] { addFiles(QFileDialog::getOpenFileNames(this, "Texts to run through the model")); });
+  connect(add_folder, &QPushButton::clicked, this, [this] {
+    const QString chosen = QFileDialog::getExistingDirectory(this, "Folder of texts to run through the model");
+    if (!chosen.isEmpty()) addFiles({chosen});
+  });
+  connect(remove, &QPushButton::clicked, this, [this] {
+    qDeleteAll(files_->selectedItems());
+    enableRun();
+  });
+  connect(prompt_, &QPlainTextEdit::textChanged, this, &CheckpointDialog::enableRun);
+  connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+  connect(buttons, &QDialogButtonBox::accepted, this, [this] {
+    emit chosen(texts());
+    accept();
+  });
+  connect(tensors, &QPushButton::clicked, this, [this] {
+    emit tensorsWanted();
+    accept();
+  });
+  if (log)
+    connect(log, &QPushButton::clicked, this, [this] {
+      emit logWanted();
+      accept();
+    });
+  enableRun();
+  describe();
+}
+
+CheckpointDialog::~CheckpointDialog() {
+  reader_.join();
+}
+
+// In a thread: the time of a layer of a large model is seconds.
+void CheckpointDialog::describe() {
+  reader_ = std::thread([this] {
+    QString facts, problem;
+    try {
+      facts = describeCheckpoint(folder_);
+    } catch (const std::exception& e) {
+      problem = QString::fromUtf8(e.what());
+    }
+    QMetaObject::invokeMethod(
+        this,
+        [this, facts, problem] {
+          readable_ = problem.isEmpty();
+          facts_->setText(readable_ ? facts : problem);
+          enableRun();
+        },
+        Qt::QueuedConnection);
+  });
+}
+
+void CheckpointDialog::addFiles(const QStringList& paths) {
+  for (const QString& path : paths)
+    if (files_->findItems(path, Qt::MatchExactly).isEmpty()) files_->addItem(path);
+  enableRun();
+}
+
+void CheckpointDialog::enableRun() {
+  run_->setEnabled(readable_ && (files_->count() > 0 || !prompt_->toPlainText().trimmed().isEmpty()));
+}
+
+CheckpointTexts CheckpointDialog::texts() const {
+  CheckpointTexts texts{folder_, {}, prompt_->toPlainText()};
+  for (int i = 0; i < files_->count(); ++i) texts.files << files_->item(i)->text();
+  return texts;
+}
+
+void CheckpointDialog::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void CheckpointDialog::dropEvent(QDropEvent* event) {
+  QStringList paths;
+  for (const QUrl& url : event->mimeData()->urls())
+    if (url.isLocalFile()) paths << url.toLocalFile();
+  addFiles(paths);
+}
+
+}  // namespace moescope

@@ -1,0 +1,49 @@
+// Asks which texts to run through the model of a checkpoint, and says beforehand how large it is and how long it takes.
+#pragma once
+
+#include <QDialog>
+#include <QStringList>
+#include <thread>
+
+#include "app/session/checkpoint_job.h"
+
+class QLabel;
+class QListWidget;
+class QPlainTextEdit;
+class QPushButton;
+
+namespace moescope {
+
+class CheckpointDialog : public QDialog {
+  Q_OBJECT
+
+ public:
+  // `has_log`: a log of the training lies beside the weights, and can be opened instead.
+  CheckpointDialog(const QString& folder, bool has_log, QWidget* parent);
+  ~CheckpointDialog() override;  // waits until the model has been read
+  void addFiles(const QStringList& paths);
+
+ signals:
+  void chosen(CheckpointTexts texts);
+  void tensorsWanted();
+  void logWanted();
+
+ protected:
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  void describe();
+  void enableRun();
+  CheckpointTexts texts() const;
+
+  QString folder_;
+  QLabel* facts_;
+  QPlainTextEdit* prompt_;
+  QListWidget* files_;
+  QPushButton* run_;
+  bool readable_ = false;
+  std::thread reader_;
+};
+
+}  // namespace moescope

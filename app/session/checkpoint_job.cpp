@@ -1,0 +1,84 @@
+#include "app/session/checkpoint_job.h"
+
+#include <QDir>
+#include <QFileInfo>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/checkpoints/checkpoint_run.h"
+#include "core/recording/recording.h"
+#include "core/tokenizer/tokenizer.h"
+#include "widgets/plots/axis.h"
+
+namespace moescope {
+
+namespace {
+
+constexpr int kLength = 512;
+// One piece a batch: a short text has several steps, and each has one domain.
+constexpr int kSequences = 1;
+
+Tokenizer tokenizerOf(const QString& folder) {
+  return Tokenizer(QDir(folder).filePath("tokenizer.json").toStdString());
+}
+
+std::vector<LabelledText> textsOf(const CheckpointTexts& request, const Tokenizer& tokenizer) {
+  std::vector<LabelledText> texts;
+  for (const QString& path : request.files)
+    for (LabelledText& text : read_texts(path.toStdString(), tokenizer)) texts.push_back(std::move(text));
+  if (!request.prompt.trimmed().isEmpty()) texts.push_back({"prompt", tokenizer.encode(request.prompt.toStdString())});
+  return texts;
+}
+
+}  // namespace
+
+bool isCheckpoint(const QString& path) {
+  const QDir folder = checkpointFolder(path);
+  return folder.exists("config.json") && !folder.entryList({"*.safetensors"}, QDir::Files).isEmpty() &&
+         (QFileInfo(path).isDir() || QFileInfo(path).fileName() == "config.json");
+}
+
+QString checkpointFolder(const QString& path) {
+  return QFileInfo(path).isDir() ? path : QFileInfo(path).path();
+}
+
+QString describeCheckpoint(const QString& folder) {
+  const CheckpointModel model(folder.toStdString());
+  tokenizerOf(folder);
+  const CheckpointConfig& config = model.config();
+  return QString(
+             "%1: %2 layers, %3 with %4 experts, top %5\n"
+             "%6 parameters, %7 on disk; %8 of memory for %9 tokens\n"
+             "%10 s for 1,000 tokens (measured on one layer of each kind)")
+      .arg(architecture_name(config.architecture))
+      .arg(config.layers.size())
+      .arg(model.moe_layers().size())
+      .arg(config.experts)
+      .arg(config.router.config.top_k)
+      .arg(formatCount(static_cast<double>(model.parameters())), formatBytes(static_cast<double>(model.stored_bytes())),
+           formatBytes(static_cast<double>(model.working_bytes(kSequences, kLength))))
+      .arg(kLength)
+      .arg(1000 * model.measured_seconds_per_token(), 0, 'g', 2);
+}
+
+bool runCheckpoint(const CheckpointTexts& request, const QString& out, const std::function<bool(double)>& progress) {
+  const CheckpointModel model(request.folder.toStdString());
+  const Tokenizer tokenizer = tokenizerOf(request.folder);
+  const std::vector<LabelledText> texts = textsOf(request, tokenizer);
+  const std::string name = QDir(request.folder).dirName().toStdString();
+  CheckpointRun run(model, texts, {kLength, kSequences, name, &tokenizer});
+  RecordingWriter writer(out.toStdString(), Durable::when_finished);
+  writer.add_run(run.info());
+  writer.write(Marker{0, 0, kSettingsMarker, run.settings()});
+  std::int64_t done = 0;
+  while (done < run.steps() && progress(static_cast<double>(done) / static_cast<double>(run.steps()))) {
+    const auto frame = std::make_shared<const TelemetryFrame>(run.step());
+    writer.write({&frame, 1});
+    ++done;
+  }
+  writer.finish();
+  return done > 0;
+}
+
+}  // namespace moescope
