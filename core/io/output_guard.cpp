@@ -1,5 +1,7 @@
 #include "core/io/output_guard.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <stdexcept>
 
@@ -15,9 +17,16 @@ namespace fs = std::filesystem;
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
+  // Absolute first: of a relative path that is not there weakly_canonical() leaves "x" and "./x" as they are.
   std::error_code of_a, of_b;
-  const fs::path at_a = fs::weakly_canonical(a, of_a), at_b = fs::weakly_canonical(b, of_b);
+  const fs::path at_a = fs::weakly_canonical(fs::absolute(a), of_a), at_b = fs::weakly_canonical(fs::absolute(b), of_b);
   return !of_a && !of_b && at_a == at_b;
+}
+
+// SQLite keeps files of these names beside a recording, and removes them.
+bool is_beside(const std::string& path, const std::string& recording) {
+  constexpr std::array<const char*, 3> kSuffixes = {"-wal", "-shm", "-journal"};
+  return std::ranges::any_of(kSuffixes, [&](const char* suffix) { return same_file(path, recording + suffix); });
 }
 
 bool is_stream(const OutputFile& output) {
@@ -45,10 +54,17 @@ void guard_outputs(const std::vector<std::string>& inputs, const std::vector<Out
       throw std::runtime_error(output.option + ' ' + output.path + ": " + why);
     };
     for (const std::string& input : inputs)
-      if (!input.empty() && same_file(input, output.path)) refuse("is also an input; choose another name");
-    for (std::size_t j = 0; j < i; ++j)
-      if (!outputs[j].path.empty() && same_file(outputs[j].path, output.path))
-        refuse("is also the file of " + outputs[j].option);
+      if (!input.empty() && same_file(input, output.path))
+        refuse("is also an input; choose another name");
+      else if (!input.empty() && is_beside(output.path, input))
+        refuse("is a name that SQLite uses beside " + input + "; choose another one");
+    for (std::size_t j = 0; j < i; ++j) {
+      const OutputFile& other = outputs[j];
+      if (other.path.empty()) continue;
+      if (same_file(other.path, output.path)) refuse("is also the file of " + other.option);
+      if (is_beside(output.path, other.path) || is_beside(other.path, output.path))
+        refuse("SQLite uses such a name beside that of " + other.option + "; choose another one");
+    }
     if (const std::string problem = problem_at_path(output, overwrite); !problem.empty()) refuse(problem);
   }
 }

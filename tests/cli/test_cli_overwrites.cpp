@@ -58,6 +58,17 @@ TEST_F(CliOverwrites, TwoOutputsAreTwoFiles) {
       {"train", "--config", path("nano.toml"), "--compare", "seed=2", "--steps", "1", "--out", both, "--table", both},
       "is also the file of --out");
   expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", both}, "is also the file of --out");
+  const std::string same = (fs::path(both).parent_path() / "." / "both.csv").string();
+  expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", same}, "is also the file of --out");
+  const fs::path before = fs::current_path();
+  fs::current_path(fs::path(both).parent_path());
+  expect_refused({"import", path("run.jsonl"), "-o", "new", "--bad-lines", "./new"}, "is also the file of --out");
+  fs::current_path(before);
+  const std::string config = path("nano.toml"), wal = "SQLite uses";
+  expect_refused({"train", "--config", config, "--steps", "1", "--out", both, "--jsonl", both + "-wal"}, wal);
+  expect_refused({"import", path("run.jsonl"), "-o", both, "--bad-lines", both + "-journal"}, wal);
+  expect_refused({"export", path("run.moescope"), "--to", "jsonl", "-o", path("run.moescope-shm")},
+                 "a name that SQLite uses");
 }
 
 TEST_F(CliOverwrites, AFileThatIsThereIsReplacedOnlyWithOverwrite) {
