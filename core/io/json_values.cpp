@@ -87,8 +87,12 @@ float to_float(JsonValue value, const char* key) {
 
 std::int64_t to_count(JsonValue value, const char* key, double limit) {
   const auto number = number_of(value);
-  if (!is_whole(number, 0, limit))
-    throw Unreadable(std::string(key) + ": " + shown(value) + " is not a whole number from 0 on");
+  if (!is_whole(number, 0, limit)) {
+    const bool too_large = number && *number > limit;
+    throw Unreadable(std::string(key) + ": " + shown(value) +
+                     (too_large ? " is more than " + std::to_string(static_cast<std::int64_t>(limit))
+                                : std::string(" is not a whole number from 0 on")));
+  }
   return static_cast<std::int64_t>(*number);
 }
 

@@ -17,6 +17,7 @@ constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kRecentFrames = 8;  // that a late value may join
 constexpr std::int64_t kMarkedRestarts = 1000;
+constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
 
 // Those of `more` that are there.
 template <class Value>
@@ -43,6 +44,14 @@ void join_routers(RouterFrame& router, RouterFrame&& more) {
   for (auto list : {&RouterFrame::score_chosen, &RouterFrame::score_rejected, &RouterFrame::margin_tokens})
     join_list(router.*list, std::move(more.*list));
   if (more.volume.ranks > 0) router.volume = std::move(more.volume);
+}
+
+std::string first_names(const std::set<std::string>& names) {
+  std::string list;
+  std::size_t listed = 0;
+  for (const std::string& name : names)
+    if (++listed <= kListedNames) list += (listed > 1 ? ", " : "") + printable(name.substr(0, kLongestListedName));
+  return names.size() > kListedNames ? list + ", ..." : list;
 }
 
 }  // namespace
@@ -95,6 +104,16 @@ std::string BadLines::text() const {
   const auto more = count_ - static_cast<std::int64_t>(first_.size());
   if (more > 0) out += "and " + std::to_string(more) + " more\n";
   return out;
+}
+
+std::string not_shown_text(const std::set<std::string>& names) {
+  return "not shown: " + first_names(names);
+}
+
+std::string no_known_names(const std::set<std::string>& names) {
+  if (names.empty()) return "its steps have no values";
+  return "none of its names is known: " + first_names(names) +
+         ". A mapping file, --tags FILE.toml, says what names mean";
 }
 
 void append_marker(History& history, const ImportOptions& options, const Marker& marker) {
@@ -197,6 +216,10 @@ std::string ImportedRun::drop(const Restart& restart) {
       restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)");
   if (++restarts_ <= kMarkedRestarts) add(Marker{info().run, restart.step, "event", text});
   return text;
+}
+
+bool ImportedRun::has(std::int64_t step) const {
+  return std::ranges::binary_search(kept_, step);
 }
 
 void ImportedRun::add(Marker marker) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -99,6 +100,8 @@ class ImportedRun {
   const std::shared_ptr<History>& history() const { return history_; }
   const RunInfo& info() const { return history_->info(); }
   std::int64_t steps() const { return steps_; }  // added so far
+  std::size_t kept_steps() const { return kept_.size(); }
+  bool has(std::int64_t step) const;
 
  private:
   void judge(RouterFrame& router, std::int64_t steps_since);
@@ -114,6 +117,11 @@ class ImportedRun {
 
 // At the end of an import.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
+
+// "not shown: epoch, total_flos, ...": names that no rule knows.
+std::string not_shown_text(const std::set<std::string>& names);
+// Why a log with steps is refused: "none of its names is known: ...".
+std::string no_known_names(const std::set<std::string>& names);
 
 // Puts what `more` has of a step into `frame`: figures, routers by layer, rows.
 void join_frames(TelemetryFrame& frame, TelemetryFrame&& more);

@@ -2,12 +2,24 @@
 
 #include <algorithm>
 
+#include "core/io/text_escape.h"
+
 namespace moescope {
 
 std::string restart_text(const Restart& restart) {
   const std::string first = std::to_string(restart.step), last = std::to_string(restart.last);
   const std::string steps = restart.step == restart.last ? "step " + first : "the steps " + first + " to " + last;
   return "goes on from step " + first + ": dropped what an earlier attempt logged of " + steps;
+}
+
+bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
+  return to_new_steps >= 2 && 2 * dropped > logged;
+}
+
+std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
+  return "its lines are in no order of steps: " + std::to_string(to_new_steps) +
+         " times a smaller step follows that was not there before, so that " + std::to_string(dropped) + " of " +
+         std::to_string(logged) + " steps would be dropped. Sort the lines by their step";
 }
 
 // The newest step of a key that was not dropped since: the lowest of the cuts after it is the first of them.
@@ -25,11 +37,19 @@ std::optional<Restart> RestartRule::go_back_to(std::int64_t step) {
   return restart;
 }
 
+std::string RestartRule::again_text() const {
+  if (again_ == 0) return {};
+  const std::string more = again_ > 1 ? " (and " + std::to_string(again_ - 1) + " more such values)" : std::string();
+  return first_again_ + more + ": the last value of a step is shown";
+}
+
 std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step) {
   auto found = seen_.find(key);
   if (found == seen_.end()) found = seen_.emplace(std::string(key), Seen{}).first;
   const std::int64_t before = kept(found->second);
   std::optional<Restart> restart;
+  if (before == step && newest_ == step && again_++ == 0)
+    first_again_ = "step " + std::to_string(step) + ": \"" + printable(std::string(key)) + "\" was logged again";
   if (before > step || (before == step && newest_ > step)) restart = go_back_to(step);
   found->second = {restart ? step : std::max(before, step), restarts_};
   newest_ = std::max(newest_, step);

@@ -30,12 +30,19 @@ struct Restart {
 // "goes on from step 101: dropped what an earlier attempt logged of the steps 101 to 150"
 std::string restart_text(const Restart& restart);
 
+// Why a log is refused most of whose steps would be dropped, though so many restarts go back to a step that was not
+// logged before: its lines were shuffled, or the newest stands first.
+bool is_in_no_order(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
+std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
+
 class RestartRule {
  public:
   // Notes a value, in the order of the log. What it returns has to be dropped before the value is taken.
   std::optional<Restart> take(std::string_view key, std::int64_t step);
   // The log says that the training goes on from `step`; nullopt: there was nothing from there on.
   std::optional<Restart> go_back_to(std::int64_t step);
+  // "step 0: "loss" was logged again (and 2 more such values): the last value of a step is shown"; empty: none was.
+  std::string again_text() const;
 
  private:
   struct Seen {
@@ -55,6 +62,9 @@ class RestartRule {
   std::vector<Cut> cuts_;  // those that no later one went behind: steps and numbers rise
   std::size_t restarts_ = 0;
   std::int64_t newest_ = -1;
+  // Values that came again at the newest step, the first of them.
+  std::size_t again_ = 0;
+  std::string first_again_;
 };
 
 }  // namespace moescope

@@ -215,6 +215,10 @@ const TagMap& TagMap::built_in() {
   return map;
 }
 
+bool TagMap::names_the_step() const {
+  return std::ranges::any_of(rules_, [](const TagRule& rule) { return rule.means == TagMeaning::step_number; });
+}
+
 std::optional<TagMatch> TagMap::find(std::string_view tag) const {
   if (tag.size() > kLongestTag) return std::nullopt;
   const std::string spelled = spelled_alike(tag);

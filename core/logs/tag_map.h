@@ -60,6 +60,7 @@ class TagMap {
   static TagMap load(const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // the first that matches
   int layer_offset() const { return layer_offset_; }
+  bool names_the_step() const;  // a rule does
 
  private:
   std::vector<TagRule> rules_;

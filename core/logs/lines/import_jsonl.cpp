@@ -67,6 +67,8 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
   imported.remarks = reader.remarks();
   if (imported.runs.empty()) throw std::runtime_error(path + ": holds no training step" + reader.bad().first_reason());
+  if (const std::string refusal = reader.refusal(); !options.growing && !refusal.empty())
+    throw std::runtime_error(path + ": " + refusal);
   return imported;
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMostKnown = 10000;  // names whose meaning is kept
 constexpr std::size_t kLongestShown = 60;
+constexpr int kDeepestName = 8;  // objects in objects
+constexpr double kLatestStepOfLine = 1e15;
 
 // Names of this program's own lines (jsonl.h) that the table does not have.
 bool is_own_name(std::string_view name) {
@@ -45,11 +47,33 @@ bool is_own_name(std::string_view name) {
   return std::ranges::any_of(kRouterFigures, [&](const auto& figure) { return name == figure.column; });
 }
 
+// Objects around the figures of a step, which say nothing of their own.
+bool is_wrapper(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kWrappers = {"metrics", "scalars", "values", "logs", "log", "data"};
+  return std::ranges::find(kWrappers, name) != kWrappers.end();
+}
+
+std::string joined_name(std::string_view outer, std::string_view inner) {
+  return is_wrapper(outer) ? std::string(inner) : std::string(outer) + '.' + std::string(inner);
+}
+
+bool is_same_step(JsonValue a, JsonValue b) {
+  try {
+    return to_count(a, "", kLatestStepOfLine) == to_count(b, "", kLatestStepOfLine);
+  } catch (const Unreadable&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<TagMatch> LineNames::find(std::string_view name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
-  const auto found = is_own_name(name) ? std::nullopt : tags_.find(name);
+  auto found = is_own_name(name) ? std::nullopt : tags_.find(name);
+  if (!found && !names_the_step_) {
+    found = TagMap::built_in().find(name);
+    if (found && found->rule->means != TagMeaning::step_number) found.reset();
+  }
   if (known_.size() < kMostKnown) known_.emplace(name, found);
   return found;
 }
@@ -64,25 +88,67 @@ bool LineNames::is_shown_name(const TagRule& rule) {
   return place->second == rule.place;
 }
 
+// False: no name in it is known, and nothing was added.
+bool LineNames::add_inner(std::string_view name, JsonValue object, int depth, Joined& joined) {
+  simdjson::dom::object fields;
+  if (object.get(fields) != simdjson::SUCCESS) return false;
+  const std::size_t before = joined.fields.size();
+  bool known = false;
+  for (const auto& [inner, value] : fields) {
+    const std::string& whole = joined.names.emplace_back(joined_name(name, inner));
+    if (value.is_object() && depth < kDeepestName && add_inner(whole, value, depth + 1, joined)) {
+      known = true;
+      continue;
+    }
+    known |= find(whole).has_value();
+    joined.fields.push_back({whole, value});
+  }
+  if (!known) joined.fields.erase(joined.fields.begin() + static_cast<std::ptrdiff_t>(before), joined.fields.end());
+  return known;
+}
+
+bool LineNames::is_step(std::string_view name, JsonValue value, int depth) {
+  simdjson::dom::object fields;
+  if (value.get(fields) == simdjson::SUCCESS) {
+    if (is_own_name(name) || depth == kDeepestName) return false;
+    for (const auto& [inner, inside] : fields)
+      if (is_step(joined_name(name, inner), inside, depth + 1)) return true;
+    return false;
+  }
+  const auto found = find(name);
+  return found && found->rule->means == TagMeaning::step_number && (value.is_number() || value.is_string());
+}
+
 bool LineNames::has_step(const JsonFields& line) {
-  return std::ranges::any_of(line, [&](const JsonFields::Field& field) {
-    const auto found = find(field.key);
-    return found && found->rule->means == TagMeaning::step_number &&
-           (field.value.is_number() || field.value.is_string());
-  });
+  return std::ranges::any_of(line, [&](const JsonFields::Field& field) { return is_step(field.key, field.value, 0); });
+}
+
+JsonValue LineNames::step_of(const std::vector<Named>& steps) {
+  const auto place = [](const Named& named) { return named.first->place; };
+  const auto& [rule, best] = *std::ranges::min_element(steps, {}, place);
+  for (const auto& [other, field] : steps) {
+    if (other->place == rule->place || is_same_step(field.value, best.value)) continue;
+    other_steps_.try_emplace(other->place, best.key);
+    note_unknown(field.key);
+  }
+  if (const auto differs = other_steps_.find(rule->place); differs != other_steps_.end())
+    throw Unreadable("no " + differs->second + ", and " + std::string(best.key) + " counts otherwise in other lines");
+  return best.value;
 }
 
 NamedLine LineNames::read(const JsonFields& line) {
   std::vector<JsonFields::Field> fields;
   std::vector<LayerValue> of_layers;
-  std::vector<std::pair<const TagRule*, JsonFields::Field>> named;
-  for (const JsonFields::Field& field : line) {
+  std::vector<Named> named, steps;
+  const auto take = [&](const JsonFields::Field& field, bool is_joined) {
     const auto found = find(field.key);
     if (!found) {
-      fields.push_back(field);
+      if (!is_joined) fields.push_back(field);
       if (unknown_.size() < kMostUnknown && !is_own_name(field.key)) note_unknown(field.key);
     } else if (field.value.is_null() || found->rule->means == TagMeaning::ignored)
-      continue;
+      return;
+    else if (found->rule->means == TagMeaning::step_number)
+      steps.emplace_back(found->rule, field);
     else if (is_list(*found) && field.value.is_number())  // another quantity of that name, as the load of a machine
       note_unknown(field.key);
     else if (found->layer >= 0 || found->expert >= 0)
@@ -91,12 +157,18 @@ NamedLine LineNames::read(const JsonFields& line) {
       named.emplace_back(found->rule, field);
     else
       note_unknown(field.key);
-  }
+  };
+  Joined joined;
+  for (const JsonFields::Field& field : line)
+    if (!field.value.is_object() || is_own_name(field.key) || !add_inner(field.key, field.value, 0, joined))
+      take(field, false);
+  for (const JsonFields::Field& field : joined.fields) take(field, true);
   for (auto& [rule, field] : named) {
     const bool shown = places_.find(rule->column)->second == rule->place;  // a better one may have come after it
     if (!shown) note_unknown(field.key);
     if (shown) fields.push_back({rule->column, field.value});
   }
+  if (!steps.empty()) fields.push_back({steps.front().first->column, step_of(steps)});
   return {JsonFields(std::move(fields)), std::move(of_layers)};
 }
 

@@ -1,12 +1,14 @@
 // The values of a line under the names of the table (tag_map.h), whatever the program that wrote it calls them.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/io/json_values.h"
@@ -26,10 +28,14 @@ struct NamedLine {
   std::vector<LayerValue> of_layers;
 };
 
+// Objects in a line are names that are joined with dots: {"train": {"loss": 2}} is "train.loss".
 class LineNames {
  public:
-  explicit LineNames(TagMap tags) : tags_(std::move(tags)) {}
-  // Of several names of one meaning the table's first is taken, here and in the lines that follow.
+  // Tags that name no step leave that to the built-in ones.
+  explicit LineNames(TagMap tags) : tags_(std::move(tags)), names_the_step_(tags_.names_the_step()) {}
+  // Of several names of one meaning the table's first is taken, here and in the lines that follow. Of several names of
+  // the step the table's first that the line has: "step" and "global_step" may take turns. Once a line had both with
+  // different numbers, as a step within the epoch has, a line with the lesser one alone has no step. Throws Unreadable.
   NamedLine read(const JsonFields& line);
   bool has_step(const JsonFields& line);
   const TagMap& tags() const { return tags_; }
@@ -42,13 +48,24 @@ class LineNames {
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
+  using Named = std::pair<const TagRule*, JsonFields::Field>;
+  // Fields of objects in a line, with their whole names.
+  struct Joined {
+    std::deque<std::string> names;
+    std::vector<JsonFields::Field> fields;
+  };
   std::optional<TagMatch> find(std::string_view name);
+  bool add_inner(std::string_view name, JsonValue object, int depth, Joined& joined);
+  bool is_step(std::string_view name, JsonValue value, int depth);
+  JsonValue step_of(const std::vector<Named>& steps);
   bool is_shown_name(const TagRule& rule);
   void note_unknown(std::string_view name);
 
   TagMap tags_;
+  bool names_the_step_;
   std::unordered_map<std::string, std::optional<TagMatch>, Hash, std::equal_to<>> known_;
   std::map<std::string, int, std::less<>> places_;  // of the rule that is shown, by what it means
+  std::map<int, std::string> other_steps_;  // places of names whose number differed from that of a better one, its name
   std::set<std::string> unknown_;
 };
 

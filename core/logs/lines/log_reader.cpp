@@ -28,6 +28,8 @@ constexpr std::size_t kLongestSettings = std::size_t{1} << 20;
 constexpr std::size_t kMaxRemarks = 100;
 constexpr std::ptrdiff_t kMostNames = 65536;  // in a line
 constexpr std::size_t kMostRuns = 64, kMostRunsRead = 16;
+constexpr int kFirstNamedRun = 1 << 21;
+constexpr std::size_t kLongestRunName = 200;
 constexpr double kLastStep = 1e15;
 
 // What a line may say of its step beside the figures: by these it is seen that a step comes again.
@@ -40,6 +42,11 @@ bool has_figures(const NamedLine& line) {
          std::ranges::any_of(kFrameFigures, [&](const auto& figure) { return member(line.fields, {figure.column}); });
 }
 
+bool holds_other_values(const JsonFields& fields) {
+  return member(fields, {"wire", "flips", "rounding_flips"}) ||
+         std::ranges::any_of(kValuesOfStep, [&](const char* key) { return member(fields, {key}); });
+}
+
 std::string settings_text(const JsonFields& fields) {
   std::string text;
   for (const auto& [key, value] : fields)
@@ -50,15 +57,6 @@ std::string settings_text(const JsonFields& fields) {
 // The last line of Hugging Face's Trainer: totals and means of the whole training.
 bool is_closing(const JsonFields& json) {
   return member(json, {"train_runtime", "train/train_runtime"}) && !member(json, {"loss", "train/loss"});
-}
-
-std::string list_of_unknown(const std::set<std::string>& names) {
-  constexpr std::size_t kListed = 8;
-  std::string list;
-  std::size_t listed = 0;
-  for (const std::string& name : names)
-    if (++listed <= kListed) list += (listed > 1 ? ", " : "") + name;
-  return names.size() > kListed ? list + ", ..." : list;
 }
 
 // What a step given layer by layer sums up to.
@@ -78,7 +76,8 @@ struct LogReader::State {
     std::string text;
   };
   struct Run {
-    int number = 0;                       // in the file
+    int number = 0;                       // in the file; of runs that are named, from kFirstNamedRun on
+    std::string name;                     // {"run": "a"}
     std::optional<std::string> settings;  // JSON; empty: the run has them elsewhere
     RunInfo stated;                       // in the line of settings
     float aux_coeff = kNoValue;
@@ -90,6 +89,7 @@ struct LogReader::State {
     bool joins = false;
     std::int64_t part_line = 0, newest = -1;
     RestartRule restarts;
+    std::size_t to_new_steps = 0;  // restarts that go back to a step that was not logged before
     std::vector<HeldStep> held;
   };
 
@@ -103,10 +103,12 @@ struct LogReader::State {
   ImportOptions own_options;
   std::string source;
   const ImportOptions* options;
-  std::deque<Run> runs;  // in the order of their first lines
+  std::deque<Run> runs;            // in the order of their first lines
+  std::optional<int> unnamed_run;  // number of the run whose lines have none
   std::vector<std::string> remarks;
   std::size_t held_bytes = 0;
-  std::int64_t lines = 0;
+  std::int64_t lines = 0, lines_of_text = 0;  // of text: those with figures of a step
+  bool has_values = false;
   BadLines bad;
   JsonLines parser;
   LineNames names;
@@ -124,7 +126,7 @@ struct LogReader::State {
   void add_part(Run& run);
   void add_held_steps(Run& run);
   void open(Run& run, RunInfo info, std::int64_t first_step);
-  Run& run_of(int number);  // in the file
+  Run& run_of(const JsonFields& json, bool has_step);
   std::string name_of(const Run& run, const RunInfo& info) const;
   bool is_chosen(const Run& run) const;
   int place_of(const Run& run) const;
@@ -144,6 +146,7 @@ void LogReader::State::describe(Run& run, const JsonFields& json) {
   if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
   if (run.settings) throw Unreadable("no step, and the settings came before");
   run.stated = run_info_from_json(json);
+  if (run.stated.name.empty()) run.stated.name = run.name;
   if (const JsonValue* coeff = member(json, {"aux_coeff"})) run.aux_coeff = to_float(*coeff, "aux_coeff");
   if (const JsonValue* dense = member(json, {"dense_layers", "n_dense_layers", "first_k_dense_replace"}))
     run.dense_layers = to_index(*dense, "dense_layers", 0, static_cast<int>(kMaxImportedLayers));
@@ -170,11 +173,25 @@ int LogReader::State::place_of(const Run& run) const {
   return static_cast<int>(std::count_if(runs.begin(), end, [this](const Run& each) { return is_chosen(each); }));
 }
 
-LogReader::State::Run& LogReader::State::run_of(int number) {
-  if (const auto run = std::ranges::find(runs, number, &Run::number); run != runs.end()) return *run;
+// A run has a number or a name. Lines without either are of run 0, or of the named run whose settings came before.
+LogReader::State::Run& LogReader::State::run_of(const JsonFields& json, bool has_step) {
+  const JsonValue* key = member(json, {"run"});
+  const std::string name = key && key->is_string() ? to_text(*key, "run").substr(0, kLongestRunName) : std::string();
+  const int number = key && key->is_number() ? to_index(*key, "run", 0, 1 << 20) : 0;
+  const bool is_unnamed = name.empty() && !(key && key->is_number());
+  if (is_unnamed && has_step && !unnamed_run) {
+    const bool has_settings_only = !runs.empty() && !runs.back().name.empty() && !runs.back().is_read;
+    unnamed_run = has_settings_only ? runs.back().number : 0;
+  }
+  if (is_unnamed && unnamed_run.value_or(0) != 0) return *std::ranges::find(runs, *unnamed_run, &Run::number);
+  const auto known = std::ranges::find_if(
+      runs, [&](const Run& run) { return run.name == name && (!name.empty() || run.number == number); });
+  if (known != runs.end()) return *known;
   if (runs.size() >= kMostRuns) throw Unreadable("run: more than 64 runs in one file");
-  runs.emplace_back().number = number;
-  return runs.back();
+  Run& run = runs.emplace_back();
+  run.number = name.empty() ? number : kFirstNamedRun + static_cast<int>(runs.size());
+  run.name = run.stated.name = name;
+  return run;
 }
 
 void LogReader::State::open(Run& run, RunInfo info, std::int64_t first_step) {
@@ -259,6 +276,7 @@ void LogReader::State::go_back(Run& run, const NamedLine& named, std::int64_t st
              std::to_string(each.match.expert));
   if (!restart) return;
   add_part(run);
+  run.to_new_steps += run.imported && !run.imported->has(restart->step);
   const std::string said = run.imported ? run.imported->drop(*restart) : std::string();
   if (!said.empty() && remarks.size() < kMaxRemarks) remarks.push_back(said);
   run.newest = std::min(run.newest, restart->step - 1);
@@ -284,6 +302,7 @@ void LogReader::State::take(Run& run, const NamedLine& named) {
   const bool of_layer = named.fields.find("layer") && !named.fields.find("routers");
   if (run.part && !of_layer && !run.imported) add_part(run);
   TelemetryFrame frame = of_layer ? layer_frame_of(run, named.fields) : frame_of(run, named, run.imported->info());
+  has_values = has_values || has_figures(named) || holds_other_values(named.fields);
   go_back(run, named, frame.step);
   place(run, std::move(frame), !of_layer);
   if (!of_layer) take_markers(run, named.fields);
@@ -352,10 +371,9 @@ void LogReader::State::step(Run& run, const JsonFields& json) {
 void LogReader::State::parse_line() {
   const JsonFields json = parser.parse(line);
   if (json.end() - json.begin() > kMostNames) throw Unreadable("more than 65536 names");
-  const JsonValue* run_key = member(json, {"run"});
-  const int number = run_key && run_key->is_number() ? to_index(*run_key, "run", 0, 1 << 20) : 0;
-  Run& run = run_of(number);
-  if (!names.has_step(json)) return describe(run, json);
+  const bool has_step = names.has_step(json);
+  Run& run = run_of(json, has_step);
+  if (!has_step) return describe(run, json);
   form = form == Form::unknown ? Form::json : form;
   // As many as can be shown are read: that there are more is known at the end, with all their names.
   if (!run.is_read)
@@ -386,7 +404,7 @@ void LogReader::State::read_unknown(std::string_view read) {
   const std::int64_t bad_before = bad.count();
   read_json(read);
   if (form == Form::json || bad.count() == bad_before) return;
-  text.read(read, [&](std::string_view json) {
+  lines_of_text += text.read(read, [&](std::string_view json) {
     if (form != Form::text) bad = {};  // of lines that are no steps and need not be
     form = Form::text;
     read_json(json);
@@ -402,7 +420,7 @@ void LogReader::read_line(std::string_view line) {
   else if (state.form == State::Form::json)
     state.read_json(line);
   else
-    state.text.read(line, [&](std::string_view json) { state.read_json(json); });
+    state.lines_of_text += state.text.read(line, [&](std::string_view json) { state.read_json(json); });
 }
 
 void LogReader::refuse_line(std::string why) {
@@ -446,8 +464,9 @@ std::vector<std::string> LogReader::remarks() const {
   std::vector<std::string> remarks = state_->remarks;
   const TextLogReader& text = state_->text;
   if (state_->form == State::Form::text) {
-    remarks.push_back("read as " + std::string(text_log_name(*text.log())) + ": " + std::to_string(text.taken()) +
-                      " of " + std::to_string(state_->lines) + " lines have figures of a step");
+    remarks.push_back("read as " + std::string(text_log_name(*text.log())) + ": " +
+                      std::to_string(state_->lines_of_text) + " of " + std::to_string(state_->lines) +
+                      " lines have figures of a step");
     if (text.of_other_ranks() > 0)
       remarks.push_back(std::to_string(text.of_other_ranks()) + " lines of other ranks are left out");
     if (text.is_numbered())
@@ -456,9 +475,20 @@ std::vector<std::string> LogReader::remarks() const {
   }
   std::set<std::string> not_shown = state_->names.unknown();
   not_shown.insert(state_->router_names.unknown().begin(), state_->router_names.unknown().end());
-  if (const std::string unknown = list_of_unknown(not_shown); !unknown.empty())
-    remarks.push_back("not shown: " + unknown);
+  for (const State::Run& run : state_->runs)
+    if (std::string again = run.restarts.again_text(); !again.empty()) remarks.push_back(std::move(again));
+  if (!not_shown.empty()) remarks.push_back(not_shown_text(not_shown));
   return remarks;
+}
+std::string LogReader::refusal() const {
+  for (const State::Run& run : state_->runs) {
+    if (!run.imported) continue;
+    const auto logged = static_cast<std::size_t>(run.imported->steps()), dropped = logged - run.imported->kept_steps();
+    if (is_in_no_order(run.to_new_steps, dropped, logged)) return no_order_text(run.to_new_steps, dropped, logged);
+  }
+  const bool has_runs =
+      std::ranges::any_of(state_->runs, [](const State::Run& run) { return run.imported != nullptr; });
+  return has_runs && !state_->has_values ? no_known_names(state_->names.unknown()) : std::string();
 }
 const BadLines& LogReader::bad() const {
   return state_->bad;

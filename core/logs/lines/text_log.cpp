@@ -65,6 +65,12 @@ std::string_view rank_of(std::string_view line) {
   return digits > 0 && text.substr(digits).starts_with(": ") ? text.substr(0, digits + 1) : std::string_view();
 }
 
+// ",000" of "1,000"
+bool is_group(std::string_view text) {
+  return text.size() >= 4 && text[0] == ',' && is_digit(text[1]) && is_digit(text[2]) && is_digit(text[3]) &&
+         (text.size() == 4 || !is_digit(text[4]));
+}
+
 struct StepPlace {
   std::string_view word;
   std::string number;
@@ -87,9 +93,12 @@ std::optional<StepPlace> find_step(std::string_view line) {
         digits = line.find_first_not_of(" \t", digits + 1);
       if (digits == std::string_view::npos || digits == at + word.size()) continue;
       std::size_t end = std::min(line.find_first_not_of("0123456789", digits), line.size());
-      if (end == digits || end - digits > 15) continue;
+      std::string number(line.substr(digits, end - digits));
+      const bool may_be_grouped = !number.empty() && number.size() <= 3;
+      for (; may_be_grouped && is_group(line.substr(end)); end += 4) number += line.substr(end + 1, 3);  // "1,000"
+      if (number.empty() || number.size() > 15) continue;
       if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
-      StepPlace place{word, std::string(line.substr(digits, end - digits)), at, end};
+      StepPlace place{word, std::move(number), at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // of so many
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
@@ -263,6 +272,7 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
       const auto found = tags_->find(field.key);
       if (!found) continue;
       keys.has_step = keys.has_step || found->rule->means == TagMeaning::step_number;
+      keys.shows = keys.shows || is_shown(found->rule->means);
       keys.trains = keys.trains || (found->rule->column == "ce_loss" && !closing);
       keys.validates = keys.validates || found->rule->column == "val_loss";
     }
@@ -273,20 +283,23 @@ TextLogReader::DictKeys TextLogReader::keys_of(const std::string& json) {
 
 bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, const TakeJson& take) {
   std::size_t tried = 0;
+  bool found = false;
   for (std::size_t at = piece.find('{'); at != std::string_view::npos && tried < kMostBraces;
        at = piece.find('{', at + 1)) {
     ++tried;
     const auto dict = read_python_dict(piece.substr(at));
     if (!dict) continue;
     const DictKeys keys = keys_of(dict->json);
-    if (!keys.trains && !keys.validates) continue;
+    if (!keys.trains && !keys.validates && !(keys.has_step && keys.shows)) continue;
     if (!is_wanted_rank(rank)) return true;
     std::string json = dict->json;
     if (!keys.has_step) json = "{\"step\":" + std::to_string(number_of(keys.trains, keys.epoch)) + ',' + json.substr(1);
-    give(TextLog::trainer, json, take);
-    return true;
+    give(keys.has_step ? TextLog::other : TextLog::trainer, json, take);
+    found = true;
+    tried = 0;
+    at += dict->size - 1;  // more of them may stand behind it
   }
-  return false;
+  return found;
 }
 
 bool TextLogReader::read_piece(std::string_view piece, const TakeJson& take) {

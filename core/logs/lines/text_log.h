@@ -42,7 +42,7 @@ class TextLogReader {
 
  private:
   struct DictKeys {
-    bool has_step = false, trains = false, validates = false;
+    bool has_step = false, trains = false, validates = false, shows = false;
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
   DictKeys keys_of(const std::string& json);

@@ -22,7 +22,9 @@ bool begins_like_trainer_state(std::string_view bytes) {
   if (bytes[first] == '{') return bytes.find("\"log_history\"") != std::string_view::npos;
   if (bytes[first] != '[') return false;
   const std::string_view object = bytes.substr(first, bytes.find('}', first) - first);
-  return object.find("loss\"") != std::string_view::npos && object.find("step\"") != std::string_view::npos;
+  const bool has_values =
+      object.find("loss\"") != std::string_view::npos || object.find("tokens_per_expert\"") != std::string_view::npos;
+  return has_values && object.find("step\"") != std::string_view::npos;
 }
 
 Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
@@ -37,6 +39,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   reader.finish_step();
   Imported imported{reader.histories(), reader.lines(), reader.bad()};
   imported.remarks = reader.remarks();
+  if (const std::string refusal = reader.refusal(); !refusal.empty()) throw Unreadable(refusal);
   return imported;
 }
 

@@ -11,6 +11,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/table/import_table.h"
 #include "tests/support/event_bytes.h"
+#include "tests/support/problem_of.h"
 #include "tests/support/wandb_bytes.h"
 
 namespace moescope {
@@ -297,6 +298,115 @@ TEST(ImportNames, ReasonsAreShort) {
   for (int i = 0; i < 70000; ++i) names += ",\"k" + std::to_string(i) + "\":1";
   reader.read_line(names + "}");
   EXPECT_EQ(reader.bad_lines(), 2);
+}
+
+TEST(ImportNames, NamesOfTheStepMayTakeTurns) {
+  const LogReader turns = log_of({R"({"step":0,"loss":4})", R"({"global_step":1,"loss":3})", R"({"step":2,"loss":2})"});
+  EXPECT_EQ(turns.bad_lines(), 0) << turns.bad().text();
+  EXPECT_EQ(turns.history()->steps(), (StepRange{0, 2}));
+  EXPECT_EQ(value(turns, Metric::ce_loss, 1), 3.0f);
+  EXPECT_TRUE(turns.remarks().empty()) << turns.remarks().front();
+}
+
+// A step within the epoch: the other name counts, and what has none of it has no step.
+TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
+  const LogReader reader = log_of({R"({"epoch":0,"step":0,"global_step":100,"loss":4})",
+                                   R"({"epoch":0,"step":1,"global_step":101,"loss":3})",
+                                   R"({"epoch":1,"step":0,"global_step":102,"loss":2})",
+                                   R"({"global_step":102,"eval_loss":2.5})", R"({"step":1,"loss":1})"});
+  EXPECT_EQ(reader.history()->steps(), (StepRange{100, 102}));
+  EXPECT_EQ(value(reader, Metric::ce_loss, 101), 3.0f);
+  EXPECT_EQ(value(reader, Metric::val_loss, 102), 2.5f);
+  ASSERT_EQ(reader.bad_lines(), 1);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "no global_step, and step counts otherwise in other lines");
+  const LogReader of_wandb = log_of(
+      {R"({"_step":0,"train/global_step":10,"train/loss":4})", R"({"_step":1,"train/global_step":10,"eval/loss":3})"});
+  EXPECT_EQ(value(of_wandb, Metric::val_loss, 10), 3.0f);
+}
+
+TEST(ImportNames, ObjectsAreNamesThatAreJoinedWithDots) {
+  const LogReader reader = log_of(
+      {R"({"global_step":3,"train":{"loss":2.5,"lr":0.1},"eval":{"loss":3},"moe":{"layer_1":{"max_vio":0.5}}})",
+       R"({"train":{"global_step":4,"loss":2,"other":7}})", R"({"step":6,"tokens_per_expert":{"layer_1":[1,2,3,4]}})"});
+  EXPECT_EQ(reader.bad_lines(), 0) << reader.bad().text();
+  EXPECT_EQ(value(reader, Metric::ce_loss, 3), 2.5f);
+  EXPECT_EQ(value(reader, Metric::lr, 3), 0.1f);
+  EXPECT_EQ(value(reader, Metric::val_loss, 3), 3.0f);
+  EXPECT_EQ(value(reader, Metric::max_vio, 3, 1), 0.5f);
+  EXPECT_EQ(value(reader, Metric::ce_loss, 4), 2.0f);
+  EXPECT_EQ(reader.history()->frame_at(6)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 2, 3, 4}));
+  ASSERT_EQ(reader.remarks().size(), 1u);
+  EXPECT_EQ(reader.remarks()[0], "not shown: train.other");
+  EXPECT_EQ(value(log_of({R"({"step":5,"metrics":{"loss":1}})"}), Metric::ce_loss, 5), 1.0f);
+  EXPECT_EQ(value(log_of({R"({"step":7,"loss":{"train":0.5,"val":0.75}})"}), Metric::val_loss, 7), 0.75f);
+}
+
+TEST(ImportNames, RunsMayHaveNamesInPlaceOfNumbers) {
+  const LogReader reader = log_of({R"({"run":"a","step":0,"loss":4})", R"({"run":"b","step":0,"loss":3})",
+                                   R"({"run":"a","step":1,"loss":2})", R"({"run":"b","step":1,"loss":1})"});
+  ASSERT_EQ(reader.histories().size(), 2u);
+  EXPECT_EQ(reader.run_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(reader.histories()[0]->value_at(Metric::ce_loss, kWholeRun, 1), 2.0f);
+  EXPECT_EQ(reader.histories()[1]->info().run, 1);
+  EXPECT_EQ(reader.histories()[1]->value_at(Metric::ce_loss, kWholeRun, 0), 3.0f);
+  EXPECT_TRUE(reader.remarks().empty());
+}
+
+TEST(ImportNames, AValueThatComesAgainAtItsStepIsTold) {
+  const LogReader reader =
+      log_of({R"({"step":0,"loss":4})", R"({"step":0,"loss":3})", R"({"step":0,"loss":2,"lr":0.1})"});
+  EXPECT_EQ(value(reader, Metric::ce_loss, 0), 2.0f);
+  ASSERT_EQ(reader.remarks().size(), 1u);
+  EXPECT_EQ(reader.remarks()[0],
+            "step 0: \"ce_loss\" was logged again (and 1 more such values): the last value of a step is shown");
+}
+
+// Shuffled, or the newest first: what is dropped as an earlier attempt was none.
+TEST(ImportNames, LinesInNoOrderOfStepsAreRefused) {
+  LogReader falling("here.jsonl"), shuffled("here.jsonl");
+  for (int step = 9; step >= 0; --step) falling.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
+  for (const int step : {6, 7, 3, 4, 0, 5, 9, 2, 1, 8})
+    shuffled.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
+  for (LogReader* reader : {&falling, &shuffled}) {
+    reader->finish_step();
+    EXPECT_NE(reader->refusal().find("in no order of steps"), std::string::npos) << reader->refusal();
+  }
+  LogReader crashes("here.jsonl");  // three attempts, each from a checkpoint
+  for (const int step : {0, 10, 20, 30, 10, 20, 30, 40, 0, 10, 20})
+    crashes.read_line("{\"step\":" + std::to_string(step) + ",\"loss\":1}");
+  crashes.finish_step();
+  EXPECT_EQ(crashes.refusal(), "");
+}
+
+TEST(ImportNames, AFileWithoutAKnownNameIsRefusedWithThoseItHas) {
+  const auto path = std::filesystem::temp_directory_path() / "moescope_unknown_names.jsonl";
+  write_bytes(path, "{\"step\":0,\"reward\":1,\"gpu\":{\"power\":3}}\n{\"step\":1,\"reward\":2}\n");
+  const std::string problem = problem_of([&] { import_jsonl(path.string()); });
+  EXPECT_NE(problem.find("none of its names is known: gpu, reward. A mapping file"), std::string::npos) << problem;
+  write_bytes(path, "{\"step\":0,\"reward\":1}\n{\"step\":1,\"loss\":2}\n");
+  EXPECT_EQ(import_jsonl(path.string()).runs.at(0)->steps(), (StepRange{0, 1}));
+  std::filesystem::remove(path);
+}
+
+// What a mapping file does not say of the step stays as it is.
+TEST(ImportNames, AMappingNeedNotNameTheStep) {
+  const auto folder = std::filesystem::temp_directory_path() / "moescope_mapping";
+  write_bytes(folder / "tags.toml", "[[tag]]\npattern = \"reward\"\nmeans = \"ce_loss\"\n");
+  write_bytes(folder / "run.jsonl", "{\"step\":0,\"reward\":3}\n{\"global_step\":1,\"reward\":2}\n");
+  ImportOptions options;
+  options.tags = (folder / "tags.toml").string();
+  const auto run = import_jsonl((folder / "run.jsonl").string(), options).runs.at(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 1), 2.0f);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ImportNames, ReasonsAreTrue) {
+  const LogReader reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
+                                   R"({"step":2.5,"loss":1})", R"({"step":3,"tokens_per_expert":[[5000000000,1]]})"});
+  ASSERT_EQ(reader.bad_lines(), 3);
+  EXPECT_EQ(reader.first_bad_lines()[0].why, "step: 9007199254740993 is more than 1000000000000000");
+  EXPECT_EQ(reader.first_bad_lines()[1].why, "step: 2.5 is not a whole number from 0 on");
+  EXPECT_EQ(reader.first_bad_lines()[2].why, "tokens_per_expert: 5000000000 is more than 4294967295");
 }
 
 }  // namespace

@@ -305,5 +305,27 @@ TEST(PythonDict, ValuesOfEveryKind) {
   EXPECT_FALSE(read_python_dict("{'a': " + std::string(100000, '[')));
 }
 
+TEST(TextLog, AStepMayHaveItsDigitsGrouped) {
+  LogReader reader("here.log");
+  for (const char* line : {"step 1,000 | loss 3.0", "step 1,010/2,000 | loss 2.0", "step: 1,234,567, loss: 1.0"})
+    reader.read_line(line);
+  reader.finish_step();
+  EXPECT_EQ(reader.history()->steps(), (StepRange{1000, 1234567}));
+  EXPECT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 1010), 2.0f);
+}
+
+TEST(TextLog, SeveralObjectsOfALineAreSeveralSteps) {
+  LogReader reader("here.log");
+  reader.read_line(R"({"step":0,"loss":4}{"step":1,"loss":3} {"step":2,"loss":2},)");
+  reader.read_line(R"(INFO train: {"step":3,"tokens_per_expert":[[1,2]]})");
+  reader.finish_step();
+  EXPECT_EQ(reader.history()->steps(), (StepRange{0, 3}));
+  EXPECT_EQ(reader.history()->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
+  EXPECT_EQ(reader.history()->frame_at(3)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 2}));
+  ASSERT_EQ(reader.remarks().size(), 1u);
+  EXPECT_EQ(reader.remarks()[0], "read as text log with a step a line: 2 of 2 lines have figures of a step")
+      << "lines with a step of their own are not those of the Trainer";
+}
+
 }  // namespace
 }  // namespace moescope
