@@ -1,6 +1,7 @@
 #include "core/logs/table/import_table.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <variant>
 
@@ -11,6 +12,7 @@
 #include "core/logs/table/table_figures.h"
 #include "core/logs/table/table_form.h"
 #include "core/logs/table/table_loads.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -25,6 +27,7 @@ class TableReader {
   TableReader(const std::string& path, TableForm form)
       : rows_(form.kind == TableKind::figures ? TableRows(TableFigures(path, form))
                                               : TableRows(TableLoads(path, form))),
+        path_(path),
         form_(std::move(form)),
         csv_(form_.delimiter) {}
 
@@ -45,6 +48,7 @@ class TableReader {
     if (form_.has_header && std::ranges::equal(row.cells, form_.names)) return;  // again, where files were joined
     if (row.too_long) return bad_.add(row.line, "too long");
     if (is_table_remark(row.cells.front())) return;
+    check_run(row);
     try {
       std::visit([&](auto& rows) { rows.add(row.cells, row.line); }, rows_);
     } catch (const Unreadable& unreadable) {
@@ -52,8 +56,21 @@ class TableReader {
     }
   }
 
+  // Figures have their run in each line (log_reader.h), if it is called so.
+  void check_run(const CsvRow& row) {
+    const auto column = static_cast<std::size_t>(form_.run);
+    if (form_.run < 0 || column >= row.cells.size()) return;
+    if (form_.kind == TableKind::figures && spelled_alike(form_.names[column]) == "run") return;
+    if (!run_) run_ = row.cells[column];
+    if (*run_ == row.cells[column]) return;
+    throw std::runtime_error(path_ + ": line " + std::to_string(row.line) + ": the column " + form_.names[column] +
+                             " tells of another run than the rows before: give each run a table of its own");
+  }
+
   TableRows rows_;
+  std::string path_;
   TableForm form_;
+  std::optional<std::string> run_;
   CsvRows csv_;
   BadLines bad_;
   std::int64_t unended_ = 0;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/io/json_text.h"
+#include "core/io/text_escape.h"
 #include "core/io/unreadable.h"
 
 namespace moescope {
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kShownCell = 40;  // characters
 
 std::string quoted(std::string_view cell) {
-  return '"' + std::string(cell.substr(0, kShownCell)) + (cell.size() > kShownCell ? "...\"" : "\"");
+  return '"' + printable(std::string(cell.substr(0, kShownCell))) + (cell.size() > kShownCell ? "...\"" : "\"");
 }
 
 std::optional<double> plain_number(std::string_view cell) {

@@ -13,8 +13,10 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kDelimiters = ",;\t|";
-constexpr std::array<std::string_view, 6> kStepNames = {"step",       "global_step",   "iteration",
-                                                        "train_step", "training_step", "iter"};
+constexpr std::array<std::string_view, 6> kStepNames = {"global_step", "step",          "iteration",
+                                                        "train_step",  "training_step", "iter"};
+constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_id", "run_name",  "run_uuid",
+                                                       "trial", "seed",   "experiment"};
 constexpr std::array<std::string_view, 4> kLayerNames = {"layer", "layer_id", "layer_idx", "layer_index"};
 constexpr std::array<std::string_view, 4> kExpertNames = {"expert", "expert_id", "expert_idx", "expert_index"};
 // Beside what all logs call the tokens of an expert: in a row of one expert these are no others.
@@ -45,6 +47,12 @@ int column_of(const std::vector<std::string>& spelled, const Names& names, TagMe
   return found == spelled.end() ? -1 : static_cast<int>(found - spelled.begin());
 }
 
+bool is_step_name(const std::string& name) {
+  const auto match = TagMap::built_in().find(name);
+  return std::ranges::find(kStepNames, name) != kStepNames.end() ||
+         (match && match->rule->means == TagMeaning::step_number);
+}
+
 bool is_part_name(const std::string& name) {
   return std::ranges::any_of(kPartNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
@@ -55,6 +63,9 @@ std::optional<TableForm> form_of_header(std::vector<std::string> names, bool nam
   TableForm form;
   form.has_header = true;
   form.step = column_of(spelled, kStepNames, TagMeaning::step_number);
+  for (int i = 0; i < std::ssize(spelled); ++i)
+    if (i != form.step && is_step_name(spelled[static_cast<std::size_t>(i)])) form.other_steps.push_back(i);
+  form.run = column_of(spelled, kRunNames);
   form.layer = column_of(spelled, kLayerNames);
   form.expert = column_of(spelled, kExpertNames);
   form.count = column_of(spelled, kCountNames, TagMeaning::tokens_per_expert);

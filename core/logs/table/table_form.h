@@ -21,6 +21,8 @@ struct TableForm {
   std::vector<std::string> names;                      // of the columns, where a header gives them
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: there is none, of `layer`: it is 0
   std::vector<int> parts;                              // columns that tell parts of one count: rank, microbatch, ...
+  std::vector<int> other_steps;                        // columns of steps beside `step`: within the epoch, ...
+  int run = -1;                                        // column that tells runs apart: run, seed, ...; -1: none
 };
 
 // By the first bytes of a file; `named_csv`: its name says that it is a table, so that a row of numbers is one without

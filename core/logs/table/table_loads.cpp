@@ -28,11 +28,6 @@ const std::string_view& cell_at(std::span<const std::string_view> cells, int col
   return cells[static_cast<std::size_t>(column)];
 }
 
-std::int64_t expert_at(std::string_view cell) {
-  if (cell == "-1") throw Unreadable("expert: -1 stands for no expert");
-  return whole_number(cell, std::int64_t{kMaxImportedExperts} - 1, "expert");
-}
-
 std::string place_of(std::int64_t step, int layer) {
   return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
 }
@@ -46,17 +41,21 @@ class MissingRows {
   void layer(std::int64_t step, int layer) {
     if (layers_++ == 0) layer_ = place_of(step, layer) + ": no row";
   }
+  void spoiled(std::int64_t step, int layer) {
+    if (spoiled_++ == 0) spoiled_place_ = place_of(step, layer) + ": a row could not be read";
+  }
   void tell(std::vector<std::string>& remarks) const {
     const auto more = [](std::int64_t count) {
       return count > 1 ? " (and " + std::to_string(count - 1) + " more such places)" : std::string();
     };
     if (experts_ > 0) remarks.push_back(expert_ + ", which is read as 0 tokens" + more(experts_));
-    if (layers_ > 0) remarks.push_back(layer_ + ", so that the layer has no loads there" + more(layers_));
+    for (const auto& [count, place] : {std::pair(layers_, layer_), std::pair(spoiled_, spoiled_place_)})
+      if (count > 0) remarks.push_back(place + ", so that the layer has no loads there" + more(count));
   }
 
  private:
-  std::int64_t experts_ = 0, layers_ = 0;
-  std::string expert_, layer_;
+  std::int64_t experts_ = 0, layers_ = 0, spoiled_ = 0;
+  std::string expert_, layer_, spoiled_place_;
 };
 
 }  // namespace
@@ -84,6 +83,17 @@ class TableLoads::StepLoads {
     named_[place][load.expert] = true;
   }
 
+  // After all rows of the step.
+  void spoil(const Spoiled& row) {
+    const std::size_t place = row.layer < places_.size() ? places_[row.layer] : counts_.size();
+    if (place >= counts_.size() || info_.moe_layers[place] != row.layer || counts_[place].empty()) return;
+    const bool known = row.expert >= 0 && static_cast<std::size_t>(row.expert) < experts_;
+    if (known && named_[place][static_cast<std::size_t>(row.expert)] && !table_.adds_up()) return;
+    counts_[place].clear();
+    spoiled_.insert(place);
+    missing_.spoiled(row.step, row.layer);
+  }
+
   TelemetryFrame take(std::int64_t step) {
     TelemetryFrame frame;
     frame.step = step;
@@ -91,7 +101,7 @@ class TableLoads::StepLoads {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
       const int layer = info_.moe_layers[i];
       if (counts_[i].empty()) {
-        missing_.layer(step, layer);
+        if (!spoiled_.contains(i)) missing_.layer(step, layer);
         continue;
       }
       if (table_.form_.count >= 0)
@@ -101,7 +111,7 @@ class TableLoads::StepLoads {
       router.layer = layer;
       router.tokens_per_expert = std::move(counts_[i]);
     }
-    counts_.clear(), named_.clear();
+    counts_.clear(), named_.clear(), spoiled_.clear();
     return frame;
   }
   const MissingRows& missing() const { return missing_; }
@@ -113,6 +123,7 @@ class TableLoads::StepLoads {
   std::vector<std::size_t> places_;                 // of layers among the MoE layers
   std::vector<std::vector<std::uint32_t>> counts_;  // of the step in work, by place; empty: the layer has no row
   std::vector<std::vector<bool>> named_;            // which experts have a row
+  std::set<std::size_t> spoiled_;                   // places with a row that could not be read
   MissingRows missing_;
 };
 
@@ -136,10 +147,20 @@ std::uint64_t TableLoads::group_of(std::span<const std::string_view> cells, std:
 void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line) {
   const std::int64_t layer =
       form_.layer < 0 ? 0 : whole_number(cell_at(cells, form_.layer), kLastImportedLayer, "layer");
-  const std::int64_t expert = expert_at(cell_at(cells, form_.expert));
-  const std::int64_t count = form_.count < 0 ? 1 : whole_number(cell_at(cells, form_.count), kMostCount, "count");
-  const std::uint64_t group = group_of(cells, layer);
   const std::int64_t step = step_of(cells, layer);
+  if (static_cast<std::size_t>(form_.expert) < cells.size() && cells[static_cast<std::size_t>(form_.expert)] == "-1")
+    throw Unreadable("expert: -1 stands for no expert");
+  std::int64_t expert = -1, count = 1;
+  std::uint64_t group = 0;
+  try {
+    expert = whole_number(cell_at(cells, form_.expert), std::int64_t{kMaxImportedExperts} - 1, "expert");
+    if (form_.count >= 0) count = whole_number(cell_at(cells, form_.count), kMostCount, "count");
+    group = group_of(cells, layer);
+  } catch (const Unreadable&) {
+    if (form_.kind != TableKind::trace)
+      spoiled_.push_back({loads_.size(), step, static_cast<std::uint16_t>(layer), expert});
+    throw;
+  }
   if (form_.kind != TableKind::trace) order_.add(step, group, static_cast<std::uint64_t>(expert), line);
   layer_.take(layer, line);
   expert_.take(expert, line);
@@ -147,7 +168,8 @@ void TableLoads::add(std::span<const std::string_view> cells, std::int64_t line)
   loads_.push_back(
       {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert), static_cast<std::uint32_t>(count)});
   stretches_.back().end = loads_.size();
-  const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) + order_.bytes();
+  const std::size_t bytes = loads_.size() * sizeof(Load) + stretches_.size() * sizeof(Stretch) +
+                            spoiled_.size() * sizeof(Spoiled) + order_.bytes();
   if (bytes > kMostTableBytes)
     throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
                              std::to_string(kMostTableBytes >> 30) +
@@ -162,12 +184,14 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
   };
   std::vector<Cut> cuts;
   std::set<std::int64_t> steps;
+  std::size_t logged = 0, to_new_steps = 0;
   RestartRule rule;
   for (const Stretch& stretch : stretches_) {
     for (std::size_t i = stretch.first; i < stretch.end; ++i) {
       const auto* const key = reinterpret_cast<const char*>(&loads_[i]);  // layer and expert
       const auto restart = rule.take({key, 2 * sizeof(std::uint16_t)}, stretch.step);
       if (!restart) continue;
+      to_new_steps += !steps.contains(restart->step);
       const auto dropped = std::distance(steps.lower_bound(restart->step), steps.end());
       steps.erase(steps.lower_bound(restart->step), steps.end());
       cuts.push_back({i, restart->step});
@@ -176,8 +200,10 @@ void TableLoads::drop_attempts(std::vector<Restart>& restarts, std::vector<std::
       remarks.push_back(restart_text(*restart) + " (" + std::to_string(dropped) +
                         (dropped == 1 ? " step)" : " logged steps)"));
     }
-    steps.insert(stretch.step);
+    logged += steps.insert(stretch.step).second;
   }
+  if (is_in_no_order(to_new_steps, logged - steps.size(), logged))
+    throw std::runtime_error(path_ + ": " + no_order_text(to_new_steps, logged - steps.size(), logged));
   std::vector<Stretch> kept;
   std::int64_t dropped_from = INT64_MAX;  // by the cuts behind
   for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
@@ -270,8 +296,13 @@ std::shared_ptr<History> TableLoads::build(const ImportOptions& options, std::ve
   ImportedRun run(info, options);
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
     const std::int64_t step = stretch->step;
+    const auto first = stretch;
     for (; stretch != stretches_.end() && stretch->step == step; ++stretch)
       for (std::size_t i = stretch->first; i < stretch->end; ++i) loads.add(step, loads_[i]);
+    for (const Stretch& each : std::span(first, stretch))
+      for (auto spoiled = std::ranges::lower_bound(spoiled_, each.first, {}, &Spoiled::at);
+           spoiled != spoiled_.end() && spoiled->at <= each.end; ++spoiled)
+        if (spoiled->step == step) loads.spoil(*spoiled);
     if (options.progress && run.steps() % 64 == 0 &&
         !options.progress(0.5 + 0.5 * static_cast<double>(stretch - stretches_.begin()) /
                                     static_cast<double>(stretches_.size())))

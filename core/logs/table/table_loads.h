@@ -38,6 +38,13 @@ class TableLoads {
     std::int64_t step;
     std::size_t first, end;
   };
+  // A row whose expert or count cannot be read: without another row of that expert its layer has no loads at that step.
+  struct Spoiled {
+    std::size_t at;  // rows before it
+    std::int64_t step;
+    std::uint16_t layer;
+    std::int64_t expert;  // -1: not known
+  };
   // The largest number of a column, and where it is.
   struct Largest {
     std::int64_t number = -1, line = 0;
@@ -60,6 +67,7 @@ class TableLoads {
   TableOrder order_;
   std::vector<Load> loads_;
   std::vector<Stretch> stretches_;
+  std::vector<Spoiled> spoiled_;  // in the order of the file
   Largest layer_, expert_;
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // of a trace
 };

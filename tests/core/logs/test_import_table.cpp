@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "core/frame/change_marker.h"
@@ -201,8 +202,9 @@ TEST(ImportTable, EveryDelimiterQuoteAndLineEnd) {
 TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   const Imported table = read(
       "step,layer,expert,count\n4,1,0,\"1,234\"\n4,1,1,4294967296\n4,1,1,2.5\n4,1,1,-3\n4,1,1,many\n4,1,1,\n4,1,-1,7\n"
-      "4,1,\"a\nb\",7\n4,1\n4,1,1,nan\n4,1,1,9\n");
-  EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{0, 9}));
+      "4,1,\"a\nb\",7\n4,1\n4,1,1,nan\n4,1,1,9\n4,2,0,3\n4,2,1,9\n");
+  EXPECT_EQ(table.runs.at(0)->frame_at(4)->routers.size(), 1u) << "layer 1 lacks an expert";
+  EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{3, 9}));
   ASSERT_EQ(table.bad.count(), 10);
   const auto& bad = table.bad.first();
   EXPECT_EQ(bad[0].why, "count: \"1,234\": digits that are grouped may mean two things; expected a plain number");
@@ -212,7 +214,7 @@ TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   EXPECT_EQ(bad[7].number, 9);
   EXPECT_EQ(bad[8].number, 11) << "a cell has two lines";
   EXPECT_EQ(bad[8].why, "has too few columns");
-  EXPECT_EQ(table.lines, 13);
+  EXPECT_EQ(table.lines, 15);
 }
 
 TEST(ImportTable, RowsThatAreMissingAreToldWithTheirPlace) {
@@ -362,6 +364,74 @@ TEST(SameChanges, EndAtTheFirstThatOnlyOneGot) {
   change(a, 90, "optimizer.lr", "0.004");
   EXPECT_EQ(same_changes_until(a, b), 79) << "though the settings are the same again from 90 on";
   EXPECT_EQ(same_changes_until(b, a), 79);
+}
+
+// Every row by chance: no order tells which of them count.
+TEST(ImportTable, RowsInNoOrderAreRefused) {
+  std::vector<std::string> rows;
+  for (int step = 0; step < 20; ++step)
+    for (int expert = 0; expert < 4; ++expert)
+      rows.push_back(std::to_string(step) + ",1," + std::to_string(expert) + ",7\n");
+  std::mt19937 random(1);
+  for (std::size_t i = rows.size() - 1; i > 0; --i) std::swap(rows[i], rows[random() % (i + 1)]);
+  std::string text = "step,layer,expert,count\n";
+  for (const std::string& row : rows) text += row;
+  try {
+    read(text);
+    FAIL() << "most of the steps would be dropped";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("in no order of steps"), std::string::npos) << error.what();
+  }
+}
+
+// 0 tokens are said of an expert only if no row of it is there.
+TEST(ImportTable, ARowThatCannotBeReadLeavesItsLayerWithoutLoads) {
+  const Imported table = read(
+      "step,layer,expert,count\n0,1,0,5\n0,1,1,12.5\n0,2,0,5\n0,2,1,6\n1,1,0,5\n1,1,1,x\n1,1,1,7\n2,1,0,5\n2,1,1,3\n2,"
+      "1");
+  EXPECT_EQ(table.bad.count(), 3);
+  const History& run = *table.runs.at(0);
+  ASSERT_EQ(run.frame_at(0)->routers.size(), 1u);
+  EXPECT_EQ(run.frame_at(0)->routers[0].layer, 2);
+  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{5, 7})) << "it came again";
+  EXPECT_TRUE(is_missing(run.values(Metric::max_vio, 1, {2, 2}).front())) << "the last row is cut off";
+  ASSERT_FALSE(table.remarks.empty());
+  EXPECT_EQ(table.remarks.back(),
+            "step 0, layer 1: a row could not be read, so that the layer has no loads there (and 1 more such places)");
+}
+
+TEST(ImportTable, RunsOfOneTableAreToldApartOrRefused) {
+  const Imported figures = read("run,step,loss\na,0,4\na,1,3\nb,0,2\nb,1,1\n");
+  ASSERT_EQ(figures.runs.size(), 2u);
+  EXPECT_EQ(figures.runs[1]->info().name, "b");
+  EXPECT_EQ(figures.runs[1]->value_at(Metric::ce_loss, kWholeRun, 0), 2.0f);
+  for (const char* text : {"seed,step,loss\n0,0,4\n0,1,3\n1,0,2\n",
+                           "run,step,layer,expert,count\na,0,0,0,4\na,0,0,1,3\nb,0,0,0,2\nb,0,0,1,2\n"}) {
+    try {
+      read(text);
+      ADD_FAILURE() << text;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find("tells of another run than the rows before"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(read("seed,step,loss\n7,0,4\n7,1,3\n").runs.at(0)->steps(), (StepRange{0, 1}));
+}
+
+TEST(ImportTable, AStepWithinTheEpochIsNoStep) {
+  const Imported table = read("epoch,step,global_step,loss\n0,0,0,4\n0,1,1,3\n1,0,2,2\n1,1,3,1\n");
+  EXPECT_EQ(table.runs.at(0)->steps(), (StepRange{0, 3}));
+  EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 2), 2.0f);
+}
+
+TEST(ImportTable, WithoutAKnownColumnItIsRefusedWithThoseItHas) {
+  for (const char* text : {"Wall time,Step,Value\n1,0,4\n2,1,3\n", "\"Step\",\"run - Value\"\n\"0\",\"4\"\n"}) {
+    try {
+      read(text);
+      ADD_FAILURE() << text;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find("none of its names is known: "), std::string::npos) << error.what();
+    }
+  }
 }
 
 }  // namespace
