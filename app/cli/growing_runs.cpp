@@ -5,6 +5,7 @@
 
 #include "core/logs/file_follower.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/runs_in_folder.h"
 #include "core/training/engine/lock_step.h"
 
 namespace moescope {

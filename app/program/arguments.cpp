@@ -14,6 +14,7 @@
 #include "core/lessons/lesson.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/run_feed.h"
+#include "core/logs/runs_in_folder.h"
 #include "core/numerics/matrix_units.h"
 #include "core/training/engine/lock_step.h"
 

@@ -16,7 +16,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/history/step_axis.h"
 #include "core/io/text_escape.h"
-#include "core/logs/file_kind.h"
+#include "core/logs/runs_in_folder.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"

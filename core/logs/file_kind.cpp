@@ -15,12 +15,14 @@
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/events/import_wandb.h"
 #include "core/logs/events/wandb_log.h"
+#include "core/logs/folder_walk.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/table/table_form.h"
+#include "core/recording/schema.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/torch_file.h"
 
@@ -42,14 +44,23 @@ std::string beginning(const std::string& path, std::size_t most = kLookedAt) {
   return bytes;
 }
 
+// The application_id of SQLite's header says whose file it is; of one that is cut off, its name.
+bool is_recording(std::string_view bytes, const std::string& suffix) {
+  constexpr std::size_t kIdAt = 68;
+  if (suffix == ".moescope") return true;
+  if (bytes.size() < kIdAt + 4) return suffix != ".db";
+  std::uint32_t id = 0;
+  for (const char c : bytes.substr(kIdAt, 4)) id = id << 8 | static_cast<unsigned char>(c);
+  return id == static_cast<std::uint32_t>(kApplicationId);
+}
+
 bool holds_event_files(const fs::path& folder) {
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    if (entry.depth() > 3) entry.disable_recursion_pending();
-    if (entry->path().filename().string().find("tfevents") != std::string::npos) return true;
-  }
-  return false;
+  bool found = false;
+  each_file_below(folder, 4, [&](const fs::path& file) {
+    found = file.filename().string().find("tfevents") != std::string::npos;
+    return !found;
+  });
+  return found;
 }
 
 bool holds_traces(const fs::path& folder) {
@@ -64,7 +75,8 @@ bool holds_traces(const fs::path& folder) {
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
   if (begins_like_routed_experts(name, bytes)) return true;
-  const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt && bytes.find("\"step\"") == std::string::npos;
+  const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt &&
+                    bytes.find("\"step\"") == std::string::npos;
   return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
 }
 
@@ -165,11 +177,13 @@ FileKind file_kind(const std::string& path) {
            : is_te_statistics_folder(path) ? FileKind::te_statistics
            : is_mlflow_run(path)           ? FileKind::mlflow_run
            : is_checkpoint_folder(path)    ? FileKind::tensors
+           : holds_wandb_runs(path)        ? FileKind::wandb_run
                                            : FileKind::text;
   const std::string suffix = fs::path(path).extension().string();
   const std::string read = beginning(path);
   const std::string bytes(without_byte_order_mark(read));
-  if (bytes.starts_with("SQLite format 3")) return suffix == ".db" ? FileKind::mlflow_run : FileKind::recording;
+  if (bytes.starts_with("SQLite format 3"))
+    return is_recording(bytes, suffix) ? FileKind::recording : FileKind::mlflow_run;
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
   if (suffix == ".moescope") return FileKind::recording;
@@ -190,11 +204,6 @@ FileKind file_kind(const std::string& path) {
     return FileKind::load_table;
   if (begins_with_json_line(bytes)) return FileKind::training_log;
   return holds_text_log(path) ? FileKind::text_log : FileKind::text;
-}
-
-std::string no_runs_in(const std::string& path, FileKind kind) {
-  if (kind != FileKind::text) return path + ": holds no run, but " + file_kind_name(kind);
-  return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
 }
 
 }  // namespace moescope

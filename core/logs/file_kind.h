@@ -34,7 +34,4 @@ constexpr bool holds_runs(FileKind kind) {
 // Reads a few kB, of JSON that does not begin with a step 4 MiB, of other text the first and the last MiB.
 FileKind file_kind(const std::string& path);
 
-// Why a file that holds no runs is refused where runs are wanted: "PATH: is no log that MoEScope knows ...".
-std::string no_runs_in(const std::string& path, FileKind kind);
-
 }  // namespace moescope

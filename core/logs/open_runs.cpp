@@ -13,6 +13,7 @@
 #include "core/logs/lines/trainer_state.h"
 #include "core/logs/routing/import_routed_experts.h"
 #include "core/logs/routing/import_trace.h"
+#include "core/logs/runs_in_folder.h"
 #include "core/logs/table/import_table.h"
 #include "core/recording/recording.h"
 

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFolderDepth = 3;  // wandb/offline-run-.../run-ID.wandb, and a folder above
+constexpr std::size_t kNamedRuns = 10;  // in a message
+constexpr int kFolderDepth = 3;         // wandb/offline-run-.../run-ID.wandb, and a folder above
 
 bool named_like_run(const fs::path& path) {
   constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
@@ -112,6 +113,17 @@ std::vector<RunFile> runs_in_folder(const std::string& folder) {
   std::ranges::stable_sort(runs, {}, &RunFile::path);
   std::ranges::stable_sort(runs, std::ranges::greater{}, &RunFile::last_change);
   return runs;
+}
+
+std::string no_runs_in(const std::string& path, FileKind kind) {
+  if (kind != FileKind::text) return path + ": holds no run, but " + file_kind_name(kind);
+  std::error_code error;
+  const std::vector<RunFile> runs = fs::is_directory(path, error) ? runs_in_folder(path) : std::vector<RunFile>();
+  if (runs.empty()) return path + ": is no log that MoEScope knows. To train on it as text: moescope --data " + path;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(runs.size(), kNamedRuns); ++i) list += (i ? ", " : "") + runs[i].path;
+  return path + ": is a folder of " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") +
+         ", of which one is opened by its name: " + list + (runs.size() > kNamedRuns ? ", ..." : "");
 }
 
 }  // namespace moescope

@@ -17,6 +17,7 @@
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/events/tagged_run.h"
+#include "core/logs/folder_walk.h"
 #include "core/logs/run_choice.h"
 #include "tensorboard.pb.h"
 
@@ -29,6 +30,7 @@ namespace pb = tensorboard;
 
 constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
 constexpr int kMostDimensions = 8;
+constexpr int kDeepestFolder = 64;
 constexpr int kSessionStart = 1;
 constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
     "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
@@ -277,7 +279,7 @@ bool is_event_file(const fs::path& path) {
   return path.filename().string().find("tfevents") != std::string::npos;
 }
 
-// Event files by the folder that they lie in: a run each. What cannot be looked at, as a loop of links, is passed over.
+// Event files by the folder that they lie in: a run each.
 std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
   std::map<fs::path, std::vector<fs::path>> found;
   if (!fs::is_directory(path)) {
@@ -285,13 +287,10 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
     found[path.parent_path()] = {path};
     return found;
   }
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    std::error_code none;
-    if (is_event_file(entry->path()) && entry->is_regular_file(none))
-      found[entry->path().parent_path()].push_back(entry->path());
-  }
+  each_file_below(path, kDeepestFolder, [&](const fs::path& file) {
+    if (is_event_file(file)) found[file.parent_path()].push_back(file);
+    return true;
+  });
   for (auto& [folder, files] : found) std::sort(files.begin(), files.end());  // their names begin with their time
   return found;
 }
@@ -340,9 +339,10 @@ TagMap tags_for(const ImportOptions& options, const fs::path& folder) {
 Imported import_events(const std::string& path, const ImportOptions& options) {
   const auto by_folder = event_files(path);
   const auto name_of = [&](const fs::path& folder) {
-    if (by_folder.size() > 1) return fs::relative(folder, path).string();
+    if (by_folder.size() > 1 && !fs::equivalent(folder, path)) return folder.lexically_relative(path).string();
     const fs::path named = fs::is_directory(path) || folder.filename().empty() ? fs::path(path) : folder;
-    return named.filename().string();
+    const fs::path whole = fs::absolute(named).lexically_normal();
+    return (whole.filename().empty() ? whole.parent_path() : whole).filename().string();
   };
   std::vector<std::string> names;
   for (const auto& [folder, files] : by_folder) names.push_back(name_of(folder));
@@ -375,6 +375,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
     imported.runs.push_back(run.tagged().build(std::move(info), options, imported));
   }
   if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
   if (options.progress) options.progress(1);
   return imported;
 }

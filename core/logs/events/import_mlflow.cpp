@@ -181,6 +181,7 @@ Imported import_folder(const fs::path& folder, const TagMap& tags, const ImportO
   info.source = folder.string();
   check_choice(folder.string(), {info.name}, options);
   run.add_to(imported, std::move(info), options);
+  if (!run.unknown().empty()) imported.remarks.push_back(not_shown_text(run.unknown()));
   return imported;
 }
 
@@ -274,6 +275,7 @@ Imported read_database(Connection& database, const TagMap& tags, const ImportOpt
     run.add_to(imported, std::move(info), options);
   }
   if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, {}, imported.bad));
+  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
   return imported;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "core/logs/events/tagged_run.h"
 #include "core/logs/events/wandb_axis.h"
 #include "core/logs/events/wandb_log.h"
+#include "core/logs/folder_walk.h"
 #include "core/logs/run_choice.h"
 #include "wandb.pb.h"
 
@@ -306,24 +308,19 @@ void sort_parts(std::vector<std::string>& files) {
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
 
-// Calls `take` with each .wandb file in the folder and in those right below it.
-template <class Take>
-void for_each_wandb_file(const fs::path& folder, Take take) {
-  std::error_code error, none;
-  for (auto entry = fs::recursive_directory_iterator(
-           folder, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink,
-           error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    if (entry.depth() >= 1) entry.disable_recursion_pending();
-    if (entry->path().extension() == ".wandb" && entry->is_regular_file(none) && !take(entry->path())) return;
-  }
+// A run's folder, the folder "wandb" of runs, the folder of a project, and one of projects.
+constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
+
+// Calls `take` with each .wandb file in the folder and so many folders below it, until it returns false.
+void for_each_wandb_file(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
+  each_file_below(folder, deepest, [&](const fs::path& file) { return file.extension() != ".wandb" || take(file); });
 }
 
 // The files of each run by their name, which ends in the run's id.
 std::vector<std::vector<std::string>> runs_at(const std::string& path) {
   if (!fs::is_directory(path)) return {wandb_parts(path)};
   std::map<std::string, std::vector<std::string>> by_name;
-  for_each_wandb_file(path, [&](const fs::path& file) {
+  for_each_wandb_file(path, kDeepestRun, [&](const fs::path& file) {
     by_name[file.filename().string()].push_back(file.string());
     return true;
   });
@@ -418,10 +415,22 @@ std::vector<std::string> wandb_parts(const std::string& file) {
   return parts;
 }
 
-bool is_wandb_folder(const std::string& folder) {
+namespace {
+
+bool holds_wandb_files(const std::string& folder, int deepest) {
   bool found = false;
-  for_each_wandb_file(folder, [&](const fs::path&) { return !(found = true); });
+  for_each_wandb_file(folder, deepest, [&](const fs::path&) { return !(found = true); });
   return found;
+}
+
+}  // namespace
+
+bool is_wandb_folder(const std::string& folder) {
+  return holds_wandb_files(folder, kDeepestOfRuns);
+}
+
+bool holds_wandb_runs(const std::string& folder) {
+  return holds_wandb_files(folder, kDeepestRun);
 }
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {
@@ -454,6 +463,7 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
     imported.runs.push_back(runs[i].build(std::move(info), options, imported));
   }
   if (imported.runs.empty()) throw std::runtime_error(no_known_tags(path, unknown, imported.bad));
+  if (!unknown.empty()) imported.remarks.push_back(not_shown_text(unknown));
   if (options.progress) options.progress(1);
   return imported;
 }

@@ -40,15 +40,16 @@
 
 namespace moescope {
 
-// `path`: a run's file, the folder of one or the folder above. Numbers, lists by expert, lists of lists by layer and
-// expert, and histograms of expert numbers whose buckets hold one expert each are read; the mapping is options.tags,
-// else the built-in one. Throws std::runtime_error: cannot be read; holds no key that the mapping knows (with the keys
-// there are).
+// `path`: a run's file, the folder of one, or one of the three folders above. Numbers, lists by expert, lists of lists
+// by layer and expert, and histograms of expert numbers whose buckets hold one expert each are read; the mapping is
+// options.tags, else the built-in one. Throws std::runtime_error: cannot be read; holds no key that the mapping knows
+// (with the keys there are).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
 // The files of the run that this one is a part of, the oldest first.
 std::vector<std::string> wandb_parts(const std::string& file);
-bool is_wandb_folder(const std::string& folder);
+bool is_wandb_folder(const std::string& folder);   // of a run, or of runs
+bool holds_wandb_runs(const std::string& folder);  // two folders further down, too
 
 // Reads the bytes of a file, for the fuzzer; true if anything was understood.
 bool read_wandb_bytes(std::string_view bytes, BadLines& bad);

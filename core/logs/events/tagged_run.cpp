@@ -316,6 +316,7 @@ std::shared_ptr<History> TaggedRun::build(RunInfo info, const ImportOptions& opt
     run.add(frame_of(node.key(), std::move(node.mapped()), start, experts, layers));
   }
   if (parts_ > 0) note(first_part_ + (parts_ > 1 ? " (and " + std::to_string(parts_ - 1) + " more such places)" : ""));
+  if (std::string again = restarts_.again_text(); !again.empty()) note(std::move(again));
   kept_bytes_ = 0;
   if (more_notes_ > 0) notes_.back().text += ", and " + std::to_string(more_notes_) + " more notes";
   for (Marker& marker : std::exchange(notes_, {})) {

@@ -10,6 +10,7 @@
 #include "core/frame/router_stats.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/import_events.h"
+#include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
@@ -321,6 +322,32 @@ TEST_F(EventFiles, LayersThatAreCountedAsTextsGetTheirNumbers) {
   const auto moved = only();  // 10, 11, 12, 13, 14, 3, 4, ...
   EXPECT_EQ(cv(*moved, 10), 0.0f);
   EXPECT_EQ(cv(*moved, 3), 5.0f);
+}
+
+TEST_F(EventFiles, UnknownTagsAreTold) {
+  put("events.out.tfevents.1", tb_summary(0, 1, tb_scalar("loss", 3) + tb_scalar("my/thing", 1) + tb_scalar("gpu", 2)));
+  EXPECT_EQ(read().remarks, (std::vector<std::string>{"not shown: gpu, my/thing"}));
+}
+
+TEST_F(EventFiles, ARunInTheFolderItselfHasItsName) {
+  put("events.out.tfevents.1", losses(0, 3, 1, 2));
+  put("hparams/events.out.tfevents.1", tb_summary(0, 1, tb_scalar("hp_metric", 1)));
+  EXPECT_EQ(only()->info().name, root_.filename().string());
+}
+
+// "latest" is a link, and one that leads back ends.
+TEST_F(EventFiles, LinksToFoldersAreFollowedOnce) {
+  const std::filesystem::path elsewhere = root_.string() + "_elsewhere";
+  std::filesystem::remove_all(elsewhere);
+  write_bytes(elsewhere / "events.out.tfevents.1", losses(0, 3, 1, 2));
+  std::filesystem::create_directories(root_);
+  std::filesystem::create_directory_symlink(elsewhere, root_ / "latest");
+  std::filesystem::create_directory_symlink(elsewhere, root_ / "latest_too");
+  std::filesystem::create_directory_symlink(root_, elsewhere / "back");
+  std::filesystem::create_directory_symlink(root_, root_ / "loop");
+  EXPECT_EQ(file_kind(root_.string()), FileKind::event_file);
+  EXPECT_EQ(only()->steps(), (StepRange{0, 3}));
+  std::filesystem::remove_all(elsewhere);
 }
 
 }  // namespace

@@ -180,5 +180,25 @@ TEST_F(Mlflow, ASmallDatabaseDoesNotFillTheMemory) {
   EXPECT_NE(problem_of([&] { import_mlflow(path); }).find("more than can be shown"), std::string::npos);
 }
 
+TEST_F(Mlflow, UnknownKeysAndValuesOfOneStepAreTold) {
+  EXPECT_EQ(import_mlflow(folder_of_run()).remarks.back(), "not shown: gpu/power");
+  write("r/meta.yaml", "run_id: r\n");
+  write("r/metrics/train_loss", "1 3 0\n2 2 0\n3 1 0\n");  // log_metric() without a step
+  const Imported run = import_mlflow((root / "r").string());
+  EXPECT_EQ(run.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 0), 1.0f);
+  ASSERT_EQ(run.remarks.size(), 1u);
+  EXPECT_EQ(run.remarks[0],
+            "step 0: \"train_loss\" was logged again (and 1 more such values): the last value of a step is shown");
+}
+
+TEST_F(Mlflow, ADatabaseMayHaveAnyName) {
+  const std::string path = database_with(
+      "INSERT INTO runs VALUES ('a', 'x', 'active', 1); INSERT INTO metrics VALUES ('train_loss', 3, 1, 'a', 0, 0);");
+  const fs::path other = root / "tracking.sqlite";
+  fs::rename(path, other);
+  EXPECT_EQ(file_kind(other.string()), FileKind::mlflow_run);
+  EXPECT_EQ(import_mlflow(other.string()).runs.size(), 1u);
+}
+
 }  // namespace
 }  // namespace moescope

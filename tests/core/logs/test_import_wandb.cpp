@@ -197,5 +197,23 @@ TEST_F(WandbFiles, ASmallFileDoesNotFillTheMemory) {
   EXPECT_NE(problem_of([&] { read(records); }).find("more than can be shown"), std::string::npos);
 }
 
+TEST_F(WandbFiles, FoldersFurtherUpHoldTheSameRuns) {
+  const auto add = [&](const std::string& folder, const std::string& id) {
+    put(folder + "/run-" + id + ".wandb", {wandb_run(id, "run " + id), wandb_row(0, {{"loss", "3"}, {"my.key", "1"}})});
+  };
+  add("project/wandb/run-20250101_000000-a", "a");
+  add("project/wandb/run-20250102_000000-b", "b");
+  fs::create_directory_symlink("run-20250102_000000-b", root_ / "project/wandb/latest-run");
+  for (const char* folder : {"project/wandb", "project", "."}) {
+    const std::string path = (root_ / folder).string();
+    ASSERT_EQ(file_kind(path), FileKind::wandb_run) << folder;
+    const OpenedRuns opened = open_runs({path}, {}, 4);
+    ASSERT_EQ(opened.histories.size(), 2u) << folder;
+    EXPECT_EQ(opened.histories[1]->info().name, "run b");
+    ASSERT_EQ(opened.remarks.size(), 1u);
+    EXPECT_NE(opened.remarks[0].find("not shown: my.key"), std::string::npos) << opened.remarks[0];
+  }
+}
+
 }  // namespace
 }  // namespace moescope

@@ -73,5 +73,15 @@ TEST_F(RunsInFolder, PartsOfAResumedRunOfWandbAreOneEntry) {
   EXPECT_EQ(runs_in_folder(folder_.string()).front().bytes, 14u);
 }
 
+TEST_F(RunsInFolder, AFolderThatIsNoRunSaysWhichOnesItHolds) {
+  put("0/abc/meta.yaml", "run_id: abc\n");
+  put("0/abc/metrics/train_loss", "1 3 0\n");
+  put("run.jsonl", step_);
+  const std::string said = no_runs_in(folder_.string(), FileKind::text);
+  EXPECT_NE(said.find("is a folder of 2 runs, of which one is opened by its name: "), std::string::npos) << said;
+  EXPECT_NE(said.find((folder_ / "0/abc").string()), std::string::npos) << said;
+  EXPECT_NE(said.find((folder_ / "run.jsonl").string()), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace moescope
