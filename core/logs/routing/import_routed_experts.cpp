@@ -61,7 +61,8 @@ NpyHeader header_of(const std::string& bytes) {
 class Responses {
  public:
   void take_response(const JsonFields& response) { take_object(response, 0); }  // throws Unreadable
-  // Of [tokens, layers, K] or [sequences, tokens, layers, K].
+  // Of [tokens, layers, K] or [sequences, tokens, layers, K]; of [tokens, layers * K] and one dimension the options say
+  // the shape.
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
   bool empty() const { return sequences_.empty(); }
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
@@ -72,6 +73,10 @@ class Responses {
   void take_value(JsonValue value);
   void take_bytes(const std::string& bytes);
   void take_lists(JsonValue value);
+  // That have experts: all but the last one; 0: not known.
+  std::size_t tokens_of_response() const {
+    return tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
+  }
 
   std::vector<RoutedSequence> sequences_;
   std::size_t ids_ = 0;
@@ -79,6 +84,13 @@ class Responses {
 };
 
 void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids) {
+  if (shape.size() == 1 || shape.size() == 2) {  // of one response, rows of unknown shape
+    if (ids.empty()) throw Unreadable("an empty array");
+    const bool has_tokens = shape.size() == 2;
+    sequences_.push_back(
+        {std::move(ids), 0, 0, has_tokens ? shape[0] : tokens_of_response(), has_tokens ? shape[1] : 0});
+    return;
+  }
   if (shape.size() < 3 || shape.size() > 4)
     throw Unreadable("an array of " + std::to_string(shape.size()) + " dimensions, expected tokens, layers and K");
   const std::size_t sequences = shape.size() == 4 ? shape[0] : 1;
@@ -108,8 +120,7 @@ void Responses::take_bytes(const std::string& bytes) {
   const std::size_t count = bytes.size() / sizeof(std::int32_t);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
     throw Unreadable(std::to_string(bytes.size()) + " bytes are no array of int32");
-  const std::size_t tokens = tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
-  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens});
+  sequences_.push_back({ids_of(tensor_over(bytes, DType::i32, {count})), 0, 0, tokens_of_response()});
 }
 
 void Responses::take_lists(JsonValue value) {
@@ -230,7 +241,9 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
       if (!row.empty()) tokens.add(static_cast<std::int64_t>(s), {false, layer}, row);
     }
   }
-  if (tokens.empty()) throw std::runtime_error(info.source + ": every token's experts are the same one: no routing");
+  if (tokens.empty())
+    throw std::runtime_error(info.source +
+                             ": no token has an expert, or all experts of each are the same one: no routing");
   const int run = info.run;
   const auto history = tokens.build(std::move(info), options);
   rows = tokens.rows();
@@ -274,7 +287,8 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
   const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // others are positions, masks, ...
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
-    if (!is_integer(tensor.dtype) || tensor.shape.size() < 3 || (by_name && !is_named(tensor))) continue;
+    const std::size_t least = is_named(tensor) ? 1 : 3;
+    if (!is_integer(tensor.dtype) || tensor.shape.size() < least || (by_name && !is_named(tensor))) continue;
     try {
       if (tensor.elements() > kMostIds) throw Unreadable(tensor.name + ": more than a billion values");
       responses.take(tensor.shape, ids_of(tensor));
@@ -282,6 +296,20 @@ void take_tensors(const std::string& path, Responses& responses, Imported& impor
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
     }
   }
+}
+
+// In the header of safetensors, whose other tensors may be experts' weights: "routed_experts":{"dtype":"I64", ...
+bool has_integers_of_that_name(std::string_view header) {
+  constexpr std::string_view kName = "\"routed_experts\"", kType = "\"dtype\"";
+  constexpr std::size_t kNear = 32;  // bytes, with blanks
+  const std::size_t name = header.find(kName);
+  if (name == std::string_view::npos) return false;
+  const std::string_view entry = header.substr(name + kName.size(), kNear);
+  const std::size_t type = entry.find(kType);
+  if (type == std::string_view::npos) return false;
+  const std::size_t quote = entry.find('"', type + kType.size());
+  return quote != std::string_view::npos && quote + 1 < entry.size() &&
+         (entry[quote + 1] == 'I' || entry[quote + 1] == 'U');
 }
 
 }  // namespace
@@ -314,11 +342,13 @@ bool begins_like_routed_experts(std::string_view file_name, std::string_view byt
   const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
   if (bytes.starts_with('{') || bytes.starts_with('['))
     return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
-  if (begins_like_zip(bytes) || file_name.ends_with(".safetensors")) return named;
+  if (begins_like_zip(bytes)) return named || bytes.find("routed_experts.npy") != std::string_view::npos;
+  if (file_name.ends_with(".safetensors")) return named || has_integers_of_that_name(bytes);
   if (!begins_like_npy(bytes)) return false;
   try {
     const NpyHeader header = npy_header(bytes);
-    return is_integer(header.dtype) && (header.shape.size() == 3 || header.shape.size() == 4);
+    const std::size_t dimensions = header.shape.size(), least = named ? 1 : 3;
+    return is_integer(header.dtype) && dimensions >= least && dimensions <= 4;
   } catch (const std::runtime_error&) {
     return false;
   }

@@ -64,6 +64,10 @@ std::optional<std::size_t> shown_top_k(std::span<const RoutedSequence> sequences
 // Numbers of a token where responses of different lengths agree on them; nullopt: one length, or they do not agree.
 std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> sequences) {
   const RoutedSequence& one = sequences.front();
+  if (one.ids_of_token > 0)
+    return std::ranges::all_of(sequences, [&](const auto& each) { return each.ids_of_token == one.ids_of_token; })
+               ? std::optional(one.ids_of_token)
+               : std::nullopt;
   if (one.most_tokens == 0 || one.ids.size() % one.most_tokens != 0) return std::nullopt;
   const std::size_t ids = one.ids.size() / one.most_tokens;
   bool several_lengths = false;
@@ -76,6 +80,10 @@ std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> s
 
 RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape shape, const std::string& source) {
   for (const RoutedSequence& sequence : sequences) {
+    if (sequence.ids_of_token > 0 && sequence.ids_of_token != shape.ids())
+      throw std::runtime_error(source + ": has " + std::to_string(sequence.ids_of_token) +
+                               " numbers a token, not those of " + std::to_string(shape.layers) + " layers of " +
+                               std::to_string(shape.top_k) + " experts (--layers, --top-k)");
     const std::string what = source + ": " + std::to_string(sequence.ids.size()) + " numbers of a response";
     if (sequence.ids.size() % shape.ids() != 0)
       throw std::runtime_error(what + " are no rows of " + std::to_string(shape.layers) + " layers of " +
@@ -133,11 +141,13 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
 EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts,
                        const std::string& source)
     : limit_(experts) {
-  std::size_t rows = 0;
+  int highest = 0;  // but for fillings
+  for (const RoutedSequence& sequence : sequences)
+    for (const int id : sequence.ids)
+      if (std::ranges::find(kFillings, id) == std::end(kFillings)) highest = std::max(highest, id);
   for (const int filling : kFillings) {
-    std::size_t with = 0;
+    std::size_t with = 0, rows = 0;
     bool twice = false;
-    rows = 0;
     each_row(sequences, shape.top_k, [&](std::span<const int> row) {
       if (all_equal(row) && shape.top_k > 1) return;
       ++rows;
@@ -146,11 +156,13 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
       twice |= times > 1;
     });
     if (twice) filling_ = filling;
-    if (!twice && with == rows && rows > 0 && shape.top_k > 1 && experts == 0)
-      throw AmbiguousRouting(
-          source + ": every token has " + std::to_string(filling) +
-          " in every layer, an expert or a slot without one: state the number of experts (--experts) "
-          "when it is imported");
+    const bool always = with == rows && rows > 0 && shape.top_k > 1;
+    const bool far_above = with > 0 && highest < filling / 2;  // of so many experts others would be chosen, too
+    if (!twice && (always || far_above) && experts == 0)
+      throw AmbiguousRouting(source + ": " + (always ? "every token has " : "some tokens have ") +
+                             std::to_string(filling) + (always ? " in every layer" : ", and no other number is near") +
+                             ", an expert or a slot without one: state the number of experts (--experts) when it is "
+                             "imported");
   }
   if (limit_ == 0) return;
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {

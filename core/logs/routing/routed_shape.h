@@ -21,6 +21,7 @@ struct RoutedSequence {
   std::vector<int> ids;
   std::size_t layers = 0, top_k = 0;  // 0: the file does not say
   std::size_t most_tokens = 0;        // of a flat array: tokens of the response; the array may begin later
+  std::size_t ids_of_token = 0;       // of an array [tokens, layers * K]
 };
 
 struct RowShape {
@@ -33,9 +34,9 @@ struct RowShape {
 RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedShape& stated, const std::string& source);
 
 // Which numbers are no expert: below 0 always; at or above `experts` where that is stated; and 255, 65535 or 2^31 - 1,
-// with which engines fill slots, where a row has the number twice beside others. Throws AmbiguousRouting where every
-// row ends with such a number and experts are not stated, std::runtime_error where a number is above the stated experts
-// and no such filling.
+// with which engines fill slots, where a row has the number twice beside others. Throws AmbiguousRouting where experts
+// are not stated and every row has such a number, or no other number comes near it; std::runtime_error where a number
+// is above the stated experts and no such filling.
 class EmptySlots {
  public:
   EmptySlots(std::span<const RoutedSequence> sequences, const RowShape& shape, int experts, const std::string& source);

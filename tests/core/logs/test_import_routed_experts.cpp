@@ -303,5 +303,51 @@ TEST_F(RoutedExperts, WhatCannotBeReadIsSaid) {
   EXPECT_EQ(file_kind(write("floats.npy", npy("<f4", "(1, 1, 1)", std::string(4, '\0')))), FileKind::tensors);
 }
 
+// 256 experts of which nobody chose 8 to 254, or slots without one.
+TEST_F(RoutedExperts, AFillingThatIsFarAboveTheOthersIsNotGuessed) {
+  std::vector<int> ids = routes(40, 8);
+  ids[3] = 255;
+  const std::string path = write("one.npy", npy("|u1", "(40, 4, 2)", bytes_of<std::uint8_t>(ids)));
+  EXPECT_NE(problem_of([&] { import_routed_experts(path); }).find("(--experts)"), std::string::npos);
+  ImportOptions options;
+  options.routed.experts = 8;
+  EXPECT_EQ(import_routed_experts(path, options).runs.at(0)->info().n_experts, 8);
+  options.routed.experts = 256;
+  EXPECT_EQ(import_routed_experts(path, options).runs.at(0)->info().n_experts, 256);
+}
+
+TEST_F(RoutedExperts, ArraysOfOneAndTwoDimensionsAreReadAsStated) {
+  const std::vector<int> ids = routes(40, 8);
+  const std::string bytes = bytes_of<std::int32_t>(ids);
+  const std::string flat = write("a_routed_experts.npy", npy("<i4", "(320,)", bytes));
+  const std::string rows = write("b_routed_experts.npy", npy("<i4", "(40, 8)", bytes));
+  EXPECT_THROW(import_routed_experts(flat), AmbiguousRouting);
+  ImportOptions options;
+  options.routed.layers = 4;
+  EXPECT_THROW(import_routed_experts(flat, options), AmbiguousRouting);
+  EXPECT_EQ(import_routed_experts(rows, options).runs.at(0)->info().top_k, 2) << "40 tokens say it";
+  options.routed.top_k = 2;
+  for (const std::string& path : {flat, rows}) {
+    ASSERT_EQ(file_kind(path), FileKind::routed_experts);
+    EXPECT_EQ(import_routed_experts(path, options).runs.at(0)->frame_at(0)->routers.at(0).tokens_per_expert,
+              counted(ids, 1));
+  }
+  options.routed.layers = 2;
+  EXPECT_NE(problem_of([&] { import_routed_experts(rows, options); }).find("has 8 numbers a token"), std::string::npos);
+  EXPECT_EQ(file_kind(write("other.npy", npy("<i4", "(40, 8)", bytes))), FileKind::tensors);
+}
+
+TEST_F(RoutedExperts, TheNameMayStandInTheFileAlone) {
+  const auto file = [&](const std::string& dtype) {
+    std::string header = R"({"routed_experts":{"dtype":")" + dtype + R"(","shape":[40,4,2],"data_offsets":[0,1280]}})";
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t length = header.size();
+    return write("batch.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                                          bytes_of<std::int32_t>(routes(40, 8)));
+  };
+  EXPECT_EQ(file_kind(file("I32")), FileKind::routed_experts);
+  EXPECT_EQ(file_kind(file("F32")), FileKind::tensors) << "weights of experts";
+}
+
 }  // namespace
 }  // namespace moescope
