@@ -43,6 +43,11 @@ constexpr NamePair kSecondNames[] = {{"", "_scale_2"}, {"", "_global_scale"}, {"
 // What else changes the values of codes, in ways that are not read here.
 constexpr NamePair kOtherNames[] = {{"", "_zero_point"}, {"_packed", "_zero_point"}, {".qweight", ".qzeros"},
                                     {"", ".quant_map"},  {"", ".nested_absmax"},     {"", ".nested_quant_map"}};
+// Scales of what is multiplied by the codes, which change no value of theirs.
+constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
+                                         {".weight", ".output_scale"},
+                                         {".weight", ".input_global_scale"},
+                                         {".weight_packed", ".input_global_scale"}};
 
 // What stands beside the codes.
 struct Beside {
@@ -130,6 +135,8 @@ class Joiner {
     if (beside.scales.empty() && beside.seconds.empty()) return;
     for (const auto& places : {beside.scales, beside.seconds, beside.others})
       for (const std::size_t at : places) mark_scales(file_.tensors[at], codes.name);
+    for (const std::size_t at : find_beside(file_, codes.name, kActivationNames))
+      mark_scales(file_.tensors[at], codes.name);
     if (!make_weight(place, beside)) {
       const TensorView& scale = file_.tensors[(beside.scales.empty() ? beside.seconds : beside.scales).front()];
       codes.holds = Holds::codes;

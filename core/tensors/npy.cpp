@@ -201,7 +201,7 @@ TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const
   if (!needed || *needed != data.size())
     refuse_npy("holds " + std::to_string(data.size()) + " bytes of data, but shape " + shape_text(header.shape) +
                " of " + dtype_name(header.dtype) + " needs " + (needed ? std::to_string(*needed) : "2^64 and more") +
-               " (is it truncated?)");
+               (needed && data.size() > *needed ? "" : " (is it truncated?)"));
   TensorView tensor{std::move(name), header.dtype, header.shape, data};
   if (header.columns_first && header.shape.size() > 1 && !data.empty()) tensor.strides = column_strides(header.shape);
   tensor.big_endian = header.big_endian;

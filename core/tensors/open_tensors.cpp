@@ -10,6 +10,7 @@
 
 #include "core/io/input_file.h"
 #include "core/io/json_text.h"
+#include "core/io/text_encoding.h"
 #include "core/io/text_escape.h"
 #include "core/tensors/code_scales.h"
 #include "core/tensors/npy.h"
@@ -52,7 +53,14 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, con
   if (begins_like_zip(bytes)) return read_zip(path, options);
   // A header of safetensors would begin so if it had 128 to 133 + 256 n bytes; then an opening brace follows its
   // length.
-  if (begins_like_pickle(bytes) && (bytes.size() < 9 || bytes[8] != '{')) return read_legacy_torch(path);
+  const bool may_be_safetensors = bytes.size() > 8 && bytes[8] == '{';
+  if (begins_like_pickle(bytes) && !may_be_safetensors) return read_legacy_torch(path);
+  if (!path.ends_with(".safetensors") && !may_be_safetensors) {
+    const std::string problem = encoding_problem(bytes);
+    throw std::runtime_error(
+        path + ": " +
+        (problem.empty() ? "begins like no file of tensors: safetensors, .npy, .npz or torch.save" : problem));
+  }
   return read_safetensors(path);
 }
 

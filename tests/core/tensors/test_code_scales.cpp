@@ -77,6 +77,24 @@ TEST(CodeScales, ScalesAreMarkedAsThose) {
   EXPECT_TRUE(says(file.at("fp8_tiles.scale").note, "scales of 'fp8_tiles.weight'"));
 }
 
+// vLLM and ModelOpt store the scale of the activations beside that of the weight.
+TEST(CodeScales, ScalesOfActivationsAreNoWeight) {
+  std::string header = R"({"l.weight":{"dtype":"F8_E4M3","shape":[2,4],"data_offsets":[0,8]},)"
+                       R"("l.weight_scale":{"dtype":"F32","shape":[],"data_offsets":[8,12]},)"
+                       R"("l.input_scale":{"dtype":"F32","shape":[],"data_offsets":[12,16]},)"
+                       R"("other.input_scale":{"dtype":"F32","shape":[],"data_offsets":[16,20]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  const fs::path path = fs::temp_directory_path() / "moescope_input_scale.safetensors";
+  std::ofstream(path, std::ios::binary) << std::string(reinterpret_cast<const char*>(&length), 8) << header
+                                        << std::string(20, '\x38');
+  const TensorFile file = open_tensors(path.string());
+  EXPECT_EQ(file.at("l.input_scale").holds, Holds::scales);
+  EXPECT_TRUE(file.at("l.weight").scales);
+  EXPECT_EQ(file.at("other.input_scale").holds, Holds::values) << "no codes beside it";
+  fs::remove(path);
+}
+
 TEST(CodeScales, CodesOfOtherLayoutsAreNoWeight) {
   const TensorFile file = open_tensors(data("codes.safetensors"));
   for (const char* name : {"odd_shape.weight", "no_second.weight_packed", "zero_point.weight", "two_scales.weight",

@@ -14,6 +14,7 @@
 #include "core/logs/file_kind.h"
 #include "core/tensors/open_tensors.h"
 #include "core/tensors/pickle.h"
+#include "tests/support/problem_of.h"
 #include "tests/support/says.h"
 
 namespace moescope {
@@ -207,6 +208,13 @@ TEST(TensorFiles, AreKnownByTheirFirstBytes) {
   std::filesystem::copy_file(kept("alone.pt"), renamed, std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(file_kind(renamed.string()), FileKind::tensors);
   EXPECT_EQ(open_tensors(renamed.string()).tensors().size(), 1u);
+  for (const auto& [bytes, why] :
+       {std::pair<std::string, std::string>{"\x1f\x8b\x08\0\0\0\0\0\0\0", "is gzip-compressed"},
+        {"hello world, this is text", "begins like no file of tensors"},
+        {"", "begins like no file of tensors"}}) {
+    std::ofstream(renamed, std::ios::binary | std::ios::trunc) << bytes;
+    EXPECT_NE(problem_of([&] { open_tensors(renamed.string()); }).find(why), std::string::npos) << why;
+  }
   std::filesystem::remove(renamed);
 }
 
