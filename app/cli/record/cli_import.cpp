@@ -13,7 +13,6 @@
 #include "app/cli/command_line.h"
 #include "app/cli/reading_options.h"
 #include "app/cli/record/recording_in_work.h"
-#include "core/history/step_axis.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/io/whole_file.h"
@@ -103,12 +102,20 @@ void print_bad_lines(const ImportCommand& command, const std::vector<SkippedLine
   }
 }
 
+// "1401 steps", "3 steps from 10 to 30"
+std::string logged_steps(const History& run) {
+  const StepRange steps = run.steps();
+  const std::string count = std::to_string(run.count()) + " steps";
+  return run.count() == steps.size()
+             ? count
+             : count + " from " + std::to_string(steps.first) + " to " + std::to_string(steps.last);
+}
+
 void print_summary(const OpenedRuns& opened, const std::string& out, double seconds) {
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
-    std::printf("%c %s: %lld steps, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
-                printable(info.name).c_str(), static_cast<long long>(counted_steps(*run)), info.moe_layers.size(),
-                info.n_experts);
+    std::printf("%c %s: %s, %zu MoE layers of %d experts\n", static_cast<char>('A' + info.run),
+                printable(info.name).c_str(), logged_steps(*run).c_str(), info.moe_layers.size(), info.n_experts);
   }
   std::printf("%s: %.1f MB, in %.1f s\n", printable(out).c_str(), static_cast<double>(fs::file_size(out)) / 1e6,
               seconds);
