@@ -13,6 +13,7 @@
 #include "app/lessons/lesson_actions.h"
 #include "app/look/icons.h"
 #include "app/program/arguments.h"
+#include "app/program/kernel_restart.h"
 #include "app/program/screenshot.h"
 #include "app/session/crash_watch.h"
 #include "app/session/exit_guard.h"
@@ -23,7 +24,6 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 
@@ -128,7 +128,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
 
 int main(int argc, char** argv) {
   keep_standard_streams();
-  const std::string blas = ensure_fast_openblas(argv);
+  const std::string blas = start_with_fast_kernels(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   QElapsedTimer since_start;
   since_start.start();

@@ -30,9 +30,9 @@
 #include "app/cli/record/cli_run.h"
 #include "app/cli/sweep/cli_sweep.h"
 #include "app/cli/train/cli_train.h"
+#include "app/program/kernel_restart.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/kernels.h"
 
 namespace {
 
@@ -86,7 +86,7 @@ int check_stdout(int status) {
 
 int main(int argc, char** argv) {
   moescope::keep_standard_streams();
-  moescope::ensure_fast_openblas(argv);
+  moescope::start_with_fast_kernels(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
   CLI::App app{
       "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "

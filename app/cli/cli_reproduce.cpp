@@ -7,8 +7,8 @@
 
 #include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
+#include "app/program/kernel_restart.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/kernels.h"
 #include "core/training/engine/reproduce.h"
 
 namespace moescope {

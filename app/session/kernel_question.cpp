@@ -5,8 +5,8 @@
 #include <QPushButton>
 
 #include "app/session/start_program.h"
-#include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/processor.h"
 
 namespace moescope {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/model/moe/router_sums.h"
-#include "core/numerics/kernels.h"
 #include "core/numerics/kernels/row_math.h"
+#include "core/numerics/processor.h"
 #include "core/numerics/size.h"
 
 namespace moescope {

@@ -68,10 +68,6 @@ bool gives(std::string_view choice, MatrixUnit unit) {
   return choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(unit)];
 }
 
-std::string not_here(std::string_view choice) {
-  return "this processor has no " + std::string(choice) + " units";
-}
-
 }  // namespace
 
 MatrixUnit matrix_unit() {
@@ -82,30 +78,23 @@ MatrixUnit matrix_unit() {
   return unit;
 }
 
-std::string matrix_unit_text(MatrixUnit unit) {
-  if (unit == MatrixUnit::none) return std::string(kNoMatrixUnits);
-  return std::string(kOwnTiles) + kMatrixUnitNames[static_cast<int>(unit)];
-}
-
 const std::string& matrix_unit_text() {
-  static const std::string text = matrix_unit_text(matrix_unit());
+  static const std::string text = has_matrix_unit()
+                                      ? std::string(kOwnTiles) + kMatrixUnitNames[static_cast<int>(matrix_unit())]
+                                      : std::string(kNoMatrixUnits);
   return text;
 }
 
-std::vector<MatrixUnitChoice> matrix_unit_choices() {
-  std::vector<MatrixUnitChoice> choices;
-  for (const std::string_view name : kMatrixUnitChoices) {
-    const MatrixUnit unit = unit_of(name);
-    choices.push_back({name, unit, gives(name, unit) ? "" : not_here(name)});
-  }
-  return choices;
+bool can_choose_matrix_unit(std::string_view choice) {
+  return std::ranges::find(kMatrixUnitChoices, choice) != std::end(kMatrixUnitChoices) &&
+         gives(choice, unit_of(choice));
 }
 
 std::string choose_matrix_unit(std::string_view choice) {
   if (std::ranges::find(kMatrixUnitChoices, choice) == std::end(kMatrixUnitChoices))
     return "matrix units '" + std::string(choice) + "': allowed are auto, amx, avx512_bf16, off";
   setenv(kMatrixUnitsVariable, std::string(choice).c_str(), 1);
-  return gives(choice, matrix_unit()) ? "" : not_here(choice);
+  return gives(choice, matrix_unit()) ? "" : "this processor has no " + std::string(choice) + " units";
 }
 
 }  // namespace moescope

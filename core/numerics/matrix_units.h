@@ -8,7 +8,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace moescope {
 
@@ -29,16 +28,9 @@ inline bool has_matrix_unit() {
 // what is wrong with the choice; empty: it is as asked.
 std::string choose_matrix_unit(std::string_view choice);
 
-// What each choice gives on this processor, whatever this process has chosen; in the order of kMatrixUnitChoices.
-struct MatrixUnitChoice {
-  std::string_view name;
-  MatrixUnit unit = MatrixUnit::none;  // what products would run on
-  std::string lacks;                   // why it cannot be chosen here; empty: it can
-};
-std::vector<MatrixUnitChoice> matrix_unit_choices();
+bool can_choose_matrix_unit(std::string_view choice);  // on this processor, whatever this process has chosen
 
-// "own tiles amx"; "no matrix units".
-std::string matrix_unit_text(MatrixUnit unit);
-const std::string& matrix_unit_text();  // of matrix_unit()
+// Of matrix_unit(): "own tiles amx"; "no matrix units".
+const std::string& matrix_unit_text();
 
 }  // namespace moescope

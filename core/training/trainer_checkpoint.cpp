@@ -2,7 +2,7 @@
 //
 //   metadata  moescope_checkpoint  version of this layout: 1
 //             crc32                of all bytes of the file (checkpoint_checksum.h)
-//             kernels              that computed it (core/numerics/kernels.h)
+//             kernels              that computed it (core/numerics/processor.h)
 //             config               the run config with live changes, TOML
 //             steps_taken, tokens_seen
 //   tensors   NAME, moment1.NAME, moment2.NAME           F32, every weight with AdamW's moments
@@ -23,7 +23,7 @@
 
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"
 #include "core/training/trainer.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "app/program/kernel_restart.h"
 #include "core/config/config_toml.h"
-#include "core/numerics/kernels.h"
 #include "core/training/engine/engine.h"
 #include "tests/benchmarks/bench_measures.h"
 
@@ -47,7 +47,7 @@ void bench(const std::string& name, const RunConfig& config, int steps) {
 
 int main(int argc, char** argv) {
   using namespace moescope;
-  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   std::vector<std::string> names;
   int steps = 9;
   for (int i = 1; i < argc; ++i) {

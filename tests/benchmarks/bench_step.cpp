@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
+#include "app/program/kernel_restart.h"
 #include "core/config/config_toml.h"
 #include "core/model/layers/parameters.h"
 #include "core/numerics/gemm.h"
-#include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 #include "core/training/trainer.h"
@@ -334,7 +334,7 @@ void bench_units(const std::string& name, const RunConfig& base, int steps, cons
 
 int main(int argc, char** argv) {
   using namespace moescope;
-  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   std::vector<std::string> names;
   std::string part;
   int steps = 9;

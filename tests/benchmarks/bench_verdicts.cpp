@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "app/program/kernel_restart.h"
 #include "core/comparison/verdict.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
-#include "core/numerics/kernels.h"
 #include "core/training/engine/engine.h"
 
 namespace moescope {
@@ -92,7 +92,7 @@ int refuse(const std::string& problem) {
 
 int main(int argc, char** argv) {
   using namespace moescope;
-  std::printf("%s\n", ensure_fast_openblas(argv).c_str());
+  std::printf("%s\n", start_with_fast_kernels(argv).c_str());
   Asked asked;
   std::string preset = "nano";
   std::vector<std::string> set;

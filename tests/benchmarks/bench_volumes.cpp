@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "app/program/kernel_restart.h"
 #include "core/config/config_toml.h"
-#include "core/numerics/kernels.h"
 #include "core/parallel/volumes.h"
 #include "core/training/trainer.h"
 #include "tests/benchmarks/bench_measures.h"
@@ -94,7 +94,7 @@ BENCHMARK(mini_v3_step)
 }  // namespace
 
 int main(int argc, char** argv) {
-  ensure_fast_openblas(argv);
+  start_with_fast_kernels(argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/trainer.h"

@@ -9,8 +9,8 @@
 #include "app/cli/train/cli_outcomes.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "app/cli/train/train_report.h"
+#include "app/program/kernel_restart.h"
 #include "core/io/text_escape.h"
-#include "core/numerics/kernels.h"
 #include "core/training/engine/run_queue.h"
 
 namespace moescope {

@@ -5,13 +5,13 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "app/program/kernel_restart.h"
 #include "core/config/candidates.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/config/dense_twin.h"
-#include "core/numerics/kernels.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/lock_step.h"
 #include "core/training/engine/run_groups.h"

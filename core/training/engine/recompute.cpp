@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/model/layers/operand_tap.h"
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/recorded_run.h"
 

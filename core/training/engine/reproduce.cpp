@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/training/engine/retrain.h"
 
 namespace moescope {

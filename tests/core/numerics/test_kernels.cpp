@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/frame/frame.h"
-#include "core/numerics/kernels.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/processor.h"
 
 namespace {
 
@@ -49,25 +49,13 @@ TEST(Kernels, WhatMultipliedIsSaidAsItWasRecorded) {
   EXPECT_EQ(by(kernels_here().text()).starts_with("OpenBLAS"), !has_matrix_unit());
 }
 
-TEST(Kernels, ChoicesOfMatrixUnitsSayWhatTheyGive) {
+TEST(Kernels, AutoAndOffCanAlwaysBeChosen) {
   using namespace moescope;
-  const std::vector<MatrixUnitChoice> choices = matrix_unit_choices();
-  ASSERT_EQ(choices.size(), std::size(kMatrixUnitChoices));
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const MatrixUnitChoice& choice = choices[i];
-    EXPECT_EQ(choice.name, kMatrixUnitChoices[i]);
-    const bool always = choice.name == "auto" || choice.name == "off";
-    EXPECT_EQ(choice.lacks.empty(), always || choice.name == kMatrixUnitNames[static_cast<int>(choice.unit)]);
-    if (!choice.lacks.empty()) {
-      EXPECT_NE(choice.lacks.find(choice.name), std::string::npos) << choice.lacks;
-    }
-    // What this test program was started with is what it uses.
-    const char* asked = std::getenv(kMatrixUnitsVariable);
-    if (choice.name == (asked ? asked : "auto")) {
-      EXPECT_EQ(choice.unit, matrix_unit());
-    }
+  for (const char* always : {"auto", "off"}) EXPECT_TRUE(can_choose_matrix_unit(always));
+  EXPECT_FALSE(can_choose_matrix_unit("tensor_cores"));
+  if (has_matrix_unit()) {
+    EXPECT_TRUE(can_choose_matrix_unit(kMatrixUnitNames[static_cast<int>(matrix_unit())]));
   }
-  EXPECT_EQ(choices.back().unit, MatrixUnit::none) << "off";
 }
 
 TEST(Kernels, AChoiceOfMatrixUnitsThatIsNotThereIsRefused) {

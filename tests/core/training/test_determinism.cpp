@@ -10,7 +10,7 @@
 #include <random>
 
 #include "core/model/layers/precision.h"
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
 #include "core/tensors/safetensors.h"
 #include "core/training/checkpoint_checksum.h"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/frame/change_marker.h"
-#include "core/numerics/kernels.h"
+#include "core/numerics/processor.h"
 #include "core/training/engine/live_runs.h"
 #include "core/training/engine/reproduce.h"
 #include "tests/support/small_run.h"

@@ -1,0 +1,101 @@
+#include "app/program/kernel_restart.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "core/numerics/matrix_units.h"
+
+namespace moescope {
+namespace {
+
+constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+// Looks of a waiting thread before it sleeps. With libgomp's 300,000 a step of `nano` in the window took 20 times as
+// long on two cores beside other programs, since a thread that spins keeps its core from the one that it waits for;
+// with 500 a step of S on 16 idle cores took 1.1 times as long.
+constexpr const char *kSpinCount = "GOMP_SPINCOUNT", *kShortSpin = "5000";
+// Both say that a restart was made, so that it does not happen twice.
+constexpr const char* kRestartedFrom = "MOESCOPE_RESTARTED_FROM";  // the slow core that OpenBLAS chose
+constexpr const char* kRestartedFor = "MOESCOPE_RESTARTED_FOR";    // core and matrix units of a recording
+
+char** own_arguments = nullptr;  // main()'s
+
+// The program itself, under its own name for whoever lists processes.
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "/proc/self/exe" : path.string();
+}
+
+// A variable of the environment for the program that is started in place of this one.
+class VariableForRestart {
+ public:
+  VariableForRestart(const char* name, const std::string& value) : name_(name) {
+    if (value.empty()) return;
+    set_ = true;
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~VariableForRestart() {
+    if (set_) before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_);
+  }
+  VariableForRestart(const VariableForRestart&) = delete;
+
+ private:
+  const char* name_;
+  bool set_ = false;
+  std::optional<std::string> before_;
+};
+
+// Returns where it cannot be done. What is empty stays as it is.
+void restart(const std::string& core, const std::string& units, const char* mark, const std::string& marked) {
+  const VariableForRestart core_type(kCoreType, core), matrix_units(kMatrixUnitsVariable, units),
+      restarted(mark, marked);
+  execv(own_path().c_str(), own_arguments);
+}
+
+bool set_by_user(const char* variable) {
+  return std::getenv(variable) && !std::getenv(kRestartedFrom) && !std::getenv(kRestartedFor);
+}
+
+}  // namespace
+
+KernelCheck use_recorded_kernels(const std::string& recorded) {
+  KernelCheck check = check_kernels(recorded);
+  if (!check.helps()) return check;
+  for (const char* variable : {kCoreType, kMatrixUnitsVariable})
+    if (set_by_user(variable)) {
+      check.text += std::string(" ") + variable + '=' + std::getenv(variable) + " is kept, as you set it.";
+      return check;
+    }
+  if (std::getenv(kRestartedFor))  // which left the cores that this OpenBLAS was built without
+    check.text += " This OpenBLAS has no " + check.core + " kernels.";
+  else if (own_arguments)
+    restart(check.core, check.units, kRestartedFor, check.core + ' ' + check.units);
+  return check;
+}
+
+std::string start_with_fast_kernels(char** argv) {
+  own_arguments = argv;
+  const bool spins_long = !std::getenv(kSpinCount) && !std::getenv("OMP_WAIT_POLICY");
+  if (spins_long) setenv(kSpinCount, kShortSpin, 1);
+  const std::string core = openblas_core();
+  if (const char* wanted = std::getenv(kRestartedFor); wanted && std::string_view(wanted).starts_with(core + ' '))
+    return "OpenBLAS runs its " + core + " kernels, as the recording asks that is trained again.";
+  if (const char* slow_core = std::getenv(kRestartedFrom))
+    return "OpenBLAS chose its slow " + std::string(slow_core) + " kernels; restarted with its " + core + " kernels.";
+  const char* better = better_openblas_core();
+  const bool asked = std::getenv(kCoreType);
+  if (asked || !better) {
+    if (spins_long) execv(own_path().c_str(), own_arguments);
+    return "OpenBLAS " + (asked ? "runs its " + core + " kernels, as OPENBLAS_CORETYPE asks."
+                                : "chose its " + core + " kernels, which fit this CPU.");
+  }
+  restart(better, "", kRestartedFrom, core);
+  return "OpenBLAS chose its slow " + core + " kernels; start with OPENBLAS_CORETYPE=" + better + " for speed.";
+}
+
+}  // namespace moescope

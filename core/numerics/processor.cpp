@@ -1,0 +1,113 @@
+#include "core/numerics/processor.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+
+#include "core/numerics/matrix_units.h"
+
+namespace moescope {
+namespace {
+
+enum KernelAge { kBaseline, kAvx, kAvx2, kAvx512, kAvx512Bf16, kUnknown };
+
+struct NamedCore {
+  std::string_view name;
+  KernelAge age;
+};
+// Those of x86-64 that run wherever their instruction set is; AMD's of 2011 to 2015 need one that later CPUs lack.
+constexpr NamedCore kCores[] = {{"Prescott", kBaseline}, {"Sandybridge", kAvx}, {"Haswell", kAvx2},
+                                {"Zen", kAvx2},          {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512Bf16}};
+
+KernelAge needs(std::string_view core) {
+  const auto known = std::ranges::find(kCores, core, &NamedCore::name);
+  return known == std::end(kCores) ? kUnknown : known->age;
+}
+
+KernelAge age_of_kernels(std::string_view core) {
+  if (core == "Sapphirerapids" || core == "SapphireRapids") return kAvx512Bf16;
+  return needs(core) == kUnknown ? kBaseline : needs(core);
+}
+
+KernelAge age_of_cpu() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512cd");
+  if (avx512) return __builtin_cpu_supports("avx512bf16") ? kAvx512Bf16 : kAvx512;
+  return avx2 ? kAvx2 : __builtin_cpu_supports("avx") ? kAvx : kBaseline;
+#else
+  return kUnknown;
+#endif
+}
+
+bool cpu_can_run(std::string_view core) {
+  const KernelAge cpu = age_of_cpu();
+  return cpu != kUnknown && needs(core) <= cpu;
+}
+
+// The loops of kernels/lanes.h add over sixteen lanes on every processor, and BF16 is multiplied in the tiles of
+// tile_products.h.
+constexpr std::string_view kLoops = "16-lane-tiled";
+
+// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+std::string openblas_version() {
+  const std::string config = openblas_get_config();
+  const auto begin = config.find(' ');
+  if (begin == std::string::npos) return "unknown";
+  return config.substr(begin + 1, config.find(' ', begin + 1) - begin - 1);
+}
+
+// The choice of matrix units that gives `then` here; empty: none does, or it is made.
+std::string units_for(const std::string& then, const std::string& here) {
+  if (then == here) return "";
+  if (then == kNoMatrixUnits) return "off";
+  const std::string name = then.substr(std::min(then.size(), kOwnTiles.size()));
+  return then.starts_with(kOwnTiles) && can_choose_matrix_unit(name) ? name : "";
+}
+
+}  // namespace
+
+const Kernels& kernels_here() {
+  static const Kernels here{openblas_version(), openblas_core(), std::string(kLoops), matrix_unit_text()};
+  return here;
+}
+
+std::string openblas_core() {
+  return openblas_get_corename();
+}
+
+const char* better_openblas_core() {
+  const KernelAge cpu = age_of_cpu();
+  const char* best = cpu == kUnknown ? nullptr : cpu >= kAvx512 ? "SkylakeX" : cpu == kAvx2 ? "Haswell" : nullptr;
+  return best && age_of_kernels(openblas_core()) < needs(best) ? best : nullptr;
+}
+
+KernelCheck check_kernels(const std::string& recorded) {
+  using Outcome = KernelCheck::Outcome;
+  const Kernels& here = kernels_here();
+  const std::optional<Kernels> then = parse_kernels(recorded);
+  if (!then)
+    return {Outcome::not_recorded,
+            "Which kernels computed it is not recorded; here are " + here.text() +
+                ". On another kind of CPU the bits may differ.",
+            "", ""};
+  if (*then == here) return {Outcome::same, "Computed by the kernels that are here, too: " + here.text() + '.', "", ""};
+  KernelCheck check{Outcome::other,
+                    "Computed by " + then->text() + "; here are " + here.text() +
+                        ". Other kernels add in another order, so the bits may differ from the first step on.",
+                    "", units_for(then->units, here.units)};
+  if (then->units != here.units && check.units.empty()) check.text += " This CPU cannot run " + then->units + '.';
+  if (then->core == here.core) return check;
+  if (cpu_can_run(then->core)) {
+    check.core = then->core;
+  } else {
+    check.units.clear();  // they alone bring no bits back
+    check.text += " This CPU cannot run OpenBLAS's " + then->core + " kernels.";
+  }
+  return check;
+}
+
+}  // namespace moescope
