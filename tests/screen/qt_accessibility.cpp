@@ -183,7 +183,7 @@ class AccessibilityTest : public QObject {
     QVERIFY(!names.contains(QString()));
   }
 
-  // So that a reader finds the file of any panel from its title.
+  // So that a reader finds the file of any panel, and its page in assets/panels, from its title.
   void everyPanelsClassIsNamedAfterItsTitle() {
     MainWindow window(false);
     for (const Workspace* workspace : window.workspaces()->all()) {
@@ -195,6 +195,7 @@ class AccessibilityTest : public QObject {
         const QString name = QString(panel->metaObject()->className()).section("::", -1).remove("Panel");
         QVERIFY2(title.contains(name, Qt::CaseInsensitive) || name.contains(title, Qt::CaseInsensitive),
                  qPrintable(panel->title() + ": " + name));
+        QVERIFY2(panel->explain().size() > 100, qPrintable(panel->title() + ": no page in assets/panels"));
       }
     }
   }

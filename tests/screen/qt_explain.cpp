@@ -6,6 +6,7 @@
 #include <QTest>
 #include <algorithm>
 
+#include "core/io/assets.h"
 #include "tests/support/controls.h"
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
@@ -49,6 +50,22 @@ class QtExplain : public QObject {
     QVERIFY2(text.contains(QString("(%1 - ").arg(most)), qPrintable(text));
     QVERIFY(text.contains("layer 2, step 29"));
     QVERIFY(text.contains("knob:router.bias_update_rate"));
+  }
+
+  // {cards KEY KEY} in the pages of assets/panels.
+  void pagesOfPanelsNameKnownFigures() {
+    int pages = 0;
+    for (const Asset& page : assets()) {
+      if (!page.name.starts_with("panels/")) continue;
+      ++pages;
+      const QString text = QString::fromUtf8(page.text.data(), qsizetype(page.text.size()));
+      for (const QString& part : text.split('{').mid(1)) {
+        const QStringList words = part.section('}', 0, 0).split(' ');
+        QVERIFY2(words.size() > 1 || words[0] == "figures", qPrintable(part));
+        for (const QString& key : words.mid(1)) QVERIFY2(find_metric(key.toStdString()), qPrintable(key));
+      }
+    }
+    QVERIFY(pages > 40);
   }
 
   // The formula with its values in a box, and links to the settings that move it and to the lesson that teaches it.

@@ -201,22 +201,4 @@ QString AllToAllPanel::csv() const {
   return text;
 }
 
-QString AllToAllPanel::explain() const {
-  return QString(
-             "<p><b>Token copies that the dispatch of one layer sends from rank to rank</b>, counted from this step's "
-             "real routing; combine is the transpose. Ranks are virtual: tokens are split evenly, experts are placed "
-             "in "
-             "order. Bytes = copies \u00d7 a token's row of D values: 2 D in BF16, D + 4 D / 128 in FP8, D + D / 32 in "
-             "MXFP8. Only the counts are of this run, whatever its payload. Latent experts "
-             "(<code>model.latent_dim</code>; Megatron-LM's <code>moe_latent_size</code>) get rows of Dl values in "
-             "place of D: as many copies, of Dl / D of the bytes.</p><p>The <b>matrix</b> leaves out what stays on its "
-             "rank (grey diagonal). Lines are borders of nodes. A <b>bar</b> is what a rank receives, its own tokens "
-             "included, as a multiple of the mean (dashed): all others wait for the fullest, whose bar is orange. "
-             "<b>Sent a step</b> leaves its rank, in one dispatch of this layer. <b>Saved by DeepEP</b> is the share "
-             "of "
-             "these copies that merging per destination rank avoids. The menu switches to what DeepEP sends, and to "
-             "another layer.</p>") +
-         metricCards({"copies", "distinct", "nodes"});
-}
-
 }  // namespace moescope

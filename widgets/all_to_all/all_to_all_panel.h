@@ -16,7 +16,6 @@ class AllToAllPanel : public Panel {
  public:
   explicit AllToAllPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

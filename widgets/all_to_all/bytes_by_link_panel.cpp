@@ -105,16 +105,4 @@ QString BytesByLinkPanel::csv() const {
   return text;
 }
 
-QString BytesByLinkPanel::explain() const {
-  return QString(
-             "<p><b>Bytes that one layer's dispatch moves</b>, by link, over all ranks: token copies counted from this "
-             "step's real routing times the bytes of a token's row. Ranks are virtual.</p><p><i>standard</i> sends a "
-             "copy per chosen expert. <i>DeepEP</i> sends one per destination node over the network, to the rank with "
-             "the same local index there, which forwards it over NVLink. Percentages are relative to standard "
-             "in BF16.</p><p>A row of D values: BF16 2 D; FP8 (DeepEP's dispatch) D + 4 D / 128; MXFP8 D + D / 32. "
-             "Combine "
-             "is the reverse, and stays BF16 in the forward pass.</p>") +
-         metricCards({"copies", "distinct", "nodes"});
-}
-
 }  // namespace moescope

@@ -14,7 +14,6 @@ class BytesByLinkPanel : public Panel {
  public:
   explicit BytesByLinkPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -176,14 +176,4 @@ QString BytesOnTheWirePanel::csv() const {
   return text;
 }
 
-QString BytesOnTheWirePanel::explain() const {
-  return QString(
-      "<p><b>Bytes that each process handed to MPI for the others in one step</b>, all MoE layers, dispatch and "
-      "combine, forward and backward, and the time that its all-to-alls took, waiting for others included. Measured "
-      "where the training runs.</p><p><i>counted by routing</i>: the copies of the matrix above times the bytes of a "
-      "row in the run's payload (FP32 4 D, BF16 2 D, MXFP8 D + D / 32 towards the experts and 2 D from them). A flat "
-      "all-to-all sends a row for every chosen expert; a hierarchical one merges the forward dispatch, once to a node "
-      "and once to a rank.</p>");
-}
-
 }  // namespace moescope

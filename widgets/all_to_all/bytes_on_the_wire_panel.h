@@ -16,7 +16,6 @@ class BytesOnTheWirePanel : public Panel {
  public:
   explicit BytesOnTheWirePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -104,12 +104,4 @@ QString BytesPerTokenAgainstKPanel::csv() const {
   return text;
 }
 
-QString BytesPerTokenAgainstKPanel::explain() const {
-  return QString(
-      "<p><b>Bytes with another K</b>, with this run's experts, ranks and nodes: 4,096 tokens routed uniformly at "
-      "random, their copies counted exactly. A sweep with synthetic routing, not this run's.</p><p>Standard grows with "
-      "K without limit. DeepEP grows until every node and rank has a copy: the more experts a token has, the more of "
-      "them share a rank.</p>");
-}
-
 }  // namespace moescope

@@ -15,7 +15,6 @@ class BytesPerTokenAgainstKPanel : public Panel {
  public:
   explicit BytesPerTokenAgainstKPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -269,22 +269,4 @@ QString ExpertPlacementPanel::csv() const {
   return text;
 }
 
-QString ExpertPlacementPanel::explain() const {
-  return QString(
-      "<p><b>Which expert is on which rank</b>, in the chosen layer: a column is a rank, a block is an expert, as high "
-      "as the token copies counted for it from this step's routing. The fullest rank is orange: in a synchronous "
-      "all-to-all all others wait for it. Hatched: one of several replicas, which take an expert's tokens in turn. "
-      "Lines: borders of nodes.</p><p>The buttons show the load of the fullest rank, copies over the mean, for each "
-      "placement, and choose it. Drag an expert to another rank, or choose one and press Shift with an arrow key; "
-      "Ctrl+Z undoes it. In a training the volumes are counted with the new placement from the next step on: matrix, "
-      "bytes by link, ranks per token. In a recording only the load can be tried, because it does not hold which "
-      "experts were chosen together.</p><p><i>balanced</i> follows EPLB, DeepSeek's balancer for inference: the "
-      "heaviest experts get replicas in one more slot per rank, and all are packed by load. <i>This step's load</i> "
-      "is the best that could be had, since a training knows that load only afterwards. <i>Load of N steps</i> "
-      "is replication while training: a plan every N steps from what was counted until then, before the first one "
-      "experts are in order. The line below the buttons says what it costs: replicas' gradients have to be added up "
-      "in every step, and a plan sends the weights of every expert that comes to a rank anew, 3 D F values each. "
-      "These bytes are in no figure of the dispatch. No placement changes the training.</p>");
-}
-
 }  // namespace moescope

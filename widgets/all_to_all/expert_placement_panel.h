@@ -20,7 +20,6 @@ class ExpertPlacementPanel : public Panel {
  public:
   explicit ExpertPlacementPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
   // Sets parallel.placement as the window has it; empty: as in the recording.
   void setAsked(const QString& placement);

@@ -53,12 +53,4 @@ void RanksATokenGoesToPanel::decorate(int figure, LinePlot* plot, std::vector<Re
     references->push_back({static_cast<double>(info.top_k), "K, what standard sends"});
 }
 
-QString RanksATokenGoesToPanel::explain() const {
-  return QString(
-             "<p><b>What the routing means for communication.</b> A token whose experts share a rank is sent there "
-             "once by DeepEP and once per expert by a standard all-to-all. Counted on virtual ranks, from every "
-             "step's real routing.</p>") +
-         figureCards();
-}
-
 }  // namespace moescope

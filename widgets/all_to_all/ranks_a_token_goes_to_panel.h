@@ -10,7 +10,6 @@ class RanksATokenGoesToPanel : public FiguresPanel {
 
  public:
   explicit RanksATokenGoesToPanel(Selection* selection, QWidget* parent = nullptr);
-  QString explain() const override;
 
  protected:
   Answer answer() const override;

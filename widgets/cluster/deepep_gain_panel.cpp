@@ -138,19 +138,7 @@ QString DeepEPGainPanel::csv() const {
 }
 
 QString DeepEPGainPanel::explain() const {
-  return QString(
-             "<p><b>How much faster a whole MoE layer is with DeepEP</b>, forward and backward, inside one node of 8 "
-             "H200s. <i>Discs</i> were measured elsewhere, on such a node (assets/calibration). <i>Rings</i> are the "
-             "layer model for the same routings: all-to-all, grouped GEMMs and memory measured part by part; the "
-             "layer's time is not used except for one fitted constant. The <i>dashed</i> line is the same model for "
-             "routings that were not measured. The <i>diamond</i> is this session's router: its load is %1, stretched "
-             "to the shape's experts; the time is modelled.</p><p>Under forced round-robin a token's experts share one "
-             "rank and DeepEP sends one copy: the gain of the published runs, 1.25x for the 671B shape. Routings that "
-             "a "
-             "learned router can have need four to five copies and gain 1.06 to 1.14x, with the 16B shape nothing. A "
-             "fullest rank at 1.55 x the mean makes the layer 1.5 to 1.8 times as long: imbalance costs more than "
-             "either all-to-all saves.</p>")
-      .arg(measuredWhere(selection_->history()));
+  return explanation({measuredWhere(selection_->history())});
 }
 
 }  // namespace moescope

@@ -98,17 +98,4 @@ QString LayerOnEveryRankPanel::csv() const {
   return text;
 }
 
-QString LayerOnEveryRankPanel::explain() const {
-  return QString(
-      "<p><b>One MoE layer and one microbatch on every rank</b>, for the case chosen in <i>Time of a step</i>. All "
-      "modelled, at the rates of that panel and with its fitted numbers: each rank's dispatch takes its own bytes over "
-      "the slower of its two links, and the latency; its experts take their own rows (the backward pass twice as "
-      "long); an all-to-all ends for all ranks together, so ranks that are done early wait for the slowest.</p><p>A "
-      "long blue bar is a rank with hot experts: all others wait for it, twice a layer. Try <i>this router</i>, "
-      "then <i>experts balanced</i>. Attention, shared experts and recompute are left "
-      "out.</p><p><i>Save as Chrome trace</i> in the menu saves it for ui.perfetto.dev or chrome://tracing: one thread "
-      "per rank, times in "
-      "microseconds, every event marked modelled.</p>");
-}
-
 }  // namespace moescope

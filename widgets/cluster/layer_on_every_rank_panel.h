@@ -17,7 +17,6 @@ class LayerOnEveryRankPanel : public Panel {
  public:
   explicit LayerOnEveryRankPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
   void show(const ClusterAnswer& answer);  // to the question of the panel "Time of a step"
   const LayerTimeline& timeline() const { return timeline_; }

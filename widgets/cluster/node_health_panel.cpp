@@ -155,15 +155,4 @@ QString NodeHealthPanel::csv() const {
   return text;
 }
 
-QString NodeHealthPanel::explain() const {
-  return QString(
-      "<p><b>What failing nodes cost.</b> 32 nodes of 8 GPUs train synchronously: the slowest sets the pace, a lost "
-      "one stops all. Checks find the fault, the node is drained and replaced from a pool of spares, the run resumes "
-      "from its last checkpoint and repeats the steps since then. The order of events is Soperator's (Slurm on "
-      "Kubernetes), its check intervals are the published defaults; other times are assumed. The results are "
-      "modelled.</p><p><code>goodput = kept steps x time of a healthy step / time so far</code>. Slow GPUs cost little "
-      "per step but are found late; lost nodes cost a restart. The best interval of checkpoints is Young's: "
-      "<code>sqrt(2 x checkpoint time x MTBF of the run)</code> (CACM 17:9, 1974).</p>");
-}
-
 }  // namespace moescope

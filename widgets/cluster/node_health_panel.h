@@ -20,7 +20,6 @@ class NodeHealthPanel : public Panel {
  public:
   explicit NodeHealthPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -180,25 +180,9 @@ QString PublishedAndModelledPanel::explain() const {
       sources += QStringLiteral("<br>%1: %2 (%3)")
                      .arg(QString::fromUtf8(run.name), QString::number(run.tokens_per_second, 'f', 0),
                           QString::fromUtf8(run.source));
-  return QString(
-             "<p><b>What was published, and what the step model says</b> about the same runs. <i>Solid</i>: published. "
-             "<i>Hatched</i>: the model where it was fitted; three parameters (%5) to three bars, so these must agree, "
-             "which "
-             "proves nothing. <i>Dashed outline</i>: a prediction, nobody has published this bar. <i>Dotted</i>: a "
-             "check on other hardware that was not used in the fit.</p><p>The whisker is the uncertainty band: numbers "
-             "that are not known, all at their slow and all at their fast ends. On the B200s:%2</p><p>On the "
-             "H100s:%3</p><p>Schedule, recompute and layers of the H100 runs are published and built in: 61 layers, "
-             "embedding and head over 16 stages leave six of eight ranks with 8 MoE layers, 7.25 are the mean; GEMMs "
-             "run at their rate back to back; what tensor parallelism sends on the B200s is not carried over. The pair "
-             "is not fitted to: under H2 the model is too fast for both runs, so something there takes longer that the "
-             "B200 runs do not show. The slow end of the network, and the ranges of attention and latency, were "
-             "widened "
-             "after the pair had been seen: its place in the band is a weak confirmation. %4</p><p>Two readings of the "
-             "published runs are possible and give different fits: H1, tokens are split over the two tensor-parallel "
-             "ranks; H2, with DeepEP both dispatch and compute every token.</p><p>Published, tokens/s/GPU:%1</p>")
-      .arg(sources, openText(published_b200_config(true, AllToAll::deep_ep)),
-           openText(published_h100_config(AllToAll::standard)), QString::fromStdString(pair_network(hypothesis())),
-           fittedText());
+  return explanation({sources, openText(published_b200_config(true, AllToAll::deep_ep)),
+                      openText(published_h100_config(AllToAll::standard)),
+                      QString::fromStdString(pair_network(hypothesis())), fittedText()});
 }
 
 }  // namespace moescope

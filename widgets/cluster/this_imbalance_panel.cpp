@@ -222,23 +222,7 @@ QString ThisImbalancePanel::csv() const {
 }
 
 QString ThisImbalancePanel::explain() const {
-  return QString(
-             "<p><b>What the load of this session's router would cost DeepSeek-V3 671B on 256 B200s.</b> How unequal "
-             "the load of the chosen layer is, is %1. It is stretched to 256 experts (its sorted utilisations as a "
-             "quantile function), 65,536 tokens are routed by it, their copies are counted, and the step model of this "
-             "workspace turns them into tokens/s/GPU. All of that is modelled, with the numbers fitted to the "
-             "published "
-             "runs. What multiplied the run's matrices (AMX, AVX-512 BF16 or OpenBLAS) is named as its recording names "
-             "it; the cost is that of B200s all the same.</p><p><i>forced balance</i>: round-robin, as in the "
-             "published "
-             "runs. <i>node-limited</i>: a token stays within 4 of 8 groups of experts. <i>balanced placement</i>: the "
-             "heaviest experts get replicas and experts are packed by this load, one more slot per rank; adding up the "
-             "replicas' gradients is not in the figure, its bytes are in the cell's tooltip, and what a plan from "
-             "earlier steps evens out is shown by Expert placement (All-to-all). <i>MXFP8 "
-             "tokens</i>: the dispatch sends E4M3 with E8M0 scales. Percentages are relative to forced balance of the "
-             "same EP degree with BF16 tokens, so smaller tokens can be above it. Bold: the best of a row. Point "
-             "at a cell for its band and traffic.</p>")
-      .arg(measuredWhere(selection_->history()));
+  return explanation({measuredWhere(selection_->history())});
 }
 
 }  // namespace moescope

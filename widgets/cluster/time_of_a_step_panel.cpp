@@ -346,26 +346,7 @@ QString TimeOfAStepPanel::csv() const {
 }
 
 QString TimeOfAStepPanel::explain() const {
-  return QString(
-             "<p><b>The time of one training step, as a sum of stated parts</b>, per token and GPU:</p><p><code>t = [ "
-             "routed FLOPs x fullest rank / rate + other GEMMs + attention + (1 - overlap) x all-to-all + tensor "
-             "parallelism + rest ] x pipeline</code>, tokens/s/GPU = 1 / t.</p><p>Bytes and FLOPs are counted from the "
-             "model's shape and the routing; rates are those of the hardware profile. <i>Hatched</i>: the part holds a "
-             "fitted number. Fitted are the network rate of the standard all-to-all, the MXFP8 speed-up and the rest, "
-             "to the three published B200 runs, and on H100 and H200 the slow-down of GEMMs back to back, to layers "
-             "measured on H200s. Point at a bar to see how it was computed and which fitted numbers it contains. The "
-             "fullest rank sets the pace of experts and all-to-all.</p><p><i>uneven stages</i>: 61 layers, embedding "
-             "and head do not divide into the pipeline's stages, so one rank has more work than the others. "
-             "<i>pipeline "
-             "bubble</i>: waiting at the beginning and the end of a step; both from the schedule, simulated operation "
-             "by operation.</p><p><i>Row width</i>: latent experts work on D/2 (Kimi K3) or D/4 (Nemotron 3 Super) "
-             "values of "
-             "a token: all-to-all and routed FLOPs shrink, 4 D Dl FLOPs a token and layer are added for the "
-             "projections "
-             "(as in Megatron-LM, moe_latent_size). No published run of this model has them.</p><p><i>this router</i> "
-             "uses the imbalance of this session's layer, stretched to the "
-             "model's experts: only that is %1, the cost is modelled.</p>")
-      .arg(measuredWhere(selection_->history()));
+  return explanation({measuredWhere(selection_->history())});
 }
 
 }  // namespace moescope

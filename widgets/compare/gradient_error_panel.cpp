@@ -316,18 +316,4 @@ QString GradientErrorPanel::csv() const {
   return text;
 }
 
-QString GradientErrorPanel::explain() const {
-  return QString(
-             "<p><b>The run's gradient against the one that FP32 gives</b> for the same weights and the same batch, "
-             "computed during training at intervals (telemetry.gradient_every; 0 is off). Shown for the whole model "
-             "of every run over steps, or by layer and group of tensors of the active run.</p><p><b>Reading it.</b> "
-             "20 dB is an error of a tenth of the gradient: the sentence above gives it for every run. All GEMMs in "
-             "BF16 "
-             "leave about 55 dB at the first step and less later: 34 to 49 dB between steps 40 and 180 of the preset "
-             "small, mostly 38 to 45 in 1,000 steps of nano, at single steps 13, since a token that goes to another "
-             "expert changes more than all rounding. 8 bits lose more, 4 bits most. No layer is always the worst; in "
-             "these runs it was mostly one of the MoE layers, with its gate or its experts.</p>") +
-         metricCards({"gradient_snr_db", "gradient_cosine"});
-}
-
 }  // namespace moescope

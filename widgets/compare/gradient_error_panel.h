@@ -18,7 +18,6 @@ class GradientErrorPanel : public Panel {
  public:
   explicit GradientErrorPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
   // Whether the runs are in training, so that cadenceRequested has an effect.
   void setLive(bool live);

@@ -201,16 +201,4 @@ QString LoadDifferencePanel::csv() const {
   return text;
 }
 
-QString LoadDifferencePanel::explain() const {
-  return QString(
-             "<p><b>Utilisation of each expert in one run minus that in run A</b>, same step and batch. The run is the "
-             "active one; while A is active, B. 0: both send it as many tokens. +1: a whole fair share more than in A. "
-             "The list at the top shows either run's own load instead.</p><p><b>Reading it.</b> The mean over all "
-             "cells "
-             "is given above for every run: if it is that of a noise twin, which differs by chance alone, the "
-             "difference is chance. Faint and changing from step to step: noise. A cell that stays coloured: the runs "
-             "use that expert differently; experts of runs with other initial weights are unrelated.</p>") +
-         metricCards({"utilisation"});
-}
-
 }  // namespace moescope

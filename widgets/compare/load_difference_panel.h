@@ -15,7 +15,6 @@ class LoadDifferencePanel : public Panel {
  public:
   LoadDifferencePanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -130,20 +130,7 @@ QString LossGapPanel::csv() const {
 }
 
 QString LossGapPanel::explain() const {
-  return QString(
-             "<p><b>Gap.</b> The training loss of a run minus that of run A at the same step and on the same batch, as "
-             "an "
-             "exponential moving average with a memory of %1 steps. \"every step\" shows each step's gap behind "
-             "it.</p>"
-             "<p><b>Band.</b> Gaps inside the green band are too small to matter: less than 0.25 % of run A's loss, or "
-             "the share that is chosen in Verdicts. <b>Judged</b> are the grey steps, the last half: their mean with "
-             "its "
-             "interval is the verdict. At the start every run learns fast, and small differences of timing look "
-             "large.</p>"
-             "<p><b>Noise twins</b> (dashed) have run A's settings and another seed, or weights perturbed in the last "
-             "place: how far their curve goes from 0 is chance.</p>")
-             .arg(std::lround(1 / (1 - kGapFactor))) +
-         metricCards({"ce_loss"});
+  return explanation({QString::number(std::lround(1 / (1 - kGapFactor)))});
 }
 
 }  // namespace moescope

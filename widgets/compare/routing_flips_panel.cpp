@@ -347,24 +347,4 @@ QString RoutingFlipsPanel::csv() const {
   return text;
 }
 
-QString RoutingFlipsPanel::explain() const {
-  return QString(
-             "<p><b>Tokens that go to other experts</b> (another set of K), on the same batch. Left: their share over "
-             "steps, mean over layers of each run, or layer by layer of one run. Right: tokens by the margin of the "
-             "reference's choice (score of the last chosen expert minus that of the next), all of them in grey and the "
-             "flipped ones in the run's colour, at the cursor's step.</p><p><b>Against run A</b> the weights differ, "
-             "too, after the first step: this shows how far two runs have drifted apart, not what a format does. With "
-             "many experts it reaches 100 % within a hundred steps even in runs whose losses stay equal. A noise twin "
-             "starts from other weights and is there from the first step on: the level of unrelated runs.</p><p><b>By "
-             "rounding</b>: against an FP32 pass with the run's own weights, at the steps at which gradients are "
-             "compared. This is what the number formats do to the routing: in mini-v3 0.5 % of the tokens in BF16, 5 % "
-             "in MXFP8 and 17 % in NVFP4 after 450 steps. The coloured bars are at the narrow margins, on the left: "
-             "rounding decides near ties.</p><p><b>Replayed</b> (router.replay of a twin, R3): the twin runs the "
-             "experts that A chose, with mixing weights of its own. What is left of its gap to A is arithmetic; what "
-             "the gap of a twin with the same formats and its own choice has more is routing. The sentence at the top "
-             "says the share of experts in common (overlap, mean over tokens and layers) and the first layer that "
-             "differs.</p>") +
-         metricCards({"rounding_flip_rate", "flip_rate", "overlap", "margin_tokens", "margin_flipped"});
-}
-
 }  // namespace moescope

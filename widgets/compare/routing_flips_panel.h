@@ -18,7 +18,6 @@ class RoutingFlipsPanel : public Panel {
   // Shows flips by rounding as soon as a step was compared with FP32, unless the user has chosen.
   RoutingFlipsPanel(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

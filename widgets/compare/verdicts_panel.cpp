@@ -329,42 +329,8 @@ QString VerdictsPanel::csv() const {
 }
 
 QString VerdictsPanel::explain() const {
-  return QString(
-             "<p><b>Verdict.</b> A run's loss minus run A's on the same batches, averaged over the last half of the "
-             "steps: at the start every run learns fast, and small differences of timing look large. The dot is this "
-             "gap, the line its 95 % interval.</p>"
-             "<p><b>Good enough</b>: the whole interval is smaller than what matters (the shaded band), 0.25 % of run "
-             "A's loss unless you choose another share. That is the relative error of FP8 against BF16 that "
-             "DeepSeek-V3 (arXiv:2412.19437) calls within training randomness. <b>Worse</b>, <b>Better</b>: the whole "
-             "interval is on one side of 0. <b>Not told apart</b>: it holds 0 and gaps that matter; a noise twin or "
-             "more steps narrow it. <b>Too early to tell</b>: a verdict takes %1 steps, and a noise twin as many "
-             "beside "
-             "the run.</p>"
-             "<p><b>Where the interval comes from.</b> Two runs with equal settings differ, too: another seed starts "
-             "elsewhere, and rounding in the last place grows into other weights. Noise twins of run A show by how "
-             "much. Their means over four batches of steps give the interval, since losses of neighbouring steps are "
-             "correlated and cannot be counted one by one. A twin with run A's start and perturbed weights shows chaos "
-             "alone; one with another seed shows the luck of the start as well, which takes several twins to know.</p>"
-             "<p><b>Several candidates</b> are several chances to be called different. Their intervals are wider by "
-             "Dunnett's test, so that about 1 in 20 such comparisons calls any of its equal runs different.</p>"
-             "<p><b>Twins that drift less.</b> Chance moves a run further when its routing has drifted further from "
-             "run "
-             "A's than the twins' has. The interval is then wider by the square of the ratio of both drifts. This "
-             "factor "
-             "was measured for twins whose tokens go elsewhere for %2 % to 64 %; below that there is no verdict "
-             "yet.</p>"
-             "<p><b>Which loss.</b> The validation loss where it is measured from the start, else the training loss. "
-             "To choose the narrower of two intervals would call equal runs different twice as often.</p>"
-             "<p><b>Figures.</b> %3 Flushed to zero: the operand that loses most. Both, the flips and the gradient "
-             "error "
-             "are those of the cursor's step or the newest before; the speed is the mean of the last %4 steps that all "
-             "runs took. Red: the most flushed, above 5 %.</p>")
-             .arg(kLeastSteps)
-             .arg(std::lround(100 * kLeastDrift))
-             .arg(QString::fromUtf8(kSqnrNote))
-             .arg(kWindow) +
-         metricCards(
-             {"ce_loss", "val_loss", "sqnr_db", "underflow", "rounding_flip_rate", "gradient_snr_db", "tokens_per_s"});
+  return explanation({QString::number(kLeastSteps), QString::number(std::lround(100 * kLeastDrift)),
+                      QString::fromUtf8(kSqnrNote), QString::number(kWindow)});
 }
 
 void VerdictsPanel::chooseMatters(double share) {

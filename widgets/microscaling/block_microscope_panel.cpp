@@ -365,19 +365,4 @@ QString BlockMicroscopePanel::csv() const {
   return text;
 }
 
-QString BlockMicroscopePanel::explain() const {
-  return QString(
-      "<p><b>One block, exactly as it is stored.</b> The largest magnitude (amax) decides the shared scale, in MX "
-      "2^(byte - 127); each value divided by it is rounded to the nearest code of the element format and saturates at "
-      "its maximum.</p><p>Hollow bars are the values, filled bars the dequantized ones. On the number line a thin line "
-      "leads from each scaled value to the code it is stored as; a cross marks values that clip or become "
-      "zero.</p><p>NVFP4 has blocks of 16 under an E4M3 scale and one FP32 scale for the tensor; FP8 an FP32 scale for "
-      "1 x 128 or 128 x 128 values, a row or the tensor, of which 128 are shown at a time. Both take the open tensor's "
-      "amax into account; of an example block its own.</p><p>Values can be edited in the table (F2). FLOOR may leave "
-      "amax above the largest number, and it is cut to that: by up to 1/8 in E4M3, E5M2 and E3M2, 1/16 in E2M3, 1/4 in "
-      "E2M1 and 1/128 in INT8; EVEN cuts less, RCEIL and CEIL nothing. NVFP4 rounds its block scale to the nearest "
-      "E4M3 number, which cuts half of the amax, by 1/17 at most. Formulas: OCP Microscaling Formats v1.0; RCEIL as "
-      "NVIDIA's conversion to E8M0 rounding up.</p>");
-}
-
 }  // namespace moescope

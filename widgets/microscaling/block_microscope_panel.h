@@ -42,7 +42,6 @@ class BlockMicroscopePanel : public Panel {
   const BlockAnatomy& block() const { return block_; }
 
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   void elementChosen(int element);

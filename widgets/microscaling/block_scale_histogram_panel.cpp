@@ -232,20 +232,4 @@ QString BlockScaleHistogramPanel::csv() const {
   return text;
 }
 
-QString BlockScaleHistogramPanel::explain() const {
-  return QString(
-             "<p><b>The block scales of one quantized operand.</b> In MX each block of 32 values shares one scale 2^k; "
-             "in NVFP4 16 values share a scale from 2^k to 2^(k+1), a multiple of the tensor's; in FP8 the same, and "
-             "what shares a scale counts as a block. The choosers list every class of GEMMs that this run quantizes, "
-             "its operands and its layers. Left: share of the blocks by exponent over steps; between two measured "
-             "steps "
-             "the last one is held. Right: the histogram at the cursor, on the same axis. Blocks with NaN or Inf are "
-             "counted apart, above.</p><p>In MX: <b>rceil</b>: k = ceil(log2(amax / max)), nothing clips. "
-             "<b>floor</b>: "
-             "k = floor(log2 amax) - emax, the largest values of a block may clip. Drifting down: the tensor shrinks "
-             "(often gradients). Wide: blocks differ a lot, and block scaling is useful. One thin line: a scale per "
-             "tensor would be enough.</p>") +
-         metricCards({"e8m0_blocks", "amax"});
-}
-
 }  // namespace moescope

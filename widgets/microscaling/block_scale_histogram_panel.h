@@ -14,7 +14,6 @@ class BlockScaleHistogramPanel : public Panel {
  public:
   explicit BlockScaleHistogramPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   std::optional<Provenance> kind() const override;

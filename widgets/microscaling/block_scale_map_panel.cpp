@@ -480,18 +480,4 @@ QString BlockScaleMapPanel::csv() const {
   return text;
 }
 
-QString BlockScaleMapPanel::explain() const {
-  return QString(
-      "<p><b>One cell per block, coloured by its scale</b>, in MX 2^k. Bright stripes are rows or channels with large "
-      "values; a narrow range of colours means that one scale for the whole tensor would be as good. <b>Outlier "
-      "channels</b>: columns of the map whose median scale is at least four times that of the median "
-      "column.</p><p>Stripes "
-      "along the blocks are harmless: the large values share blocks with each other. Stripes across the blocks put one "
-      "large value into every block; change the axis to separate it. In MX a block of zeros has its own colour; "
-      "hatched blocks hold a NaN or an infinity.</p><p>Scale: OCP Microscaling Formats v1.0, E8M0, byte = k + 127. "
-      "NVFP4: the colour is the power of two below the scale, which is an E4M3 number times the tensor's (the "
-      "expert's). FP8: the power of two below the FP32 scale; a cell is 128 values, whatever shares their scale: in "
-      "128 x 128 blocks 128 rows, then a row or the whole tensor. Click a block to see inside.</p>");
-}
-
 }  // namespace moescope

@@ -47,7 +47,6 @@ class BlockScaleMapPanel : public Panel {
   void fit();
 
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   // The block's row (or column) and its number along it.

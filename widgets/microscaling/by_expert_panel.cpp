@@ -223,17 +223,4 @@ QString ByExpertPanel::csv() const {
   return text;
 }
 
-QString ByExpertPanel::explain() const {
-  return QString(
-             "<p><b>One captured operand of the routed experts, expert by expert.</b> The quantizer of the run has "
-             "been "
-             "applied to exactly the rows of each expert, with the same format, scales and random bits as in the step; "
-             "\"all\" are the figures that the matrix shows for the step. Bars compare the experts within a "
-             "column.</p><p>An expert with few rows has few blocks: its figures vary more. Rows of weights belong to "
-             "their expert whatever its load. Click an expert to show only its rows in the map; \"all\" brings back "
-             "the "
-             "whole tensor. Click a header to sort.</p>") +
-         metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
-}
-
 }  // namespace moescope

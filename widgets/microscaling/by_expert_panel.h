@@ -20,7 +20,6 @@ class ByExpertPanel : public Panel {
   void setCurrent(int expert);                                        // -1: all
 
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   void expertChosen(int expert);  // -1: all

@@ -354,19 +354,4 @@ QString NumberFormatsPanel::csv() const {
   return text;
 }
 
-QString NumberFormatsPanel::explain() const {
-  return QString(
-      "<p><b>The element formats of microscaling and their scale format E8M0.</b> Bits from the left: sign, exponent, "
-      "mantissa, each with its colour. A normal value is (-1)^s x 2^(e - bias) x (1 + m / 2^M); with exponent field 0 "
-      "it is subnormal: (-1)^s x 2^(1 - bias) x m / 2^M.</p><p>Exponent bits buy range, mantissa bits buy precision: "
-      "E4M3 spans 17.8 binades with 3 mantissa bits, E5M2 31.8 with 2, E2M1 3.6 with 1. Spacing doubles with every "
-      "binade; compare two formats on the line.</p><p><b>With scales.</b> In MX 32 values share a power of two, so "
-      "that a block's range is that of the elements, and a tensor's is next to unlimited. In NVFP4 16 values share an "
-      "E4M3 number, times one FP32 number for the tensor (amax / (6 x 448)): a finer scale, but a block whose amax is "
-      "under 2^-6 x 6 times that number shares the least scale (2^-6, as in torchao's inference code; NVIDIA's "
-      "TransformerEngine goes on to 2^-9 and then to 0). FP8 recipes divide by an FP32 scale for a tensor, a row, 128 "
-      "values or 128 x 128.</p><p>Sources: OCP Microscaling Formats (MX) v1.0; NVFP4: NVIDIA, arXiv:2509.25149, "
-      "computed as torchao's nvfp4_tensor does; FP8: torchao's float8.</p>");
-}
-
 }  // namespace moescope

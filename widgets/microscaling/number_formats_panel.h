@@ -51,7 +51,6 @@ class NumberFormatsPanel : public Panel {
   static constexpr int kE8m0 = kNumElementFormats;  // format index: an ElementFormat, or this
 
   QString csv() const override;  // every code of the chosen format
-  QString explain() const override;
 
  private:
   void setFormat(int format);

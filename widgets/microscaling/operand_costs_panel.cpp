@@ -508,25 +508,4 @@ QString OperandCostsPanel::csv() const {
   return text;
 }
 
-QString OperandCostsPanel::explain() const {
-  return QString(
-             "<p><b>Which operand hurts.</b> Every operand that a run quantizes, the active one or, beside run A, the "
-             "one with the lowest SQNR, of all layers and GEMMs, costliest first; a click on a column's title sorts by "
-             "it. Forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = dY<sup>T</sup> x: x and W lose in the "
-             "forward pass, dY in what goes back.</p><p><b>Share of error</b> is modelled: to first order a product's "
-             "relative error is the sum of its operands', and errors of roundings are nearly independent, so that "
-             "their "
-             "squares add up; this is an operand's part of the sum over all. GEMMs count alike, whatever part of the "
-             "gradient passes through them: what the gradient really lost is in Gradient error, "
-             "measured.</p><p><b>Measured</b>: a copy of the run trains up to the step and takes it again with "
-             "everything in FP32 but one operand of one GEMM of one class of one layer, one after the other, on the "
-             "same weights and batch. <i>Gradient error</i> is |g - g<sub>0</sub>| / |g<sub>0</sub>| over all weights, "
-             "<i>share of error</i> its square's part of the sum, <i>loss</i> the change of that batch's "
-             "cross-entropy. "
-             "Nothing here is chance; what a step's error does to a run in the end only twins tell: FP4 gradients with "
-             "stochastic rounding have larger errors and cost less.</p><p>A click chooses the tensor for the other "
-             "panels, Enter or a double click captures it and opens it down to the bits of a block.</p>") +
-         metricCards({"sqnr_db", "underflow", "clipped"});
-}
-
 }  // namespace moescope

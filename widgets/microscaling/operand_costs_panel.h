@@ -33,7 +33,6 @@ class OperandCostsPanel : public Panel {
   enum Basis { kModelled, kMeasured };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
   void setBasis(Basis basis) { bases_[static_cast<std::size_t>(basis)]->setChecked(true); }

@@ -382,25 +382,4 @@ QString QuantizationErrorPanel::csv() const {
   return text;
 }
 
-QString QuantizationErrorPanel::explain() const {
-  return QString(
-             "<p><b>What quantization does to each operand of a class of GEMMs.</b> The chooser lists the classes that "
-             "this run quantizes. Three GEMMs per weight W: forward y = x W<sup>T</sup>, dgrad dx = dY W, wgrad dW = "
-             "dY<sup>T</sup> x; each operand is quantized separately along the dimension that its GEMM contracts. "
-             "<i>Token payload</i>: the rows that dispatch and combine send between ranks, each token counted "
-             "once.</p><p>Number and colour: SQNR in dB, the darkest the least (in the dark theme the brightest); the "
-             "lowest cell has a frame, \u221e means that no value changed. Where cells are too small for numbers, "
-             "colour "
-             "alone remains, and rows that share a pixel show the worst of them. SQNR is dominated by large values and "
-             "hides small ones that become zero: shares flushed to zero and clipped stand beside the mouse, and in the "
-             "answer from 1 % on.</p><p><b>Click a cell</b> (or Enter): the tensor itself is captured from the running "
-             "model and opens in Microscaling as a map of its "
-             "block scales, down to the bits of a block. Arrow keys only choose the tensor for the panel Block scale "
-             "histogram. For past steps and recordings a copy of the run recomputes the tensor, to the "
-             "bit.</p><p>Rows that arrived as MXFP8 payload are representable already, so quantizing them to MXFP8 "
-             "again "
-             "along the same blocks is exact.</p>") +
-         metricCards({"sqnr_db", "underflow", "clipped", "clipped_blocks", "relative_l2", "cosine", "crest", "amax"});
-}
-
 }  // namespace moescope

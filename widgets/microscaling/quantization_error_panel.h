@@ -15,7 +15,6 @@ class QuantizationErrorPanel : public Panel {
  public:
   explicit QuantizationErrorPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   // A cell was clicked, or Enter pressed on it: the operand, and the step that the matrix shows.

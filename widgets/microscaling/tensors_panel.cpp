@@ -359,16 +359,4 @@ QString TensorsPanel::csv() const {
   return text;
 }
 
-QString TensorsPanel::explain() const {
-  return QString(
-      "<p><b>Tensors of a file or of the run.</b> Files are .safetensors, NumPy's .npy and .npz, and what torch.save "
-      "writes, of which nothing is run. Codes with scales beside them are shown as the weight that both make: "
-      "F8_E4M3 x F32 of 128 x 128 has a scale for each tile. A file is mapped, not loaded: only what is shown is "
-      "read. Figures are those of the chosen format, of the tensors in view first; ~ marks a sample of large ones (a "
-      "million values in tiles of 512 x 512, or the first matrix of several).</p>"
-      "<p>SQNR and the share flushed to zero are defined as in What if; type, shape and the share of clipped values "
-      "stand "
-      "beside the mouse. Integer tensors are listed only.</p>");
-}
-
 }  // namespace moescope

@@ -35,13 +35,12 @@ class TensorsPanel : public Panel {
   QLineEdit* filter() const { return filter_; }
 
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   void tensorChosen(const TensorSource& source);
   void openRequested();
   void typeWanted(QString path, std::size_t bits);  // of the opened file: it does not say what its values are
-  void fileOpened(const QString& path);  // empty: it cannot be read
+  void fileOpened(const QString& path);             // empty: it cannot be read
   void figuresChanged();
 
  protected:

@@ -145,23 +145,4 @@ QString WhatIfPanel::csv() const {
   return text;
 }
 
-QString WhatIfPanel::explain() const {
-  return QString(
-      "<p><b>The open tensor in every format.</b> SQNR = 10 log10(sum x^2 / sum (x - q)^2) in dB. The menu shows the "
-      "share "
-      "of non-zero values that became zero, or the share clipped (|x| / scale above the format's maximum) instead; "
-      "beside "
-      "the mouse stand all three. The strong end of the colours is less SQNR, or more that is lost. The frame is the "
-      "choice that map and microscope show: click a cell to apply another. Blocks run along the axis that is chosen in "
-      "the Block scale map.</p><p>The matrix: elements under power-of-two scales; in blocks of 32 they are MXFP8, "
-      "MXFP6, "
-      "MXFP4 and MXINT8. Below: NVFP4 (E2M1 in blocks of 16, E4M3 block scales, one FP32 scale per tensor) and FP8 "
-      "E4M3 "
-      "with FP32 scales "
-      "per 1 x 128 block (DeepSeek), per row and per tensor. Of routed experts every expert is a tensor, as in "
-      "training.</p><p>Read SQNR and flushed to zero together: large values decide SQNR, and it hides small ones that "
-      "vanish. Block size hardly matters for 8-bit formats on smooth data, but a lot for E2M1. If one axis is much "
-      "better than the other, the tensor has an outlier channel.</p>");
-}
-
 }  // namespace moescope

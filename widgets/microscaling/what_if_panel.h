@@ -25,7 +25,6 @@ class WhatIfPanel : public Panel {
   void cancel();
 
   QString csv() const override;
-  QString explain() const override;
 
  signals:
   void chosen(const OperandFormat& format, BlockAxis axis);

@@ -50,15 +50,4 @@ void BalancePanel::decorate(int figure, LinePlot* plot, std::vector<ReferenceLin
   }
 }
 
-QString BalancePanel::explain() const {
-  return QString(
-             "<p><b>How even the load is.</b> The dashed line is what a perfectly balanced router shows by chance "
-             "alone in one batch of this size. At first each tile shows the layer that is worst by it at the cursor's "
-             "step, and names it: a mean of many layers hides one that is far off.</p>") +
-         figureCards() +
-         QString(
-             "<p><b>Reading it.</b> Batch high and window low: sampling noise or an oscillating bias, not collapse. "
-             "Both high: the same experts are hot all the time.</p>");
-}
-
 }  // namespace moescope

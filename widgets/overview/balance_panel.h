@@ -11,7 +11,6 @@ class BalancePanel : public FiguresPanel {
 
  public:
   explicit BalancePanel(Selection* selection, QWidget* parent = nullptr);
-  QString explain() const override;
 
  protected:
   void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;

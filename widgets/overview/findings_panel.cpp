@@ -450,19 +450,7 @@ QString FindingsPanel::csv() const {
 }
 
 QString FindingsPanel::explain() const {
-  const QString text =
-      QString(
-          "<p><b>What is wrong with the open runs, in words.</b> The program reads every step of every open run and "
-          "lists what deserves attention. A click shows the evidence: run, layer, expert, tensor and steps are chosen "
-          "in all panels. Up and Down go through the list, Delete mutes.</p><p>A finding that is over stays in the "
-          "list "
-          "with an open circle; a loss that was NaN stays for good. The first 150 steps, in which loads change most, "
-          "are not checked for collapsing. Settings and changes made by hand are named where they may have caused a "
-          "finding.</p><p>Read: %1.</p>")
-          .arg(watch_->read().toHtmlEscaped());
-  return text + watch_->checksHtml() +
-         metricCards({"max_vio", "max_vio_window", "entropy_norm", "dead_fraction", "utilisation", "gate_mass",
-                      "aux_loss", "mutual_information"});
+  return explanation({watch_->read().toHtmlEscaped(), watch_->checksHtml()});
 }
 
 }  // namespace moescope

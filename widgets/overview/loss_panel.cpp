@@ -199,15 +199,7 @@ QString LossPanel::csv() const {
 }
 
 QString LossPanel::explain() const {
-  return QString(
-             "<p><b>A figure of the whole run over steps.</b> The faint curve is every step, or the range of all steps "
-             "that share a pixel; the strong one is their exponential moving average (EMA), computed on every step, "
-             "not "
-             "on the drawn points. Circles are the validation loss. NaN and Inf break the curve and are marked.</p>"
-             "<p><b>Is it learning?</b> The mean of the newest steps against that of as many steps before the last 200 "
-             "(of "
-             "a shorter run, half of it). A difference within two standard errors is not measurable.</p>") +
-         metricCard(metric_info(shownMetric()));
+  return explanation() + metricCard(metric_info(shownMetric()));
 }
 
 }  // namespace moescope

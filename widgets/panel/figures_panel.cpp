@@ -277,11 +277,11 @@ QString FiguresPanel::csv() const {
   return text;
 }
 
-QString FiguresPanel::figureCards() const {
-  QString text;
+QString FiguresPanel::explain() const {
+  QString cards;
   for (const Figure& figure : figures_)
-    for (const auto& [metric, label] : figure.curves) text += metricCard(metric_info(metric));
-  return text;
+    for (const auto& [metric, label] : figure.curves) cards += metricCard(metric_info(metric));
+  return explanation().replace("{figures}", cards);
 }
 
 }  // namespace moescope

@@ -29,13 +29,13 @@ class FiguresPanel : public Panel {
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
   QString csv() const override;
+  QString explain() const override;  // with the cards of all curves in place of "{figures}"
 
  protected:
   // Adds reference lines to a figure and sets the least range of its axis.
   virtual void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const = 0;
   // Why a figure has no values although there are steps; empty: it has some.
   virtual QString whyNothing(int) const { return {}; }
-  QString figureCards() const;    // the explanations of all curves
   int layerOf(int figure) const;  // kWholeRun: mean
   FigureTarget target(const MetricInfo& info) const override;
   QString status() const override;

@@ -56,10 +56,4 @@ QString metricCard(const MetricInfo& info) {
              .arg(more("Moved by", knobs_text(info).c_str()), more("Source:", info.source));
 }
 
-QString metricCards(std::initializer_list<FigureKey> figures) {
-  QString cards;
-  for (const FigureKey& figure : figures) cards += metricCard(figure.info());
-  return cards;
-}
-
 }  // namespace moescope

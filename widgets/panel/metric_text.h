@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QString>
-#include <initializer_list>
 
 #include "core/frame/metrics.h"
 #include "core/history/history.h"
@@ -21,6 +20,5 @@ QString biasUnit(const History& run, std::int64_t step);
 
 // Rich text: name, unit, formula, how to read it, what moves it, source.
 QString metricCard(const MetricInfo& info);
-QString metricCards(std::initializer_list<FigureKey> figures);
 
 }  // namespace moescope

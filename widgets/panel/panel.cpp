@@ -5,9 +5,11 @@
 #include <QComboBox>
 #include <QContextMenuEvent>
 #include <QPainter>
+#include <QRegularExpression>
 #include <algorithm>
 #include <utility>
 
+#include "core/io/assets.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -312,10 +314,20 @@ QString Panel::metricCard(const MetricInfo& info) const {
   return figureCard(figure);
 }
 
-QString Panel::metricCards(std::initializer_list<FigureKey> figures) const {
-  QString cards;
-  for (const FigureKey& figure : figures) cards += metricCard(figure.info());
-  return cards;
+QString Panel::explanation(const QStringList& values) const {
+  static const QRegularExpression kWordEnds("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])");
+  static const QRegularExpression kCards("\\{cards ([a-z0-9_ ]+)\\}");
+  const QString type = QString::fromLatin1(metaObject()->className()).section(QLatin1Char(':'), -1).chopped(5);
+  const QString name = QString(type).replace(kWordEnds, "_").toLower();
+  QString text = QString::fromUtf8(asset(("panels/" + name + ".html").toStdString())).simplified();
+  for (const QString& value : values) text = text.arg(value);
+  for (auto found = kCards.match(text); found.hasMatch(); found = kCards.match(text)) {
+    QString cards;
+    for (const QString& key : found.captured(1).split(QLatin1Char(' ')))
+      if (const MetricInfo* info = find_metric(key.toStdString())) cards += metricCard(*info);
+    text.replace(found.capturedStart(), found.capturedLength(), cards);
+  }
+  return text;
 }
 
 namespace {

@@ -31,8 +31,9 @@ class Panel : public QWidget {
   Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
 
   const QString& title() const { return title_; }
-  virtual QString csv() const = 0;      // what is shown, after a header with units
-  virtual QString explain() const = 0;  // rich text: what it shows, formulas, sources, how to read it
+  virtual QString csv() const = 0;  // what is shown, after a header with units
+  // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
+  virtual QString explain() const { return explanation(); }
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
   // Opens the explain card of the figure there, or of the whole panel if there is no figure (global position).
   void explainAt(QPoint position);
@@ -71,9 +72,11 @@ class Panel : public QWidget {
   // Which value of a metric this panel shows now, for the cards of explain(). By default the chosen layer, expert and
   // tensor at the cursor's step; of the whole run for metrics without layers.
   virtual FigureTarget target(const MetricInfo& info) const;
-  // Cards with the present values; inside panels they hide the functions of metric_text.h of the same name.
+  // The text of assets/panels/NAME.html, named after the class (LoadOverTimePanel: load_over_time), with `values` in
+  // place of its %1, %2, ... and the cards of these figures in place of "{cards KEY KEY}".
+  QString explanation(const QStringList& values = {}) const;
+  // A card with the present values; inside panels it hides the function of metric_text.h of the same name.
   QString metricCard(const MetricInfo& info) const;
-  QString metricCards(std::initializer_list<FigureKey> figures) const;
   // The kind of the numbers shown, for panels of a run depending on it; none while there is nothing to have a kind,
   // since what is not there was not measured.
   virtual std::optional<Provenance> kind() const;

@@ -239,19 +239,4 @@ QString BalanceOfAllLayersPanel::csv() const {
   return text;
 }
 
-QString BalanceOfAllLayersPanel::explain() const {
-  return QString(
-             "<p><b>How even the load is in all MoE layers.</b> <i>Over layers:</i> at every step the median layer, "
-             "the "
-             "layer that 90 % stay below, and the worst. <i>By layer:</i> the same figure layer by layer, the mean of "
-             "the steps that share a column. <i>Within layers:</i> the distribution over the experts of each layer at "
-             "one step.</p><p>The dashed line is what a perfectly balanced router shows by chance: with n = T K / E "
-             "slots per expert the counts are binomial, and the expected largest of E of them exceeds the mean by "
-             "<code>sqrt(E / (E - 1)) (M - n) / n</code>, <code>M = sum_m (1 - F(m)^E)</code>; with 64 slots per "
-             "expert about 0.17 for 8 experts (top 2), 0.3 for 64 (top 6), 0.4 for 512 (top 10). It applies to one "
-             "layer: the worst of many layers is above it, the "
-             "median at it. For the window it is that of W batches.</p>") +
-         metricCards({"max_vio", "max_vio_window", "max_vio_p50", "max_vio_p90", "max_vio_max", "utilisation"});
-}
-
 }  // namespace moescope

@@ -18,7 +18,6 @@ class BalanceOfAllLayersPanel : public Panel {
  public:
   explicit BalanceOfAllLayersPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -133,34 +133,4 @@ QString BiasAndFairSharePanel::csv() const {
   return text;
 }
 
-QString BiasAndFairSharePanel::explain() const {
-  return QString(
-             "<p><b>What a bias does.</b> A token's cutoff is its (K+1)-th best biased score, and <code>r_te = "
-             "cutoff_t "
-             "- "
-             "s_te</code> is the bias at which expert e would stand at it. The curve is the distribution of r over the "
-             "tokens "
-             "of one step, for the chosen expert (without a choice, for the one farthest above its fair share). Left "
-             "of "
-             "the "
-             "expert's own bias are the tokens that chose it, right of it those that others got; where it steps up at "
-             "its "
-             "bias, the expert was the first one rejected.</p><p><b>The two rules in one picture.</b> <i>Quantile "
-             "balancing</i> cuts the curve at the fair share K / E: that r is the new bias, less the mean over the "
-             "experts, "
-             "which changes no choice (router.balance_rule = quantile_batch by a histogram of the batch, "
-             "quantile_microbatch "
-             "exactly for each sequence, with a memory). The <i>sign rule</i> moves the bias by a fixed step towards "
-             "it, so a "
-             "distance of 0.1 takes 100 steps at a rate of 0.001.</p><p><b>Reading it.</b> Steep at the cut: a small "
-             "bias "
-             "moves many tokens, and a large bias rate overshoots. Flat: the router is sure of its choices, and only a "
-             "large "
-             "bias would balance. With expert groups a token can also miss the expert because its group was not kept, "
-             "which "
-             "the curve does not see; gate noise is left out.</p>"
-             "<p>Written every telemetry.specialisation_every steps.</p>") +
-         metricCards({"bias_for_share"});
-}
-
 }  // namespace moescope

@@ -15,7 +15,6 @@ class BiasAndFairSharePanel : public Panel {
  public:
   explicit BiasAndFairSharePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

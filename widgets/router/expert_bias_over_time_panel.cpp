@@ -218,14 +218,4 @@ QString ExpertBiasOverTimePanel::csv() const {
   return text;
 }
 
-QString ExpertBiasOverTimePanel::explain() const {
-  return QString(
-             "<p><b>The bias that is added to each expert's score before the choice</b>, of one layer over steps. "
-             "Orange: the expert is favoured, blue: held back. Where many steps share a pixel it is that of the newest "
-             "of them.</p><p><b>Reading it.</b> Stripes that settle: each expert has found the bias that keeps it at "
-             "its share. Stripes that keep getting stronger: the bias cannot move the load. Flicker by whole update "
-             "steps: the rate is too high; compare MaxVio of batch and window.</p>") +
-         metricCards({"expert_bias"});
-}
-
 }  // namespace moescope

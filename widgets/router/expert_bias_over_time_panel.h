@@ -17,7 +17,6 @@ class ExpertBiasOverTimePanel : public Panel {
  public:
   explicit ExpertBiasOverTimePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

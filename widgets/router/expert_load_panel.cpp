@@ -413,25 +413,7 @@ QString ExpertLoadPanel::csv() const {
 }
 
 QString ExpertLoadPanel::explain() const {
-  return QString(
-             "<p><b>How many tokens each expert got, against its fair share.</b> The scale is log2 from 1/4 to 4, or "
-             "opened to 16 or 64 in the menu; values beyond have the end colours. An expert without a token is black "
-             "and "
-             "hatched: normal for single steps when K T / E is small, see the dead experts for a whole window. Click "
-             "or "
-             "arrow keys choose layer and expert for all panels.</p>"
-             "<p><b>Over time:</b> the experts of each layer over steps; where many steps share a pixel their mean, or "
-             "in "
-             "the menu the value farthest from fair. The bars at the right are the means of the last %1 steps, the "
-             "dashed line is the fair share. <i>Mostly even</i>: no expert had twice its fair share over %1 steps. "
-             "Where "
-             "not all layers have room, the chosen one and the most uneven ones are shown.</p>"
-             "<p><b>At a step:</b> layers and experts, and MaxVio of the step by layer.</p>"
-             "<p><i>By cluster</i>: each layer's experts in the order of a clustering by co-activation, N_ij / "
-             "sqrt(N_ii "
-             "N_jj) over the tokens that chose i and j, as last counted; by id before the first count.</p>")
-             .arg(kWindowSteps) +
-         metricCards({"utilisation", "expert_bias", "gate_mass"});
+  return explanation({QString::number(kWindowSteps)});
 }
 
 }  // namespace moescope

@@ -392,19 +392,4 @@ QString ExpertPanel::csv() const {
   return text;
 }
 
-QString ExpertPanel::explain() const {
-  return QString(
-             "<p><b>One expert of one layer.</b> Choose it in any panel by a click, or by number. Above its figures at "
-             "the cursor's step; then its load (1 is its fair share) and its bias over steps; the domains that it "
-             "prefers; and the tokens that give it the largest part of their mix, in the probe text, the sample and "
-             "the "
-             "batch passage: the stronger the colour, the larger the part.</p><p>Ranks are the virtual ranks over "
-             "which "
-             "volumes are counted: experts in order, E / R on each. Weights: the length of w1, w2 and w3 together, and "
-             "their SQNR in the run's number format, where it has one.</p><p><i>Kill</i> takes it out of the router's "
-             "choice, <i>Pin bias</i> holds its bias against the update rule. Both are undoable and marked on the "
-             "timeline.</p>") +
-         metricCards({"utilisation", "expert_bias", "gate_mass", "score_mass", "domain_lift"});
-}
-
 }  // namespace moescope

@@ -23,7 +23,6 @@ class ExpertPanel : public Panel {
  public:
   explicit ExpertPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
   // The interventions on an expert at present. Called when the card is updated; not set or `possible` false: no model
   // is in training, so there are no actions.

@@ -144,16 +144,4 @@ QString GateMassAgainstLoadPanel::csv() const {
   return text;
 }
 
-QString GateMassAgainstLoadPanel::explain() const {
-  return QString(
-             "<p><b>Share of the tokens against share of the weights</b>, one point per expert of the layer. To the "
-             "right: more assignments than its fair share. Up: more of the weights with which results are mixed (gate "
-             "mass), or of all scores before the choice (score mass). Colour: its bias, orange favoured, blue held "
-             "back.</p><p><b>Reading it.</b> On the dashed diagonal an expert has the same share of both. Below it: it "
-             "gets tokens but hardly counts; with an orange point, the bias sends it tokens that the router scores "
-             "low. "
-             "Above it: few tokens, but with high weights.</p>") +
-         metricCards({"utilisation", "gate_mass", "score_mass", "expert_bias"});
-}
-
 }  // namespace moescope

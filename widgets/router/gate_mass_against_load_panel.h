@@ -17,7 +17,6 @@ class GateMassAgainstLoadPanel : public Panel {
  public:
   explicit GateMassAgainstLoadPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -236,20 +236,4 @@ QString LoadOverTimePanel::csv() const {
   return text;
 }
 
-QString LoadOverTimePanel::explain() const {
-  return QString(
-             "<p><b>Utilisation of each expert of one layer over steps</b>, on the scale of Expert load. Where many "
-             "steps share a pixel, their mean is shown: it keeps what lasts and averages out noise, so that a healthy "
-             "router looks healthy however far you zoom out. <i>Extreme</i> shows the value farthest from 1 instead: "
-             "no "
-             "spike is lost, but the noise of a balanced router looks like imbalance. The axis says how many steps a "
-             "column covers, the readout gives both figures of a column. An oscillation from batch to batch averages "
-             "out, too: zoom in, or see Findings.</p><p>A band that grows stronger: the rich get richer. A "
-             "checkerboard "
-             "(zoomed in): the bias overshoots and oscillates. Black: no token.</p><p>Wheel zooms, drag chooses a "
-             "range, middle or Shift drag pans, double click fits, a click moves the cursor of all panels and chooses "
-             "the expert.</p>") +
-         metricCards({"utilisation"});
-}
-
 }  // namespace moescope

@@ -16,7 +16,6 @@ class LoadOverTimePanel : public Panel {
  public:
   explicit LoadOverTimePanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

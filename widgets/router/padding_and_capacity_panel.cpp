@@ -257,23 +257,4 @@ QString PaddingAndCapacityPanel::csv() const {
   return text;
 }
 
-QString PaddingAndCapacityPanel::explain() const {
-  return QString(
-             "<p><b>What this load would cost.</b> <i>Pad A:</i> a grouped GEMM computes whole tiles, so each expert's "
-             "rows are padded with zeros to a multiple of A: 8 in BF16, 16 in FP8 and 32 in MXFP8 as TorchTitan padded "
-             "in January 2026, 128 for torchao's CuTeDSL kernels. The tile is the mean of layers, the plot shows every "
-             "layer: <code>sum_e (ceil(n_e / A) A - n_e) / sum_e n_e</code>.</p><p><i>Drop:</i> a router with a fixed "
-             "capacity drops the excess: <code>sum_e max(0, n_e - ceil(c T K / E)) / sum_e n_e</code>. Move the "
-             "slider, "
-             "or the line in the plot, to ask for other capacities than the run's. A run really drops only where its "
-             "<code>router.token_drop</code> is not none; n_e is what the router chose, before anything was "
-             "dropped.</p><p><i>Filler rows:</i> <code>sum_e max(0, ceil(c T K / E) - n_e) / sum_e n_e</code>. With "
-             "Megatron-LM's <code>--moe-pad-expert-input-to-capacity</code> every expert takes exactly its capacity: "
-             "the rows it lacks are tokens that did not choose it, with gate 0. All shapes are fixed then; the filler "
-             "is sent and computed like any row, and adds nothing to a result or a gradient, so that a padded run "
-             "learns what the same run without padding does. That is why it is a reading here and not a setting. "
-             "(Only scale blocks that run along tokens, in wgrad, would see the filler.)</p>") +
-         metricCards({"padding_fraction", "dropped_fraction", "filler_fraction"});
-}
-
 }  // namespace moescope

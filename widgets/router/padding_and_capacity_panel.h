@@ -20,7 +20,6 @@ class PaddingAndCapacityPanel : public Panel {
 
   explicit PaddingAndCapacityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

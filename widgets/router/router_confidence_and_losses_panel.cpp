@@ -62,17 +62,4 @@ void RouterConfidenceAndLossesPanel::decorate(int figure, LinePlot* plot,
   }
 }
 
-QString RouterConfidenceAndLossesPanel::explain() const {
-  return QString(
-             "<p><b>How sure the router is of its choice, and what its losses say.</b> The dashed lines of the score "
-             "entropy are its highest value, ln E (all experts alike), and ln K (the scores of K experts alike, all "
-             "others 0). Prediction is of logs with every token's experts: the dashed line is what guessing at random "
-             "gives, K / E.</p>") +
-         figureCards() +
-         QString(
-             "<p><b>Reading it.</b> Entropy falls while the margin grows: the router learns to tell tokens apart. "
-             "Entropy at ln E: it tells no experts apart, and chance or the bias decides. Losses at 0 are switched "
-             "off.</p>");
-}
-
 }  // namespace moescope

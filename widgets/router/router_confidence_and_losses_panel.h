@@ -11,7 +11,6 @@ class RouterConfidenceAndLossesPanel : public FiguresPanel {
 
  public:
   explicit RouterConfidenceAndLossesPanel(Selection* selection, QWidget* parent = nullptr);
-  QString explain() const override;
 
  protected:
   void decorate(int figure, LinePlot* plot, std::vector<ReferenceLine>* references) const override;

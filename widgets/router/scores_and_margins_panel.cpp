@@ -125,19 +125,4 @@ QString ScoresAndMarginsPanel::csv() const {
   return text;
 }
 
-QString ScoresAndMarginsPanel::explain() const {
-  return QString(
-             "<p><b>Scores before the bias</b> of the experts that were chosen and of those that were not, each in "
-             "shares of its own total (for every chosen score there are E / K - 1 rejected ones), and <b>tokens by "
-             "margin</b>: the biased score of the last chosen expert minus that of the first rejected. Two bins to a "
-             "factor of two; the first bin also holds all smaller values, the last all larger ones. Scores by sigmoid "
-             "and softmax end at 1; by sqrtsoftplus they have no upper end, as margins have none where biases are "
-             "added "
-             "to the router's outputs (quantile_microbatch): these are counted up to 16.</p><p><b>Reading it.</b> "
-             "Separate humps: the router distinguishes experts. Overlapping humps: it chooses between nearly equal "
-             "scores, and the bias or rounding decides. Margins far to the left flip with any change of number "
-             "format.</p>") +
-         metricCards({"score_histogram", "margin_histogram", "score_entropy"});
-}
-
 }  // namespace moescope

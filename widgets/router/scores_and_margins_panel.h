@@ -15,7 +15,6 @@ class ScoresAndMarginsPanel : public Panel {
  public:
   explicit ScoresAndMarginsPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -189,13 +189,4 @@ QString ByteAffinityPanel::csv() const {
   return text;
 }
 
-QString ByteAffinityPanel::explain() const {
-  return QString(
-             "<p><b>Which bytes an expert gets more often than its share.</b> Above: kinds of bytes; below: the bytes "
-             "of the chosen expert, highest lift first; those with fewer than 5 tokens are left out. White space and "
-             "control bytes have glyphs.</p><p><b>Reading it.</b> A router that has learnt anything shows orange here "
-             "first, long before domains differ: experts for white space, digits, brackets.</p>") +
-         metricCards({"byte_affinity"});
-}
-
 }  // namespace moescope

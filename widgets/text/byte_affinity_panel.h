@@ -37,7 +37,6 @@ class ByteAffinityPanel : public Panel {
  public:
   explicit ByteAffinityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

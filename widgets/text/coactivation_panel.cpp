@@ -138,14 +138,4 @@ QString CoactivationPanel::csv() const {
   return text;
 }
 
-QString CoactivationPanel::explain() const {
-  return QString(
-             "<p><b>Of the tokens of the expert in the row, how many also go to the expert in the column</b>, as a "
-             "multiple of the share expected by chance, (K - 1) / (E - 1). The diagonal has no value; struck through: "
-             "never together.</p><p><b>Reading it.</b> Sorted by team, orange squares on the diagonal are experts that "
-             "work together. Blue between them: they replace each other. An orange column from top to bottom is an "
-             "expert that is chosen with all others. Groups of the router (n_groups) show as squares, too.</p>") +
-         metricCards({"coactivation"});
-}
-
 }  // namespace moescope

@@ -14,7 +14,6 @@ class CoactivationPanel : public Panel {
  public:
   explicit CoactivationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

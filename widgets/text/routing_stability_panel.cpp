@@ -382,18 +382,4 @@ QString RoutingStabilityPanel::csv() const {
   return text;
 }
 
-QString RoutingStabilityPanel::explain() const {
-  return QString(
-             "<p><b>How much of the probe's routing is the same as at an earlier step</b>, layer by layer. <i>Over "
-             "steps:</i> every routing of the probe text against an earlier one of the same text. <i>Tokens "
-             "unchanged:</i> share of the tokens that have exactly the same top-k experts; <i>choices unchanged:</i> "
-             "share of the single choices, which is OLMoE's router saturation. Dashed: two independent routings. Where "
-             "the probe text or top_k was "
-             "different, there is no comparison.</p><p><b>Reading it.</b> Against 100 steps before, rising curves mean "
-             "that the router settles; they fall when a change of data, bias rate or learning rate disrupts it. "
-             "Against the first step they fall, because the router learns. Against a chosen step they show how far the "
-             "routing has moved since then.</p>") +
-         metricCards({"unchanged_choices", "routing_stability"});
-}
-
 }  // namespace moescope

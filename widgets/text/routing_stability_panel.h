@@ -21,7 +21,6 @@ class RoutingStabilityPanel : public Panel {
  public:
   explicit RoutingStabilityPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -204,17 +204,4 @@ QString SpecialisationPanel::csv() const {
   return text;
 }
 
-QString SpecialisationPanel::explain() const {
-  return QString(
-             "<p><b>How much more, or less, a domain uses an expert than all text does.</b> Counted over every batch "
-             "since the previous table (telemetry.specialisation_every). The neutral colour is 1: no preference. "
-             "Struck through: never. A click chooses the expert for all panels.</p><p><b>Reading it.</b> Sorted by "
-             "domain, "
-             "specialisation is a staircase of orange. Look at several layers: the first layers specialise on bytes, "
-             "later ones on the kind of text. A balancing loss that acts on each sequence suppresses it; the bias "
-             "alone "
-             "does so less.</p>") +
-         metricCards({"domain_share", "domain_lift"});
-}
-
 }  // namespace moescope

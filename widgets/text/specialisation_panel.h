@@ -14,7 +14,6 @@ class SpecialisationPanel : public Panel {
  public:
   explicit SpecialisationPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
-  QString explain() const override;
 
  protected:
   QString status() const override;

@@ -378,18 +378,8 @@ QString TokensAndSamplePanel::explain() const {
                 "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
                 "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
                 "byte, or of a checkpoint a piece of its tokenizer, with a gap before it; white space and control "
-                "bytes have glyphs.</p>");
-  return what +
-         QString(
-             "<p>Colour is the expert with the best biased score; each layer has its own experts, so equal colours in "
-             "two layers mean nothing. A click on a token or on a number in the legend keeps only that expert's tokens "
-             "in colour, strong where it is first choice, weaker where it is among the top K; a second click shows all "
-             "again. Below: the token's path, each layer's column split by the experts' shares of the "
-             "mix.</p><p><b>Reading it.</b> Small models specialise on bytes first: white space, digits, brackets and "
-             "letters get experts of their own within some hundred steps. One colour on a word or on a whole line of "
-             "code is specialisation by meaning. A patchwork without any order means that the router tells no tokens "
-             "apart.</p>") +
-         metricCards({"margin", "expert_bias"});
+                 "bytes have glyphs.</p>");
+  return explanation({what});
 }
 
 }  // namespace moescope
