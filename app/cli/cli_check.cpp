@@ -1,10 +1,9 @@
-#include "app/cli/cli_check.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,11 +14,14 @@
 
 #include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
-#include "app/cli/growing_runs.h"
+#include "app/cli/commands.h"
 #include "app/cli/reading_options.h"
 #include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/io/text_escape.h"
+#include "core/logs/file_follower.h"
+#include "core/logs/file_kind.h"
+#include "core/logs/runs_in_folder.h"
 #include "core/logs/open_runs.h"
 #include "core/training/engine/lock_step.h"
 
@@ -118,6 +120,37 @@ struct CheckedRun {
   std::vector<Finding> findings;
   Health health;
   Checks checks;
+};
+
+// The runs of a file, or of a folder, that another program may still be writing.
+class GrowingRuns {
+ public:
+  // A log of JSON lines need not be there yet. Throws std::runtime_error: a file that holds no runs.
+  explicit GrowingRuns(const std::string& path) {
+    const bool there =
+        std::filesystem::is_directory(path) || (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0);
+    const FileKind kind = there ? file_kind(path) : FileKind::training_log;
+    if (kind == FileKind::recording)
+      recording_ = open_runs({path}, ImportOptions{}, kMaxRuns);
+    else if (holds_runs(kind))
+      log_ = follow_file(path, 0, kMaxRuns);
+    else
+      throw std::runtime_error(no_runs_in(path, kind));
+  }
+  // All runs, in new histories where a log started again or had to be read anew.
+  std::vector<HistoryPtr> read() {
+    const auto pointers = [](const auto& histories) {
+      return std::vector<HistoryPtr>(histories.begin(), histories.end());
+    };
+    if (log_) return pointers(log_->histories());
+    for (const auto& more : recording_.more) more();
+    return pointers(recording_.histories);
+  }
+  std::vector<std::string> remarks() const { return log_ ? log_->remarks() : recording_.remarks; }
+
+ private:
+  OpenedRuns recording_;
+  std::unique_ptr<Follower> log_;
 };
 
 // Keeps what it read of each run, so that a step of a run that grows costs the same at its end as at its beginning.

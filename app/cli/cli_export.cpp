@@ -1,5 +1,3 @@
-#include "app/cli/cli_export.h"
-
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +14,7 @@
 #include "app/cli/cli_missing.h"
 #include "app/cli/cli_replay.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "core/checkpoints/export_model.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"

@@ -1,5 +1,3 @@
-#include "app/cli/cli_figures.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +10,7 @@
 
 #include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/reading_options.h"
 #include "core/comparison/gap_track.h"
 #include "core/frame/metrics.h"

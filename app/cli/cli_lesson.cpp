@@ -1,10 +1,9 @@
-#include "app/cli/cli_lesson.h"
-
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "core/config/config_check.h"
 #include "core/io/text_escape.h"
 #include "core/lessons/lesson_runner.h"

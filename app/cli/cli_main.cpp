@@ -14,22 +14,9 @@
 #include <string>
 #include <thread>
 
-#include "app/cli/cli_check.h"
-#include "app/cli/cli_export.h"
-#include "app/cli/cli_figures.h"
-#include "app/cli/cli_lesson.h"
-#include "app/cli/cli_output.h"
-#include "app/cli/cli_predict.h"
-#include "app/cli/cli_quantize.h"
-#include "app/cli/cli_reproduce.h"
-#include "app/cli/cli_scan.h"
-#include "app/cli/cli_volumes.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/launcher.h"
-#include "app/cli/record/cli_import.h"
-#include "app/cli/record/cli_run.h"
-#include "app/cli/sweep/cli_sweep.h"
-#include "app/cli/train/cli_train.h"
 #include "app/program/kernel_restart.h"
 #include "core/io/standard_streams.h"
 #include "core/io/text_escape.h"

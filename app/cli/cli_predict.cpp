@@ -1,5 +1,3 @@
-#include "app/cli/cli_predict.h"
-
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "core/cluster/layer_model.h"
 #include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"

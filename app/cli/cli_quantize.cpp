@@ -1,5 +1,3 @@
-#include "app/cli/cli_quantize.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "app/cli/cli_json.h"
 #include "app/cli/cli_tensor_figures.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "core/io/output_guard.h"
 #include "core/io/text_escape.h"
 #include "core/numerics/recipes.h"

@@ -1,5 +1,3 @@
-#include "app/cli/cli_reproduce.h"
-
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -7,6 +5,7 @@
 
 #include "app/cli/cli_missing.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/program/kernel_restart.h"
 #include "core/io/text_escape.h"
 #include "core/training/engine/reproduce.h"

@@ -1,5 +1,3 @@
-#include "app/cli/cli_scan.h"
-
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +10,7 @@
 
 #include "app/cli/cli_json.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/train/cli_train_runs.h"
 #include "app/cli/train/text_columns.h"
 #include "core/training/engine/engine.h"

@@ -1,5 +1,3 @@
-#include "app/cli/cli_volumes.h"
-
 #include <algorithm>
 #include <climits>
 #include <cstdio>
@@ -12,6 +10,7 @@
 
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "core/cluster/model_shape.h"
 #include "core/io/text_escape.h"
 #include "core/parallel/routing_patterns.h"

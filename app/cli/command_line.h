@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace moescope {
 // Thrown by a command that has said what went wrong: the exit status of the program.
 struct ExitStatus {
   int value;
+};
+
+// An output file that cannot be written, unlike wrong input: exit status 1 rather than 2.
+struct OutputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // Refers to an option of a command; what is asked of it shows in --help.

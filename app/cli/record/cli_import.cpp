@@ -1,5 +1,3 @@
-#include "app/cli/record/cli_import.h"
-
 #include <unistd.h>
 
 #include <chrono>
@@ -9,8 +7,8 @@
 #include <stdexcept>
 
 #include "app/cli/cli_missing.h"
-#include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/reading_options.h"
 #include "app/cli/record/recording_in_work.h"
 #include "core/io/output_guard.h"

@@ -1,5 +1,3 @@
-#include "app/cli/record/cli_run.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/text_columns.h"
 #include "core/checkpoints/checkpoint_run.h"

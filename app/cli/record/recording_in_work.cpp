@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "app/cli/cli_output.h"
+#include "app/cli/command_line.h"
 
 namespace moescope {
 namespace {

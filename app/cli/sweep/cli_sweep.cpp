@@ -1,5 +1,3 @@
-#include "app/cli/sweep/cli_sweep.h"
-
 #include <unistd.h>
 
 #include <chrono>
@@ -12,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/cli_output.h"
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/launcher.h"
 #include "app/cli/sweep/sweep_table.h"
 #include "app/cli/train/cli_progress.h"

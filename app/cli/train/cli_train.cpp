@@ -1,5 +1,3 @@
-#include "app/cli/train/cli_train.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "app/cli/command_line.h"
+#include "app/cli/commands.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
 #include "app/cli/train/cli_train_queue.h"
