@@ -4,12 +4,15 @@
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLocale>
+#include <QPainter>
 #include <QTimer>
+#include <QToolButton>
 #include <cmath>
+#include <optional>
 
-#include "app/bars/status_item.h"
 #include "app/session/settings.h"
 #include "core/history/step_axis.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
@@ -20,6 +23,7 @@ namespace {
 
 constexpr int kBetweenItems = kSpace16;
 constexpr qint64 kMeasureMs = 2000;
+constexpr int kDot = 8, kDotGap = 6;
 
 QString grouped(std::int64_t value) {
   return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
@@ -38,6 +42,60 @@ QString rateText(double per_s) {
 }
 
 }  // namespace
+
+// One item of the status line: a dot and words, of which the longest form that is allowed is shown.
+class StatusItem : public QToolButton {
+ public:
+  // Pressed only where something is connected to it.
+  explicit StatusItem(QWidget* parent = nullptr) : QToolButton(parent) {
+    setAutoRaise(true);
+    setFocusPolicy(Qt::NoFocus);
+    setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
+    hide();
+  }
+  // From long to short; without any the item is hidden.
+  void setForms(const QStringList& forms, std::optional<QRgb> dot = std::nullopt) {
+    if (forms == forms_ && dot == dot_) return;
+    forms_ = forms;
+    dot_ = dot;
+    setAccessibleName(forms_.value(0));
+    setForm(0);
+    update();
+  }
+  void setForm(int form) {  // 0: the longest; one more than there are: hidden
+    const QString words = forms_.value(form);
+    if (words != text()) setText(words);
+    setVisible(!words.isEmpty());
+  }
+  int forms() const { return static_cast<int>(forms_.size()); }
+  QSize sizeHint() const override {
+    const QFontMetrics metrics(font());
+    return {metrics.horizontalAdvance(text()) + (dot_ ? kDot + kDotGap : 0) + 2 * kSpace4, metrics.height() + 2};
+  }
+  QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    if (showsFocus(*this)) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+    int left = kSpace4;
+    if (dot_) {
+      painter.setRenderHint(QPainter::Antialiasing);
+      painter.setPen(Qt::NoPen);
+      painter.setBrush(QColor(*dot_));
+      painter.drawEllipse(QRectF(left, (height() - kDot) / 2.0, kDot, kDot));
+      left += kDot + kDotGap;
+    }
+    painter.setFont(font());
+    painter.setPen(QColor(focusPolicy() != Qt::NoFocus && underMouse() ? c.ink : c.ink2));
+    painter.drawText(rect().adjusted(left, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
+  }
+
+ private:
+  QStringList forms_;
+  std::optional<QRgb> dot_;
+};
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget(this)) {
   setSizeGripEnabled(false);

@@ -2,21 +2,25 @@
 
 #include <QCoreApplication>
 #include <QMessageBox>
+#include <QProcess>
 #include <QPushButton>
 
-#include "app/session/start_program.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/processor.h"
 
 namespace moescope {
 namespace {
 
-// A second program: what this window holds stays.
+// Starts another window of this program, as a process of its own. False: it did not start.
 bool openWindowWith(const KernelCheck& recorded, const QStringList& files) {
-  QList<std::pair<QString, QString>> variables;
-  if (!recorded.core.empty()) variables.append({"OPENBLAS_CORETYPE", QString::fromStdString(recorded.core)});
-  if (!recorded.units.empty()) variables.append({kMatrixUnitsVariable, QString::fromStdString(recorded.units)});
-  return startProgram(files, variables);
+  QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+  if (!recorded.core.empty()) environment.insert("OPENBLAS_CORETYPE", QString::fromStdString(recorded.core));
+  if (!recorded.units.empty()) environment.insert(kMatrixUnitsVariable, QString::fromStdString(recorded.units));
+  QProcess program;
+  program.setProgram(QCoreApplication::applicationFilePath());
+  program.setArguments(files);
+  program.setProcessEnvironment(environment);
+  return program.startDetached();
 }
 
 }  // namespace

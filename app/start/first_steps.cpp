@@ -1,24 +1,92 @@
 #include "app/start/first_steps.h"
 
+#include <QEvent>
 #include <QFileInfo>
+#include <QLabel>
+#include <QPushButton>
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/lessons/lesson_actions.h"
+#include "app/look/keep_keys.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
-#include "app/start/empty_panel_button.h"
 #include "app/start/start_page.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
+#include "widgets/panel/panel.h"
 
 namespace moescope {
 
 namespace {
 
 constexpr char kLastRunKey[] = "last_run";
+
+// A button under the sentence of a panel that has no run to show: the way to the start page. Belongs to the panel.
+class EmptyPanelButton : public QObject {
+ public:
+  EmptyPanelButton(Panel* panel, RunSession* session, Selection* selection, std::function<void()> pressed)
+      : QObject(panel),
+        panel_(panel),
+        session_(session),
+        selection_(selection),
+        button_(new QPushButton("Start page", panel)) {
+    button_->setObjectName("empty_panel_button");
+    button_->setToolTip("Ways to train or to open a run");
+    keepKeys(button_);
+    button_->hide();
+    connect(button_, &QPushButton::clicked, this, std::move(pressed));
+    panel_->installEventFilter(this);
+    // Plots find out what they have to say while they paint.
+    for (PlotFrame* plot : panel_->findChildren<PlotFrame*>()) plot->installEventFilter(this);
+    connect(selection_, &Selection::dataChanged, this, &EmptyPanelButton::look);
+    connect(session_, &RunSession::openingStarted, this, &EmptyPanelButton::look);
+    connect(session_, &RunSession::failed, this, &EmptyPanelButton::look, Qt::QueuedConnection);
+  }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override {
+    const bool of_panel = watched == panel_;
+    const bool news = of_panel ? event->type() == QEvent::Resize || event->type() == QEvent::Show
+                               : event->type() == QEvent::Paint && !selection_->history() && button_->isHidden();
+    if (news) QMetaObject::invokeMethod(this, &EmptyPanelButton::look, Qt::QueuedConnection);
+    return false;
+  }
+
+ private:
+  // The widget that says that there is no run; nullptr: none does.
+  const QWidget* notice() const {
+    const QString notice = noRunNotice();
+    for (const PlotFrame* plot : panel_->findChildren<PlotFrame*>())
+      if (plot->isVisible() && plot->notice() == notice) return plot;
+    for (const QLabel* label : panel_->findChildren<QLabel*>())
+      if (label->isVisible() && label->text().contains(notice)) return label;
+    return nullptr;
+  }
+
+  // Under the notice, which stands in the middle of its plot; nowhere if there is no room for it.
+  void look() {
+    const QWidget* says = selection_->history() || session_->opening() ? nullptr : notice();
+    const QSize size = button_->sizeHint();
+    if (!says || size.width() > panel_->width()) return button_->hide();
+    const QRect room(says->mapTo(panel_, QPoint(0, 0)), says->size());
+    const int under = room.center().y() + panel_->fontMetrics().height();
+    button_->setGeometry({{room.left() + std::max(0, (room.width() - size.width()) / 2),
+                           std::max(0, std::min(under, panel_->height() - size.height()))},
+                          size});
+    button_->show();
+    button_->raise();
+  }
+
+  Panel* panel_;
+  RunSession* session_;
+  Selection* selection_;
+  QPushButton* button_;
+};
 
 }  // namespace
 
@@ -29,9 +97,7 @@ FirstSteps::FirstSteps(StartPage* page, RunSession* session, Selection* selectio
   connect(session_, &RunSession::failed, this, &FirstSteps::look, Qt::QueuedConnection);
   connect(workspaces_, &QStackedWidget::currentChanged, this, &FirstSteps::look);
   for (const Workspace* workspace : workspaces_->all())
-    for (Panel* panel : workspace->panels())
-      connect(new EmptyPanelButton(panel, session_, selection), &EmptyPanelButton::pressed, this,
-              &FirstSteps::showPage);
+    for (Panel* panel : workspace->panels()) new EmptyPanelButton(panel, session_, selection, [this] { showPage(); });
 }
 
 void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonActions* lessons) {

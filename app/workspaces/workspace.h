@@ -1,6 +1,6 @@
 // A set of docks with its own layout: a window within the window. One workspace is shown at a time. While a log is
 // shown that lacks what some panels show, these are folded into one line that says so. It gets no lower than its rows
-// of panels can be read: in a window that is, it scrolls (workspace_scroll.h).
+// of panels can be read: in a window that is, it scrolls (workspace_tabs.cpp).
 #pragma once
 
 #include <QDockWidget>

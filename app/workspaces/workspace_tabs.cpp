@@ -1,5 +1,7 @@
 #include "app/workspaces/workspace_tabs.h"
 
+#include <QEvent>
+#include <QScrollArea>
 #include <QTabBar>
 
 #include "app/look/messages.h"
@@ -10,10 +12,43 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
-#include "app/workspaces/workspace_scroll.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
+namespace {
+
+constexpr int kLeastHeight = 200;  // of the visible part of a workspace that scrolls
+
+// The place of a workspace in the window: where the window is too low for its panels, it scrolls. It asks for the
+// workspace's least width, so that nothing has to be scrolled sideways.
+class WorkspaceScroll : public QScrollArea {
+ public:
+  explicit WorkspaceScroll(Workspace* workspace) : workspace_(workspace) {
+    setFrameShape(QFrame::NoFrame);
+    setFocusPolicy(Qt::NoFocus);
+    setWidgetResizable(true);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setWidget(workspace);
+    workspace->installEventFilter(this);
+  }
+  QSize minimumSizeHint() const override {
+    const QSize least = workspace_->minimumSizeHint();
+    return {least.width(), std::min(least.height(), withType(kLeastHeight, fontMetrics()))};
+  }
+  QSize sizeHint() const override { return workspace_->sizeHint(); }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override {  // of the workspace
+    if (event->type() == QEvent::LayoutRequest) updateGeometry();
+    return QScrollArea::eventFilter(watched, event);
+  }
+
+ private:
+  Workspace* workspace_;
+};
+
+}  // namespace
 
 WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared,
                              Messages* messages, QWidget* parent)

@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -7,7 +9,6 @@
 #include <utility>
 
 #include "core/io/json_text.h"
-#include "core/io/processors.h"
 #include "core/io/sqlite.h"
 #include "core/io/text_escape.h"
 #include "core/recording/frame_reader.h"
@@ -26,6 +27,13 @@ constexpr std::int64_t kFewRows = 3000;  // layers of frames: read in some 10 ms
 constexpr std::size_t kMaxThreads = 4;
 constexpr std::chrono::milliseconds kAskAfter{20};
 constexpr int kLongestOfRun = 2 << 20, kLongestNote = 64 << 20;  // bytes of a text
+
+// That this process may use.
+std::size_t usable_processors() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+  return std::max(1u, std::thread::hardware_concurrency());  // more processors than the set holds
+}
 
 nlohmann::json parse_array(const std::string& text) {
   try {
@@ -162,7 +170,7 @@ struct RecordingReader::Database {
 
 // nullptr: one thread is enough, or only one can read the file.
 std::unique_ptr<ReadAhead> RecordingReader::Database::read_ahead(const Loaded& of, FrameReader& reader) const {
-  const auto threads = std::min(static_cast<std::size_t>(usable_processors()), kMaxThreads);
+  const auto threads = std::min(usable_processors(), kMaxThreads);
   if (threads < 2 || of.last_frame > 0 || rows_of(of.info.run) < kFewRows || !reader.seeks()) return nullptr;
   std::vector<std::unique_ptr<Connection>> connections(threads);
   for (auto& connection : connections)

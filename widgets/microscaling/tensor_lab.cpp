@@ -5,11 +5,13 @@
 #include <QFileInfo>
 #include <QInputDialog>
 #include <QMimeData>
+#include <QPainter>
 #include <QSplitter>
 #include <QTabBar>
+#include <QVBoxLayout>
 
 #include "widgets/look/layouts.h"
-#include "widgets/look/panel_frame.h"
+#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
@@ -21,6 +23,26 @@
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
+namespace {
+
+// The rounded surface of a panel that lies in no dock of its own.
+class PanelFrame : public QWidget {
+ public:
+  PanelFrame(QWidget* content, QWidget* parent) : QWidget(parent) {
+    auto* column = new QVBoxLayout(this);
+    column->setContentsMargins(0, kSpace4, 0, 0);  // as under the grip of a dock
+    column->addWidget(content);
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    const Colors& c = colors(palette());
+    drawRounded(painter, rect(), kRadiusPanel, QColor(c.surface), QColor(c.hairline));
+  }
+};
+
+}  // namespace
 
 TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   setAcceptDrops(true);

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/io/csv_rows.h"
 #include "core/io/input_file.h"
+#include "core/io/json_text.h"
 #include "core/io/text_encoding.h"
 #include "core/io/unreadable.h"
-#include "core/logs/table/table_figures.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 #include "core/logs/table/table_loads.h"
 #include "core/logs/tag_map.h"
@@ -19,6 +24,92 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kTablePiece = std::size_t{256} << 10;
+
+constexpr std::int64_t kMaxFigureStep = 1'000'000'000'000'000;
+constexpr std::size_t kLinesBetweenReports = 1024;
+
+// The rows of a table of figures, each as a line of JSON (import_jsonl.h), which knows the names of all logs.
+class TableFigures {
+ public:
+  TableFigures(std::string path, TableForm form) : path_(std::move(path)), form_(std::move(form)) {}
+
+  // Throws Unreadable: the row has no step; std::runtime_error: the table takes more than kMostTableBytes.
+  void add(std::span<const std::string_view> cells, std::int64_t line);
+  bool empty() const { return lines_.empty(); }
+  // Throws std::runtime_error: no row has a figure that is known, or their order does not tell which of them count.
+  void build(const ImportOptions& options, Imported& imported);
+
+ private:
+  struct Line {
+    std::int64_t step, number;
+    std::size_t first, end;  // of its text
+  };
+  void sort();
+
+  std::string path_;
+  TableForm form_;
+  TableOrder order_;
+  std::string text_;
+  std::vector<Line> lines_;
+};
+
+void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
+  const auto column = [&](int which) {
+    return which >= 0 && static_cast<std::size_t>(which) < cells.size() ? cells[static_cast<std::size_t>(which)]
+                                                                        : std::string_view();
+  };
+  const std::string_view step_cell = column(form_.step);
+  if (step_cell.empty()) throw Unreadable("no step");
+  if (cells.size() > form_.names.size()) throw Unreadable("has more cells than the header has columns");
+  const std::int64_t step = whole_number(step_cell, kMaxFigureStep, "step");
+  const std::string_view layer = column(form_.layer);
+  const std::size_t first = text_.size();
+  text_ += "{\"step\":" + std::to_string(step);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (static_cast<int>(i) == form_.step || cells[i].empty()) continue;
+    text_ += ',';
+    text_ += json_string(static_cast<int>(i) == form_.layer ? "layer" : form_.names[i]);
+    text_ += ':';
+    append_json_value(cells[i], text_);
+  }
+  text_ += '}';
+  order_.add(step, layer.empty() ? 0 : static_cast<std::uint64_t>(whole_number(layer, kLastImportedLayer, "layer")), 0,
+             line);
+  lines_.push_back({step, line, first, text_.size()});
+  if (text_.size() + lines_.size() * sizeof(Line) + order_.bytes() > kMostTableBytes)
+    throw std::runtime_error(path_ + ": line " + std::to_string(line) + ": the rows so far take more than " +
+                             std::to_string(kMostTableBytes >> 30) +
+                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
+}
+
+// Where a layer has a row of its own the rows may be sorted by it; else a late row, as of a validation, is in its
+// place.
+void TableFigures::sort() {
+  const TableOrder::Kind kind = order_.kind();
+  if (kind == TableOrder::Kind::lost) throw std::runtime_error(path_ + ": " + order_.going_back());
+  if (kind == TableOrder::Kind::newest_first) std::ranges::reverse(lines_);
+  if (form_.layer >= 0 && !order_.goes_back()) std::ranges::stable_sort(lines_, {}, &Line::step);
+}
+
+void TableFigures::build(const ImportOptions& options, Imported& imported) {
+  sort();
+  LogReader reader(path_, options);
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    reader.read_line(std::string_view(text_).substr(lines_[i].first, lines_[i].end - lines_[i].first));
+    if (options.progress && i % kLinesBetweenReports == 0 &&
+        !options.progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(lines_.size())))
+      return;
+  }
+  reader.finish_step();
+  // The reader counts the lines that it was given.
+  for (const BadLine& bad : reader.first_bad_lines())
+    imported.bad.add(lines_[static_cast<std::size_t>(bad.number - 1)].number, bad.why);
+  for (std::int64_t more = imported.bad.count(); more < reader.bad_lines(); ++more) imported.bad.add(0, {});
+  imported.runs = reader.histories();
+  imported.remarks = reader.remarks();
+  if (!imported.runs.empty()) return;
+  throw std::runtime_error(path_ + ": none of its columns is a figure that is known" + imported.bad.first_reason());
+}
 
 using TableRows = std::variant<TableLoads, TableFigures>;
 
