@@ -45,13 +45,14 @@ int print(const QString& text) {
   return 1;
 }
 
-// Qt's offscreen platform says for every window that it cannot propagate size hints or raise it: this is harmless.
+// Drops warnings of Qt's offscreen platform that it cannot propagate size hints or raise windows: they are harmless.
 QtMessageHandler shown_by_qt = nullptr;
 void dropKnownWarnings(QtMsgType type, const QMessageLogContext& context, const QString& text) {
   if (!text.startsWith("This plugin does not support ")) shown_by_qt(type, context, text);
 }
 
-// Without a display Qt would abort; help, errors and pictures need none. An explicit choice of platform is left alone.
+// Whether there is a display or an explicit choice of platform. Qt aborts without a display, but help, errors and
+// pictures need none.
 bool hasDisplay() {
   for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
     if (!qEnvironmentVariableIsEmpty(name)) return true;
@@ -71,7 +72,8 @@ QStringList aboutFacts(const std::string& blas) {
 int runWindow(QApplication& app, const Arguments& arguments, const QStringList& facts,
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
-  StopSignals stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first started
+  StopSignals
+      stop;  // outlives the window: a second signal must not interrupt the checkpoint that the first signal started
   QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.wanted();
   MainWindow window(for_a_person, facts);
@@ -84,7 +86,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
   });
   if (!arguments.workspace.isEmpty()) {
     window.workspaces()->bringUp(arguments.workspace);
-    // Files side by side show the comparison, but for who asks for something else.
+    // The requested workspace is shown instead of the comparison that several files open.
     QObject::connect(
         window.session(), &RunSession::opened, &window, [&] { window.workspaces()->bringUp(arguments.workspace); },
         Qt::SingleShotConnection);
@@ -129,7 +131,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
 int main(int argc, char** argv) {
   keep_standard_streams();
   const std::string blas = start_with_fast_kernels(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit then shows as a failed write
   QElapsedTimer since_start;
   since_start.start();
   shown_by_qt = qInstallMessageHandler(dropKnownWarnings);
@@ -140,7 +142,7 @@ int main(int argc, char** argv) {
   QApplication::setApplicationVersion(MOESCOPE_VERSION);
   QApplication::setDesktopFileName("moescope");
   QApplication::setWindowIcon(applicationIcon());
-  QThreadPool::globalInstance()->setMaxThreadCount(1);  // painting must not take cores from training
+  QThreadPool::globalInstance()->setMaxThreadCount(1);  // so that painting takes no cores from training
   const Arguments arguments = parseArguments(app.arguments());
   if (!arguments.print.isEmpty()) return print(arguments.print);
   if (!arguments.problems.isEmpty()) return refuse(arguments.problems);

@@ -1,4 +1,4 @@
-// The base of what a person can do in the window, one class for each subject.
+// The base class of all actions of the window, one subclass for each subject.
 #pragma once
 
 #include <QWidget>

@@ -39,7 +39,7 @@ void CaptureActions::onOpened() {
   timer_.stop();
   capture_.reset();
   recompute_.reset();
-  // Other programs' logs have no settings by which a step could be computed again.
+  // Logs of other programs hold no settings from which a step could be recomputed.
   const bool computed_here = std::ranges::any_of(
       session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
   tensor_lab_->captureBar()->setSource(session_->isLive() ? CaptureBar::Source::live
@@ -91,7 +91,7 @@ const History& CaptureActions::shownRun() const {
   return *session_->histories()[static_cast<std::size_t>(selection_->run())];
 }
 
-// Throws what plan_recompute() throws.
+// Throws the exceptions of plan_recompute().
 RecomputePlan CaptureActions::planOf(std::int64_t step) const {
   return planOfStep(*session_, shownRun(), place_, step);
 }

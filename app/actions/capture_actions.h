@@ -1,6 +1,6 @@
-// From a cell of the quantization-error matrix to the tensor behind it: captures the operand from the run in training,
-// without waiting for it, and shows it in the workspace Microscaling. Operands of steps that are over, and of
-// recordings, are computed again by a copy of the run.
+// Opens the tensor behind a cell of the quantization-error matrix: captures the operand from the run in training,
+// without waiting for it, and shows it in the workspace Microscaling. Operands of past steps and of recordings are
+// recomputed by a copy of the run.
 #pragma once
 
 #include <QTimer>
@@ -20,14 +20,14 @@ class CaptureActions : public Actions {
  public:
   explicit CaptureActions(const Context& context);
 
-  // An operand of the active run; `step`: of the matrix from which it was chosen.
+  // Shows an operand of the active run. `step`: the step of the matrix in which it was clicked.
   void open(const OperandPlace& place, std::int64_t step);
 
  private:
   void onOpened();
   void again();
   void cancel();
-  void recompute(std::int64_t step);  // the same operand
+  void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
   void askAndSave();
   void look();
   void lookAtRecompute();

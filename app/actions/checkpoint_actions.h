@@ -1,4 +1,4 @@
-// Checkpoints of the run in training: kept, gone back to, and branched off from with a twin.
+// Actions on checkpoints of the run in training: keep one, rewind to one, branch a twin off one.
 #pragma once
 
 #include <optional>
@@ -19,16 +19,16 @@ class CheckpointActions : public Actions {
  public:
   CheckpointActions(const Context& context, ActionsDock* dock);
 
-  void addActionsTo(QMenu* menu);               // about the cursor's step
-  void addActionsTo(QMenu* menu, qint64 step);  // about the checkpoint nearest to this step
-  void showKept();                              // in the dock and on the timelines
+  void addActionsTo(QMenu* menu);               // entries about the cursor's step
+  void addActionsTo(QMenu* menu, qint64 step);  // entries about the checkpoint nearest to `step`
+  void showKept();                              // lists the kept checkpoints in the dock and on the timelines
 
  signals:
-  void wentBack();  // what was done after the checkpoint is undone with it
+  void wentBack();  // the runs were rewound: changes made after the checkpoint are gone
 
  private:
   std::vector<KeptCheckpoint> kept() const;
-  std::optional<qint64> keptBefore(qint64 step) const;  // at the step, before it, else the first there is
+  std::optional<qint64> keptBefore(qint64 step) const;  // the newest kept at or before `step`, else the first one kept
   void keepNow();
   void rewind(qint64 step);
   void askForBranch(qint64 step);

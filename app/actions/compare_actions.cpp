@@ -62,7 +62,7 @@ std::vector<ComparedRun> comparedConfigs(const std::vector<RunConfig>& configs,
   return compared;
 }
 
-// What logs tell of their settings in their first lines.
+// The settings that logs state in their first lines.
 std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
   std::vector<ComparedRun> compared;
   std::map<std::string, std::string> first;
@@ -214,7 +214,8 @@ void CompareActions::removeRun(int place) {
   if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
 }
 
-// Of all open runs, so that they can be compared; each as a step that can be undone would make one click four.
+// Changes the interval of all open runs, so that their gradients compare. The changes cannot be undone: one click would
+// need as many undo steps as there are runs.
 void CompareActions::measureGradients(int every) {
   for (int place = 0; place < static_cast<int>(session_->histories().size()); ++place) {
     const QString refused = session_->change(
@@ -249,7 +250,7 @@ void CompareActions::showStatus(const LiveStatus& status) {
   showChips();
 }
 
-// Over the last steps: from one that has just been taken to another.
+// Mean over the last steps, measured from the end of one step to the end of another.
 float CompareActions::secondsPerStep(const LiveStatus& status) {
   const std::size_t runs = session_->histories().size();
   if (!status.running || !status.catching_up.empty() || runs != pace_.runs || status.step < pace_.last) {

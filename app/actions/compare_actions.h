@@ -1,4 +1,5 @@
-// Comparison: twins of run A that are trained beside it, in what the open runs differ, and which of them is active.
+// Actions on a comparison: adds twins of run A that train beside it, shows in which settings the open runs differ, and
+// chooses the active run.
 #pragma once
 
 #include <QElapsedTimer>
@@ -28,32 +29,33 @@ class CompareActions : public Actions {
   CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips);
 
   void addActionsTo(QMenu* menu);
-  void askForTwin(std::optional<Setting> setting);              // with another value of it, or of any setting
-  void addTwin(RunConfig twin);                                 // beside run A, and shows the comparison
-  void addTwinWith(Setting setting, const ConfigValue& value);  // run A with one setting changed
-  // Beside run A, each from step 0.
+  void askForTwin(
+      std::optional<Setting> setting);  // asks for a twin with another value of `setting`; nullopt: of any setting
+  void addTwin(RunConfig twin);         // trains the twin beside run A and shows the comparison
+  void addTwinWith(Setting setting, const ConfigValue& value);  // adds a copy of run A with one setting changed
+  // Trains the twins beside run A, each from step 0.
   void addTwins(const std::vector<RunConfig>& twins);
-  // What a twin will cost, in words for the dialog that asks for one.
+  // Sets the function that describes the cost of a twin in the dialog.
   void setTwinCost(std::function<QString(const RunConfig&)> text) { twin_cost_ = std::move(text); }
   void setCandidatesCost(std::function<QString(const std::vector<RunConfig>&, std::int64_t steps)> text) {
     candidates_cost_ = std::move(text);
   }
-  void showDifferences();  // of the open runs, in chips and panels
+  void showDifferences();  // shows the differing settings of the open runs in chips and panels
   void showChips();
-  void showStatus(const LiveStatus& status);  // of the open runs, from time to time
+  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open runs
 
  signals:
-  // Run A and candidates that are more than can train beside it, for so many steps.
+  // Asks to train run A and more candidates than fit beside it in groups, `steps` steps each.
   void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);
-  void stepsRequested(qint64 step);  // training of all open runs up to it
+  void stepsRequested(qint64 step);  // asks to train all open runs up to `step`
 
  private:
-  // Run A with the next seed, or the next perturbation, that no open run has.
+  // Adds run A with the next seed, or the next perturbation, that no open run has.
   void addNoiseTwin();
   void addPerturbedTwin();
   void addDenseTwin(DenseSize size);
   void addNext(RunConfig (*next)(const RunConfig&));
-  void nameChoices();  // of the active run, by its letter
+  void nameChoices();  // names the entries after the letter of the active run
   void removeRun(int place);
   void measureGradients(int every);
   float secondsPerStep(const LiveStatus& status);
@@ -62,7 +64,7 @@ class CompareActions : public Actions {
   RunChips* chips_;
   QList<QAction*> choices_;
   struct {
-    QElapsedTimer since;  // the first of the steps that are measured
+    QElapsedTimer since;  // since the end of the first measured step
     std::int64_t first = -1, last = -1;
     std::size_t runs = 0;
     float seconds_per_step = kNoValue;

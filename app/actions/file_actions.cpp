@@ -95,7 +95,7 @@ void FileActions::open(const QStringList& paths) {
   });
 }
 
-// What holds no run.
+// Opens a file that holds no run.
 void FileActions::openOther(const QString& path) {
   switch (file_kind(path.toStdString())) {
     case FileKind::tensors:
@@ -172,7 +172,7 @@ void FileActions::askRoutedShape(const QStringList& paths, const QString& why) {
   dialog->open();
 }
 
-// Of a file that holds more than can be open together.
+// Asks which runs to open, of a file that holds more runs than can be open together.
 void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   auto* dialog = new QInputDialog(messages_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -199,7 +199,7 @@ void FileActions::openTensors(const QString& path) {
   workspaces_->microscaling()->tensorLab()->openFile(path);
 }
 
-// The logs of assets/samples, which are built in, as files that can be opened like any.
+// Writes the built-in logs of assets/samples to files, which are opened like any other.
 void FileActions::openSamples(const QStringList& names) {
   messages_->warnOfErrors([&] {
     QString folder = QStandardPaths::writableLocation(QStandardPaths::CacheLocation) + "/samples";
@@ -247,7 +247,7 @@ void FileActions::askOpen() {
   dialog->open();
 }
 
-// What holds no runs has no new steps, either.
+// Files without runs are opened as usual: they never get new steps.
 void FileActions::openSnapshot(const QStringList& paths) {
   const bool runs =
       std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });

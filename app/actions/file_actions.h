@@ -1,5 +1,5 @@
-// Files of every kind into the window: dropped, chosen, named on the command line, or opened again; and the settings of
-// a run into a file.
+// Opens files of every kind: dropped on the window, chosen in a dialog, named on the command line, or recent ones.
+// Saves the settings of a run to a file.
 #pragma once
 
 #include <QString>
@@ -26,38 +26,39 @@ class FileActions : public Actions {
   void addRecentFilesTo(QMenu* menu);
   void addSampleTo(QMenu* menu);
 
-  // By what they are (core/logs/file_kind.h); several runs as A, B, ... A folder that holds runs is asked about, and
-  // so is what is not known: nothing is trained on unasked. A set-up link alone is opened, too.
+  // Opens files by their kind (core/logs/file_kind.h), several runs as A, B, ... For a folder with runs it asks which
+  // to open, and for text of unknown kind whether to train on it. A set-up link alone is opened as well.
   void open(const QStringList& paths);
-  void openRecent(const QString& path);  // of the list of recent files, which it leaves if it is no longer there
-  // Looks on at a training that serves its frames; without a token it is asked for, or MOESCOPE_TOKEN has it.
+  void openRecent(const QString& path);  // opens an entry of the list of recent files, and removes it from the list if
+                                         // the file is gone
+  // Attaches to a training that serves its frames. Without a token it takes MOESCOPE_TOKEN or asks for one.
   void attach(const QString& address, QString token = {});
   void askOpen();
-  void openSamples(const QStringList& names);  // of assets/samples
-  void askOpenConfig();                        // into the form
+  void openSamples(const QStringList& names);  // opens logs of assets/samples by name
+  void askOpenConfig();                        // asks for a file of settings and loads it into the set-up form
 
  signals:
   void lessonOpened(QString path);
   void setupOpened(QString link);  // core/config/setup_link.h
   void queueOpened(QString path);
-  void formWanted();                       // on the screen: it was filled
-  void checkpointOffered(QString folder);  // a person is asked which texts to run through it
-  void runsOffered(QString folder);        // a person is asked which of them to open
-  void textUnknown(QString path);          // a person is asked whether to train on it
+  void formWanted();                       // the set-up form was filled and should be shown
+  void checkpointOffered(QString folder);  // asks which texts to run through the model of the folder
+  void runsOffered(QString folder);        // asks which runs of the folder to open
+  void textUnknown(QString path);          // asks whether to train on this text
 
  private:
   void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
   void askRoutedShape(const QStringList& paths, const QString& why);
   void askWhichRun(const QString& path, const QStringList& names);
-  void askCheckpointTexts(const QString& path);
+  void askCheckpointTexts(const QString& folder);
   void runTexts(const CheckpointTexts& texts);
-  bool offerRuns(const QString& path);   // false: it is no folder that holds runs
-  void askTrainOn(const QString& path);  // a file or folder that may be text
+  bool offerRuns(const QString& path);   // returns false if the folder holds no runs
+  void askTrainOn(const QString& path);  // asks whether to train on a file or folder that may be text
   void trainOn(const QString& path);
   void openTensors(const QString& path);
   void startConfig(const QString& path);
-  bool loadConfigIntoForm(const QString& path);  // false: it was refused, and the person told
+  bool loadConfigIntoForm(const QString& path);  // returns false after showing why the file was refused
   void askOpenFolder();
   void askAttach();
   void askOpenTensors();

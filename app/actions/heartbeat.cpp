@@ -45,7 +45,7 @@ bool Heartbeat::firstStepIsTaken() const {
   return status.step > 0 || !status.error.empty() || !session_->histories().front()->steps().empty();
 }
 
-// A run that is paused before its first step waits for the person: nothing beats until it goes on.
+// Stops while a run is paused before its first step: it waits for the user, not for the program.
 void Heartbeat::beat() {
   if (!session_->opening()) {
     if (!session_->isLive() || firstStepIsTaken()) return timer_.stop();

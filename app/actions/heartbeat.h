@@ -1,5 +1,5 @@
-// While nothing moves on the screen yet, the status line says what is being done and for how long: a model that is
-// being built, a file that is being read, the first step.
+// Shows in the status line what the program is doing and for how long, while the screen has nothing new to show:
+// building a model, reading a file, taking the first step.
 #pragma once
 
 #include <QElapsedTimer>
@@ -20,7 +20,7 @@ class Heartbeat : public QObject {
  public:
   Heartbeat(RunSession* session, StatusLine* status, QObject* parent);
 
-  void showStatus(const LiveStatus& status);  // of the model in training, from time to time
+  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the runs in training
 
  private:
   void begin(const QString& what);

@@ -57,7 +57,7 @@ void HostActions::start(HostPlan plan) {
     notice_->showNotice({});
     session_->attach(training_->address(), training_->token());
   });
-  // Not from inside its own signal: end() deletes it.
+  // Queued, since end() deletes the sender of this signal.
   connect(training_.get(), &HostTraining::ended, this, &HostActions::end, Qt::QueuedConnection);
   stop_->setEnabled(true);
   training_->start();

@@ -23,7 +23,7 @@ class HostActions : public Actions {
   ~HostActions() override;
 
   void addActionsTo(QMenu* menu);
-  void stopNow();  // within the step in flight
+  void stopNow();  // stops the training after the current step, and waits for it
   void start(HostPlan plan);
 
  private:

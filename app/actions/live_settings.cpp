@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-// Undo posts the reverse change, with a marker of its own.
+// A change of a live setting. Undo makes the reverse change, which gets its own marker on the timeline.
 class LiveChangeCommand : public QUndoCommand {
  public:
   LiveChangeCommand(RunSession* session, int run, Setting setting, ConfigValue from, ConfigValue to)
@@ -47,7 +47,7 @@ class LiveChangeCommand : public QUndoCommand {
   ConfigValue from_, to_;
 };
 
-// A setting that stands for others. Undo brings each of those back, with a marker of its own.
+// A change of a setting that stands for several others. Undo restores each of them with its own marker.
 class RecipeCommand : public QUndoCommand {
  public:
   RecipeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)
@@ -59,7 +59,7 @@ class RecipeCommand : public QUndoCommand {
     setText(QString("%1 to %2").arg(QString::fromStdString(setting_.key()), QString::fromStdString(to_string(to_))));
   }
 
-  // One may be allowed only once another is back.
+  // Repeats the changes until none is refused: one of them may be valid only after another.
   void undo() override {
     std::vector<LiveChange> left = before_;
     for (std::size_t refused = left.size() + 1; !left.empty() && left.size() < refused;) {
@@ -143,7 +143,7 @@ void LiveSettings::change(int place, Setting setting, const ConfigValue& value) 
   if (before == value) return;
   const RunConfig now = wanted;
   field.set(wanted, value);
-  if (difference(now, wanted).empty()) return;  // "own", which changes nothing
+  if (difference(now, wanted).empty()) return;  // the choice "own" changes nothing
   if (const auto problems = validate(wanted); !problems.empty()) {
     const QString problem = QString::fromStdString(problems.front().message);
     popover_->showProblem(problem);

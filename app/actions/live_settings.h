@@ -1,5 +1,5 @@
-// The settings of the active run: shown in every bar, and changed in a model in training, each change with a marker on
-// the timeline. What was changed can be undone, and so can an expert placement that is tried out on a recording.
+// Shows the settings of the active run in every bar, and changes them in a run in training, each change with a marker
+// on the timeline. Changes can be undone; so can an expert placement that is tried out on a recording.
 #pragma once
 
 #include <QString>
@@ -21,14 +21,14 @@ class LiveSettings : public Actions {
  public:
   LiveSettings(const Context& context, QUndoStack* undo, SetupForm* form, LivePopover* popover, ActionsDock* dock);
 
-  void show();                                                        // those of the active run
-  void change(int place, Setting setting, const ConfigValue& value);  // of the run at `place`
+  void show();                                                        // shows the settings of the active run
+  void change(int place, Setting setting, const ConfigValue& value);  // changes a setting of the run at `place`
   void changeActive(Setting setting, const ConfigValue& value);
-  void focus(const QString& key);  // where it can be changed at once, else in the form
+  void focus(const QString& key);  // shows the setting in the live popover if it is live, else in the form
 
  signals:
-  void formWanted();     // on the screen
-  void popoverWanted();  // the same
+  void formWanted();     // the set-up form should be shown
+  void popoverWanted();  // the live popover should be shown
 
  private:
   void placeExperts(const QString& placement);

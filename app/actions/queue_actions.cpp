@@ -27,7 +27,8 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
   connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
-    const bool replaced = session_->showsLog() && session_->path() == recording;  // by the group trained anew
+    const bool replaced =
+        session_->showsLog() && session_->path() == recording;  // the group that was trained again replaced the file
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
   });
@@ -41,7 +42,7 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
   connect(files_, &FileActions::queueOpened, this, &QueueActions::takeUp);
   connect(session_, &RunSession::opened, this, &QueueActions::chooseAskedRun);
   connect(session_, &RunSession::opened, this, &QueueActions::offerQueueOfOpened);
-  // A recording that is still being written gets its runs with their first steps.
+  // Runs of a recording that is still being written appear with their first steps.
   connect(session_, &RunSession::runsChanged, this, &QueueActions::chooseAskedRun);
 }
 
@@ -61,13 +62,13 @@ bool QueueActions::mayTrain() {
 
 void QueueActions::train(std::unique_ptr<RunQueue> queue) {
   LiveRuns* live = session_->live();
-  if (live && !queue->status().done) live->pause();  // it would take threads from them
+  if (live && !queue->status().done) live->pause();  // the live run would take threads from the candidates
   outcomes_->start(std::move(queue));
 }
 
 void QueueActions::start(std::vector<RunConfig> runs, qint64 steps) {
   if (!mayTrain()) return;
-  // Those that show what chance does train first, so that the others get their verdicts as they come.
+  // Noise twins train first: the verdicts of the others need them.
   std::stable_partition(runs.begin() + 1, runs.end(),
                         [&](const RunConfig& run) { return is_noise_twin(runs.front(), run); });
   messages_->warnOfErrors([&] {
@@ -101,7 +102,7 @@ void QueueActions::takeUp(QString queue_file) {
   });
 }
 
-// What was opened may be a group of candidates that have not all been trained.
+// Offers to continue the queue if the opened recording is a group of candidates that have not all been trained.
 void QueueActions::offerQueueOfOpened() {
   if (session_->isLive() || session_->paths().size() != 1) return;
   const QString path = session_->path();
@@ -118,7 +119,7 @@ void QueueActions::offerQueueOfOpened() {
     const QString before = notice_->isVisible() ? notice_->text() + '\n' : QString();
     notice_->offer(before + text, done ? "Show their outcomes" : "Train the others", [this, queue] { takeUp(queue); });
   } catch (const std::runtime_error&) {
-    return;  // the recording is whole without it
+    return;  // without a readable queue file the recording is complete in itself
   }
 }
 

@@ -1,5 +1,5 @@
-// Candidates that are more than can train beside run A: they train in groups under Outcomes. Those that an earlier
-// start of the program did not finish are taken up where it ended.
+// Actions on candidates that do not all fit beside run A: they train in groups in the dock Outcomes. Queues that an
+// earlier session of the program left unfinished can be continued.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ class QueueActions : public Actions {
   QueueActions(const Context& context, OutcomesDock* outcomes, NoticeBar* notice, FileActions* files);
 
   void addActionsTo(QMenu* menu);
-  // Run A and its candidates, each for so many steps; what trains in the window pauses.
+  // Trains run A and its candidates, `steps` steps each. The live run pauses.
   void start(std::vector<RunConfig> runs, qint64 steps);
-  // Reads which groups are trained, and trains the others. Empty: asks for the file.
+  // Reads the trained groups of a queue and trains the others. Empty: asks for the file.
   void takeUp(QString queue_file);
 
  private:
-  bool mayTrain();  // false: others do, and the person was told
+  bool mayTrain();  // returns false after saying that other runs are training
   void train(std::unique_ptr<RunQueue> queue);
   void offerQueueOfOpened();
   void openCandidate(const QString& recording, const QString& run);
@@ -39,7 +39,7 @@ class QueueActions : public Actions {
   OutcomesDock* outcomes_;
   NoticeBar* notice_;
   FileActions* files_;
-  QString asked_recording_, asked_run_;  // that is being opened
+  QString asked_recording_, asked_run_;  // the recording and run that are being opened
 };
 
 }  // namespace moescope

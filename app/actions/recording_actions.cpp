@@ -43,14 +43,14 @@ void RecordingActions::addActionsTo(QMenu* menu) {
     go_on->setEnabled(!steps.empty());
     again->setEnabled(recording);
   });
-  // Disabled entries could not say what is missing when they are chosen elsewhere.
+  // Entries are disabled only while the menu is open, so that their keys can say what is missing.
   connect(menu, &QMenu::aboutToHide, this, [go_on, again] {
     go_on->setEnabled(true);
     again->setEnabled(true);
   });
 }
 
-// A checkpoint of step N is what N steps made: those up to the cursor are one more than its step.
+// Number of steps up to and including the cursor's step; a checkpoint of step N follows N steps.
 std::int64_t RecordingActions::stepsUpToCursor() const {
   return selection_->step() + 1;
 }

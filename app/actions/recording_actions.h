@@ -1,5 +1,5 @@
-// Recordings: played again and again, trained on from their checkpoints, and trained once more to see whether they come
-// out the same.
+// Actions on an opened recording: replay it, resume training from its checkpoints, and train it again to check that it
+// reproduces.
 #pragma once
 
 #include <cstdint>

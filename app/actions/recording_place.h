@@ -1,4 +1,5 @@
-// Where a run is recorded. Where nothing can be written it trains all the same, and the person is told.
+// Chooses the path of a new recording. If nothing can be written there, the run trains without a recording and a
+// message says so.
 #pragma once
 
 #include <QString>
@@ -7,7 +8,7 @@ namespace moescope {
 
 class Messages;
 
-// A new recording of this name (app/session/settings.h); empty: in memory only.
+// Path of a new recording of this name (app/session/settings.h); empty: in memory only.
 QString recordingPlace(const QString& name, Messages* messages);
 
 }  // namespace moescope

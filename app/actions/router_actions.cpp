@@ -77,7 +77,8 @@ void RouterActions::addActionsTo(QMenu* menu) {
       action->setToolTip(why);
     }
   });
-  // A disabled entry would also disable its key, which then could not say what is missing.
+  // Entries are disabled only while the menu is open: a disabled entry would disable its key, which then could not say
+  // what is missing.
   connect(menu, &QMenu::aboutToHide, this, [kill, pin] {
     kill->setEnabled(true);
     pin->setEnabled(true);
@@ -101,7 +102,7 @@ void RouterActions::toggle(bool RouterConfig::*flag) {
   settings_->changeActive(flag, !(config().router.*flag));
 }
 
-// Of the expert under the mouse; of the chosen one where there is none.
+// Opens the menu for the expert under the mouse, or for the chosen expert if there is none under the mouse.
 void RouterActions::showMenuOf(Panel* panel, QPoint global) {
   const auto figure = panel->figureUnder(global);
   const int layer = figure ? figure->layer : selection_->layer(),

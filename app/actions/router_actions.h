@@ -1,6 +1,5 @@
-// What a person can do to the experts and the router of the run on screen: kill an expert, revive it, pin its bias;
-// freeze the router or force its balance. Each is a change of a live setting like any other: marked on the timeline,
-// undone with Ctrl+Z.
+// Interventions in the router of the run in training: kill, revive or pin an expert, freeze the router, force its
+// balance. Each is a change of a live setting: it gets a marker on the timeline and Ctrl+Z undoes it.
 #pragma once
 
 #include <optional>
@@ -20,25 +19,25 @@ class RouterActions : public Actions {
   Q_OBJECT
 
  public:
-  // Serves the expert's card and the menus of the panels of loads, too.
+  // `settings` makes the changes. Also connects the buttons of the expert panel and the menus of the load panels.
   RouterActions(const Context& context, LiveSettings* settings);
 
-  void addActionsTo(QMenu* menu);  // about the chosen expert
+  void addActionsTo(QMenu* menu);  // adds the entries for the chosen expert
   void addActionsTo(QMenu* menu, int layer, int expert);
-  bool possible(int layer, int expert) const;  // there is such an expert, in training
+  bool possible(int layer, int expert) const;  // whether this expert exists and its run trains
   bool killed(int layer, int expert) const;
   std::optional<double> pinned(int layer, int expert) const;
   void kill(int layer, int expert);
   void revive(int layer, int expert);
   void reviveAll();
   void pin(int layer, int expert, double bias);
-  void release(int layer, int expert);  // of its pin
-  void askPin(int layer, int expert);   // starts from the bias that it has
+  void release(int layer, int expert);  // removes the pin of the expert's bias
+  void askPin(int layer, int expert);   // asks for a bias; the dialog starts with the present one
 
  private:
   RunConfig config() const;
   double biasNow(int layer, int expert) const;
-  // Does it to the chosen expert, or says that none is chosen.
+  // Calls `act` for the chosen expert, or says that no expert is chosen.
   void withChosen(void (RouterActions::*act)(int layer, int expert));
   void killOrRevive(int layer, int expert);
   void toggle(bool RouterConfig::*flag);

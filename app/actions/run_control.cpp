@@ -57,8 +57,8 @@ void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
   session_->start(std::move(configs), recorded_ ? recordingPlace(name, messages_) : QString());
 }
 
-// A comparison that came with the program was made for the length of its schedule, and stops there by itself. The end
-// of one, or of a lesson's task, does not hold for the next run; one that the person asked for in its place does.
+// A built-in comparison stops at the end of its schedule, for which it was made. An end that a comparison or a lesson's
+// task set does not apply to the next run; an end that the user set does.
 void RunControl::setEndOf(const std::vector<RunConfig>& configs) {
   comparison_ = comparison_preset_of(configs);
   if (comparison_ != asked_end_instead_) asked_end_instead_.clear();
@@ -107,7 +107,7 @@ void RunControl::startOver() {
   startAll(std::move(configs), running ? Start::running : Start::paused);
 }
 
-// The end that was asked for counts until it is reached; going on from there has no end.
+// The requested end applies until it is reached. Continuing from there has no end.
 void RunControl::goOn() {
   if (session_->showsLog()) return replay_->play();
   LiveRuns* live = session_->live();
@@ -163,7 +163,7 @@ void RunControl::showReplay() {
 void RunControl::showOpen(const RunConfig* config) {
   if (session_->isLive()) return bar_->showRun(*config);
   if (session_->isFollowing()) {
-    replay_->pause();  // it was opened whole, and has grown
+    replay_->pause();  // the recording was opened as finished but has new steps
     return bar_->showFollowing();
   }
   if (isReplay()) {

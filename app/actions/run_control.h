@@ -1,5 +1,5 @@
-// Running: starts models in training, and lets them, or the replay of a recording, go, pause, step and start over. The
-// bar asks for it and shows it.
+// Starts runs, and runs, pauses, steps or restarts them or the replay of a recording. The window bar sends the requests
+// and shows the state.
 #pragma once
 
 #include <optional>
@@ -26,24 +26,25 @@ class RunControl : public Actions {
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
-  // In lock-step, the first is run A; asks for groups where they are more than can train at once.
+  // Starts the runs in lock-step, the first as run A; emits groupsRequested() for more runs than can train together.
   void startAll(std::vector<RunConfig> configs, Start start);
-  void startAll(const ParsedConfig& parsed);                   // of a file, with the twins in it
-  void startForLesson(const std::vector<RunConfig>& configs);  // paused, in memory only, without an end
-  void setRecorded(bool recorded) { recorded_ = recorded; }    // off: runs stay in memory only
-  void setUntil(std::optional<qint64> step);                   // as asked for: pauses before it; nothing: no end
+  void startAll(const ParsedConfig& parsed);  // starts the run of a file with the twins that it defines
+  void startForLesson(
+      const std::vector<RunConfig>& configs);  // starts the runs paused, without a recording and without an end
+  void setRecorded(bool recorded) { recorded_ = recorded; }  // off: runs stay in memory only
+  void setUntil(std::optional<qint64> step);  // pauses before this step, as the user asked; nullopt: no end
   void runUntil(qint64 step);
   void startOver();
   void goOn();
 
   void addActionsTo(QMenu* menu);
   void addPresetsTo(QMenu* menu);
-  // The bar shows what is open: one run of several, with its settings where they are known.
+  // Shows the active run in the bar, with its settings where they are known (nullptr: not known).
   void showOpen(const RunConfig* config);
-  void showStatus(const LiveStatus& status);  // while it trains
+  void showStatus(const LiveStatus& status);  // called by the frame clock while a run trains
 
  signals:
-  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);  // run A first
+  void groupsRequested(const std::vector<moescope::RunConfig>& runs, qint64 steps);  // `runs` begins with run A
 
  private:
   void onOpened();
@@ -53,7 +54,7 @@ class RunControl : public Actions {
   void stepOnce();
   void startPreset(const QString& name);
   void showReplay();
-  bool isReplay() const;  // a recording is open, whole
+  bool isReplay() const;  // whether a finished recording is open
   void pauseBeforeTheDiskIsFull();
 
   Replay* replay_;
@@ -62,10 +63,10 @@ class RunControl : public Actions {
   std::optional<qint64> until_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
-  std::string comparison_;         // that was started last, of those that came with the program; empty: another run
-  std::string asked_end_instead_;  // the comparison in place of whose end the person asked for another
-  bool end_is_of_run_ = false;     // not the person's wish for whatever trains
-  bool growing_ended_ = false;     // of what was followed or attached to
+  std::string comparison_;         // the built-in comparison that was started last; empty: another run
+  std::string asked_end_instead_;  // the built-in comparison whose end the user replaced
+  bool end_is_of_run_ = false;     // the end belongs to the run; false: the user set it for any run
+  bool growing_ended_ = false;     // the followed log or the attached training has ended
 };
 
 }  // namespace moescope

@@ -12,8 +12,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kWarmUpSteps = 5;  // the first ones fetch memory and code
-constexpr int kSamples = 12;              // that make a figure; a better one after twice as many
+constexpr std::int64_t kWarmUpSteps = 5;  // the first steps are slower: they load memory and code
+constexpr int kSamples = 12;              // steps for a first figure; it is refined after twice as many
 
 // "16 experts in 3 layers, MXFP8".
 QString modelText(const RunConfig& config) {
@@ -78,7 +78,7 @@ void RunCosts::measureAnew() {
   wanted_ = kSamples;
 }
 
-// Of a run that trains alone: of several, the speed is that of all together.
+// Measures only a run that trains alone: the speed of several runs is that of all together.
 void RunCosts::showStatus(const LiveStatus& status) {
   const bool news = status.running && status.step >= kWarmUpSteps && status.step != last_step_;
   last_step_ = status.step;

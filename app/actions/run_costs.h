@@ -1,5 +1,5 @@
-// Measures how long a step takes here, and tells the list of presets, the set-up form and the
-// dialogs of twins what another run will cost.
+// Measures the time of a step on this machine, and estimates from it what another run will cost, for the list of
+// presets, the set-up form and the dialogs of twins.
 #pragma once
 
 #include <QObject>
@@ -19,15 +19,16 @@ class RunCosts : public QObject {
   Q_OBJECT
 
  public:
-  // `keeps`: what was measured counts in the next start of the program, too.
+  // `keeps`: the measured speeds are stored for the next start of the program.
   RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps);
 
-  void showStatus(const LiveStatus& status);             // of the open run, from time to time
-  QStringList presetTexts(const QString& preset) const;  // what it is and costs in a line, from long to short
+  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
+  QStringList presetTexts(
+      const QString& preset) const;  // describes a preset and its cost in one line, from long to short
 
  private:
   void measureAnew();
-  void expectFirstStep();  // for panels that wait for it
+  void expectFirstStep();  // shows the expected time of the first step in empty panels
 
   RunSession* session_;
   Selection* selection_;

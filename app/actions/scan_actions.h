@@ -1,5 +1,5 @@
-// Measures which operand moves the gradient, for the panels that ask for it: a copy of the run does it in a thread of
-// its own, so that neither training nor screen wait.
+// Measures how much the format of each operand changes the gradient, for the panels that ask for it. A copy of the run
+// computes it in a thread of its own, so that neither training nor the screen waits.
 #pragma once
 
 #include <QTimer>
@@ -26,7 +26,7 @@ class ScanActions : public Actions {
 
   QList<OperandCostsPanel*> panels_;
   QTimer timer_;
-  QString run_;  // that is measured
+  QString run_;  // name of the run that is measured
   std::unique_ptr<RecomputedScan> scan_;
 };
 

@@ -72,12 +72,13 @@ void SetupLinks::open(const QString& link) {
     const SharedSetup setup = read_setup_link(link.toStdString());
     began_ = false;
     control_->startAll(setup.configs, setup.step < 0 ? RunControl::Start::running : RunControl::Start::paused);
-    if (began_) wanted_ = setup;  // otherwise it was refused, or became groups
+    if (began_) wanted_ = setup;  // if opening did not begin, the set-up was refused or became groups
   });
 }
 
 void SetupLinks::showOpened() {
-  if (!wanted_ || session_->opening() || !session_->isLive()) return;  // opening: it was told of the run before
+  if (!wanted_ || session_->opening() || !session_->isLive())
+    return;  // while a run is being opened, this signal is about the run before it
   const SharedSetup wanted = *std::exchange(wanted_, std::nullopt);
   workspaces_->bringUp(QString::fromStdString(wanted.workspace));
   if (wanted.run >= 0 && wanted.run < static_cast<int>(selection_->histories().size())) selection_->setRun(wanted.run);

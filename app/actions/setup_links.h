@@ -1,4 +1,4 @@
-// Set-ups as short texts (core/config/setup_link.h): copied from the open runs, and opened again.
+// Copies the set-up of the open runs as a short text (core/config/setup_link.h), and opens such texts.
 #pragma once
 
 #include <QString>
@@ -13,8 +13,8 @@ namespace moescope {
 
 class RunControl;
 
-// The open runs with what is looked at: settings as they are now, of a recording those at its start; nothing: they are
-// not known.
+// Settings of the open runs and the view on them. Of runs in training the present settings, of a recording those at its
+// start; nullopt: the settings are not known.
 std::optional<SharedSetup> sharedSetup(const RunSession& session, const Selection& selection,
                                        const WorkspaceTabs& workspaces);
 
@@ -25,17 +25,17 @@ class SetupLinks : public Actions {
   SetupLinks(const Context& context, RunControl* control);
 
   void addActionsTo(QMenu* menu);
-  // Trains these runs up to its step; what cannot be read is told.
+  // Trains the runs of the link up to its step. Shows a message if the link cannot be read.
   void open(const QString& link);
 
  private:
   void copy();
   void paste();
-  void showOpened();  // what the link looks at
+  void showOpened();  // selects the layer, expert and panel that the link names
 
   RunControl* control_;
-  std::optional<SharedSetup> wanted_;  // of which the runs are being opened
-  bool began_ = false;                 // an opening, since a link was asked for
+  std::optional<SharedSetup> wanted_;  // the set-up whose runs are being opened
+  bool began_ = false;                 // whether opening has begun since open()
 };
 
 }  // namespace moescope

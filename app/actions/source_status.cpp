@@ -44,7 +44,7 @@ void SourceStatus::offerToFollow() {
                  [this] { session_->open(QStringList(session_->paths())); });
 }
 
-// A large recording was read to its end.
+// Called when a large recording has been read to its end.
 void SourceStatus::onRunsChanged() {
   if (!session_->isLive() && !session_->isFollowing() && session_->attachedTo().isEmpty())
     status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
@@ -53,7 +53,7 @@ void SourceStatus::onRunsChanged() {
 void SourceStatus::onGrowingEnded(const QString& why) {
   const bool attached = !session_->attachedTo().isEmpty();
   status_->showState(attached ? "Detached" : "Recording opened, no longer followed");
-  // A training on hosts may have ended before its last steps were read here: what it then offers says more.
+  // A training on hosts may have ended before its last steps were read here. Its own notice says more.
   if (!notice_->offers()) notice_->showNotice((attached ? "Detached. " : "No longer followed. ") + why + '.');
   if (!attached || !why.contains("the training ended")) messages_->warn(why);
 }
@@ -64,8 +64,7 @@ void SourceStatus::showProgress() {
     status_->showState(QString("Reading the recording: %1 %").arg(static_cast<int>(100 * share)));
 }
 
-// Never a silent loss: what a log had that could not be read is told once it is open, and on demand, with its line
-// numbers.
+// Says once after opening, and on demand, which lines of the logs could not be read, with their numbers.
 void SourceStatus::showSkippedLines() {
   const std::vector<SkippedLines> files = session_->skipped();
   if (files.empty()) return;

@@ -1,5 +1,5 @@
-// What is said about opened files and a training that is looked on at: whether more steps come, what was missing, and
-// which lines could not be read.
+// Messages about opened files and attached trainings: whether new steps come, what is missing, and which lines could
+// not be read.
 #pragma once
 
 #include <QString>
@@ -19,8 +19,8 @@ class SourceStatus : public Actions {
  public:
   SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice);
 
-  void addActionsTo(QMenu* menu);  // to see the lines that could not be read once more
-  void showProgress();             // of what is read or followed
+  void addActionsTo(QMenu* menu);  // adds the entry that lists the unreadable lines again
+  void showProgress();             // shows the progress of reading or following
 
  private:
   void onOpened();

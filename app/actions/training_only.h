@@ -1,5 +1,5 @@
-// Menu entries that act on a model in training: off while their menu is open and nothing trains, with the reason as
-// tool tip. Their keys stay on, so that they can say what is missing.
+// Disables menu entries that act on a run in training while their menu is open and nothing trains, with the reason as
+// tool tip. Their keys stay enabled, so that they can say what is missing.
 #pragma once
 
 #include <QList>

@@ -163,7 +163,7 @@ void ActionsDock::showDomains(const std::vector<std::string>& domains) {
   mixture_->setDomains(domains);
 }
 
-// The newest first; what was chosen stays chosen.
+// Lists the newest checkpoint first and keeps the selection.
 void ActionsDock::showCheckpoints(const std::vector<KeptCheckpoint>& kept) {
   if (checkpoints_->view()->isVisible()) return;
   const qint64 chosen = checkpoints_->currentIndex() > 0 ? chosenCheckpoint() : -1;

@@ -26,12 +26,13 @@ class ActionsDock : public SideDock {
  public:
   explicit ActionsDock(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: read-only
+  void showConfig(const RunConfig* config,
+                  bool live);  // settings of the active run; nullptr: no run; not live: read-only
   void showDomains(const std::vector<std::string>& domains);
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
   void showProblem(const QString& problem);
   FieldEditor* editor(Setting setting) const { return editors_.at(setting); }
-  qint64 chosenCheckpoint() const;  // -1: none
+  qint64 chosenCheckpoint() const;  // step of the selected checkpoint; -1: none
 
  signals:
   void changeRequested(moescope::Setting setting, moescope::ConfigValue value);

@@ -60,7 +60,7 @@ void LivePopover::addFoot() {
   followFont(this, [words] { words->setFont(typeFont(QApplication::font(), Type::secondary)); });
 }
 
-// A popup takes the keys of the window that it opens over.
+// Passes keys on to the window: a popup receives all keys while it is open.
 void LivePopover::keyPressEvent(QKeyEvent* event) {
   if (event->matches(QKeySequence::Undo)) return emit undoRequested();
   if (event->matches(QKeySequence::Redo)) return emit redoRequested();
@@ -79,7 +79,7 @@ void LivePopover::showConfig(const RunConfig* config, bool live) {
     editor->setEnabled(live && unused.isEmpty());
     editor->setToolTip(unused + tip_of_.at(setting));
     names_.at(setting)->setToolTip(editor->toolTip());
-    config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // not those of the run before
+    config ? editor->setValue(editor->field().get(*config)) : editor->clear();  // clears the values of the run before
   }
   if (config) editors_.at(&RouterConfig::top_k)->setUnit(QString("of %1").arg(config->model.n_experts));
   showProblem({});

@@ -20,15 +20,18 @@ class LivePopover : public Popover {
  public:
   explicit LivePopover(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config, bool live);  // nullptr: none; not live: off
-  void showRun(const QString& letter);                  // the run that is changed; empty: there is only one
-  void showProblem(const QString& problem);             // empty: none
-  FieldEditor* editor(Setting setting) const;           // nullptr: it has none
+  void showConfig(const RunConfig* config,
+                  bool live);           // settings of the active run; nullptr: no run; not live: disabled
+  void showRun(const QString& letter);  // letter of the run whose settings are changed; empty: there is only one run
+  void showProblem(const QString& problem);    // shows why a value was refused; empty: none was
+  FieldEditor* editor(Setting setting) const;  // nullptr: the popover has no such setting
 
  signals:
   void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
-  void twinRequested(moescope::Setting setting, moescope::ConfigValue value);  // a twin of run A with this value
-  void compareRequested(std::optional<moescope::Setting> setting);             // a twin with another value
+  void twinRequested(moescope::Setting setting,
+                     moescope::ConfigValue value);  // asks for a twin of run A with this value
+  void compareRequested(
+      std::optional<moescope::Setting> setting);  // asks for a twin with another value of the setting; nullopt: of any
   void allSettingsRequested();
   void undoRequested();
   void redoRequested();
@@ -44,7 +47,7 @@ class LivePopover : public Popover {
   bool live_ = false;
   std::map<Setting, FieldEditor*> editors_;
   std::map<Setting, QLabel*> names_;
-  std::map<Setting, QString> tip_of_;  // of each field
+  std::map<Setting, QString> tip_of_;  // tool tip of each field
   QLabel* problem_ = nullptr;
 };
 

@@ -23,7 +23,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLongest = 500;  // characters; it is read in one line
+constexpr int kLongest = 500;  // characters: a note is shown on one line
 
 QString counted(qint64 step) {
   return QLocale(QLocale::English).toString(step);
@@ -33,7 +33,7 @@ const char* kOnlyRecordings =
     "Notes are kept in recordings, and this log is not one: moescope-cli import turns it into a recording, which can "
     "be opened instead";
 
-// The file and the number in it of the run that is open at `place`. Recordings name their runs; a log holds one.
+// File and run number of the run that is open at `place`. A recording numbers its runs; a log holds one.
 std::pair<std::string, int> recordedRun(const QStringList& paths, int place) {
   for (const QString& path : paths) {
     const std::string file = path.toStdString();
@@ -169,7 +169,7 @@ void NotesDock::pin(qint64 step, const QString& text) {
     } else {
       const auto [file, run] = recordedRun(session_->paths(), place);
       write_note(file, {run, step, kNoteKind, words});
-      // What opened it is done with it, and the history locks for itself.
+      // Only the opener wrote to the history before, and History is thread-safe.
       const auto history = std::const_pointer_cast<History>(session_->histories()[static_cast<std::size_t>(place)]);
       history->append(Marker{session_->runAt(place), step, kNoteKind, words});
     }

@@ -22,10 +22,10 @@ class NotesDock : public SideDock {
  public:
   NotesDock(RunSession* session, Selection* selection, QWidget* parent = nullptr);
 
-  void addActionsTo(QMenu* menu);               // about the cursor's step, and to show this dock
-  void addActionsTo(QMenu* menu, qint64 step);  // about this step
-  void ask(qint64 step);                        // for a new one, or another text for the one that is there
-  void pin(qint64 step, const QString& text);   // empty: takes it away
+  void addActionsTo(QMenu* menu);  // adds entries about the cursor's step and the entry that shows this dock
+  void addActionsTo(QMenu* menu, qint64 step);  // adds entries about `step`
+  void ask(qint64 step);                        // asks for the text of a note at `step`, new or changed
+  void pin(qint64 step, const QString& text);   // pins a note to `step`; an empty text removes it
 
  signals:
   void pinned();

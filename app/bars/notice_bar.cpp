@@ -22,7 +22,7 @@ NoticeBar::NoticeBar(QWidget* parent)
   button_->setFocusPolicy(Qt::TabFocus);
   connect(button_, &QToolButton::clicked, this, [this] {
     hide();
-    if (const auto action = action_) action();  // which may show another notice
+    if (const auto action = action_) action();  // the action may show another notice
   });
   close_->setAccessibleName("Close the notice");
   close_->setToolTip("Close");
@@ -60,7 +60,7 @@ void NoticeBar::takeColors() {
   update();
 }
 
-// A strip as wide as the panels: what must not be overlooked in the colour of attention, an offer in the accent's.
+// Paints warnings in the attention colour and offers in the accent colour.
 void NoticeBar::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());

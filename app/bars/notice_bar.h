@@ -1,4 +1,4 @@
-// A line above the panels, for what the user must not overlook, or is offered; it stays until closed or no longer true.
+// A line above the panels for warnings and offers. It stays until it is closed or no longer true.
 #pragma once
 
 #include <QFrame>
@@ -14,8 +14,8 @@ class NoticeBar : public QFrame {
 
  public:
   explicit NoticeBar(QWidget* parent = nullptr);
-  void showNotice(const QString& text);  // empty: hides it
-  // With a button that does it, and takes the line away.
+  void showNotice(const QString& text);  // shows a warning; an empty text hides the line
+  // Shows an offer with a button that calls `action` and hides the line.
   void offer(const QString& text, const QString& button, std::function<void()> action);
   bool offers() const { return !isHidden() && action_; }
   QString text() const { return text_->text(); }

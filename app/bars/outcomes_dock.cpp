@@ -47,7 +47,7 @@ QString queueText(const QString& path) {
         .arg(state.runs.size() - 1)
         .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(state.steps)));
   } catch (const std::runtime_error&) {
-    return name + ": cannot be read";  // what is wrong is said when it is opened
+    return name + ": cannot be read";  // opening it says why
   }
 }
 
@@ -74,7 +74,7 @@ QWidget* OutcomesDock::makeContent(Selection* selection) {
   stop_ = new QPushButton("Cancel");
   stop_->setObjectName("queue_stop");
   connect(stop_, &QPushButton::clicked, this, [this] { training() ? cancel() : goOn(); });
-  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->hide();  // nothing trains yet
+  for (QWidget* part : std::initializer_list<QWidget*>{bar_, stop_}) part->hide();  // hidden until a queue trains
   queues_ = new QMenu(content);
   queues_->setProperty("fills_itself", true);
   connect(queues_, &QMenu::aboutToShow, this, &OutcomesDock::fillQueues);
@@ -131,7 +131,7 @@ QString OutcomesDock::recording() const {
   return queue_ ? QString::fromStdString(queue_->recording()) : QString();
 }
 
-// The newest first.
+// Lists the queues in the folder of recordings, the newest first.
 void OutcomesDock::fillQueues() {
   queues_->clear();
   const QDir folder(recordingsFolder());
@@ -148,10 +148,10 @@ void OutcomesDock::showEvent(QShowEvent* event) {
   QDockWidget::showEvent(event);
   if (event->spontaneous()) return;
   has_height_ = false;
-  QTimer::singleShot(0, this, &OutcomesDock::takeHeight);  // once the layout has taken it in
+  QTimer::singleShot(0, this, &OutcomesDock::takeHeight);  // after the layout has placed the dock
 }
 
-// By itself it would take half of the window.
+// Gives the dock its kept height, or that of a few rows; Qt would give it half of the window.
 void OutcomesDock::takeHeight() {
   auto* window = qobject_cast<QMainWindow*>(parentWidget());
   if (!window || isFloating() || !isVisible()) return;
@@ -167,7 +167,7 @@ void OutcomesDock::resizeEvent(QResizeEvent* event) {
 }
 
 void OutcomesDock::keepHeight(int height) {
-  kept_height_ = std::clamp(height, 0, QWIDGETSIZE_MAX);  // the settings file may say anything
+  kept_height_ = std::clamp(height, 0, QWIDGETSIZE_MAX);  // the settings file may hold any number
 }
 
 void OutcomesDock::end() {
@@ -234,7 +234,7 @@ void OutcomesDock::showProgress() {
   if (!status.error.empty()) emit failed(QString::fromStdString(status.error));
 }
 
-// In a thread, and never twice at once: judging many long runs takes longer than a repaint.
+// Computes the outcomes in a thread, one computation at a time: judging many long runs takes longer than a repaint.
 void OutcomesDock::computeOutcomes() {
   if (computing_) return;
   computing_ = true;
@@ -254,7 +254,7 @@ void OutcomesDock::computeOutcomes() {
 void OutcomesDock::take(std::vector<Outcome> outcomes, int training) {
   computing_ = false;
   panel_->showOutcomes(std::move(outcomes), training);
-  if (training > 0 && !running_) computeOutcomes();  // it ended meanwhile
+  if (training > 0 && !running_) computeOutcomes();  // the group ended while the outcomes were computed
 }
 
 void OutcomesDock::open(const Outcome& of) {

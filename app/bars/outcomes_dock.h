@@ -1,5 +1,5 @@
-// Candidates that train in groups (core/training/engine/run_queue.h): progress over all groups, time left, cancel
-// and continue, the live table of outcomes, and the queues of before that can be taken up.
+// Dock for candidates that train in groups (core/training/engine/run_queue.h): progress over all groups, time left,
+// cancel and continue, the table of outcomes, and earlier queues that can be continued.
 #pragma once
 
 #include <QElapsedTimer>
@@ -28,24 +28,26 @@ class OutcomesDock : public SideDock {
   explicit OutcomesDock(Selection* selection, QWidget* parent = nullptr);
   ~OutcomesDock() override;  // cancels and waits for the step in flight
 
-  // Trains the groups that wait, and shows the dock. Not while others train.
+  // Trains the groups that have not finished, and shows the dock. Not while another queue trains.
   void start(std::unique_ptr<RunQueue> queue);
-  QString recording() const;  // of which its groups' are made (path_of_group()); empty: there are none
+  QString recording()
+      const;  // path from which the groups' recordings are named (path_of_group()); empty: no recordings
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();
-  void goOn();  // with the groups that have not finished
+  void goOn();  // trains the groups that have not finished
   void end();   // cancels, and waits for the step in flight
 
-  // That it was last given in the window; 0: none yet. Kept from one start of the program to the next.
+  // Height of the dock when it was last shown; 0: never shown. Stored between sessions.
   int keptHeight() const { return kept_height_; }
   void keepHeight(int height);
 
  signals:
-  void begun(QString recording, QString run);  // that of the group in training has steps to show, here of run A
-  void takeUpRequested(QString queue_file);    // empty: one that is still to be asked for
+  void begun(QString recording,
+             QString run);  // the recording of the group in training has steps; `run`: the name of its run A
+  void takeUpRequested(QString queue_file);  // asks to continue this queue; empty: asks for the file first
   void openRequested(QString recording, QString run);
-  void runChosen(QString recording, QString run);  // where that recording is open
-  void failed(QString why);                        // the groups cannot be compared, or training failed
+  void runChosen(QString recording, QString run);  // selects the run if its recording is open
+  void failed(QString why);                        // emitted if training failed or the groups cannot be compared
   void saved(QString path);
 
  protected:
@@ -72,9 +74,9 @@ class OutcomesDock : public SideDock {
   QPushButton* stop_;
   QMenu* queues_;
   int kept_height_ = 0;
-  bool has_height_ = false;  // since it was shown
+  bool has_height_ = false;  // whether the dock got its height since it was shown
   OutcomesPanel* panel_;
-  LatestWorker worker_;  // last: it ends before what its jobs use
+  LatestWorker worker_;  // destroyed first: its jobs use the members above
 };
 
 }  // namespace moescope

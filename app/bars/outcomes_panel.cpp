@@ -91,7 +91,7 @@ float figureOf(const Outcome& o, int column) {
   }
 }
 
-// A twin by chance may be a millionth away.
+// More digits for small gaps: a noise twin may be a millionth away.
 QString nats(float value) {
   if (is_missing(value)) return {};
   const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
@@ -192,7 +192,7 @@ class OutcomesModel : public QAbstractTableModel {
   }
 
  private:
-  // What is said while it trains may change with the next step.
+  // Marks verdicts of a group in training as preliminary.
   QString verdict(const Outcome& o) const {
     const QString words = QString::fromStdString(verdict_words(o));
     if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
@@ -206,7 +206,7 @@ class OutcomesModel : public QAbstractTableModel {
     return text(o, column);
   }
 
-  // Run A stays first; figures that are missing, so those that wait, stay last.
+  // Sorts the rows: run A stays first, rows without a value stay last.
   void arrange() {
     if (rows_.empty()) return;
     std::stable_sort(rows_.begin() + 1, rows_.end(), [this](const Outcome& a, const Outcome& b) {
@@ -271,7 +271,7 @@ void OutcomesPanel::showOutcomes(std::vector<Outcome> outcomes, int training) {
   model_->setRows(std::move(outcomes), training);
   for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
     view_->setColumnHidden(column, !isMeasured(column));
-  update();  // the header's words, too
+  update();  // repaints the panel's header as well
   const int row = name.empty() ? -1 : model_->rowOf(name);
   if (row >= 0 && row != view_->currentIndex().row()) view_->setCurrentIndex(model_->index(row, now.column()));
 }
@@ -343,7 +343,7 @@ bool OutcomesPanel::isMeasured(int column) const {
   return std::ranges::any_of(outcomes_, [column](const Outcome& o) { return !is_missing(figureOf(o, column)); });
 }
 
-// Columns that are empty are not there; how to fill them.
+// Says which columns are hidden since they are empty, and how to fill them.
 QString OutcomesPanel::status() const {
   QStringList keys;
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");

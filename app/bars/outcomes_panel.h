@@ -22,15 +22,15 @@ class OutcomesPanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  // In the order of outcomes(). `training`: the group that trains now; 0: none.
+  // Shows outcomes in the order of outcomes(). `training`: number of the group that trains; 0: none.
   void showOutcomes(std::vector<Outcome> outcomes, int training);
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   void saveCsv(const QString& path) const;  // throws std::runtime_error
-  int heightFor(int rows) const;            // that shows so many without scrolling, as wide as it is
+  int heightFor(int rows) const;            // height at which `rows` rows are visible without scrolling
 
  signals:
-  void opened(const moescope::Outcome& of);  // by Enter or a double click
-  void chosen(const moescope::Outcome& of);  // by a click
+  void opened(const moescope::Outcome& of);  // a row was opened by Enter or a double click
+  void chosen(const moescope::Outcome& of);  // a row was clicked
   void saved(QString path);
   void refused(QString why);
 

@@ -1,4 +1,4 @@
-// How fast a run goes, and where it pauses.
+// A popover for the speed of a run and the step before which it pauses.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ class PacePopover : public Popover {
   explicit PacePopover(QWidget* parent = nullptr);
 
   void showUntil(std::optional<qint64> step);
-  void setTraining(bool training);  // else a replay, which has no end of its own
+  void setTraining(bool training);  // false: a replay, which has no field for the end
 
  signals:
   void speedRequested(double steps_per_s);          // 0: as fast as it can

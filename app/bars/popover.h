@@ -16,7 +16,7 @@ class Popover : public QFrame {
  public:
   Popover(const QString& title, QWidget* parent);
 
-  void openUnder(QWidget* anchor);  // its right edge at the anchor's, moved into the screen
+  void openUnder(QWidget* anchor);  // opens with its right edge at the anchor's, moved into the screen
 
  signals:
   void opened();
@@ -24,7 +24,7 @@ class Popover : public QFrame {
 
  protected:
   QLabel* addRow(const QString& name, QWidget* field);
-  void setNote(const QString& text);  // beside the title
+  void setNote(const QString& text);  // secondary text beside the title
   QVBoxLayout* column() const { return column_; }
 
   void keyPressEvent(QKeyEvent* event) override;

@@ -27,13 +27,13 @@ RunChips::RunChips(QWidget* parent) : QWidget(parent) {
     chip->setIconSize({kChipSize, kChipSize});
     followFont(chip, [chip] { chip->setFixedHeight(withType(kFieldHeight, chip->fontMetrics())); });
     chip->setFocusPolicy(Qt::TabFocus);
-    chip->setContextMenuPolicy(Qt::CustomContextMenu);  // actions of its own would give it a menu's arrow
+    chip->setContextMenuPolicy(Qt::CustomContextMenu);  // QWidget actions would add a menu arrow to the chip
     connect(chip, &QToolButton::customContextMenuRequested, this, [this, chip](QPoint at) {
       fillMenu();
       if (live_) menu_->popup(chip->mapToGlobal(at));
     });
     connect(chip, &QToolButton::clicked, this, [this, run] {
-      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // until the choice is made
+      chips_[static_cast<std::size_t>(run)]->setChecked(run == active_);  // reset until the selection changes
       emit activated(run);
     });
     chip->hide();

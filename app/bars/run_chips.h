@@ -21,8 +21,9 @@ class RunChips : public QWidget {
     QString letter;
     int color = 0;  // index of seriesColor
     QString name;
-    QString differs;   // from run A: "precision.experts mxfp8_rceil"; empty: no difference, or run A itself
-    QString progress;  // "120 of 400" while it catches up; empty: level
+    QString differs;   // setting that differs from run A: "precision.experts mxfp8_rceil"; empty: no difference, or run
+                       // A itself
+    QString progress;  // "120 of 400" while the run catches up with run A; empty: it has
     bool operator==(const Run&) const = default;
   };
 
@@ -30,17 +31,17 @@ class RunChips : public QWidget {
 
   void showRuns(const std::vector<Run>& runs, int active);
   struct Parts {
-    bool names = true;  // of the runs
-    bool words = true;  // "Compare"
+    bool names = true;  // show the names of the runs
+    bool words = true;  // show the word "Compare"
   };
-  void setShown(Parts parts);          // the rest is in the tool tips
-  void setLive(bool live);             // runs can be added and removed
-  void showFile(const QString& path);  // of tensors, beside the runs; empty: none
+  void setShown(Parts parts);          // hidden parts are in the tool tips
+  void setLive(bool live);             // whether runs can be added and removed
+  void showFile(const QString& path);  // chip for a file of tensors beside the runs; empty: none
   bool hasFile() const { return !path_.isEmpty(); }
-  void setFormats(const QStringList& formats);  // offered for precision.experts; without run A's own
+  void setFormats(const QStringList& formats);  // formats in the menu of precision.experts, without run A's
 
  signals:
-  void changed();  // what is shown, and so its width
+  void changed();  // the shown parts and so the width have changed
   void activated(int run);
   void fileActivated();
   void removeRequested(int run);
@@ -48,7 +49,7 @@ class RunChips : public QWidget {
   void perturbedTwinRequested();
   void denseTwinRequested(moescope::DenseSize size);
   void formatTwinRequested(QString format);
-  void twinRequested();  // with a setting to choose
+  void twinRequested();  // asks for a twin with a setting that the user chooses
 
  protected:
   void changeEvent(QEvent* event) override;

@@ -31,12 +31,11 @@ SideDock::SideDock(const QString& title, QWidget* parent) : QDockWidget(title, p
   keepOffEdges(Qt::RightDockWidgetArea);
   connect(this, &QDockWidget::dockLocationChanged, this, &SideDock::keepOffEdges);
   connect(this, &QDockWidget::topLevelChanged, this, [this](bool floating) {
-    keepOffEdges(floating ? Qt::NoDockWidgetArea
-                          : static_cast<QMainWindow*>(parentWidget())->dockWidgetArea(this));
+    keepOffEdges(floating ? Qt::NoDockWidgetArea : static_cast<QMainWindow*>(parentWidget())->dockWidgetArea(this));
   });
 }
 
-// As far as panels are; on the other sides is the gap between docks.
+// Keeps the same margin to the window's edge as panels have; other docks are separated by Qt's gap.
 void SideDock::keepOffEdges(Qt::DockWidgetArea area) {
   const bool left = area == Qt::LeftDockWidgetArea, right = area == Qt::RightDockWidgetArea;
   const bool below = area == Qt::BottomDockWidgetArea;

@@ -125,19 +125,20 @@ void StatusLine::resizeEvent(QResizeEvent* event) {
   fit();
 }
 
-// When the line gets another height, Qt arranges it anew and shows again what a message had hidden.
+// Hides the items again while a message is shown: QStatusBar shows them whenever its height changes.
 bool StatusLine::event(QEvent* event) {
   const bool done = QStatusBar::event(event);
   if (event->type() != QEvent::LayoutRequest) return done;
   QTimer::singleShot(0, items_, [this] {
     if (currentMessage().isEmpty() || items_->isHidden()) return;
     items_->hide();
-    items_->setAttribute(Qt::WA_WState_ExplicitShowHide, false);  // so that it comes back when the message goes
+    items_->setAttribute(Qt::WA_WState_ExplicitShowHide,
+                         false);  // QStatusBar then shows the items again after the message
   });
   return done;
 }
 
-// The recording gives way first, what trains last.
+// Shortens the item of the recording first and that of the run last.
 void StatusLine::fit() {
   const std::initializer_list<StatusItem*> order{recording_, steps_, tokens_, speed_, findings_, state_};
   for (StatusItem* item : order) item->setForm(0);

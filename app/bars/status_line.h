@@ -1,5 +1,5 @@
-// The line at the bottom: what trains or is open and how fast, where it is recorded, and the findings. Each item has
-// short forms; what has no room goes as a whole.
+// The status line: which run trains or is open, its speed, its recording, and the number of findings. Each item has
+// short forms; an item without room is hidden.
 #pragma once
 
 #include <QElapsedTimer>
@@ -22,10 +22,10 @@ class StatusLine : public QStatusBar {
 
   enum class Dot { none, quiet, good, bad, attention };
   void showTraining(const LiveStatus& status, int runs);
-  void showState(const QString& text, Dot dot = Dot::quiet);  // of what is not trained here
+  void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened or attached run
   struct Source {
-    QString path;         // of the recording or log; empty: none
-    QString attached_to;  // HOST:PORT of the training that is watched; empty: none
+    QString path;         // path of the recording or log; empty: none
+    QString attached_to;  // HOST:PORT of the attached training; empty: none
     bool training = false;
   };
   void showHoldings(const Source& source, const History& history);
@@ -45,7 +45,7 @@ class StatusLine : public QStatusBar {
   QWidget* items_;
   StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
   StatusItem* findings_;
-  QElapsedTimer since_;  // the step from which the speed is measured
+  QElapsedTimer since_;  // since the step at which the measurement of the speed began
   std::int64_t from_ = -1;
   double steps_per_s_ = 0;
 };

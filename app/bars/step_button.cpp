@@ -19,7 +19,7 @@ QString groupedStep(std::int64_t step) {
   return QLocale(QLocale::English).toString(static_cast<qlonglong>(step));
 }
 
-// As wide as the widest of as many digits, so that a new number does not arrange the bar anew.
+// The text with all digits replaced by 9, so that the button keeps its width while the step rises.
 QString asNines(QString digits) {
   for (QChar& digit : digits)
     if (digit.isDigit()) digit = '9';

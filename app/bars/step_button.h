@@ -1,4 +1,4 @@
-// The step of the run, "1,284 of 2,000", on a button that opens what belongs to its pace.
+// A button with the step of the run, "1,284 of 2,000", that opens the popover of the pace.
 #pragma once
 
 #include <QToolButton>
@@ -11,9 +11,9 @@ class StepButton : public QToolButton {
  public:
   explicit StepButton(QWidget* parent = nullptr);
 
-  // `end`: the last step that is planned; without one it says "step 1,284".
+  // `end`: the last planned step; nullopt: the text is "step 1,284".
   void showStep(std::int64_t step, std::optional<std::int64_t> end);
-  void setShort(bool is_short);  // the number alone
+  void setShort(bool is_short);  // shows the number alone
   QString shownText() const;
 
   QSize sizeHint() const override;
@@ -23,7 +23,7 @@ class StepButton : public QToolButton {
   void paintEvent(QPaintEvent* event) override;
 
  private:
-  QString before() const;  // the number, in secondary ink
+  QString before() const;  // text before the number, in secondary ink
   QString after() const;
   int widthOf(const QString& before, const QString& number, const QString& after) const;
 

@@ -23,11 +23,11 @@ namespace moescope {
 
 namespace {
 
-constexpr int kNarrowest = 5;    // level of setNarrowness()
+constexpr int kNarrowest = 5;    // highest level of setNarrowness()
 constexpr int kLeastBar = 320;   // width
-constexpr int kLineHeight = 20;  // of the lines between groups
+constexpr int kLineHeight = 20;  // height of the lines between groups
 
-// The bar's ground, with a line below.
+// Paints the bar's background and the line below it.
 class BarContent : public QWidget {
  public:
   using QWidget::QWidget;
@@ -106,7 +106,7 @@ void WindowBar::makeActions() {
   setup_->setToolTip("All settings of a run (F2)");
 }
 
-// Of the stack of workspaces; where the window is narrow, a list in their place.
+// Takes over the tab bar of the workspaces; in a narrow window a combo box replaces it.
 void WindowBar::takeTabs(QTabBar* tabs) {
   tabs->setProperty(kBarTabsProperty, true);
   tabs->setUsesScrollButtons(false);
@@ -216,7 +216,7 @@ void WindowBar::showChips() {
   fit();
 }
 
-// The first of ever narrower forms that has room.
+// Chooses the widest of the narrower forms that fits.
 void WindowBar::fit() {
   for (int level = 0; level <= kNarrowest; ++level) {
     setNarrowness(level);
@@ -235,7 +235,7 @@ void WindowBar::setRunning(bool running) {
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }
 
-// Keys work for replays, too, where there is no button: one step on, and back to the first.
+// The keys for one step and for the first step also work in replays, which have no buttons for them.
 void WindowBar::setOpen(Open open) {
   const bool can_run = open == Open::training || open == Open::recording;
   for (QAction* action : {run_, step_, reset_}) action->setEnabled(can_run);

@@ -1,5 +1,5 @@
-// The one bar of the window: menu, workspaces, open runs, running, live settings and set-up. What the open run cannot
-// do is not there. Where it is narrow, names of runs go first, and nothing is cut.
+// The bar of the window: menu, workspaces, open runs, controls of the run, live settings and set-up. Controls that the
+// open run cannot use are hidden. In a narrow window the names of runs are hidden first; no text is cut.
 #pragma once
 
 #include <QToolBar>
@@ -38,11 +38,11 @@ class WindowBar : public QToolBar {
   void openLive();
 
   void showNothing();
-  void showFollowing();  // a log that another program writes
+  void showFollowing();  // shows that a log of another program is followed
   void showRun(const RunConfig& config);
   void showRecording();
-  void showReplay(bool playing, std::int64_t step);  // of a recording
-  void showStatus(const LiveStatus& status);         // a run in training only
+  void showReplay(bool playing, std::int64_t step);  // shows the state of the replay of a recording
+  void showStatus(const LiveStatus& status);         // shows the state of a run in training
   void showUntil(std::optional<qint64> step);
 
   QSize minimumSizeHint() const override;
@@ -51,7 +51,7 @@ class WindowBar : public QToolBar {
   void runRequested(bool run);
   void stepRequested();
   void resetRequested();
-  void speedRequested(double steps_per_s);          // 0: as fast as it can
+  void speedRequested(double steps_per_s);          // 0: as fast as possible
   void untilRequested(std::optional<qint64> step);  // nullopt: no end
 
  protected:
@@ -64,7 +64,7 @@ class WindowBar : public QToolBar {
   void makeLayout();
   void takeTabs(QTabBar* tabs);
   QToolButton* addButton(QAction* action, bool words);
-  QWidget* addLine();  // between groups
+  QWidget* addLine();  // adds a line between two groups
   void drawPictures();
   void setRunning(bool running);
   void setOpen(Open open);
@@ -78,13 +78,13 @@ class WindowBar : public QToolBar {
   QComboBox* tab_list_;
   RunChips* chips_;
   QAction *run_, *step_, *reset_, *live_, *setup_;
-  QList<QWidget*> of_runs_, of_training_;  // shown while there are some
+  QList<QWidget*> of_runs_, of_training_;  // widgets shown only with open runs, and only with a run in training
   StepButton* count_;
   PacePopover* pace_;
   LivePopover* live_popover_;
   Open open_ = Open::following;
   std::int64_t last_step_ = 0;
-  std::int64_t scheduled_ = 0;  // steps of the open run's schedule
+  std::int64_t scheduled_ = 0;  // number of steps in the schedule of the open run
   std::optional<std::int64_t> until_;
   bool running_ = false;
 };

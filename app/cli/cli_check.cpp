@@ -32,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
 constexpr int kFound = 1;
-constexpr auto kPause = 200ms;   // between two looks at a file that grows
+constexpr auto kPause = 200ms;   // between two reads of a growing file
 constexpr int kCheckSchema = 1;  // of --json: rises when a key changes its meaning or goes away
 
 // The words of --fail-on and "kind" in --json.
@@ -82,7 +82,7 @@ struct CheckOptions {
   double idle = 0;
 };
 
-// Which findings make the check fail. Those that are over do not, but for a loss that was no number.
+// Decides which findings make the check fail. Past findings do not, except a loss that was NaN or infinite.
 class FailOn {
  public:
   explicit FailOn(const std::string& words) {
@@ -111,7 +111,7 @@ class FailOn {
     }
     throw std::runtime_error("--fail-on: \"" + word + "\" is no finding, allowed are " + allowed);
   }
-  int least_ = static_cast<int>(Severity::severe) + 1;  // severity; beyond the last: none by severity
+  int least_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; beyond the last: no severity fails
   std::vector<FindingKind> kinds_;
 };
 
@@ -153,7 +153,7 @@ class GrowingRuns {
   std::unique_ptr<Follower> log_;
 };
 
-// Keeps what it read of each run, so that a step of a run that grows costs the same at its end as at its beginning.
+// Keeps a scan for each run, so that a new step costs the same at the end of a long run as at its beginning.
 class Checker {
  public:
   std::vector<CheckedRun> check(const std::vector<HistoryPtr>& histories) {
@@ -185,7 +185,7 @@ std::int64_t newest_step(const std::vector<CheckedRun>& runs) {
   return newest;
 }
 
-// -1: until a finding.
+// Last step to check; -1: check until there is a finding.
 std::int64_t last_step(const std::string& until) {
   if (until == "finding") return -1;
   std::int64_t step = 0;

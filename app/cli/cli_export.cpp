@@ -44,7 +44,7 @@ struct ExportOptions {
   std::optional<std::int64_t> step;
 };
 
-// Pictures, tables and reports are what the panels show, so the window program makes them, without a display.
+// Runs the window program without a display: it draws the panels of which pictures, tables and reports consist.
 [[noreturn]] void let_window_export(const ExportOptions& options) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "moescope").string();
   if (!fs::exists(program))
@@ -68,7 +68,7 @@ struct ExportOptions {
 
 using HistoryPointer = std::shared_ptr<const History>;
 
-// The part of a run in which nothing but chance makes it differ from the first: up to `until`.
+// The part of a run up to `until`, in which only chance makes it differ from the first run.
 HistoryPointer part_until(const HistoryPointer& run, std::int64_t until) {
   return until < run->steps().last ? beginning_of(*run, until) : run;
 }
@@ -89,7 +89,7 @@ ReplayRun logged_run(const History& first, const HistoryPointer& run) {
   return replay;
 }
 
-// Of runs whose settings are known; empty: not all are.
+// Set-up link of the runs; empty: the settings of a run are not known.
 std::string setup_of(const OpenedRuns& opened) {
   SharedSetup setup;
   for (const auto& history : opened.histories) {

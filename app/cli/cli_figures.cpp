@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFiguresSchema = 1;    // of --json: rises when a key changes its meaning or goes away
-constexpr std::int64_t kLook = 256;  // steps read at a time, backwards
+constexpr std::int64_t kLook = 256;  // steps read at a time, from the newest backwards
 
 struct FiguresOptions {
   RoutedShape routed;
@@ -51,17 +51,17 @@ std::optional<Reading> newest(const History& history, Metric metric, int layer, 
     for (std::size_t i = steps.size(); i-- > 0;)
       if (!is_missing(values[i])) return Reading{steps[i], values[i]};
   }
-  // Single values of long ago are kept as means of several steps, which value_at knows.
+  // Old values are kept as means of several steps, which value_at() returns.
   return Reading{-1, history.value_at(metric, layer, at)};
 }
 
-Json number(float value) {  // as in JSON lines (jsonl.h)
+Json number(float value) {  // formatted as in JSON lines (jsonl.h)
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return static_cast<double>(value);
 }
 
-// The figures that were asked for; all: none was named.
+// The requested figures; all figures if none was named.
 class Wanted {
  public:
   explicit Wanted(const std::vector<std::string>& keys) : keys_(keys) {
@@ -127,7 +127,7 @@ Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
   return figures;
 }
 
-// Arrays of the newest frames that have them, as they stand in JSON lines.
+// Adds the arrays of the newest frames that have them, as in JSON lines.
 void add_arrays(Json& json, const History& history, std::int64_t at) {
   const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<const char*> keys) {
     if (!frame) return;

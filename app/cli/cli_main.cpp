@@ -43,7 +43,7 @@ void check_command(const CLI::App& app, const char* given) {
   throw std::runtime_error(std::string(given) + ": no such command, allowed are " + allowed);
 }
 
-// The processes of `mpirun moescope-cli train --ep R` or `sweep` make the same mistakes; only rank 0 prints them.
+// All processes of `mpirun moescope-cli train --ep R` or `sweep` find the same errors; only rank 0 prints them.
 bool prints_errors(int argc, char** argv) {
   const bool among_ranks = std::any_of(argv, argv + argc, [](const std::string& arg) {
     return arg == "--ep" || arg.starts_with("--ep=") || arg == "sweep";
@@ -53,16 +53,16 @@ bool prints_errors(int argc, char** argv) {
   return !launched || launched->rank == 0;
 }
 
-// mpirun ends all processes as soon as one of them has ended with an error: the others give rank 0 time to print it.
+// mpirun ends all processes when one ends with an error: the other ranks wait to give rank 0 time to print it.
 int exit_status(int status, bool prints) {
   if (status != 0 && !prints) std::this_thread::sleep_for(std::chrono::seconds(1));
   return status;
 }
 
-// Checks that the output was written: a shell that sends it to a full disk learns of it by the exit status.
+// Checks that standard output was written, since a full disk shows only there. Returns the exit status.
 int check_stdout(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  // Which write failed, and why, is no longer known; another write fails for the same reason.
+  // The failed write and its errno are gone; another write fails for the same reason.
   const bool still_fails = write(STDOUT_FILENO, "\n", 1) < 0;
   print_error(std::string("standard output: cannot be written: ") +
               (still_fails ? std::strerror(errno) : "some of it is missing"));
@@ -74,7 +74,7 @@ int check_stdout(int status) {
 int main(int argc, char** argv) {
   moescope::keep_standard_streams();
   moescope::start_with_fast_kernels(argv);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow any more shows as a failed write
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit then shows as a failed write
   CLI::App app{
       "MoEscope without a window: trains mixture-of-experts models, imports logs of other programs, quantizes tensors, "
       "counts and predicts cluster communication."};

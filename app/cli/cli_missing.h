@@ -1,5 +1,5 @@
-// What a command says of its input on standard error: a recording whose log was not copied along, what was left out of
-// a log.
+// Messages about the input of a command on standard error: a recording that was copied without its log, lines that were
+// left out of a log.
 #pragma once
 
 #include "core/logs/open_runs.h"
@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-void print_missing(const RecordingReader& recording);  // if anything is missing
-void print_remarks(const OpenedRuns& opened);          // restarts, names that were not understood
-void print_notes(const OpenedRuns& opened);            // these, and how many lines could not be read
+void print_missing(const RecordingReader& recording);  // prints that steps may be missing, if they may
+void print_remarks(const OpenedRuns& opened);          // prints restarts and unknown names
+void print_notes(const OpenedRuns& opened);            // prints the remarks and the number of unreadable lines
 
 }  // namespace moescope

@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 struct PredictOptions {
   std::string calibration, model = "671B", hardware = "b200", recipe = "bf16", all_to_all = "standard";
   std::string routing = "forced", payload = "bf16", recompute = "full", hypothesis = "h2", placement = "contiguous";
-  int run = 0, layer = -1;  // of a recording
+  int run = 0, layer = -1;  // run and layer of a recording
   std::int64_t step = -1;
   bool node_limited = false;
   int ep = 32, ranks_per_node = 8, gpus = 256, tp = 0, pp = 0, virtual_stages = 0, microbatches = 0, slots = 0;
@@ -124,7 +124,7 @@ void print_layers(const LayerModel& model, const CalibrationReport& report, cons
   for (const std::string& note : report.notes) std::printf("  %s\n", printable(note).c_str());
 }
 
-// A file that gives no prediction is an error.
+// Throws if a file gives no prediction.
 void check_predicted(const std::string& path, const CalibrationReport& report) {
   for (const LayerComparison& row : report.rows)
     if (!std::isnan(row.predicted.comm_ms) || !std::isnan(row.predicted.experts_ms)) return;
@@ -183,7 +183,7 @@ Routing routing_by_rule(const PredictOptions& o, const ModelShape& shape, std::i
   return route_by_pattern(pattern, tokens, static_cast<int>(shape.top_k), static_cast<int>(shape.n_experts), o.seed);
 }
 
-// The case to predict, and the recorded load that it uses; routing by rule uses none.
+// The case to predict and the recorded load for it; a routing by rule uses no load.
 struct Asked {
   StepConfig config;
   std::string routing;
@@ -199,7 +199,7 @@ RoutingTraffic traffic_of(const PredictOptions& o, const ModelShape& shape, AllT
     asked.load = recorded_load({o.routing, o.run, o.layer, o.step});
     asked.routing = asked.load.name + (o.node_limited ? ", node-limited" : "");
   }
-  // Enough tokens that sampling moves max/mean by less than a per cent; all ranks get a whole number of rounds.
+  // So many tokens that sampling changes max/mean by less than a per cent, in whole rounds for every rank.
   const std::int64_t tokens = std::int64_t{o.ep} * std::max<std::int64_t>(shape.n_experts, 65536 / o.ep);
   const Routing topk = recorded ? route_by_recorded_load(asked.load, shape, tokens, o.node_limited, o.seed)
                                 : routing_by_rule(o, shape, tokens, asked.routing);
@@ -219,7 +219,7 @@ Asked asked_by(const PredictOptions& o) {
   config.payload = payload_named(o.payload);
   config.recompute = recompute_named(o.recompute);
   config.traffic = traffic_of(o, config.shape, config.way, asked);
-  // As published for these shapes: 671B with TP 2 and PP 2, others with neither.
+  // The published parallelism of these shapes: TP 2 and PP 2 for 671B, neither for the others.
   const bool large = o.model == "671B";
   config.gpus = o.gpus;
   config.tp = o.tp ? o.tp : large ? 2 : 1;

@@ -21,8 +21,8 @@ namespace moescope {
 namespace {
 
 constexpr int kBlock = 32;
-constexpr std::size_t kWidestName = 100;                      // longer ones push their row to the right
-constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // converted at a time
+constexpr std::size_t kWidestName = 100;  // width of the column of names; longer names shift their row
+constexpr std::size_t kChunkElements = std::size_t{1} << 20;  // elements converted at a time
 
 struct QuantizeOptions {
   std::string in, out, tensor, format = "mxfp8_e4m3", scale = "rceil", axis = "row", operand = "W", dtype;
@@ -33,7 +33,7 @@ bool is_mx(const NamedFormat& named) {
   return named.format.scheme == QuantScheme::mx;
 }
 
-// The MX element formats, then the recipes that are none.
+// Names of the MX element formats, then of the other recipes.
 std::string format_names() {
   std::string names;
   for (const NamedFormat& named : named_formats())
@@ -56,7 +56,7 @@ OperandRole operand_of(const QuantizeOptions& options) {
   throw std::runtime_error("--operand is '" + options.operand + "'; allowed: x, W, dY");
 }
 
-// The type of arrays that do not name theirs.
+// The type given for arrays that do not state theirs.
 std::optional<DType> untyped_of(const QuantizeOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
   for (const DType dtype : kUntypedAre)
@@ -64,17 +64,17 @@ std::optional<DType> untyped_of(const QuantizeOptions& options) {
   throw std::runtime_error("--dtype is '" + options.dtype + "'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16");
 }
 
-// The first GEMM that reads it.
+// The first GEMM that reads the operand.
 Direction direction_of(OperandRole operand) {
   return operand == OperandRole::dy ? Direction::dgrad : Direction::forward;
 }
 
-// Of a tensor that is `operand` in a recipe.
+// The format of `operand` in a recipe.
 OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
   return recipe_format(recipe, direction_of(operand), operand);
 }
 
-// nullopt: it is not one of the MX element formats, of which codes and scales can be stored.
+// The MX element format of the options; nullopt: another format, whose codes and scales cannot be stored.
 std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
   const NamedFormat* named = find_format(options.format);
   if (!named || !is_mx(*named)) return std::nullopt;
@@ -103,7 +103,7 @@ const char* axis_name(BlockAxis axis) {
   return axis == BlockAxis::row ? "row" : "column";
 }
 
-// A tensor as rows along its last axis; a scalar is one row of one.
+// A tensor as rows along its last axis. A scalar is one row with one element.
 struct Rows {
   std::size_t rows, cols, blocks;  // blocks of one row
 };
@@ -121,7 +121,7 @@ std::vector<std::size_t> scales_shape(const TensorView& tensor) {
   return shape;
 }
 
-// Pieces of whole rows, or of one row cut between blocks, of at most about kChunkElements.
+// Visits the tensor in pieces of whole rows, or of one row cut between blocks, of about kChunkElements at most.
 template <class Visit>
 void each_piece(const Rows& shape, Visit visit) {
   if (shape.rows == 0) return;
@@ -135,7 +135,7 @@ void each_piece(const Rows& shape, Visit visit) {
     for (std::size_t c = 0; c < shape.cols; c += cols) visit(r * shape.cols + c, 1, std::min(cols, shape.cols - c));
 }
 
-// The three outputs of a tensor lie one after another in the file, so it is read once for each.
+// Reads the tensor once for each of its three outputs, which lie one after another in the file.
 void write_quantized(const TensorView& tensor, const OperandFormat& format, SafetensorsStream& out) {
   const Rows shape = rows_of(tensor);
   std::vector<std::uint8_t> codes, scales, all_scales;
@@ -200,7 +200,7 @@ std::string sqnr_text(const QuantSums& sums) {
 
 using Json = nlohmann::ordered_json;
 
-// Names, units and meaning as in a recording's table quant.
+// Keys, units and meaning are those of a recording's table quant.
 Json to_json(const QuantSums& sums) {
   Json json;
   json["elements"] = sums.elements;
@@ -231,9 +231,9 @@ struct RecipeFigures {
 };
 struct TensorReport {
   const TensorView* tensor;
-  std::vector<AxisFigures> figures;    // of the format that was asked for
-  std::vector<RecipeFigures> recipes;  // of --what-if, and
-  std::vector<WhatIfRow> what_if;      // as what_if.h orders them
+  std::vector<AxisFigures> figures;    // figures of the requested format, by axis
+  std::vector<RecipeFigures> recipes;  // figures of the recipes of --what-if
+  std::vector<WhatIfRow> what_if;      // rows in the order of what_if.h
 };
 
 TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options) {
@@ -295,7 +295,7 @@ void print_heading(int width, const char* what) {
               "clipped %", "clipped blocks %", "scales");
 }
 
-// SQNR dB / underflow % / clipped % of every choice, a line per axis, element format and rule.
+// Prints SQNR dB / underflow % / clipped % of every choice, a line for each axis, element format and rule.
 void print_what_if(const TensorReport& report, OperandRole operand) {
   std::printf("\n%s, every recipe, as operand %s\n", printable(report.tensor->name).c_str(), operand_name(operand));
   print_heading(26, "recipe");
@@ -325,7 +325,7 @@ void print_what_if(const TensorReport& report, OperandRole operand) {
   }
 }
 
-// "" where the values of a tensor can be quantized, else why not.
+// Why the values of a tensor cannot be quantized; empty: they can.
 std::string why_not(const TensorView& tensor) {
   if (tensor.holds == TensorView::Holds::codes) return tensor.note;
   if (!tensor.floating())
@@ -334,7 +334,7 @@ std::string why_not(const TensorView& tensor) {
   return {};
 }
 
-// What is said of tensors, a line for all of whom the same is true.
+// Remarks on tensors, with one line for all tensors that share a remark.
 class Remarks {
  public:
   void add(const std::string& name, const std::string& remark) {
@@ -386,7 +386,7 @@ std::vector<const TensorView*> chosen_tensors(const TensorFile& file, const std:
   return chosen;
 }
 
-// Says which values are those of codes, alone or with their scales.
+// Prints which tensors hold codes, alone or with their scales.
 void print_codes(const std::vector<const TensorView*>& tensors) {
   Remarks remarks;
   for (const TensorView* tensor : tensors)

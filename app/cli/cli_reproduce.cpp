@@ -49,7 +49,7 @@ void reproduce_run(const ReproduceOptions& options) {
   bool found = false, same = true;
   for (const RunInfo& info : recording.runs()) {
     if (!options.run.empty() && info.name != options.run) continue;
-    // A process has one set of kernels: that of the first run.
+    // A process can use the kernels of one run only: those of the first.
     const KernelCheck kernels = found ? check_kernels(info.kernels) : use_recorded_kernels(info.kernels);
     found = true;
     same &= reproduce_one(recording, info, kernels, options.steps).differs_at < 0;

@@ -28,7 +28,7 @@ struct ScanOptions {
   bool json = false, csv = false, quiet = false;
 };
 
-// A line that redraws itself on a terminal.
+// Shows the progress in a line that redraws itself on a terminal.
 void show_progress(const char* what, std::int64_t done, std::int64_t of) {
   if (isatty(STDERR_FILENO) != 1) return;
   std::fprintf(stderr, "\r%s %lld of %lld\x1b[K", what, static_cast<long long>(done), static_cast<long long>(of));
@@ -55,7 +55,7 @@ class WarmUp : public EngineObserver {
   const ScanOptions& o_;
 };
 
-// The run of the options, which has taken the steps before the scan.
+// Trains the run of the options up to the step to scan.
 std::unique_ptr<Engine> trained(const ScanOptions& o) {
   std::vector<Trainer> trainers;
   if (o.run.resume.empty())

@@ -5,11 +5,11 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kPieceElements = std::size_t{1} << 22;  // read at a time
-constexpr std::size_t kTileRows = 128;                        // tiles of an operand begin at multiples of it
-constexpr std::size_t kLargestBlock = 512;                    // of the what-if
+constexpr std::size_t kPieceElements = std::size_t{1} << 22;  // elements read at a time
+constexpr std::size_t kTileRows = 128;                        // tiles of an operand begin at multiples of this row
+constexpr std::size_t kLargestBlock = 512;                    // largest block of the what-if
 
-// Whole rows, in pieces that begin at multiples of `unit` rows.
+// Visits whole rows in pieces that begin at multiples of `unit` rows.
 template <class Visit>
 void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, Visit visit) {
   const MatrixStack stack = matrices_of(tensor);

@@ -16,12 +16,12 @@ namespace moescope {
 struct MatrixStack {
   std::size_t matrices = 1, rows = 1, cols = 1;
 };
-// [rows, cols] of a vector is [1, n], of a scalar [1, 1].
+// A vector is a matrix [1, n], a scalar [1, 1].
 MatrixStack matrices_of(const TensorView& tensor);
 
-// Sums over all matrices.
+// Figures summed over all matrices of the tensor.
 QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, BlockAxis axis);
-// As what_if().
+// The rows of what_if() for all matrices of the tensor.
 std::vector<WhatIfRow> what_if_of(const TensorView& tensor);
 
 }  // namespace moescope

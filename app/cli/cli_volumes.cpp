@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // 256 MiB of chosen experts
+constexpr std::int64_t kMaxSlots = std::int64_t{1} << 26;  // limit on token slots: 256 MiB of chosen experts
 
 struct VolumesOptions {
   std::string model = "671B", routing = "forced", topk, tensor = "topk_idx", recording, placement = "contiguous";
@@ -33,13 +33,13 @@ struct VolumesOptions {
   bool no_recompute = false, json = false, matrices = false;
 };
 
-// What is counted: one layer's routing or, from a recording, several layers added up.
+// The counted copies of one layer's routing or, from a recording, the sum over several layers.
 struct Counted {
   VolumeFrame volume;
   std::string routing;
-  std::vector<std::uint32_t> copies_RE;  // by source rank and expert; empty: a recording holds no such counts
-  std::int64_t tokens = 0;               // of all ranks and, where several layers are added, of each of them
-  std::int64_t nowhere = 0;              // slots without an expert
+  std::vector<std::uint32_t> copies_RE;  // copies by source rank and expert; empty: a recording does not hold them
+  std::int64_t tokens = 0;               // tokens of all ranks, summed over the layers
+  std::int64_t nowhere = 0;              // token slots without an expert
   int dim = 0, top_k = 0, n_experts = 0, moe_layers = 1;
 };
 
@@ -67,7 +67,7 @@ Placement placement_of(const VolumesOptions& options, const std::vector<std::int
                          topk_TK, shape);
 }
 
-// A number of the file's metadata, `otherwise` where it has none.
+// A number of the file's metadata; `otherwise` if it has none.
 std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::int64_t otherwise, std::int64_t most) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end()) return otherwise;
@@ -78,7 +78,8 @@ std::int64_t metadata_number(const SafetensorsFile& file, const char* key, std::
   return value;
 }
 
-// [R, T, K] or [T, K]. What the command line leaves open, experts, ranks and ranks of a node, is the file's.
+// Reads an array [R, T, K] or [T, K]. Experts, ranks and ranks of a node that the command line does not give are the
+// file's.
 std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& options, ModelShape& shape) {
   const SafetensorsFile file(options.topk);
   const TensorView& tensor = file.at(options.tensor);
@@ -108,7 +109,7 @@ std::vector<std::int32_t> read_topk(const Command& command, VolumesOptions& opti
   return topk_TK;
 }
 
-// By a rule, or by the load of a recorded router.
+// Routes tokens by a rule or by the load of a recorded router.
 std::vector<std::int32_t> route(const VolumesOptions& options, const ModelShape& shape, std::string& name) {
   if (options.tokens_per_rank > kMaxSlots / (options.ranks * shape.top_k))
     throw std::runtime_error("--tokens-per-rank: ranks x tokens x top_k is limited to 2^26");
@@ -154,7 +155,7 @@ void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more
   for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
 }
 
-// The ranks and the placement are the recording's own: it holds counts, not the choices of each token.
+// Counts with the ranks and the placement of the recording: it holds counts, not the choices of each token.
 Counted count_recording(const VolumesOptions& options) {
   const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
   Counted counted;
@@ -195,7 +196,7 @@ double max_over_mean(const std::vector<std::uint64_t>& values) {
 struct WayCounts {
   AllToAll way;
   double sent, local, nvlink, network;     // copies per token
-  double nvlink_fullest, network_fullest;  // copies of the busiest rank over the mean token count of a rank
+  double nvlink_fullest, network_fullest;  // copies of the busiest rank over the mean number of tokens of a rank
   double received_max_over_mean;
 };
 
@@ -289,7 +290,7 @@ void print_table(const Counted& counted, const std::vector<WayCounts>& ways, con
   }
 }
 
-// An option that would change nothing is a misunderstanding.
+// Refuses options that would have no effect.
 void check_options(const Command& command, VolumesOptions& options) {
   if (options.routing.ends_with(".safetensors")) {
     if (!options.topk.empty() || !options.recording.empty())

@@ -25,17 +25,17 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Refers to an option of a command; what is asked of it shows in --help.
+// Refers to an option of a command. Its requirements are shown by --help.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
   Option& required();
-  Option& shows_default();  // the value that its variable has now
+  Option& shows_default();  // shows the present value of the variable as default
   template <typename T>     // int, std::int64_t, double
   Option& range(T least, T most);
   Option& one_of(std::vector<std::string> names);
-  Option& up_to(int values);  // at least one
-  Option& repeatable();       // each time with one value
+  Option& up_to(int values);  // takes 1 to `values` values
+  Option& repeatable();       // may be given several times, each with one value
   Option& needs(Option other);
   Option& excludes(Option other);
 
@@ -47,13 +47,13 @@ class Option {
 class Command {
  public:
   Command(CLI::App& app, const std::string& name, const std::string& what);
-  void last_counts();  // of an option added from now on and given several times
+  void last_counts();  // of options added from now on that are given several times, the last one counts
   // `name`: "-o,--out", or without dashes for an argument. T: std::string, int, std::int64_t or an optional one,
   // double, bool (true where it is given), std::vector of std::string or std::int64_t. `value` outlives the command.
   template <typename T>
   Option option(const std::string& name, T& value, const std::string& help);
   void footer(const std::string& text);
-  void runs(std::function<void()> run);  // when it was given, after its options were read
+  void runs(std::function<void()> run);  // called after the options were read, if the command was given
   bool given(const char* option) const;
   // Throws std::runtime_error when one of `options` was given: "--ranks `why`".
   void refuse(std::initializer_list<const char*> options, const std::string& why) const;

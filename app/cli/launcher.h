@@ -1,4 +1,4 @@
-// Which of several processes this is, as mpirun and srun tell the processes that they start by their environment.
+// The rank of this process among those that mpirun or srun started, from the environment.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Options of every command that opens runs of other programs.
+// Options of the commands that open runs of other programs.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace moescope {
 
-// --layers, --top-k and --experts, for files of routed experts whose shape the file does not say.
+// Adds --layers, --top-k and --experts, for files of routed experts that do not state their shape.
 void add_routed_options(Command& command, RoutedShape& routed);
 
-// --run, for files that hold several runs.
+// Adds --run, for files that hold several runs.
 void add_run_option(Command& command, std::string& run);
 
 }  // namespace moescope

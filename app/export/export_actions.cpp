@@ -76,7 +76,7 @@ bool ExportActions::hasRuns() {
   return false;
 }
 
-// Everything of every step is on disk only.
+// Whether a recording is on disk: only it holds all arrays of all steps. Says so if there is none.
 bool ExportActions::hasRecording() {
   if (!session_->path().isEmpty() && file_kind(session_->path().toStdString()) == FileKind::recording) return true;
   messages_->warn(
@@ -127,7 +127,7 @@ void ExportActions::exportEvents() {
   showEndOf(new ProgressJob("Writing events", messages_->window(), work), folder);
 }
 
-// Of a model in training those of now; of a recording those of its newest checkpoint.
+// Exports the present weights of a run in training, or those of the newest checkpoint of a recording.
 void ExportActions::exportWeights() {
   if (!hasRuns()) return;
   messages_->warnOfErrors([&] {
@@ -285,7 +285,7 @@ void ExportActions::savePictureOfWindow() {
   if (!path.isEmpty()) messages_->warnOfErrors([&] { Workspace::savePicture(messages_->window(), path); });
 }
 
-// That has the keyboard's focus, else the one under the mouse; nullptr: none.
+// The panel with the keyboard focus, else the panel under the mouse; nullptr: none.
 Panel* ExportActions::chosenPanel() const {
   for (QWidget* start : {QApplication::focusWidget(), QApplication::widgetAt(QCursor::pos())})
     for (QWidget* at = start; at; at = at->parentWidget())

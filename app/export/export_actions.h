@@ -1,4 +1,4 @@
-// All ways out of the window: File > Export, the picture of the window, and Edit > Copy of a panel.
+// The entries of File > Export, the picture of the window, and Edit > Copy of a panel.
 #pragma once
 
 #include <QString>
@@ -27,11 +27,11 @@ class ExportActions : public Actions {
   void addCopyActionTo(QMenu* menu);
 
   ReportSource reportSource() const;
-  void saveTimeline(const QString& path);  // the modelled one; throws std::runtime_error
-  void saveReplay(const QString& path);    // of the open runs, in the background
+  void saveTimeline(const QString& path);  // saves the modelled timeline; throws std::runtime_error
+  void saveReplay(const QString& path);    // saves a page that replays the open runs, in the background
 
  private:
-  // Writes a recording anew in another form, with a progress that can be cancelled.
+  // Converts a recording to another format, with a progress that can be cancelled.
   using Exporter = bool (*)(const std::string& from, const std::string& to, const std::function<bool(double)>&);
   void exportRecording(const QString& title, const QString& filter, const QString& suffix, Exporter work);
   void exportEvents();

@@ -24,7 +24,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLastSteps = 100;  // over which the table's means are taken
+constexpr std::int64_t kLastSteps = 100;  // number of last steps of which the table shows means
 constexpr double kAnyDifference = 0;
 constexpr QSize kFigure{640, 330};
 
@@ -126,8 +126,8 @@ class Report {
 
   const ReportSource& source_;
   std::vector<HistoryPtr> histories_;
-  std::vector<std::vector<Finding>> found_;  // in each of them, in the order of sort_findings
-  std::vector<Health> healths_;              // of each
+  std::vector<std::vector<Finding>> found_;  // findings of each run, in the order of sort_findings()
+  std::vector<Health> healths_;              // router verdict of each run
   std::vector<PairedRun> twins_;
   QString out_;
   int figure_ = 0;
@@ -155,7 +155,7 @@ QString Report::twinWords(std::size_t i) const {
              : QString("the settings of A with another seed. They differ by chance only.");
 }
 
-// What a reader wants first: did it make a difference?
+// Writes the result of the comparison, which a reader wants first.
 void Report::outcome() {
   out_ += "<h2>Results</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
@@ -199,7 +199,7 @@ void Report::outcome() {
                   .arg(100 * kMatters);
 }
 
-// What multiplied, without which tokens/s say little: once if it is the same in all runs.
+// Names the matrix units, which tokens/s depend on; once if they are the same in all runs.
 QString Report::units() const {
   std::vector<std::string> units;
   for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
@@ -211,7 +211,7 @@ QString Report::units() const {
   return text;
 }
 
-// The verdict that stands over the Overview.
+// Writes the verdict of the Overview on a run.
 void Report::health(std::size_t i) {
   const Health& health = healths_[i];
   const char* look = health.verdict == HealthVerdict::unhealthy   ? "severe"
@@ -246,7 +246,7 @@ void Report::figuresTable() {
       html(kSqnrNote) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
 
-// Of logs, what their first lines say.
+// Writes the settings; of logs, those of their first lines.
 void Report::settings() {
   if (!compares()) return;
   std::vector<SettingDifference> keys;

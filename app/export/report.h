@@ -16,13 +16,13 @@ namespace moescope {
 
 struct ReportPicture {
   Panel* panel;
-  QString words;  // what it shows and how to read it, in a sentence or two
+  QString words;  // what the picture shows and how to read it, in a sentence or two
 };
 
 struct ReportSource {
-  Selection* selection = nullptr;  // its active run changes while the figures of each run are drawn, and is put back
-  const ComparedRuns* compared = nullptr;  // in what the open runs differ, and which of them give the noise band
-  std::vector<RunConfig> configs;          // of the open runs; empty: not known (imported logs)
+  Selection* selection = nullptr;          // the active run is changed while the pictures are drawn, and restored
+  const ComparedRuns* compared = nullptr;  // differing settings of the open runs and the noise twins
+  std::vector<RunConfig> configs;          // settings of the open runs; empty: not known (imported logs)
   QString file;                            // name of the recording; empty: in memory only
   QList<ReportPicture> of_all;             // panels that show all runs
   QList<ReportPicture> of_each;            // panels that show the active run

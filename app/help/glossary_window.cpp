@@ -64,7 +64,7 @@ GlossaryWindow::GlossaryWindow(const QList<GlossaryEntry>& entries, QWidget* par
   query_->setFocus();
 }
 
-// Terms that contain the words come before meanings that do.
+// Lists terms that contain the words before meanings that do.
 void GlossaryWindow::search(const QString& typed) {
   const QString words = typed.trimmed();
   QList<GlossaryEntry> found;

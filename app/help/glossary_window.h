@@ -13,7 +13,7 @@ namespace moescope {
 struct GlossaryEntry {
   QString term, source, meaning;
 };
-// The rows of the page's table.
+// The rows of the table in the page.
 QList<GlossaryEntry> glossaryOf(const QString& markdown);
 
 class GlossaryWindow : public QDialog {
@@ -30,7 +30,7 @@ class GlossaryWindow : public QDialog {
   QTextBrowser* text_;
 };
 
-// One at a time; says so where the page is not there.
+// Shows the window, at most once. Says so if the page is missing.
 void showGlossary(QWidget* parent);
 
 }  // namespace moescope

@@ -20,7 +20,7 @@ Panel* panelAround(QWidget* widget) {
   return qobject_cast<Panel*>(widget);
 }
 
-// Under the mouse; without one over a panel, the panel that has the keyboard.
+// Explains the panel under the mouse, or the panel with the keyboard focus if there is none under the mouse.
 void explainUnderMouse(const QWidget* window) {
   if (Panel* panel = panelAround(QApplication::widgetAt(QCursor::pos()))) return panel->explainAt(QCursor::pos());
   if (Panel* panel = panelAround(window->focusWidget())) panel->explainAt(panel->mapToGlobal(panel->rect().center()));

@@ -1,4 +1,4 @@
-// The menu Help: explanations of what is on the screen, the keys, the sample, and what this program is.
+// The menu Help: explanations of panels, the manual, keys, samples, and the About box.
 #pragma once
 
 #include <QStringList>
@@ -10,7 +10,7 @@ namespace moescope {
 class FileActions;
 class WorkspaceTabs;
 
-// `about`: facts of this program and machine, rich text, one per line.
+// `about`: facts on this program and machine, rich text, one per line.
 void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, FileActions* files, const QStringList& about);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kTreeLevels = 4;  // from a program in a build folder up to its source tree
+constexpr int kTreeLevels = 4;  // levels from a program in a build folder up to its source tree
 
 constexpr const char* kPages[] = {
     "first-hour.md", "window.md", "router-and-balance.md", "precision.md",     "comparing-runs.md", "lessons.md",

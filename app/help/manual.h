@@ -12,12 +12,12 @@ struct ManualPage {
   QString title, path;
 };
 
-QString manualFolder();                   // empty: the pages are not there
-QList<ManualPage> manualPages();          // in the order of a manual, the glossary left out
-QString manualPage(const QString& name);  // path of "precision.md"; empty: not there
-ManualPage manualPageOn(const QString& workspace);  // about its panels; empty: not there
+QString manualFolder();                             // empty: there is no manual
+QList<ManualPage> manualPages();                    // in reading order, without the glossary
+QString manualPage(const QString& name);            // path of "precision.md"; empty: not there
+ManualPage manualPageOn(const QString& workspace);  // the page about the panels of a workspace; empty: there is none
 
-// In the desktop's viewer; where there is none the path is shown, to be copied.
+// Opens a page in the desktop's viewer. Without a viewer, shows the path to copy.
 void openManualPage(QWidget* parent, const QString& path);
 
 }  // namespace moescope

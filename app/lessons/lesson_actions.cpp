@@ -36,19 +36,19 @@ QString problemText(const std::vector<ConfigProblem>& problems) {
   return lines.join("\n");
 }
 
-int numberOf(const std::string& name) {  // from 0; -1: no built-in one
+int numberOf(const std::string& name) {  // number of a built-in lesson, from 0; -1: another lesson
   const std::vector<std::string> names = lesson_names();
   const auto found = std::ranges::find(names, name);
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
-// The key 1 to 9 takes a lesson at once, 0 the tenth; a second "1" in the menu would make both wait for Return.
+// The keys 1 to 9 choose a lesson at once, 0 the tenth. A second entry with a "1" would make both wait for Return.
 QString mnemonic(int number) {
   QString text = QString::number(number);
   return text.insert(number == 10 ? 1 : 0, number <= 10 ? "&" : "");
 }
 
-// As far from the edges of the window as the panels are from each other.
+// Gives the page the same margin to the window's edges as the panels have to each other.
 QWidget* inFrame(QWidget* page) {
   auto* around = new QWidget;
   auto* margins = new QVBoxLayout(around);
@@ -94,7 +94,7 @@ LessonActions::LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane
 void LessonActions::makeDock() {
   dock_ = new QDockWidget("Lesson", window_);
   dock_->setObjectName("dock_lesson");
-  dock_->setTitleBarWidget(new QWidget(dock_));  // the page has a head of its own
+  dock_->setTitleBarWidget(new QWidget(dock_));  // the page has its own head
   dock_->setWidget(inFrame(pane_));
   dock_->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea);
   dock_->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetFloatable);
@@ -189,8 +189,7 @@ void LessonActions::leave() {
   guide_->leave();
 }
 
-// Beside the lesson's few panels: all those of a workspace and the pane are wider than a small window, which would
-// grow.
+// Shown after the lesson's few panels are arranged: with all panels of a workspace a small window would grow.
 void LessonActions::showPane() {
   const QSize size = window_->size();
   dock_->show();

@@ -22,13 +22,13 @@ class LessonActions : public QObject {
   Q_OBJECT
 
  public:
-  // Docks the pane at the right of the window. `keeps_scores`: from one start to the next.
+  // Docks the pane at the right of the window. `keeps_scores`: the scores are stored between sessions.
   LessonActions(QMainWindow* window, LessonGuide* guide, LessonPane* pane, RunSession* session,
                 WorkspaceTabs* workspaces, WindowLayout* layout, Messages* messages, bool keeps_scores);
 
   void addMenuTo(QMenuBar* bar);
   enum class Ask { before_replacing, never };
-  // A built-in lesson by name or number, or a file; asks before it replaces a run that a person trained.
+  // Starts a built-in lesson by name or number, or a file. Asks before it replaces a run of the user.
   void start(const QString& name_or_path, Ask ask = Ask::before_replacing);
   void leave();
   bool active() const;
@@ -36,7 +36,7 @@ class LessonActions : public QObject {
 
  signals:
   void started();
-  void goOnRequested();  // the person keeps the run, which had been paused to ask
+  void goOnRequested();  // the user keeps the run, which was paused for the question
 
  private:
   void makeDock();

@@ -34,7 +34,7 @@ QWidget* newFigureRow() {
   return row;
 }
 
-// The note says in words that a value is not the expected one; the colour only helps.
+// Colours unexpected values. The note says the same in words.
 void tint(QLabel* label, const LessonFigureRow& row) {
   QPalette palette = label->parentWidget()->palette();
   const Colors& c = colors(palette);

@@ -1,4 +1,5 @@
-// What a step of a lesson measures: a name at the left, its value at the right, and what to compare it with below.
+// The figures that a step of a lesson measures: name at the left, value at the right, and below it the value to compare
+// with.
 #pragma once
 
 #include <QList>
@@ -9,7 +10,7 @@ class QBoxLayout;
 namespace moescope {
 
 struct LessonFigureRow {
-  enum class Kind { missing, live, expected, unexpected };  // missing: there is no value yet
+  enum class Kind { missing, live, expected, unexpected };  // missing: no value yet
   QString name, value, note;
   Kind kind = Kind::missing;
   bool operator==(const LessonFigureRow&) const = default;

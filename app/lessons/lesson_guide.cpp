@@ -20,7 +20,7 @@ namespace moescope {
 namespace {
 
 constexpr int kJudgeEveryMs = 250;
-constexpr int kRoomForList = 1600;  // of the window, beside the lesson
+constexpr int kRoomForList = 1600;  // width of the window from which the list is shown beside the lesson
 constexpr int kLessonsRuns = -1, kNoRuns = -2;
 
 QString q(const std::string& name) {
@@ -71,7 +71,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
     open_start_ = tasks_.runsAreOurs() ? opening_start_ : kNoRuns;
     entered_ = std::exchange(entering_, false) && tasks_.runsAreOurs();
   });
-  // After the window has taken the run in.
+  // Queued, so that the window shows the new run first.
   connect(
       session_, &RunSession::opened, this,
       [this] {
@@ -93,7 +93,7 @@ void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
   begin();
 }
 
-// With a new run; earlier predictions are discarded.
+// Starts the lesson with new runs and without predictions.
 void LessonGuide::begin() {
   step_ = 0;
   at_end_ = false;
@@ -111,7 +111,8 @@ void LessonGuide::begin() {
   timer_.start();
 }
 
-// In place of those of another lesson. What the first task shows is under the microscope, but not as the task shows it.
+// Opens the lesson's tensors, without those of another lesson. The tensor of the first task is put under the
+// microscope, but not yet with the block that the task shows.
 void LessonGuide::openTensors() {
   if (lesson_.tensors.empty()) return;
   for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
@@ -178,7 +179,7 @@ void LessonGuide::reset() {
   if (active_) begin();
 }
 
-// Runs that a task of this step starts are started by it again; others go back to the checkpoint kept at its beginning.
+// Rewinds to the checkpoint kept at the beginning of the step, unless a task of this step starts the runs anew.
 void LessonGuide::resetStep() {
   if (!active_) return;
   if (at_end_ || step_ == 0) return begin();
@@ -284,7 +285,7 @@ void LessonGuide::arrange() {
   panels_.showVerdicts(predicted());
   if (view.after_prediction && !state().predicted()) return panels_.clearHighlights();
   panels_.show(view);
-  // The list of a lesson's one or two tensors is not worth a third of a small window.
+  // The list of the lesson's one or two tensors is hidden in a small window.
   if (!lesson_.tensors.empty())
     tensor_lab_->setListsShown(workspaces_->window()->width() >= withType(kRoomForList, workspaces_->fontMetrics()));
 }
@@ -325,15 +326,15 @@ void LessonGuide::lookAtTask(int index) {
         task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
 }
 
-// What is open may be anything: only runs that this step is about are judged, and those of a step that is over stay
-// what they were when others have taken their place.
+// Judges only the runs that this step is about, since any run may be open. Past steps keep their results when other
+// runs are opened.
 void LessonGuide::look() {
   if (!active_ || at_end_) return;
   const LessonStep& step = now();
   if (runsAreOpen()) state().histories = session_->histories();
   reader_.set_chosen(tensor_lab_->format());
   reader_.set_histories(state().histories);
-  // In order: a later task that happens to be done already still waits for its turn.
+  // Judges the tasks in order: a later task that is done already still waits for its turn.
   for (std::size_t i = 0; i < step.tasks.size(); ++i) {
     if (step.prediction && !state().predicted()) break;
     lookAtTask(static_cast<int>(i));
@@ -347,7 +348,7 @@ void LessonGuide::look() {
   showNext();
 }
 
-// The measured values would give the answer away before the prediction.
+// Hides the measured values until the prediction: they would give the answer away.
 void LessonGuide::showFigures() {
   QList<LessonFigureRow> rows;
   for (const LessonCheck& check : now().checks) rows << figureRow(check);

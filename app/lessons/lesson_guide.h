@@ -1,5 +1,5 @@
 // Guides through a lesson: arranges the window, performs tasks on request, evaluates checks on the live histories,
-// remembers predictions, and restores the user's own layout at the end.
+// remembers predictions, and restores the user's layout at the end.
 #pragma once
 
 #include <QObject>
@@ -30,14 +30,14 @@ class LessonGuide : public QObject {
   LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
               CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane);
 
-  // Takes over the window with the lesson's first step, its runs paused at step 0, without asking.
-  void start(const Lesson& lesson, int number, int lessons);  // number from 0, -1: not a built-in one
+  // Shows the lesson's first step in the window, with its runs paused at step 0, without asking.
+  void start(const Lesson& lesson, int number, int lessons);  // number from 0; -1: not a built-in lesson
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
-  // A lesson's runs are what is open, so that another lesson may replace them without asking.
+  // Whether the open runs belong to a lesson, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
-  // Goes on in the present step as a person does who predicts nothing, for pictures; true once its explanation is open.
+  // Continues in the present step without a prediction, for pictures; true once the step's explanation is open.
   bool passStep();
 
  signals:
@@ -48,21 +48,23 @@ class LessonGuide : public QObject {
  public slots:
   void next();
   void back();
-  void reset();      // the whole lesson, with new runs
-  void resetStep();  // forgets what was predicted and done in this step, and takes its runs back to its beginning
+  void reset();      // restarts the whole lesson with new runs
+  void resetStep();  // forgets predictions and tasks of this step and rewinds its runs to its beginning
 
  private:
   int rightPredictions() const;
   int predictions() const;
   struct StepState {
-    std::optional<int> choice;  // -1: skipped
+    std::optional<int> choice;  // predicted choice; -1: skipped
     QString number;
     double value = 0;
     std::vector<bool> done;
-    std::vector<std::shared_ptr<const History>> histories;  // of the runs that it is about, also once others are open
+    std::vector<std::shared_ptr<const History>>
+        histories;  // histories of the runs that the step is about, kept when others are opened
     bool revealed = false;
     std::optional<bool> right;
-    std::optional<std::int64_t> began_at;  // the runs' step when the page was opened first; a checkpoint is kept there
+    std::optional<std::int64_t>
+        began_at;  // step of the runs when the page was first opened, of which a checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
@@ -73,16 +75,16 @@ class LessonGuide : public QObject {
   void showStep();
   void showEnd();
   void predict(const StepState& predicted);
-  void keepBeginning();  // a checkpoint, for resetStep()
+  void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();
   void openTensors();
-  const LessonTask* firstShown() const;  // that shows a tensor; nullptr: none does
-  // The runs that a step is about are those of the newest start at or before it: the number of its step, or
-  // kLessonsRuns, those that the lesson began with.
+  const LessonTask* firstShown() const;  // the first task that shows a tensor; nullptr: none does
+  // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
+  // A step is about these runs.
   int startOf(int step) const;
-  bool startsRuns(int step) const;  // by one of its tasks
-  bool runsAreOpen() const;         // those that the present step is about
-  void lookAtTask(int task);        // whether it is done
+  bool startsRuns(int step) const;  // whether one of its tasks starts runs
+  bool runsAreOpen() const;         // whether the runs of the present step are open
+  void lookAtTask(int task);        // checks whether a task is done
   void showWhatIsMissing();
   void perform(int task);
   void look();
@@ -90,14 +92,14 @@ class LessonGuide : public QObject {
   LessonTaskState taskState(int task, bool before);
   void showFigures();
   LessonFigureRow figureRow(const LessonCheck& check);
-  bool showsLiveFigures();  // the last task is a training and goes on
+  bool showsLiveFigures();  // whether the last task is a training that goes on
   void showNext();
   void showReveal();
   void judgePrediction();
   bool predicted() const;
   bool allHold() const;
   bool tasksDone();
-  QString opensWhen();  // the explanation
+  QString opensWhen();  // says when the explanation opens
   QString verdict(const StepState& state) const;
 
   RunSession* session_;
@@ -110,9 +112,9 @@ class LessonGuide : public QObject {
   int number_ = -1, lessons_ = 0;
   int step_ = 0;
   bool active_ = false, at_end_ = false;
-  bool entering_ = false;                   // its runs are being opened
-  bool entered_ = false;                    // they were, and the window has not taken them in yet
-  int opening_start_ = 0, open_start_ = 0;  // as of startOf(): of the lesson's runs that are being opened, or open
+  bool entering_ = false;                   // the lesson's runs are being opened
+  bool entered_ = false;                    // the runs are open, but the window does not show them yet
+  int opening_start_ = 0, open_start_ = 0;  // startOf() of the lesson's runs that are being opened, and that are open
   QStringList opened_tensors_;
   LessonReader reader_{{}};
   std::vector<StepState> states_;

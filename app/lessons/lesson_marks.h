@@ -1,4 +1,4 @@
-// Marks of the lesson page: what is done, running, waiting or locked. Their shapes differ, not only their colours.
+// Marks of the lesson page for done, running, waiting and locked tasks. They differ in shape as well as in colour.
 #pragma once
 
 #include <QWidget>
@@ -25,11 +25,11 @@ class LessonMarkView : public QWidget {
   LessonMark mark_;
 };
 
-// How far a lesson is: a segment for each of its steps.
+// The progress of a lesson: a segment for each of its steps.
 class LessonSegments : public QWidget {
  public:
   explicit LessonSegments(QWidget* parent = nullptr);
-  void show(int step, int steps);  // from 0
+  void show(int step, int steps);  // `step` from 0
   int steps() const { return steps_; }
   QSize sizeHint() const override;
 

@@ -24,9 +24,9 @@ namespace moescope {
 namespace {
 
 constexpr int kLessonPaneWidth = 400, kPaneLeastWidth = 330, kPaneHeight = 640;
-constexpr int kUntilLaidOutMs = 50;  // until the layout knows the heights of new texts
+constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
-// With a chevron after its text.
+// A tool button with a menu and a chevron after its text.
 class MenuToolButton : public QToolButton {
  public:
   QSize sizeHint() const override { return QToolButton::sizeHint() + QSize(withType(kMarkSize, fontMetrics()), 0); }
@@ -52,12 +52,12 @@ QToolButton* flatButton(const QString& text, const QString& tip, QToolButton* bu
   return button;
 }
 
-// A label shows paragraphs of Markdown without room between them.
+// Adds room between paragraphs of Markdown, which QLabel omits.
 QString spaced(QString markdown) {
   return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 
-// As it goes on after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
+// A title as it stands after a colon: "Blocks of 32" becomes "blocks of 32", "E5M2" stays.
 QString afterColon(QString title) {
   if (title.size() > 1 && !title[1].isUpper() && !title[1].isDigit()) title[0] = title[0].toLower();
   return title;
@@ -68,7 +68,7 @@ QString afterColon(QString title) {
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
   setAccessibleName("Lesson");
-  setMinimumWidth(kPaneLeastWidth);  // in a larger type, too: the panels need the room
+  setMinimumWidth(kPaneLeastWidth);  // also with larger type: the panels need the room
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(kSpace12, kSpace4, kSpace12, kSpace12);
   column->setSpacing(kSpace8);
@@ -175,7 +175,7 @@ void LessonPane::makeReveal(QBoxLayout* column) {
   column->addWidget(locked_);
 }
 
-// In sight however far the page is scrolled.
+// Makes the foot of the page, which does not scroll.
 void LessonPane::makeFoot(QBoxLayout* column) {
   auto* row = new QHBoxLayout;
   row->setSpacing(kSpace8);
@@ -192,7 +192,7 @@ void LessonPane::makeFoot(QBoxLayout* column) {
   for (QPushButton* button : {back_, reset_, reveal_, next_}) {
     keepKeys(button);
     row->addWidget(button);
-    followFont(button, [button] {  // narrower than a button of a dialog
+    followFont(button, [button] {  // keeps the button narrower than a button of a dialog
       button->setMinimumWidth(button->fontMetrics().horizontalAdvance(button->text()) + kSpace16);
     });
     if (button == reset_) row->addStretch(1);
@@ -243,7 +243,7 @@ void LessonPane::showTasks(const QList<LessonTaskState>& tasks) {
   markActive();
 }
 
-// What a person does now.
+// Marks the card of the next action.
 void LessonPane::markActive() {
   const bool predicting = predict_card_->isVisibleTo(this) && !question_->answered();
   const auto& tasks = tasks_->tasks();
@@ -286,7 +286,7 @@ void LessonPane::setNext(bool ready, const QString& text) {
   if (!text.isEmpty()) next_->setText(text);
 }
 
-// Its end in sight, its beginning first where both do not fit.
+// Scrolls until the end of the explanation is visible, or its beginning if both do not fit.
 void LessonPane::scrollToReveal() {
   QTimer::singleShot(kUntilLaidOutMs, this, [this] {
     const int top = reveal_card_->y(), bottom = top + reveal_card_->height();

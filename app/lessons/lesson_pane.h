@@ -32,27 +32,28 @@ class LessonPane : public QWidget {
 
   struct Page {
     QString lesson, place, title, text;  // place: "Lesson 2 of 12"
-    int step = 0, steps = 0;             // from 0
-    LessonQuestion::Asked question;      // without a question: none is asked
+    int step = 0, steps = 0;             // number of the step, from 0, and number of steps
+    LessonQuestion::Asked question;      // the question; empty: none is asked
     QString hint;
-    bool first = false, last = false, end = false;  // end: the page after the last step
+    bool first = false, last = false, end = false;  // end: this is the page after the last step
   };
-  void showPage(const Page& page);  // with nothing predicted, done, or explained
+  void showPage(const Page& page);  // shows a page without prediction, done tasks and explanation
   LessonQuestion* question() const { return question_; }
   void showPredicted(bool predicted);
   void showTasks(const QList<LessonTaskState>& tasks);
-  void showMissing(const QString& what);  // why nothing can be done; empty: nothing is missing
+  void showMissing(const QString& what);  // why the step cannot be done; empty: it can
   void showFigures(const QList<LessonFigureRow>& figures);
-  void showReveal(const QString& verdict, const QString& text);  // both empty: none
+  void showReveal(const QString& verdict,
+                  const QString& text);  // verdict and text of the explanation; both empty: none
   enum class Reveal { none, locked, open };
-  void setReveal(Reveal reveal, const QString& opens_when = {});  // "when step 500 is trained"
+  void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "when step 500 is trained"
   void setNext(bool ready, const QString& text = {});
   void scrollToReveal();
 
   QSize sizeHint() const override;
 
  public slots:
-  void goOn();  // the next action: predict, perform, reveal or next page
+  void goOn();  // performs the next action: predict, perform, reveal or next page
 
  signals:
   void taskRequested(int task);

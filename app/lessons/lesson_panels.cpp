@@ -66,7 +66,7 @@ void LessonPanels::startAfresh() {
 
 void LessonPanels::selectNothing() {
   selection_->setRun(0);
-  selection_->showLayer(0);  // the MoE layer nearest to it
+  selection_->showLayer(0);  // selects the MoE layer nearest to 0
   selection_->setExpert(-1);
   OperandPlace tensor;
   tensor.layer = selection_->layer();
@@ -75,8 +75,8 @@ void LessonPanels::selectNothing() {
   selection_->fitRange();
 }
 
-// Only what the step speaks of is on the screen, and only if the step before had it otherwise: a person's own moves in
-// between stay.
+// Arranges the panels of a step, but only if the step before arranged others: changes that the user made in between
+// stay.
 void LessonPanels::show(const LessonView& view) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);

@@ -1,5 +1,5 @@
-// What a step of a lesson shows: a workspace with the panels that the step speaks of, some of them framed, and what is
-// chosen in them.
+// Shows the view of a lesson's step: a workspace with the panels that the step names, some of them framed, and a
+// selection.
 #pragma once
 
 #include <QList>
@@ -22,17 +22,16 @@ class LessonPanels {
  public:
   LessonPanels(Selection* selection, WorkspaceTabs* workspaces);
 
-  // Panels and workspaces that the lesson names and the window does not have; empty: all are there.
+  // Panels and workspaces that the lesson names but the window does not have; empty: it has all.
   static QStringList unknown(const Lesson& lesson, const QList<Workspace*>& workspaces);
 
-  // As at the start of the program, whatever another lesson or a person chose: the panels' own settings, and what is
-  // selected. The next show() arranges anew.
+  // Resets the panels' settings and the selection to those at the start of the program. The next show() arranges anew.
   void startAfresh();
-  void selectNothing();  // run A, its first MoE layer, no expert, all steps, the newest of them
+  void selectNothing();  // selects run A, its first MoE layer, no expert, all steps and the newest one
   void show(const LessonView& view);
   void clearHighlights();
-  void leave();                   // highlights and panels of single runs go
-  void showVerdicts(bool shown);  // a verdict may give the answer away
+  void leave();                   // removes highlights and panels of single runs
+  void showVerdicts(bool shown);  // shows or hides the verdicts, which may give the answer away
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
@@ -46,7 +45,7 @@ class LessonPanels {
     QVariantMap state;
   };
   QList<InitialState> initial_;
-  QString arranged_;  // workspace and panels on screen
+  QString arranged_;  // arranged workspace and panels
   QList<PanelDock*> highlights_;
   RunMultiples multiples_;
 };

@@ -14,7 +14,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kSkipped = -2;  // -1 means to a QButtonGroup: give it an id
+constexpr int kSkipped = -2;  // QButtonGroup assigns an id for -1
 
 }  // namespace
 
@@ -83,7 +83,7 @@ void LessonQuestion::setFinal(bool final) {
   change_->setVisible(!final);
 }
 
-// A radio button's own text does not wrap.
+// Adds a choice with a label, since the text of a radio button does not wrap.
 void LessonQuestion::offer(const QString& choice, int id) {
   auto* row = new QWidget;
   auto* line = plainRow(row);
@@ -107,7 +107,7 @@ void LessonQuestion::offerNumber() {
                                                     : QString("Your number in %1, then Return").arg(asked_.unit));
   number_->setAccessibleName(asked_.question);
   connect(number_, &QLineEdit::returnPressed, this, &LessonQuestion::takeNumber);
-  connect(number_, &QLineEdit::editingFinished, this, [this] {  // leaving the field for the next button answers, too
+  connect(number_, &QLineEdit::editingFinished, this, [this] {  // leaving the field answers as well
     if (!answered_ && !number_->text().isEmpty()) takeNumber();
   });
   offered_->addWidget(number_);

@@ -1,5 +1,5 @@
-// The question of a lesson's step, to be answered before the task: one of some choices, or a number. Once it is
-// answered, the prediction alone is shown, and can be changed until the measured values are.
+// The question of a lesson's step, answered before its tasks: a choice or a number. After the answer only the
+// prediction is shown, which can be changed until the measured values are shown.
 #pragma once
 
 #include <QLabel>
@@ -21,23 +21,23 @@ class LessonQuestion : public QWidget {
 
   struct Asked {
     QString question;
-    QStringList choices;  // empty: asks for a number
-    QString unit;         // of the number
+    QStringList choices;  // choices; empty: asks for a number
+    QString unit;         // unit of the number
   };
   void ask(const Asked& asked);
-  void showAnswer(int choice);  // as given before; -1: skipped
+  void showAnswer(int choice);  // shows an earlier answer; -1: skipped
   void showAnswer(const QString& number);
-  void setFinal(bool final);                   // it can no longer be changed
-  bool answered() const { return answered_; }  // or nothing was asked
-  // Takes a number that was typed; otherwise the part that waits for an answer, for the keyboard's focus.
+  void setFinal(bool final);                   // the answer can no longer be changed
+  bool answered() const { return answered_; }  // whether the question was answered, or there is none
+  // Takes a typed number as the answer; returns the widget that still waits for an answer, nullptr if none does.
   QWidget* takeTyped();
 
  signals:
-  void predicted(int choice);  // -1: would rather see
+  void predicted(int choice);  // chosen answer; -1: skipped
   void predictedNumber(double value, const QString& text);
 
  protected:
-  bool eventFilter(QObject* watched, QEvent* event) override;  // a click on a choice's text
+  bool eventFilter(QObject* watched, QEvent* event) override;  // makes a click on the text of a choice choose it
 
  private:
   void offer(const QString& choice, int id);

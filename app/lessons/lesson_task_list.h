@@ -1,4 +1,4 @@
-// What a step of a lesson asks to be done: each task is a button until it is done.
+// The tasks of a lesson's step, each a button until it is done.
 #pragma once
 
 #include <QList>
@@ -16,11 +16,11 @@ namespace moescope {
 struct LessonTaskState {
   QString text;
   bool done = false, enabled = false, running = false;
-  qint64 step = 0, until = 0;  // of a training; until 0: it is none
+  qint64 step = 0, until = 0;  // progress of a training; until 0: the task is no training
   bool operator==(const LessonTaskState&) const = default;
 };
 
-// Its text wraps. It looks like a button only while it is the one to be pressed.
+// A button whose text wraps. It looks like a button only while it is the next to press.
 class LessonTaskButton : public QPushButton {
  public:
   explicit LessonTaskButton(QWidget* parent = nullptr);
@@ -39,7 +39,7 @@ class LessonTaskButton : public QPushButton {
   bool offered() const { return isEnabled() && !done(); }
   void paintOffered();
 
-  QString words_;  // text() without mnemonics
+  QString words_;  // text() without mnemonic marks
   LessonMark mark_ = LessonMark::waiting;
 };
 

@@ -41,7 +41,7 @@ LessonTasks::LessonTasks(RunSession* session, RunControl* control, LiveSettings*
   connect(session_, &RunSession::runsChanged, this, &LessonTasks::noticeClosedRuns);
 }
 
-// A lesson knows its runs by their places, which closing one of them has changed.
+// Gives the runs up once one of them is closed: a lesson identifies runs by their places, which then change.
 void LessonTasks::noticeClosedRuns() {
   const auto& open = session_->histories();
   if (open.size() < ours_.size() || !std::equal(ours_.begin(), ours_.end(), open.begin())) ours_open_ = false;

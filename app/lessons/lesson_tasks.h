@@ -1,5 +1,5 @@
-// What the tasks of a lesson ask for: done on request, and judged by what is, so that what a person does by hand counts
-// as well. Only runs that the lesson has started are judged: whatever else is open has other figures.
+// Performs the tasks of a lesson, and judges by the state of the runs whether they are done, so that work by hand
+// counts. Only runs that the lesson started are judged.
 #pragma once
 
 #include <QObject>
@@ -24,15 +24,16 @@ class LessonTasks : public QObject {
   LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
               TensorLab* tensor_lab, QObject* parent);
 
-  void startRuns(const std::vector<RunConfig>& configs);  // in place of what is open, paused at step 0
-  void rest();  // pauses a run that a lesson has left behind, and forgets the step up to which it was to train
-  bool runsAreOurs() const;  // what is open was started by a lesson, and none of it was closed
+  void startRuns(
+      const std::vector<RunConfig>& configs);  // starts the lesson's runs paused at step 0, in place of the open ones
+  void rest();                                 // pauses the runs after the lesson and removes the end of their training
+  bool runsAreOurs() const;                    // whether the open runs were started by a lesson and none was closed
   void perform(const LessonTask& task);
-  bool done(const LessonTask& task) const;       // of all kinds but `start`
-  bool stillDone(const LessonTask& task) const;  // nobody has gone back to a step before its end
+  bool done(const LessonTask& task) const;       // whether a task is done, of any kind but `start`
+  bool stillDone(const LessonTask& task) const;  // whether no run was rewound to a step before the end of the task
 
  private:
-  std::vector<int> places(const LessonTask& task) const;  // of the runs that a `set` is about
+  std::vector<int> places(const LessonTask& task) const;  // places of the runs that a task `set` changes
   void noticeClosedRuns();
   bool reached(std::int64_t step) const;
 

@@ -1,5 +1,5 @@
-// The same panel once for every open run, in place of one panel: for lessons whose runs differ in one thing each. All
-// share layer, expert, steps and crosshair.
+// Shows a panel once for every open run, for lessons whose runs differ in one setting. All copies share layer, expert,
+// steps and crosshair.
 #pragma once
 
 #include <QList>
@@ -14,7 +14,7 @@ namespace moescope {
 
 class Panel;
 
-// Selects what `leader` selects, but always the same run. Zooming in one of its panels zooms the leader.
+// A selection that follows `leader` but keeps its run. Zooming in one of its panels zooms the leader.
 class SelectionOfRun : public Selection {
   Q_OBJECT
 
@@ -37,7 +37,7 @@ class RunMultiples {
   explicit RunMultiples(Selection* selection) : selection_(selection) {}
   ~RunMultiples() { end(); }
 
-  // Of a panel of the load over time, if several runs are open; of others nothing changes.
+  // Multiplies a panel of the load over time if several runs are open; does nothing for other panels.
   void show(QDockWidget* dock);
   void end();
   const QList<Panel*>& panels() const { return panels_; }
@@ -45,7 +45,7 @@ class RunMultiples {
  private:
   Selection* selection_;
   QPointer<QDockWidget> dock_;
-  QPointer<QWidget> own_;  // of the dock, put aside meanwhile
+  QPointer<QWidget> own_;  // the dock's own widget while it shows multiples
   QList<Panel*> panels_;
 };
 

@@ -15,7 +15,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPictureGrid = 16;  // units in which shapes are given
+constexpr int kPictureGrid = 16;  // units of the grid in which icons are drawn
 constexpr double kPictureStroke = 1.6;
 
 QPainterPath triangle(double x, double y, double w, double h) {
@@ -33,7 +33,7 @@ QPainterPath lines(std::initializer_list<QPolygonF> strokes) {
   return path;
 }
 
-QPainterPath turnBack() {  // an open ring
+QPainterPath turnBack() {  // an open ring with an arrow head
   QPainterPath path;
   path.arcMoveTo(3, 3, 10, 10, 140);
   path.arcTo(3, 3, 10, 10, 140, 310);
@@ -115,7 +115,7 @@ QPixmap picturePixmap(Picture which, const QColor& color, int size) {
   return pixmap;
 }
 
-// What is switched on is in the accent's colour.
+// The icon of a checked button is in the accent colour.
 QIcon picture(Picture which, const QPalette& palette) {
   QIcon icon;
   icon.addPixmap(picturePixmap(which, palette.color(QPalette::Active, QPalette::ButtonText)), QIcon::Normal);

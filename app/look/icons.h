@@ -8,11 +8,12 @@ namespace moescope {
 
 enum class Picture { menu, play, pause, step, reset, live, settings, plus, close, search, folder };
 QIcon picture(Picture which, const QPalette& palette);
-// In one colour, `size` logical pixels wide and high.
+// The icon in one colour, `size` logical pixels wide and high.
 QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);
 
 QIcon applicationIcon();  // assets/moescope.svg
 
-QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);  // a run's coloured letter
+QPixmap chipPixmap(const QString& letter, const QColor& color, int height,
+                   qreal ratio);  // a run's letter on a square of its colour
 
 }  // namespace moescope

@@ -1,12 +1,11 @@
-// Buttons that work with the keyboard, in a window whose shortcuts are single keys.
+// Keyboard access to buttons in a window whose shortcuts are single keys.
 #pragma once
 
 class QWidget;
 
 namespace moescope {
 
-// The window's single-key shortcuts (Space runs) would take the keys that work a button: here Space, Return and the
-// arrows belong to it.
+// Lets a focused button receive Space, Return and the arrow keys, which the window's single-key shortcuts would take.
 void keepKeys(QWidget* button);
 
 }  // namespace moescope

@@ -47,7 +47,7 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
   }
 }
 
-// Other messages stay when the mouse leaves what it read out.
+// Clears only a readout; other messages stay.
 void Messages::showReadout(const QString& text) {
   next_readout_ = text;
   if (!text.isEmpty()) return readouts_.change();

@@ -1,4 +1,4 @@
-// What the window tells the person: a line in the status bar, or a box that stays until it is closed.
+// Messages to the user: a line in the status bar, or a box that stays until it is closed.
 #pragma once
 
 #include <QObject>
@@ -12,7 +12,7 @@ class QWidget;
 
 namespace moescope {
 
-// Why what acts on a model in training is off.
+// Why an action on a run in training is disabled.
 inline constexpr const char* kNothingTrains =
     "Only for a run in training. A log or a recording is open; Set-up (F2) starts a run.";
 
@@ -20,23 +20,23 @@ class Messages : public QObject {
   Q_OBJECT
 
  public:
-  explicit Messages(QStatusBar* line);  // its parent
+  explicit Messages(QStatusBar* line);  // also the parent of this object
 
   QWidget* window() const;  // the parent of boxes and dialogs
   void say(const QString& text, int for_ms = 5000);
   void saySaved(const QString& path);
   void warn(const QString& text);
-  // Runs `action`; what it throws becomes a warning.
+  // Runs `action` and shows an exception as a warning.
   void warnOfErrors(const std::function<void()>& action);
-  // What is under the mouse or the keyboard's cursor; empty: nothing any more. At most twelve a second.
+  // Shows the values under the mouse or the keyboard cursor; empty: none. Updates at most twelve times a second.
   void showReadout(const QString& text);
 
  signals:
-  void warned(QString text);  // after it was shown
+  void warned(QString text);  // emitted after a warning was shown
 
  private:
   QStatusBar* line_;
-  QString readout_, next_readout_;  // shown last, and what comes next
+  QString readout_, next_readout_;  // the shown readout and the next one
   Throttle readouts_;
 };
 

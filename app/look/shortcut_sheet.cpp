@@ -81,7 +81,7 @@ QWidget* groupView(const ShortcutGroup& group) {
   return view;
 }
 
-// Each group into the column that is the shortest so far.
+// Places each group in the column that is the shortest so far.
 QWidget* sheetOf(const QList<ShortcutGroup>& groups) {
   auto* sheet = new QWidget;
   auto* row = new QHBoxLayout(sheet);
@@ -145,7 +145,7 @@ QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
   return groups;
 }
 
-// Within the window; what a larger type leaves no room for can be scrolled to.
+// Shows the sheet inside the window; it scrolls if larger type needs more room.
 void showShortcutSheet(QMainWindow* window) {
   auto* scroll = new QScrollArea;
   scroll->setFrameShape(QFrame::NoFrame);

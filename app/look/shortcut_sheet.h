@@ -1,4 +1,4 @@
-// The sheet of keyboard shortcuts and mouse actions, an explanation in a window of its own, and the About box.
+// The sheet of keyboard shortcuts and mouse actions, explanations in a window, and the About box.
 #pragma once
 
 #include <QList>
@@ -12,9 +12,9 @@ namespace moescope {
 
 struct ShortcutGroup {
   QString name;                            // "View"
-  QList<QPair<QString, QString>> entries;  // keys and what they do
+  QList<QPair<QString, QString>> entries;  // keys and their actions
 };
-// Those of the window's menus, of its other actions, and of the plots.
+// The shortcuts of the window's menus, of its other actions, and of the plots.
 QList<ShortcutGroup> shortcutGroups(QMainWindow* window);
 
 void showShortcutSheet(QMainWindow* window);

@@ -24,12 +24,12 @@ void applyType() {
   const QFont font = scaledFont(bodyFont(), type_factor);
   QApplication::setFont(font);
   QToolTip::setFont(font);
-  // Qt tells them only while the program's event loop runs; a window is also made larger before.
+  // Notifies the widgets of the font, since Qt does so only while the event loop runs and a window may grow before.
   QEvent changed(QEvent::ApplicationFontChange);
   for (QWidget* widget : QApplication::allWidgets()) QApplication::sendEvent(widget, &changed);
 }
 
-bool startedOnDark() {  // before the first theme was applied
+bool startedOnDark() {  // the theme of the desktop, read before the first theme was applied
   static const bool kDark = isDark(QApplication::palette());
   return kDark;
 }
@@ -60,8 +60,8 @@ Theme rememberedTheme() {
 
 void applyTheme(Theme theme) {
   startedOnDark();
-  // What has a style sheet would keep its earlier palette: the sheets come back after the change, those that do not
-  // depend on it.
+  // Widgets with a style sheet keep their old palette: their sheets are removed for the change. Sheets that follow the
+  // theme are set anew by their owners.
   std::vector<std::pair<QPointer<QWidget>, QString>> sheets;
   for (QWidget* widget : QApplication::allWidgets())
     if (!widget->styleSheet().isEmpty()) sheets.emplace_back(widget, widget->styleSheet());

@@ -1,5 +1,4 @@
-// Applies a theme to the whole application: style, type and palette of widgets/look. Painted panels read the palette,
-// so they follow.
+// Applies a theme to the whole application: style, fonts and palette of widgets/look. Painted panels read the palette.
 #pragma once
 
 #include <QPalette>
@@ -13,16 +12,16 @@ namespace moescope {
 std::optional<Theme> themeNamed(const QString& name);  // "dark", "light"
 const char* themeName(Theme theme);
 Theme desktopTheme();
-// The last choice of a person; while there is none, or it is "desktop", the desktop's.
+// The theme that the user chose last; without a choice, or with "desktop", the desktop's theme.
 Theme rememberedTheme();
 bool followsDesktop();
 
 void applyTheme(Theme theme);
-void setTypeFactor(double factor);  // of the whole application; 1: the usual type
+void setTypeFactor(double factor);  // scales all fonts of the application; 1: the usual size
 void rememberTheme(Theme theme);
 void rememberDesktopTheme();
 
-// Colour of warnings, legible on the palette's window colour. Never the only sign: the text says it, too.
+// Colour of warnings, legible on the palette's window colour. The text of a warning says so as well.
 QColor warningColor(const QPalette& palette);
 QColor mutedColor(const QPalette& palette);
 

@@ -22,7 +22,7 @@ namespace moescope {
 
 namespace {
 
-// In the order of the tabs.
+// Names of the workspaces in the order of the tabs.
 QStringList workspaceNames() {
   return {"overview", "router", "all-to-all", "microscaling", "compare", "cluster", "text"};
 }
@@ -111,7 +111,7 @@ void readConfig(const QCommandLineParser& parser, Arguments& result) {
         << QString("--data: %1 does not exist; give a text file or a folder of text files").arg(parser.value("data"));
 }
 
-// Of a folder the window looks for runs, and asks. What cannot be read it says, too.
+// Whether a file is text of unknown kind. The window itself handles folders and unreadable files.
 bool isUnknownText(const QString& file) {
   try {
     return !QFileInfo(file).isDir() && file_kind(file.toStdString()) == FileKind::text;
@@ -126,7 +126,7 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
     result.setup = result.files.takeFirst();
     return;
   }
-  for (QString& file : result.files)  // a desktop that opens addresses gives files as such, too
+  for (QString& file : result.files)  // a desktop passes files as addresses as well
     if (file.startsWith("file://")) file = QUrl(file).toLocalFile();
   for (const QString& file : result.files)
     if (!QFileInfo::exists(file))
@@ -141,7 +141,7 @@ void readFiles(const QCommandLineParser& parser, Arguments& result) {
 
 void readSetup(const QCommandLineParser& parser, Arguments& result) {
   if (result.setup.isEmpty()) return;
-  // Who clicks on a link does not see standard error: the window says what is wrong with that one.
+  // The window shows errors of a link: a user who clicked it does not see standard error.
   try {
     if (parser.isSet("setup")) read_setup_link(result.setup.toStdString());
   } catch (const std::runtime_error& error) {
@@ -219,7 +219,7 @@ void readLooks(const QCommandLineParser& parser, Arguments& result) {
     result.problems << QString("--theme: \"%1\" is no theme; give dark or light").arg(parser.value("theme"));
 }
 
-// No picture, table or report replaces a file that is read, or one that is there.
+// Refuses outputs that would replace an input file or, without --overwrite, an existing file.
 void guardOutputs(const QCommandLineParser& parser, Arguments& result) {
   std::vector<std::string> inputs{parser.value("config").toStdString(), parser.value("data").toStdString()};
   for (const QString& file : result.files + result.follow) inputs.push_back(file.toStdString());

@@ -12,21 +12,21 @@
 namespace moescope {
 
 struct Arguments {
-  QStringList files;               // open these instead of training
-  QStringList follow;              // logs to follow instead
-  std::vector<RunConfig> configs;  // what to train; the first is run A
-  bool run_given = false;          // a person said what to train or to open
-  QString attach;                  // HOST:PORT of a training to look on at; empty: none
-  QString lesson;                  // empty: none; else it begins
-  QString setup;                   // a set-up link to open; empty: none
-  QString screenshot;              // empty: an ordinary window
+  QStringList files;               // files to open instead of training
+  QStringList follow;              // logs to follow instead of training
+  std::vector<RunConfig> configs;  // runs to train; the first is run A
+  bool run_given = false;          // the command line names what to train or open
+  QString attach;                  // HOST:PORT of a training to attach to; empty: none
+  QString lesson;                  // lesson to start; empty: none
+  QString setup;                   // set-up link to open; empty: none
+  QString screenshot;              // path of the picture to save; empty: an ordinary window
   ExportRequest export_request;
   std::optional<qint64> after_steps;
-  QSize size;  // invalid: as last time
+  QSize size;  // size of the window; invalid: as last time
   std::optional<Theme> theme;
   bool projector = false;
-  QString workspace;     // empty: as last time
-  QStringList problems;  // one per line, as on the CLI; empty: all is well
+  QString workspace;     // workspace to show; empty: as last time
+  QStringList problems;  // errors, one per line; empty: none
   QString print;         // help or version text to print instead of running
 };
 

@@ -35,7 +35,7 @@ struct Place {
   Panel* panel = nullptr;
 };
 
-// In the workspace that was asked for, or in the first that has it.
+// Finds a panel in the requested workspace, or in the first workspace that has it.
 Place findPanel(const WorkspaceTabs& workspaces, const QString& name, const QString& in_workspace) {
   for (Workspace* workspace : workspaces.all()) {
     if (!in_workspace.isEmpty() && !sameName(workspace->name(), in_workspace)) continue;

@@ -27,10 +27,10 @@ namespace {
 
 constexpr int kPollMs = 50;
 constexpr int kMaxWaitMs = 30000;
-constexpr int kSettleMs = 200;  // layouts and scroll bars find their places in the event loop
+constexpr int kSettleMs = 200;  // time for layouts and scroll bars to settle in the event loop
 
-// Panels that have a worker say with the property "busy" that what they show is not yet what was asked. The verdict
-// waits for the findings.
+// Waits until no panel has the property "busy", which panels with a worker set while they compute, and until the
+// verdict has its findings.
 void waitForPanels(MainWindow* window, const std::function<void()>& then, int wait_ms) {
   const QList<Panel*> panels = window->workspaces()->current()->panels();
   const bool judged = !window->selection()->history() || window->findings()->ready();
@@ -47,7 +47,7 @@ void finish(MainWindow* window, const QString& path) {
   });
 }
 
-// Tensors are no run: nothing opens a session. The picture is taken when the slowest panel, What if, has its figures.
+// Takes the picture of a file of tensors, which opens no session, once the slowest panel, What if, has its figures.
 void finishWithTensors(MainWindow* window, const QString& path) {
   const TensorLab* lab = window->workspaces()->microscaling()->tensorLab();
   auto* poll = new QTimer(window);
@@ -61,7 +61,7 @@ void finishWithTensors(MainWindow* window, const QString& path) {
   poll->start(kPollMs);
 }
 
-// What cannot be read is told elsewhere.
+// Whether a file holds tensors; unreadable files are reported elsewhere.
 bool holdsTensors(const QString& path) {
   try {
     return file_kind(path.toStdString()) == FileKind::tensors;
@@ -74,7 +74,7 @@ bool holdsTensors(const QString& path) {
 
 void quitWith(const QString& problem) {
   if (!problem.isEmpty()) std::fprintf(stderr, "moescope: %s\n", printable_lines(problem.toStdString()).c_str());
-  // What is opened at the start can fail before the loop runs that this ends.
+  // Queued, since opening can fail before the event loop runs.
   QTimer::singleShot(0, qApp, [code = problem.isEmpty() ? 0 : 1] { QApplication::exit(code); });
 }
 

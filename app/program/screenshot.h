@@ -13,7 +13,7 @@ inline constexpr qint64 kScreenshotSteps = 100;
 
 // Ends the event loop; a problem is printed to stderr and makes the exit code 1.
 void quitWith(const QString& problem);
-// Where a person would be asked which runs of a folder to open: nobody is there.
+// Quits with an error where the window would ask which runs of a folder to open.
 void quitWhereAsked(MainWindow* window);
 // Calls `action`; if it throws, prints the error, quits and returns false.
 bool guardedQuit(const std::function<void()>& action);

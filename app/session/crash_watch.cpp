@@ -19,7 +19,7 @@ QString lockFolder() {
 
 std::unique_ptr<QLockFile> lockOf(const QString& name) {
   auto lock = std::make_unique<QLockFile>(lockFolder() + '/' + name);
-  lock->setStaleLockTime(0);  // however long a run takes; only a dead process's lock is stale
+  lock->setStaleLockTime(0);  // a lock never expires: only that of a dead process is stale
   return lock;
 }
 
@@ -42,7 +42,7 @@ QStringList CrashWatch::takeCrashedRecordings() {
   QStringList recordings;
   for (const QString& name : QDir(lockFolder()).entryList({"*.moescope"}, QDir::Files, QDir::Time)) {
     const auto lock = lockOf(name);
-    if (!lock->tryLock(0)) continue;  // its program runs
+    if (!lock->tryLock(0)) continue;  // the program that holds the lock still runs
     const QString path = recordingsFolder() + '/' + name;
     if (QFileInfo::exists(path)) recordings << path;
   }

@@ -17,19 +17,19 @@ class CrashWatch : public QObject {
   Q_OBJECT
 
  public:
-  CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of what the session records
+  CrashWatch(const RunSession* session, QWidget* window);  // holds the lock of the recording that the session writes
 
   // Recordings of crashed programs, newest first; each is returned once.
   static QStringList takeCrashedRecordings();
   // Asks whether to open the newest of them, if there is any.
   void offerCrashedRecording();
-  void release() { lock_.reset(); }  // the recording is closed
+  void release() { lock_.reset(); }  // call when the recording is closed
 
  signals:
   void openRequested(QString recording);
 
  private:
-  void hold(const QString& recording);  // empty: of none
+  void hold(const QString& recording);  // holds the lock of this recording; empty: of none
   QWidget* window_;
   std::unique_ptr<QLockFile> lock_;
 };

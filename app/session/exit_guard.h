@@ -1,5 +1,5 @@
-// When the X server or the Wayland compositor dies, Qt and Xlib call exit(), which destroys what the training's threads
-// still use. This ends them first, so that recordings are closed, and leaves the program there and then.
+// When the X server or the Wayland compositor dies, Qt and Xlib call exit(), which destroys objects that the training's
+// threads still use. The guard ends these threads first, so that recordings are closed, and leaves the program at once.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@ namespace moescope {
 
 class ExitGuard {
  public:
-  explicit ExitGuard(std::function<void()> end);  // one at a time
-  ~ExitGuard();                                   // the program has come to its own end
-  // Whatever was made since the last time is destroyed before an exit's first call: to be asked again after something
-  // new has begun.
+  explicit ExitGuard(std::function<void()> end);  // at most one guard exists
+  ~ExitGuard();                                   // the program ends normally
+  // Registers the guard again. exit() calls the newest registration first, so call this after anything that registers
+  // its own destruction.
   void renew();
 
  private:

@@ -68,7 +68,7 @@ FolderRunsDialog::FolderRunsDialog(const QString& folder, const std::vector<RunF
   column->addWidget(note_);
   column->addWidget(buttons);
   open_->setProperty(kPrimaryProperty, true);
-  open_->setDefault(true);  // of this dialog, in which it is only now
+  open_->setDefault(true);  // set after the button was added to the dialog
   resize(620, 340);
 
   connect(table_, &QTreeWidget::itemChanged, this, &FolderRunsDialog::showChecked);

@@ -1,5 +1,5 @@
-// Asks which runs of a folder to open: a table of them, the newest first and chosen. A folder of training logs may as
-// well be text to train on, which is offered beside it.
+// Asks which runs of a folder to open, in a table with the newest first and selected. Also offers to train on the
+// folder as text.
 #pragma once
 
 #include <QDialog>
@@ -21,7 +21,7 @@ class FolderRunsDialog : public QDialog {
   FolderRunsDialog(const QString& folder, const std::vector<RunFile>& runs, QWidget* parent);
 
  signals:
-  void chosen(QStringList paths);  // at least one
+  void chosen(QStringList paths);  // one or more paths
   void textWanted();
 
  private:

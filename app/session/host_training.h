@@ -1,4 +1,4 @@
-// A training whose expert-parallel ranks run on several hosts: mpirun starts moescope-cli there, rank 0 writes the
+// A training whose expert-parallel ranks run on several hosts: mpirun starts moescope-cli on them, rank 0 writes the
 // recording and serves its frames to this window.
 #pragma once
 
@@ -19,14 +19,15 @@ struct HostRanks {
 // line.
 std::vector<HostRanks> parseHosts(const QString& text);
 int ranksOf(const std::vector<HostRanks>& hosts);
-// Ranks fill the hosts in their order, as mpirun maps them by slot.
+// Host of a rank. Ranks fill the hosts in order, as mpirun maps them by slot.
 QString hostOfRank(const std::vector<HostRanks>& hosts, int rank);
-bool hostsAreNodes(const std::vector<HostRanks>& hosts);  // all have as many ranks; else all are counted as one node
+bool hostsAreNodes(const std::vector<HostRanks>& hosts);  // whether all hosts have equally many ranks and count as
+                                                          // nodes; else all ranks count as one node
 
 struct HostPlan {
-  std::vector<HostRanks> hosts;  // rank 0 runs on the first
-  QString program;               // moescope-cli, by the path that it has on every host
-  QString config, recording;     // in a folder that every host sees
+  std::vector<HostRanks> hosts;  // hosts; rank 0 runs on the first
+  QString program;               // path of moescope-cli on every host
+  QString config, recording;     // paths in a folder that every host sees
   qint64 steps = 0;
   int port = 5000;
 };
@@ -37,17 +38,17 @@ class HostTraining : public QObject {
 
  public:
   HostTraining(HostPlan plan, QObject* parent);
-  ~HostTraining() override;  // ends it after the step in flight, with its recording
+  ~HostTraining() override;  // stops after the current step and closes the recording
 
   void start();
-  void stop();  // after the step in flight
+  void stop();  // stops after the current step
   const HostPlan& plan() const { return plan_; }
   const QString& token() const { return token_; }
   QString address() const { return QString("127.0.0.1:%1").arg(plan_.port); }
 
  signals:
-  void serving();                         // its frames can be attached to
-  void ended(bool stopped, QString why);  // empty: all steps are taken; else what each host said
+  void serving();                         // the training serves its frames
+  void ended(bool stopped, QString why);  // `why`: the messages of the hosts; empty: all steps were taken
 
  private:
   void read();

@@ -1,4 +1,4 @@
-// Asks, before a recorded run is reproduced or resumed, when its kernels are not those of this program.
+// Asks before a recorded run is reproduced or resumed with other kernels than those that computed it.
 #pragma once
 
 #include <QString>
@@ -10,11 +10,11 @@ class QWidget;
 
 namespace moescope {
 
-// Runs `work`, at once or, where `recorded` (RunInfo::kernels, checkpoint_kernels()) names other kernels, after a
-// question. Where this CPU can run those, the question offers a window of its own that does, with `files` open.
+// Runs `work` at once or, if `recorded` (RunInfo::kernels, checkpoint_kernels()) names other kernels, after a question.
+// If this CPU can run the recorded kernels, the question offers to open `files` in a window that uses them.
 void withKernelsAsked(QWidget* parent, const std::string& recorded, const QStringList& files,
                       std::function<void()> work);
-// The note where nothing is asked: that the kernels are not recorded; empty: they are the same.
+// A note on kernels that are not recorded, or other ones; empty: they are the same.
 QString kernelsNote(const std::string& recorded);
 
 }  // namespace moescope

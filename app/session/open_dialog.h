@@ -1,4 +1,4 @@
-// The dialog of File > Open: which files, and whether new steps in them are followed.
+// The dialog of File > Open: chooses files, and whether new steps in them are followed.
 #pragma once
 
 #include <QFileDialog>
@@ -11,7 +11,7 @@ class OpenDialog : public QFileDialog {
   Q_OBJECT
 
  public:
-  explicit OpenDialog(QWidget* parent);  // deletes itself when it is closed
+  explicit OpenDialog(QWidget* parent);  // deletes itself when closed
   QCheckBox* follow() const { return follow_; }
 
  signals:

@@ -1,4 +1,4 @@
-// The bar that shows how far something that is being opened has come, with a way to cancel.
+// The progress bar of opening a run, with a button to cancel.
 #pragma once
 
 class QWidget;

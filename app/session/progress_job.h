@@ -1,4 +1,4 @@
-// Work of some seconds in a thread, with a progress bar and a cancel button.
+// A job that runs in a thread, with a progress bar and a cancel button.
 #pragma once
 
 #include <QProgressDialog>
@@ -12,8 +12,8 @@ class ProgressJob : public QProgressDialog {
   Q_OBJECT
 
  public:
-  // `work` runs in a thread of its own; it calls progress(0..1), stops when that returns false, and returns whether it
-  // finished. The job deletes itself.
+  // `work` runs in a thread of its own. It calls progress(0..1), stops when that returns false, and returns whether it
+  // finished. The job then deletes itself.
   using Work = std::function<bool(const std::function<bool(double)>& progress)>;
   ProgressJob(const QString& what, QWidget* window, Work work);
   ~ProgressJob() override;  // cancels and waits

@@ -1,5 +1,4 @@
-// Plays an opened recording as if it were training: the cursor moves from step to step at a chosen speed, and every
-// time axis ends at it.
+// Replays an opened recording: the cursor moves from step to step at a chosen speed, and every time axis ends at it.
 #pragma once
 
 #include <QElapsedTimer>
@@ -15,18 +14,18 @@ class Replay : public QObject {
 
  public:
   explicit Replay(Selection* selection, QObject* parent = nullptr);
-  void play();  // from the cursor, or from the beginning if it is at the end
+  void play();  // plays from the cursor, or from the beginning if the cursor is at the end
   void pause();
   void stepOnce();
   void toStart();
   bool playing() const { return timer_.isActive(); }
-  void setSpeed(double steps_per_s) { speed_ = steps_per_s; }  // 0: the whole recording in kWholeSeconds
+  void setSpeed(double steps_per_s) { speed_ = steps_per_s; }  // 0: plays the whole recording in kWholeSeconds
   void setLoop(bool loop) { loop_ = loop; }
 
   static constexpr double kWholeSeconds = 10;
 
  signals:
-  void changed();  // started, stopped, or moved to another step
+  void changed();  // the replay started, stopped or moved
 
  private:
   void tick();
@@ -35,7 +34,7 @@ class Replay : public QObject {
   Selection* selection_;
   QTimer timer_;
   QElapsedTimer since_tick_;
-  double speed_ = 0, due_ = 0;  // steps due by now
+  double speed_ = 0, due_ = 0;  // number of steps that are due
   bool loop_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Asks for what a file of routed experts does not say: layers, experts a token, experts of a layer.
+// Asks for the shape that a file of routed experts does not state: layers, experts per token, experts per layer.
 #pragma once
 
 #include <QDialog>

@@ -21,7 +21,7 @@ namespace moescope {
 
 namespace {
 
-// As it was before it was read.
+// A file and its size and time before it was read.
 struct WatchedFile {
   std::string path;
   FileStamp stamp;
@@ -36,11 +36,12 @@ struct RunSession::Opened {
   std::vector<SkippedLines> skipped;
   QStringList missing;
   QStringList paths, only;
-  QStringList too_many;  // the names of the runs in the first file, of which some have to be chosen
+  QStringList too_many;  // names of the runs in the first file, if it holds more than can be open
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
-  bool snapshot = false;                    // files whose new steps are not read
-  bool glanced = false, ambiguous = false;  // ambiguous: open() with a RoutedShape may succeed
+  bool snapshot = false;  // the files are not followed
+  bool glanced = false,
+       ambiguous = false;  // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape
   QString path, attached_to, error;
 };
 
@@ -48,9 +49,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFollowMs = 200;         // between two checks of a growing file
-constexpr int kTicksUntilRead = 10;    // without news: a follower has read its file to the end
-constexpr int kLeastWatchPauses = 19;  // between two looks at a file that may grow, in times of the last one
+constexpr int kFollowMs = 200;       // between two checks of a growing file
+constexpr int kTicksUntilRead = 10;  // ticks without new lines after which a follower has read its file to the end
+constexpr int kLeastWatchPauses =
+    19;  // least pause between two checks of a file, in multiples of the time of the last check
 constexpr std::chrono::milliseconds kWatchEvery{500};
 
 std::vector<std::string> textsOf(const QStringList& list) {
@@ -59,7 +61,7 @@ std::vector<std::string> textsOf(const QStringList& list) {
   return texts;
 }
 
-// Settings of all runs or of none: those of only some cannot be compared.
+// Settings of all runs, or none: settings of only some runs cannot be compared.
 std::vector<RunConfig> configsOf(const std::vector<std::shared_ptr<const History>>& histories) {
   std::vector<RunConfig> configs;
   for (const auto& history : histories) {
@@ -217,7 +219,7 @@ void RunSession::follow(const QStringList& paths) {
   emit opened();
 }
 
-// Tells once that one of the opened files is no longer what it was. Recordings bring their new steps themselves.
+// Reports once that an opened file has changed. Recordings report their new steps themselves.
 std::function<std::size_t()> RunSession::watch(const Opened& result) {
   if (result.watched.empty()) return {};
   return [this, files = result.watched, of = result.histories, next = Clock::now(), told = false]() mutable {
@@ -227,14 +229,14 @@ std::function<std::size_t()> RunSession::watch(const Opened& result) {
     next = Clock::now() + std::max<Clock::duration>(kWatchEvery, kLeastWatchPauses * (Clock::now() - start));
     if (!told) return std::size_t{0};
     const auto follow_them = [this, of] {
-      if (histories_ == of) followOpened();  // otherwise something else was opened meanwhile
+      if (histories_ == of) followOpened();  // else another run was opened meanwhile
     };
     QMetaObject::invokeMethod(this, follow_them, Qt::QueuedConnection);
     return std::size_t{0};
   };
 }
 
-// What was read stays on the screen until the followers have read as much.
+// Starts to follow the opened files. The read steps stay on screen until the followers have read as many.
 void RunSession::followOpened() {
   catching_up_.clear();
   for (const QString& path : paths_)
@@ -245,7 +247,7 @@ void RunSession::followOpened() {
   follow_timer_.start();
 }
 
-// A file that was written anew may never get as far as the one before.
+// Whether the followers have read as much as is shown, or started again: a rewritten file may stay shorter than before.
 bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now) {
   std::uint64_t sequence = 0;
   for (const auto& history : now) sequence += history->sequence();
@@ -256,7 +258,7 @@ bool RunSession::caughtUp(const std::vector<std::shared_ptr<const History>>& now
                             [](const auto& a, const auto& b) { return a->steps().last >= b->steps().last; });
 }
 
-// Frames arrive by themselves; this only notices runs that started or restarted.
+// Notices runs of followed files that started or restarted; frames arrive without this.
 void RunSession::noticeFollowed() {
   std::vector<std::shared_ptr<const History>> now;
   for (const auto& follower : catching_up_.empty() ? followers_ : catching_up_)
@@ -266,7 +268,7 @@ void RunSession::noticeFollowed() {
     if (!caughtUp(now)) return;
     grower_ = {};
     can_grow_ = shows_new_ = false;
-    skipped_.clear();  // the followers know them
+    skipped_.clear();  // the followers list the skipped lines
     followers_ = std::exchange(catching_up_, {});
   }
   if (now == histories_ || (now.empty() && !histories_.empty())) return;
@@ -303,7 +305,7 @@ void RunSession::stopFilling() {
   filling_cancelled_ = false;
 }
 
-// Reads the complete files and shows them in place of the sample.
+// Reads the files completely and replaces the sample.
 void RunSession::fill() {
   std::vector<std::string> files;
   for (const QString& path : paths_) files.push_back(path.toStdString());
@@ -318,12 +320,12 @@ void RunSession::fill() {
     auto runs = std::make_shared<OpenedRuns>();
     try {
       *runs = open_runs(files, options, kMaxRuns);
-    } catch (const std::exception&) {  // what a glance showed stays
+    } catch (const std::exception&) {  // the sample stays
     }
     QMetaObject::invokeMethod(
         this,
         [this, runs, of] {
-          if (histories_ != of) return;  // something else was opened meanwhile
+          if (histories_ != of) return;  // another run was opened meanwhile
           if (filler_.joinable()) filler_.join();
           if (!runs->histories.empty()) histories_.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
@@ -349,7 +351,7 @@ void RunSession::attach(const QString& address, const QString& token) {
   });
 }
 
-// Until another run is opened, or a source has no more.
+// Appends new steps in a thread until another run is opened or a source ends.
 void RunSession::growWith(std::vector<std::function<std::size_t()>> more) {
   grower_ = {};
   if (more.empty()) return;

@@ -1,6 +1,5 @@
-// What is open in the window: a model in training, or a recording. Both are opened off the GUI thread. Who asks for
-// another while one is being opened gets the other: the first is given up, and opened() or failed() is about the newest
-// request alone.
+// The runs that are open in the window: in training, or from files. Both are opened in a thread. A new request to open
+// cancels the one before it, and opened() or failed() refers to the newest request.
 #pragma once
 
 #include <QObject>
@@ -28,73 +27,73 @@ class RunSession : public QObject {
  public:
   explicit RunSession(QObject* parent = nullptr);
   ~RunSession() override;
-  void end();  // training within a step, whatever is read, and recordings
+  void end();  // ends training, reading and recordings; training within a step
 
-  // Replaces what is open once the new run is ready; on failure what was open stays, paused. With an empty recording
-  // path the run is kept in memory only. Opens paused; the first of 1 to kMaxRuns configs is run A.
+  // Replaces the open runs once the new ones are ready. On failure the open runs stay, paused. An empty recording path
+  // keeps the run in memory only. The 1 to kMaxRuns runs start paused, the first as run A.
   void start(std::vector<RunConfig> configs, const QString& recording_path);
   // Resumes from the newest checkpoint of a folder at or before `step` (core/training/checkpoint_folder.h) into a new
   // recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
-  // Files that hold runs (core/logs/file_kind.h), as runs A, B, ... Those that grow are followed from then on.
-  // `routed`: what a file of routed experts does not say. `only`: of a file that holds several runs the names of those
-  // to open.
+  // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `routed`: the shape
+  // that a file of routed experts does not state. `only`: names of the runs to open of a file with several.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {});
-  void openSnapshot(const QStringList& paths);  // as the files are now: new steps in them are not read
-  // Follows logs that other programs are writing; waits for files that do not exist yet. Replaces what is open.
+  void openSnapshot(const QStringList& paths);  // opens the files without following them
+  // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet.
   void follow(const QStringList& paths);
-  // Attaches to a training elsewhere that serves its frames (train --serve), from its first step on.
+  // Attaches to a training that serves its frames (train --serve), from its first step on.
   void attach(const QString& address, const QString& token);
   void cancelOpening();
   bool opening() const { return opener_.joinable(); }
 
   bool isLive() const { return live_ != nullptr; }
   bool isFollowing() const { return !followers_.empty(); }
-  bool isSnapshot() const { return snapshot_ && !live_; }  // of files whose new steps are not read
-  // Whether new steps arrive by themselves: a recording that is still being written, or an attached training.
+  bool isSnapshot() const { return snapshot_ && !live_; }  // whether the open files are not followed
+  // Whether new steps may arrive: of a recording that is still being written, or an attached training.
   bool canGrow() const { return can_grow_; }
-  // New steps do arrive: it trains, is attached or followed, or has grown since it was opened.
+  // Whether new steps do arrive: the runs train, are attached or followed, or have grown since they were opened.
   bool showsNewSteps() const { return live_ || !followers_.empty() || shows_new_; }
-  // A large recording is first shown as a sample, while the rest is read in a thread: the share read, 0 to 1; -1:
-  // nothing is being read.
+  // Share of a large recording that was read, 0 to 1, while a sample of it is shown; -1: nothing is being read.
   double fillingShare() const { return filler_.joinable() ? filling_.load() : -1; }
-  QString followingText() const;  // "following run.jsonl: 120 lines", or what it is waiting for
-  const QString& attachedTo() const { return attached_to_; }  // HOST:PORT; empty: not attached
-  // Steps that were not trained here: a recording, another program's log, an attached training.
+  QString followingText() const;  // "following run.jsonl: 120 lines", or the file it waits for
+  const QString& attachedTo() const { return attached_to_; }  // HOST:PORT of the attached training; empty: not attached
+  // Whether the open steps were not trained here: a recording, another program's log, an attached training.
   bool showsLog() const { return !live_ && !histories_.empty(); }
-  LiveRuns* live() const { return live_.get(); }       // nullptr: nothing in training
-  const QString& path() const { return path_; }        // of the recording being written or shown; empty: memory only
-  const QStringList& paths() const { return paths_; }  // all files that are shown; empty: a run in training
-  const QStringList& missing() const { return missing_; }  // texts about recordings whose log was not copied along
-  std::vector<SkippedLines> skipped() const;               // lines of these files that could not be read
+  LiveRuns* live() const { return live_.get(); }       // nullptr: no run is in training
+  const QString& path() const { return path_; }        // path of the written or shown recording; empty: in memory only
+  const QStringList& paths() const { return paths_; }  // paths of all shown files; empty: runs in training
+  const QStringList& missing() const {
+    return missing_;
+  }                                           // messages about recordings that were copied without their log
+  std::vector<SkippedLines> skipped() const;  // unreadable lines of the shown files
   const std::vector<std::shared_ptr<const History>>& histories() const { return histories_; }
 
-  // Settings of an open run: in training with every requested change, in a recording those at its start.
+  // Settings of an open run: of a run in training with all requested changes, of a recording those at its start.
   RunConfig config(int place = 0) const;
   bool hasConfig() const { return live_ || !recorded_configs_.empty(); }
   int runAt(int place) const;  // RunInfo::run
-  // These return why they were refused; empty: they were not.
+  // The following return why they were refused; empty: they were accepted.
   QString change(const LiveChange& change);
-  QString addRun(const RunConfig& config);  // trains it up to where run A is, even while paused
+  QString addRun(const RunConfig& config);  // trains the run up to run A's step, even while paused
   QString rewind(std::int64_t step);
   // Adds a twin of the run at `place` from a kept checkpoint, with the keys in which `twin` differs from the run's
   // config.
   QString branch(int place, std::int64_t step, const RunConfig& twin);
   QString removeRun(int place);
-  void noticeRuns();  // checks whether training has closed a run by itself
+  void noticeRuns();  // checks whether the training thread has closed a run
 
  signals:
   void openingStarted(QString what);
   void openingProgress(double share);
   void opened();
-  void failed(QString message);  // opening failed; what was open stays
-  // Opening failed: a file of routed experts fits several shapes, and a person is asked which it has.
+  void failed(QString message);  // opening failed, and the open runs stay
+  // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
   void routedShapeWanted(QStringList paths, QString why);
-  // Opening failed: a file holds more runs than can be open together, and a person is asked which to open.
+  // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
   void tooManyRuns(QString path, QStringList names);
   void configChanged();
-  void runsChanged();              // one was added or removed
-  void grew();                     // a recording being written, or an attached training, has new steps
+  void runsChanged();              // a run was added or removed
+  void grew();                     // a growing recording or an attached training has new steps
   void growingEnded(QString why);  // no more steps will come
 
  private:
@@ -114,24 +113,25 @@ class RunSession : public QObject {
 
   std::unique_ptr<LiveRuns> live_;
   std::vector<std::shared_ptr<const History>> histories_;
-  std::vector<RunConfig> recorded_configs_;  // as many as there are histories, or none
+  std::vector<RunConfig> recorded_configs_;  // one for each history, or empty
   QString path_;
   QStringList paths_, only_;
   bool snapshot_ = false;
   std::vector<std::unique_ptr<Follower>> followers_;
-  std::vector<std::unique_ptr<Follower>> catching_up_;  // with what is shown, of files that have grown
+  std::vector<std::unique_ptr<Follower>>
+      catching_up_;  // followers of grown files that have not read as much as is shown
   std::uint64_t caught_up_sequence_ = 0;
   int ticks_without_news_ = 0;
   QTimer follow_timer_;
   std::vector<SkippedLines> skipped_;
   QStringList missing_;
   std::thread opener_, filler_;
-  std::function<void()> newest_request_;  // waits for the opener to give up an earlier one; empty: there is none
+  std::function<void()> newest_request_;  // request that waits until the opener has cancelled an earlier one
   std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
   std::atomic<double> filling_ = 0;
   QString attached_to_;
   bool can_grow_ = false, shows_new_ = false;
-  std::jthread grower_;  // appends to the histories what their sources bring
+  std::jthread grower_;  // appends new steps of the sources to the histories
 };
 
 }  // namespace moescope

@@ -20,7 +20,7 @@ void removeRecording(const QString& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) QFile::remove(path + suffix);
 }
 
-// A full disk shows here, too.
+// Throws if the folder cannot be written; a full disk shows here as well.
 void requireWritable(const QDir& folder) {
   QTemporaryFile probe(folder.filePath("probe-XXXXXX"));
   if (probe.open() && probe.write(QByteArray(kProbeBytes, '.')) == kProbeBytes && probe.flush()) return;
@@ -31,7 +31,7 @@ QByteArray sealOf(const QByteArray& bytes) {
   return QCryptographicHash::hash(QByteArray(QT_VERSION_STR MOESCOPE_VERSION) + bytes, QCryptographicHash::Sha256);
 }
 
-// Of candidates whose groups' recordings are all gone.
+// Removes the queue files of candidates whose recordings are all gone.
 void removeQueuesWithoutRecordings(const QDir& folder) {
   for (const QString& queue : folder.entryList({"*.queue"}, QDir::Files)) {
     const QString groups = QFileInfo(queue).completeBaseName() + "-*.moescope";

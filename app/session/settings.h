@@ -1,4 +1,4 @@
-// The window's saved state (QSettings), and the folder of its recordings.
+// The window's stored state (QSettings), and the folder of its recordings.
 #pragma once
 
 #include <QSettings>
@@ -9,22 +9,23 @@
 namespace moescope {
 
 inline constexpr int kKeptRecordings = 20;
-inline constexpr qint64 kKeptBytes = 8'000'000'000;        // of all recordings together
-inline constexpr qint64 kPauseAfterBytes = 2'000'000'000;  // an unattended run must not fill the disk
+inline constexpr qint64 kKeptBytes = 8'000'000'000;  // limit on all recordings together
+inline constexpr qint64 kPauseAfterBytes =
+    2'000'000'000;  // a run pauses at this size, so that it does not fill the disk unattended
 inline constexpr int kRecentFiles = 8;
 
 QSettings settings();  // one INI file in the user's configuration directory
 
-// For what Qt or the program would not check when it takes it over, such as the places of docks: with a checksum, so
-// that a damaged settings file loses it and does no harm. Empty: nothing was kept, or not by this version.
+// Stores values with a checksum, for those that are not checked when they are read, such as the places of docks: a
+// damaged settings file then loses them without harm. Empty: not stored, or by another version.
 void keepSealed(const QString& key, const QVariantMap& values);
 QVariantMap sealed(const QString& key);
 
 QString recordingsFolder();
-qint64 recordingBytes(const QString& path);  // with its write-ahead log; 0: no such file
-// A fresh <folder>/<date>-<name>.moescope; creates the folder and removes the oldest recordings of earlier window runs
-// until at most kKeptRecordings - 1 of at most kKeptBytes together are left. Throws std::runtime_error when nothing can
-// be written there.
+qint64 recordingBytes(const QString& path);  // size with the write-ahead log; 0: no such file
+// A new path <folder>/<date>-<name>.moescope. Creates the folder and removes the oldest recordings of the window until
+// at most kKeptRecordings - 1 with at most kKeptBytes are left. Throws std::runtime_error if the folder cannot be
+// written.
 QString newRecordingPath(const QString& name);
 
 QStringList recentFiles();

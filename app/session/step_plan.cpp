@@ -8,7 +8,7 @@ RecomputePlan planOfStep(const RunSession& session, const History& run, const Op
   const auto& histories = session.histories();
   if (const LiveRuns* live = session.live())
     return plan_recompute(run, *histories.front(), place, step, live->checkpoint_before(run.info().run, step));
-  // Of runs out of several files each reads its own batches.
+  // Runs from several files each read their own batches.
   const bool several = session.paths().size() > 1;
   return plan_recompute(
       run, several ? run : *histories.front(), place, step, nullptr,

@@ -1,4 +1,4 @@
-// How a step of an open run is computed again: from the training's or the recording's checkpoints, on the batches that
+// Plans how to recompute a step of an open run: from checkpoints of the training or the recording, on the batches that
 // the run read.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace moescope {
 
 class RunSession;
 
-// `run`: one of the session's histories. Throws what plan_recompute() throws.
+// `run`: one of the session's histories. Throws the exceptions of plan_recompute().
 RecomputePlan planOfStep(const RunSession& session, const History& run, const OperandPlace& place, std::int64_t step);
 
 }  // namespace moescope

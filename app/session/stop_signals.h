@@ -1,5 +1,5 @@
-// SIGTERM, SIGHUP and Ctrl-C in the terminal close the window program as closing its window does: the training stops
-// after the step in flight, and its newest checkpoint stays beside the recording.
+// SIGTERM, SIGHUP and Ctrl-C in the terminal close the program as closing its window does: training stops after the
+// current step, and the newest checkpoint stays beside the recording.
 #pragma once
 
 #include <QObject>
@@ -10,7 +10,7 @@ class StopSignals : public QObject {
   Q_OBJECT
 
  public:
-  // From now on, until it is destroyed; a SIGHUP that is ignored (nohup) stays ignored. One at a time.
+  // Handles the signals until destroyed. An ignored SIGHUP (nohup) stays ignored. At most one object exists.
   explicit StopSignals(QObject* parent = nullptr);
   ~StopSignals() override;
 

@@ -1,5 +1,5 @@
-// The candidates that are to be compared with run A: a list that takes up to kMaxCandidates, and for how many steps
-// they train where they are more than can train beside run A.
+// The list of candidates to compare with run A, up to kMaxCandidates, and the number of steps that they train if they
+// do not all fit beside run A.
 #pragma once
 
 #include <QWidget>
@@ -20,23 +20,23 @@ class CandidateList : public QWidget {
  public:
   explicit CandidateList(const RunConfig& first, QWidget* parent = nullptr);
 
-  // Each returns why it was refused; empty: it is on the list.
+  // Adds a candidate. Returns why it was refused; empty: it is on the list.
   QString add(const RunConfig& candidate);
-  QString changeChosen(const RunConfig& candidate);  // in place of the chosen one
-  const RunConfig* chosen() const;                   // nullptr: none
+  QString changeChosen(const RunConfig& candidate);  // replaces the selected candidate; returns as add()
+  const RunConfig* chosen() const;                   // the selected candidate; nullptr: none
 
   const std::vector<RunConfig>& candidates() const { return candidates_; }
-  void setRoom(int runs);  // that can train beside run A at once
+  void setRoom(int runs);  // number of runs that can train beside run A at once
   bool inGroups() const { return static_cast<int>(candidates_.size()) > room_; }
-  int steps() const;  // of each group
-  // The list in a sentence or two: how it trains, and what is missing for a verdict.
+  int steps() const;  // steps of each group
+  // How the candidates train and what is missing for a verdict, in a sentence or two.
   QString words() const;
 
  signals:
   void changed();
 
  private:
-  QString refusal(const RunConfig& candidate, int instead) const;  // `instead` of that row; -1: one more
+  QString refusal(const RunConfig& candidate, int instead) const;  // `instead`: row to replace; -1: one more candidate
   void remove();
   void fill(int chosen);
 

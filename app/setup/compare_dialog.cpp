@@ -103,7 +103,7 @@ void CompareDialog::onKeyChosen() {
   editor_->setValue(field->get(first_));
   place_->addWidget(editor_);
   connect(editor_, &FieldEditor::edited, this, &CompareDialog::check);
-  // Made last, it would come last.
+  // Placed before the key list in the tab order, although it is made later.
   QWidget* before = keys_;
   for (QWidget* part : editor_->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
     if (!(part->focusPolicy() & Qt::TabFocus)) continue;
@@ -176,7 +176,7 @@ QWidget* CompareDialog::makeGridRow() {
   return grid;
 }
 
-// A grid that does not fit or is not valid leaves the list as it is.
+// A grid that does not fit or is not valid leaves the list unchanged.
 void CompareDialog::addGrid() {
   try {
     std::vector<SweepAxis> axes;
@@ -199,7 +199,7 @@ void CompareDialog::addGrid() {
   }
 }
 
-// Values that the rules between settings exclude are left out.
+// Skips values that the rules between settings exclude.
 void CompareDialog::addEveryOtherValue() {
   const ConfigField& field = editor_->field();
   QString refused;
@@ -268,12 +268,13 @@ void CompareDialog::check() {
   if (cost_of_ && problem.isEmpty()) cost_->setText(cost_of_(twin()));
 }
 
-// With a list its candidates train, and the editor is for the next one.
+// If the list has candidates, the dialog trains these, and the editor holds the next candidate.
 void CompareDialog::showCandidates() {
   const auto count = static_cast<int>(list_->candidates().size());
   ok_->setEnabled(true);
   ok_->setText(count == 1 ? QString("Train the candidate") : QString("Train %1 candidates").arg(count));
-  if (difference(first_, twin()).empty()) problem_->clear();  // nothing is wrong with the list
+  if (difference(first_, twin()).empty())
+    problem_->clear();  // equal settings are no error while the list has candidates
   QStringList words;
   if (const QString how = list_->words(); !how.isEmpty()) words << how;
   if (cost_of_all_) words << cost_of_all_(list_->candidates(), list_->inGroups() ? list_->steps() : 0);
@@ -282,10 +283,10 @@ void CompareDialog::showCandidates() {
   growToFit();
 }
 
-// The list and what it costs need room; what the person gave stays.
+// Enlarges the dialog for the list and its cost; a larger size that the user chose stays.
 void CompareDialog::growToFit() {
   if (!layout()) return;
-  list_->layout()->activate();  // it says its new height when it is asked next, and this is before
+  list_->layout()->activate();  // the layout must compute its new height now
   list_->updateGeometry();
   layout()->invalidate();
   layout()->activate();

@@ -1,4 +1,4 @@
-// Chooses in what a twin differs from run A, or from a run's checkpoint; or several twins of run A, as a list of
+// Asks in which setting a twin differs from run A, or from a checkpoint of a run; or for several twins, as a list of
 // candidates.
 #pragma once
 
@@ -26,26 +26,27 @@ class CompareDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // With `from`, the step of a checkpoint, the twin continues from there: it can differ in live settings only, or in
-  // none.
+  // `from`: step of a checkpoint from which the twin continues; it can then differ in live settings only, or in none.
   CompareDialog(const RunConfig& first, Setting setting, QWidget* parent = nullptr,
                 std::optional<qint64> from = std::nullopt);
 
-  // What the twin will cost, in words; shown under the choice.
+  // Sets the function that describes the cost of the twin, shown under the choice.
   void setCost(std::function<QString(const RunConfig&)> text);
 
-  // The same of the candidates on the list, for so many steps in groups, or beside run A (0).
+  // Sets the function that describes the cost of the listed candidates: for so many steps in groups, or beside run A (0
+  // steps).
   void setCandidatesCost(std::function<QString(const std::vector<RunConfig>& candidates, std::int64_t steps)> text);
-  // Runs that can train beside run A at once; more train in groups.
+  // Number of runs that can train beside run A at once; more candidates train in groups.
   void setRoom(int runs);
 
-  // Settings that twins may differ in: those of [data] are the batches, which all runs share.
+  // Whether twins may differ in a setting. Those of [data] determine the batches, which all runs share.
   static bool comparable(Setting setting);
 
  signals:
   void twinRequested(moescope::RunConfig twin);
-  void candidatesRequested(const std::vector<moescope::RunConfig>& candidates);            // beside run A
-  void groupsRequested(const std::vector<moescope::RunConfig>& candidates, qint64 steps);  // one after the other
+  void candidatesRequested(const std::vector<moescope::RunConfig>& candidates);  // trains the candidates beside run A
+  void groupsRequested(const std::vector<moescope::RunConfig>& candidates,
+                       qint64 steps);  // trains the candidates in groups, one after the other
 
  private:
   void onKeyChosen();
@@ -56,13 +57,13 @@ class CompareDialog : public QDialog {
   void addDenseTwins();
   void addGrid();
   void addToChosen();
-  void say(const QString& problem);  // why something was not put on the list
+  void say(const QString& problem);  // shows why a candidate was not put on the list
   void check();
   void showCandidates();
   void growToFit();
   void start();
   RunConfig twin() const;
-  RunConfig with(RunConfig config) const;  // the value in the editor
+  RunConfig with(RunConfig config) const;  // `config` with the value in the editor
 
   RunConfig first_;
   std::optional<qint64> from_;
@@ -72,9 +73,9 @@ class CompareDialog : public QDialog {
   QLabel *now_, *problem_, *cost_;
   std::function<QString(const RunConfig&)> cost_of_;
   std::function<QString(const std::vector<RunConfig>&, std::int64_t)> cost_of_all_;
-  CandidateList* list_ = nullptr;  // none for a checkpoint's twin
+  CandidateList* list_ = nullptr;  // nullptr: the twin of a checkpoint
   QLineEdit* grid_ = nullptr;
-  QSpinBox* seeds_ = nullptr;  // of each point of the grid
+  QSpinBox* seeds_ = nullptr;  // number of seeds of each point of the grid
   QPushButton *add_ = nullptr, *add_values_ = nullptr, *add_to_chosen_ = nullptr;
   QPushButton* ok_;
 };

@@ -22,7 +22,8 @@ namespace moescope {
 
 namespace {
 
-constexpr int kShownLetters = 12;  // of a choice; "mxfp8_e5m2_grad" would take half of the form
+constexpr int kShownLetters =
+    12;  // letters of a choice for which the box has room; "mxfp8_e5m2_grad" would take half of the form
 
 QString shortestNumber(double value) {
   return QString::number(value, 'g', QLocale::FloatingPointShortest);
@@ -34,7 +35,7 @@ QString joined(const std::vector<std::string>& choices) {
   return list.join(", ");
 }
 
-class QuietComboBox : public QComboBox {  // a form that scrolls under the pointer must not change its choices
+class QuietComboBox : public QComboBox {  // ignores the wheel: scrolling the form must not change choices
  public:
   using QComboBox::QComboBox;
 
@@ -138,7 +139,7 @@ QWidget* FieldEditor::makeChoice() {
     longest = std::max(longest, choice.size());
   }
   choice_->setMinimumContentsLength(std::min(kShownLetters, static_cast<int>(longest)));
-  choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the list itself shows whole names
+  choice_->view()->setMinimumWidth(choice_->view()->sizeHintForColumn(0) + 24);  // the open list shows whole names
   connect(choice_, &QComboBox::activated, this, [this] {
     emit edited();
     emit committed();
@@ -223,7 +224,7 @@ QString FieldEditor::problem() const {
   return QString("\"%1\" is not %2: give %3").arg(number_->text(), kind, rangeText(field_));
 }
 
-// Space and letters belong to a focused check box or list, not to the run's shortcuts.
+// A focused check box or list receives Space and letters in place of the window's shortcuts.
 bool FieldEditor::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::FocusIn || event->type() == QEvent::Enter) emit focused();
   if (event->type() == QEvent::ShortcutOverride && (check_ || choice_)) {

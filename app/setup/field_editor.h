@@ -18,7 +18,7 @@ class NumberEdit;
 
 QString rangeText(const ConfigField& field);     // "1 to 64 experts", "sigmoid or softmax"
 QString fieldToolTip(const ConfigField& field);  // rich text: key, help, range, default
-// Why a run with these settings does not read this one, as rich text before the tool tip; empty: it does.
+// Why a run with these settings does not use this one, as rich text for the tool tip; empty: it does.
 QString whyUnused(const ConfigField& field, const RunConfig& config);
 
 class FieldEditor : public QWidget {
@@ -28,16 +28,16 @@ class FieldEditor : public QWidget {
   explicit FieldEditor(const ConfigField& field, QWidget* parent = nullptr);
 
   const ConfigField& field() const { return field_; }
-  void setValue(const ConfigValue& value);   // emits nothing
-  void setUnit(const QString& unit);         // of a number, inside its field
-  void clear();                              // no value is known; emits nothing
-  std::optional<ConfigValue> value() const;  // nullopt: the text is not of the right type
-  QString problem() const;                   // with this value by itself; empty: none
+  void setValue(const ConfigValue& value);   // sets the value without a signal
+  void setUnit(const QString& unit);         // unit of a number, inside its field
+  void clear();                              // shows that no value is known, without a signal
+  std::optional<ConfigValue> value() const;  // nullopt: the text has not the right type
+  QString problem() const;                   // why this value is not valid by itself; empty: it is
 
  signals:
   void edited();     // on every change by the user
-  void committed();  // when the change is complete: Enter, focus gone, a choice made
-  void focused();    // got keyboard focus or the pointer
+  void committed();  // the change is complete: Enter, focus lost, or a choice made
+  void focused();    // the editor got the keyboard focus or the pointer
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
@@ -50,10 +50,10 @@ class FieldEditor : public QWidget {
   QWidget* makeText();
   void browse(bool folder);
   void addOperandsButton(QHBoxLayout* row);
-  void enterText(const QString& text);  // as if typed
+  void enterText(const QString& text);  // sets the text as if it were typed
 
   const ConfigField& field_;
-  ConfigValue type_;  // a value of the field's type
+  ConfigValue type_;  // any value of the field's type
   QCheckBox* check_ = nullptr;
   QComboBox* choice_ = nullptr;
   NumberEdit* number_ = nullptr;

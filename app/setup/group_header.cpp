@@ -48,7 +48,7 @@ void GroupHeader::paintEvent(QPaintEvent*) {
   QStylePainter painter(this);
   QStyleOptionToolButton option;
   initStyleOption(&option);
-  option.state &= ~(QStyle::State_On | QStyle::State_Sunken);  // open or folded, not switched on
+  option.state &= ~(QStyle::State_On | QStyle::State_Sunken);  // drawn as open or folded, not as checked
   painter.drawPrimitive(QStyle::PE_PanelButtonTool, option);
   const Colors& c = colors(palette());
   painter.fillRect(0, 0, width(), 1, QColor(c.hairline));
@@ -73,8 +73,7 @@ void GroupHeader::paintEvent(QPaintEvent*) {
   const QFont secondary = typeFont(QApplication::font(), Type::secondary);
   if (x + QFontMetrics(secondary).horizontalAdvance(note_) < width()) write(note_, secondary, c.ink2);
   if (needs_new_run_)
-    painter.drawPixmap(x, (height() - kNewRunMark) / 2,
-                       picturePixmap(Picture::reset, QColor(c.ink2), kNewRunMark));
+    painter.drawPixmap(x, (height() - kNewRunMark) / 2, picturePixmap(Picture::reset, QColor(c.ink2), kNewRunMark));
 }
 
 }  // namespace moescope

@@ -1,4 +1,5 @@
-// The head of a group of settings, which folds it: its name, a note, and whether all of it needs a new run.
+// The header of a group of settings, which folds the group: its name, a note, and whether all its settings need a new
+// run.
 #pragma once
 
 #include <QToolButton>

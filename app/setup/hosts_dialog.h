@@ -1,4 +1,4 @@
-// Asks on which hosts a training shall run, and shows the command that starts it.
+// Asks on which hosts to train, and shows the command that starts the training.
 #pragma once
 
 #include <QDialog>
@@ -17,15 +17,15 @@ class HostsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `folder`: where config and recording shall lie, until the person names another.
+  // `folder`: proposed folder of config and recording.
   HostsDialog(const QString& folder, qint64 steps, QWidget* parent);
 
  signals:
-  void planned(moescope::HostPlan plan);  // config and recording are in the folder, by names of their own
+  void planned(moescope::HostPlan plan);  // the plan, whose config and recording have new names in the folder
 
  private:
-  HostPlan plan() const;  // throws std::runtime_error: what is wrong
-  void look();            // at what was typed
+  HostPlan plan() const;  // throws std::runtime_error with the error in the input
+  void look();            // checks the input and shows the command
 
   QPlainTextEdit* hosts_;
   QLineEdit* program_;

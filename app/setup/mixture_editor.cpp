@@ -14,7 +14,7 @@
 namespace moescope {
 
 namespace {
-constexpr int kFull = 20;  // steps of a slider
+constexpr int kFull = 20;  // steps from one end of a slider to the other
 }
 
 MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
@@ -23,7 +23,7 @@ MixtureEditor::MixtureEditor(QWidget* parent) : QWidget(parent) {
   grid_->setVerticalSpacing(2);
   grid_->setColumnStretch(1, 1);
   even_ = new QPushButton("As in the data", this);
-  even_->hide();  // until there are domains
+  even_->hide();  // hidden until there are domains
   even_->setToolTip("No weights: the built-in domains equally often, of your own text every place equally likely");
   connect(even_, &QPushButton::clicked, this, [this] { emit mixtureChosen({}); });
 }
@@ -48,7 +48,7 @@ void MixtureEditor::setDomains(const std::vector<std::string>& domains) {
     followFont(row.share,
                [share = row.share] { share->setMinimumWidth(share->fontMetrics().horizontalAdvance("100 %")); });
     row.share->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-    // While it is dragged only the shares move; a key press counts at once.
+    // While a slider is dragged only the shown shares change; a key press commits at once.
     connect(row.slider, &QSlider::valueChanged, this, [this, slider = row.slider] {
       as_data_lie_ = false;
       showShares();
@@ -71,7 +71,7 @@ void MixtureEditor::setMixture(const std::string& text) {
   try {
     weights = mixture_weights(text, domains_);
   } catch (const std::invalid_argument&) {
-    return;  // of other data
+    return;  // the mixture names domains of other data
   }
   as_data_lie_ = weights.empty();
   double most = 0;

@@ -1,4 +1,4 @@
-// The share of each domain in the batches: a slider for each, written to data.mixture when it is released.
+// Sets the share of each domain in the batches with a slider for each, and writes data.mixture when one is released.
 #pragma once
 
 #include <QWidget>
@@ -17,7 +17,8 @@ class MixtureEditor : public QWidget {
  public:
   explicit MixtureEditor(QWidget* parent = nullptr);
   void setDomains(const std::vector<std::string>& domains);
-  void setMixture(const std::string& text);  // emits nothing; empty: all sliders alike, "as the data lie"
+  void setMixture(
+      const std::string& text);  // sets the sliders without a signal; empty: all sliders alike, "as the data lie"
 
  signals:
   void mixtureChosen(QString text);

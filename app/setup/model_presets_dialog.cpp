@@ -41,10 +41,11 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setSelectionBehavior(QAbstractItemView::SelectColumns);
   table_->setSelectionMode(QAbstractItemView::SingleSelection);
-  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);  // all settings at a glance
+  table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() +
+                                                  6);  // low rows, so that all settings are visible
   about_->setReadOnly(true);
   about_->setAccessibleName("About the chosen preset");
-  about_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));  // its table stands in columns
+  about_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));  // the text has a table in columns
   about_->setTabChangesFocus(true);
   auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
   buttons->addButton(take_, QDialogButtonBox::ActionRole);
@@ -62,7 +63,7 @@ ModelPresetsDialog::ModelPresetsDialog(const QString& action, QWidget* parent)
   fill();
   connect(table_, &QTableWidget::currentCellChanged, this, &ModelPresetsDialog::showChosen);
   table_->setCurrentCell(0, 0);
-  const int lines = 130 * about_->fontMetrics().horizontalAdvance('0');  // of the presets' texts
+  const int lines = 130 * about_->fontMetrics().horizontalAdvance('0');  // width of the presets' texts
   const int wide = table_->verticalHeader()->sizeHint().width() + table_->horizontalHeader()->length() + 60;
   resize(std::min(std::max(lines, wide), 1240), 740);
 }

@@ -1,5 +1,5 @@
-// The presets that are real models in miniature, side by side: a column each, a row for each setting in which they
-// differ, and the text of the chosen one.
+// Compares the presets of published models: a column for each, a row for each setting in which they differ, and the
+// text of the selected one.
 #pragma once
 
 #include <QDialog>
@@ -14,7 +14,7 @@ class ModelPresetsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  // `action`: what the button does with the chosen preset, "Fill the form with %1".
+  // `action`: text of the button, such as "Fill the form with %1".
   explicit ModelPresetsDialog(const QString& action, QWidget* parent = nullptr);
 
  signals:

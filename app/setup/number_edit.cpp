@@ -19,9 +19,10 @@ namespace moescope {
 
 namespace {
 
-constexpr int kRestMs = 400;  // a pause in stepping after which the value is committed
+constexpr int kRestMs = 400;  // milliseconds after the last step after which the value is committed
 
-// Decimal text first, so that 5e-6 is the number that a person would have typed.
+// The number 1, 2 or 5 times a power of ten of this rank. By way of text, so that 5e-6 is the double that typing it
+// gives.
 double oneTwoFive(int rank) {
   static constexpr int kLead[] = {1, 2, 5};
   const int decade = (rank >= 0 ? rank : rank - 2) / 3;
@@ -30,7 +31,7 @@ double oneTwoFive(int rank) {
 
 double nextOneTwoFive(double value, int direction) {
   int rank = 3 * static_cast<int>(std::floor(std::log10(value)));
-  while (oneTwoFive(rank) <= value * (1 + 1e-9)) ++rank;  // now the first above
+  while (oneTwoFive(rank) <= value * (1 + 1e-9)) ++rank;  // the first rank above the value
   if (direction > 0) return oneTwoFive(rank);
   while (oneTwoFive(rank) >= value * (1 - 1e-9)) --rank;
   return oneTwoFive(rank);
@@ -60,7 +61,7 @@ std::int64_t nextWhole(std::int64_t value, int direction) {
 NumberEdit::NumberEdit(bool whole, double min, double max, QWidget* parent)
     : QAbstractSpinBox(parent), unit_(new QLabel(this)), whole_(whole), min_(min), max_(max), rest_(new QTimer(this)) {
   setFocusPolicy(Qt::StrongFocus);
-  lineEdit()->setTextMargins(kSpace4, 0, 0, 0);  // as far from the edge as in lists
+  lineEdit()->setTextMargins(kSpace4, 0, 0, 0);  // same margin as in lists
   unit_->setAttribute(Qt::WA_TransparentForMouseEvents);
   unit_->setForegroundRole(QPalette::PlaceholderText);
   rest_->setSingleShot(true);
@@ -79,7 +80,7 @@ void NumberEdit::setUnit(const QString& unit) {
   placeUnit();
 }
 
-// The arrows stand in its place while the pointer is over the field.
+// Shows the unit where the arrows are while the pointer is over the field.
 void NumberEdit::placeUnit() {
   const QFont small = typeFont(QApplication::font(), Type::secondary);
   if (unit_->font() != small) unit_->setFont(small);
@@ -163,7 +164,7 @@ QValidator::State NumberEdit::validate(QString& input, int&) const {
   return std::all_of(input.cbegin(), input.cend(), allowed) ? QValidator::Acceptable : QValidator::Invalid;
 }
 
-// A form that scrolls under the pointer must not change the numbers it passes.
+// Ignores the wheel: scrolling the form must not change numbers.
 void NumberEdit::wheelEvent(QWheelEvent* event) {
   if (hasFocus())
     QAbstractSpinBox::wheelEvent(event);
@@ -171,7 +172,7 @@ void NumberEdit::wheelEvent(QWheelEvent* event) {
     event->ignore();
 }
 
-// Space, R and the like are no part of a number, and undo after Enter means the change, not the typing.
+// Whether a key is for the window: Space, letters that no number has, and undo after Enter, which means the change.
 bool NumberEdit::isForTheWindow(const QKeyEvent& key) const {
   if (key.matches(QKeySequence::Undo) || key.matches(QKeySequence::Redo)) return !dirty_;
   if (key.modifiers() != Qt::NoModifier || key.text().isEmpty() || !key.text()[0].isPrint()) return false;

@@ -1,5 +1,5 @@
-// A number as text, with arrows whose step suits the number's scale. Any text can be typed: the owner of the editor
-// reports a value that is out of range or not a number; nothing is clamped silently.
+// A number as text, with arrows whose step suits its magnitude. Any text can be typed: the owner of the editor reports
+// values that are out of range or no number; none is clamped silently.
 #pragma once
 
 #include <QAbstractSpinBox>
@@ -24,7 +24,7 @@ class NumberEdit : public QAbstractSpinBox {
  public:
   NumberEdit(bool whole, double min, double max, QWidget* parent = nullptr);
 
-  void setUnit(const QString& unit);  // inside the field at its right, where it has room
+  void setUnit(const QString& unit);  // shown inside the field at the right, if it fits
   void setNumber(double value);
   void setWhole(std::int64_t value);
   std::optional<double> number() const;       // nullopt: not a number

@@ -38,7 +38,7 @@ std::vector<OperandRecipe> readable(const QString& text) {
   }
 }
 
-// What the table has no place for.
+// Whether the table has no cell for an entry.
 bool is_single(const OperandRecipe& recipe) {
   return recipe.gemm || recipe.layers != LayerRange{} || recipe.rounding || recipe.rotated;
 }

@@ -1,4 +1,4 @@
-// Recipes of single operands as a table: a combo box for each class of GEMMs and operand, and a line for entries of
+// A table of the recipes of single operands: a combo box for each class of GEMMs and operand, and a line for entries of
 // single layers and GEMMs.
 #pragma once
 
@@ -18,9 +18,9 @@ class OperandsDialog : public QDialog {
   Q_OBJECT
 
  public:
-  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // unreadable text counts as empty
+  explicit OperandsDialog(const QString& text, QWidget* parent = nullptr);  // text that cannot be read counts as empty
   QComboBox* choice(GemmClass gemm_class, OperandRole operand) const;
-  QLineEdit* single() const { return single_; }  // entries of single layers and GEMMs
+  QLineEdit* single() const { return single_; }  // line for entries of single layers and GEMMs
   QString text() const;
 
  signals:

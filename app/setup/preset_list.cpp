@@ -15,9 +15,9 @@ namespace moescope {
 namespace {
 
 constexpr int kCost = Qt::UserRole;
-constexpr int kGap = 24;  // between name and cost
+constexpr int kGap = 24;  // pixels between name and cost
 
-// Costs stand in a column at the right.
+// Paints the costs in a column at the right.
 class CostDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -67,7 +67,7 @@ void PresetList::paintEvent(QPaintEvent*) {
   painter.drawControl(QStyle::CE_ComboBoxLabel, option);
 }
 
-// What is measured while the program runs makes the times better: asked anew each time.
+// Asks for the costs each time: measurements while the program runs improve them.
 void PresetList::showPopup() {
   const std::vector<std::string> presets = preset_names();
   for (int i = 0; i < count(); ++i) {

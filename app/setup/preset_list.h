@@ -1,4 +1,4 @@
-// The presets, each with what a run of it costs beside its name while the list is open.
+// The list of presets. While it is open, the cost of a run stands beside each name.
 #pragma once
 
 #include <QComboBox>
@@ -12,11 +12,11 @@ class PresetList : public QComboBox {
  public:
   explicit PresetList(QWidget* parent = nullptr);
 
-  void choose(const QString& preset);  // emits nothing; no such one: own settings
+  void choose(const QString& preset);  // selects a preset without a signal; an unknown name: own settings
 
   struct Cost {
-    QString in_short;  // beside the name: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
-    QString whole;     // tool tip, with where each figure comes from
+    QString in_short;  // shown beside the name: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
+    QString whole;     // tool tip, with the source of each figure
   };
   void setCost(std::function<Cost(const QString& preset)> cost) { cost_ = std::move(cost); }
 

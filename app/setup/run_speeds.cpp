@@ -16,9 +16,10 @@ namespace {
 
 constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
-constexpr double kOtherFormats = 0.7;  // as far away as a model of twice the work: recipes differ by less than that
+constexpr double kOtherFormats =
+    0.7;  // distance of another format in ln of work, as for twice the work: recipes differ by less than that
 
-// All that decides how fast a step of given work is: the recipes of the linear layers, and the optimizer.
+// All settings that decide how fast a step of given work is: the recipes of the linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {
   QStringList formats;
   for (const ConfigField& field : config_fields())
@@ -102,7 +103,7 @@ std::optional<RunSpeeds::Estimate> RunSpeeds::of(const RunConfig& config) const 
   return Estimate{nearest.seconds_per_step * flops / nearest.flops_per_step, distance(nearest) == 0, nearest.name};
 }
 
-// Measured only if all are.
+// The sum counts as measured only if all its parts are.
 std::optional<RunSpeeds::Estimate> RunSpeeds::of(const std::vector<RunConfig>& runs) const {
   auto all = of(runs.front());
   for (std::size_t i = 1; i < runs.size() && all; ++i) {

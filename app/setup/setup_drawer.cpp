@@ -36,7 +36,7 @@ void SetupDrawer::open() {
   form_->takeFocus();
 }
 
-// The keyboard goes back to the window's panels.
+// Closes the drawer and returns the keyboard focus to the panels.
 void SetupDrawer::close() {
   toggle_->setChecked(false);
   if (isAncestorOf(window_->focusWidget())) window_->focusWidget()->clearFocus();

@@ -1,4 +1,5 @@
-// The set-up at the right edge of the window, over the panels, between the bar and the status line. Closed at first.
+// The drawer with the set-up form at the right edge of the window, over the panels, between the bar and the status
+// line. Closed at first.
 #pragma once
 
 #include <QFrame>
@@ -14,7 +15,7 @@ class SetupDrawer : public QFrame {
   Q_OBJECT
 
  public:
-  // Opens and closes with `toggle`, with Escape and with the button of the form.
+  // `toggle` opens and closes the drawer; Escape and the form's button close it.
   SetupDrawer(SetupForm* form, QAction* toggle, QMainWindow* window);
 
   void open();
@@ -23,7 +24,7 @@ class SetupDrawer : public QFrame {
  protected:
   void keyPressEvent(QKeyEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
-  bool eventFilter(QObject* watched, QEvent* event) override;  // on the window and its bars
+  bool eventFilter(QObject* watched, QEvent* event) override;  // watches the window and its bars for changes of size
 
  private:
   void place();

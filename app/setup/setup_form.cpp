@@ -62,7 +62,7 @@ QLabel* quietLabel(const QString& text = {}) {
   return label;
 }
 
-// "Experts per token (top_k)": the key is read in the foot.
+// A label without the key in parentheses, which the foot of the form shows: "Experts per token (top_k)".
 QString withoutParenthesis(QString label) {
   return label.remove(QRegularExpression(" \\([^)]*\\)"));
 }
@@ -175,7 +175,7 @@ QLayout* SetupForm::makeHint() {
   return row;
 }
 
-// Shows the preset whose settings these are, if there is one.
+// Selects the preset that has these settings, if there is one.
 void SetupForm::choosePreset() {
   const QString name = QString::fromStdString(draft_.name);
   const bool known = std::ranges::count(preset_names(), draft_.name) > 0;
@@ -214,7 +214,7 @@ QWidget* SetupForm::makeFields() {
   }
   column->addStretch(1);
   auto* scroll = scroll_ = new QScrollArea;
-  scroll->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields, and has no frame to show a focus
+  scroll->setFocusPolicy(Qt::NoFocus);  // it scrolls with its fields and has no frame to show a focus
   scroll->setWidgetResizable(true);
   scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll->setFrameShape(QFrame::NoFrame);
@@ -235,7 +235,7 @@ QWidget* SetupForm::makeBottom() {
   explained_->setText("<b>Settings</b>");
   explanation_->setText(
       "Point at a setting to read what it does. A right click on its name trains a twin with another value.");
-  // Of one height, whatever it explains: fields must not move under the pointer.
+  // The explanation keeps one height, so that fields do not move under the pointer.
   auto* words = new QScrollArea;
   words->setWidgetResizable(true);
   words->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -380,7 +380,7 @@ bool SetupForm::showField(const std::string& key) {
   filter_->clear();
   for (Group& group : groups_)
     if (std::ranges::find(group.keys, key) != group.keys.end()) group.header->setChecked(true);
-  // After the layout has taken the group in.
+  // Queued, so that the layout has placed the group.
   QMetaObject::invokeMethod(
       this,
       [this, wanted] {
@@ -401,7 +401,7 @@ void SetupForm::onEdited(const std::string& key) {
   check();
 }
 
-// What the edited setting stands for, or what stands for it.
+// Shows the settings for which the edited setting stands, or the one that stands for it.
 void SetupForm::showDerived(const ConfigField& edited) {
   for (const auto& [key, row] : rows_) {
     const ConfigField& field = row.editor->field();
@@ -418,7 +418,7 @@ void SetupForm::onCommitted(const std::string& key) {
   emit liveChangeRequested(editor->field(), *editor->value());
 }
 
-// The draft with the values in the editors, so that a live field is checked before it is sent.
+// Checks the draft with the values in the editors, so that a live field is checked before it is sent.
 void SetupForm::check() {
   RunConfig shown = draft_;
   std::vector<ConfigProblem> own;
@@ -458,7 +458,7 @@ void SetupForm::setCosts(std::function<PresetList::Cost(const RunConfig&)> of_dr
   showCost();
 }
 
-// Of settings that can be trained: a shape that is refused has no size.
+// Shows the cost of valid settings only: an invalid shape has no size.
 void SetupForm::showCost() {
   const bool known = problems_.empty();
   for (const Group& group : groups_)
@@ -487,7 +487,7 @@ void SetupForm::showProblems() {
     });
     if (bad) group.header->setChecked(true);
   }
-  QStringList rest;  // problems of no single field
+  QStringList rest;  // problems of several fields together
   for (const ConfigProblem& problem : problems_)
     if (!rows_.count(problem.key)) rest << QString::fromStdString(problem.message);
   if (rest.isEmpty() && !problems_.empty())
@@ -502,7 +502,7 @@ void SetupForm::showProblems() {
   compare_->setEnabled(problems_.empty() && changed);
 }
 
-// On one line; of a label that has no room the last words go.
+// The label on one line, without its last words if it does not fit.
 QString SetupForm::labelOf(const Row& row, const QFont& font) const {
   const QString label = withoutParenthesis(QString::fromStdString(row.editor->field().label));
   return elidedWords(label, QFontMetrics(font), withType(kLabelColumn - (row.marked ? kMarkSize : 0), fontMetrics()));
@@ -519,7 +519,8 @@ void SetupForm::markChanges() {
   rows_.at(Setting(&RouterConfig::top_k).key()).editor->setUnit(QString("of %1").arg(draft_.model.n_experts));
 }
 
-// At the head of a group of which nothing changes while it trains, else beside each setting.
+// Marks settings that need a new run, in the header of a group if that holds for all its settings, else beside each
+// setting.
 void SetupForm::markNewRuns() {
   for (const Group& group : groups_) {
     const bool all = std::ranges::none_of(group.keys, [](const std::string& key) { return find_field(key)->live; });
@@ -551,7 +552,7 @@ void SetupForm::filter(const QString& text) {
 }
 
 void SetupForm::explain(const ConfigField& field) {
-  // A setting that stands for others is explained by what it stands for now.
+  // Explains a setting that stands for others by the recipe that it stands for now.
   const std::string recipe = field.derived ? published_recipe_about(to_string(field.get(draft_))) : "";
   const std::string& help = recipe.empty() ? field.help : recipe;
   explained_->setText(QString("<b>%1</b> <code>%2</code>")

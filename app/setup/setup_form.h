@@ -1,4 +1,4 @@
-// All keys of the run config in groups, with the problems of validate() shown beside the fields while typing.
+// A form for all keys of the run config, in groups, with the problems of validate() beside the fields while typing.
 //
 // The form edits a draft. A change of a live field of an open run is applied at once.
 #pragma once
@@ -36,16 +36,17 @@ class SetupForm : public QWidget {
 
   const RunConfig& draft() const { return draft_; }
   void setDraft(const RunConfig& config);
-  // The config of the open run, which decides what "changed" means; nullptr: no run that could be changed live.
+  // The config of the open run, against which changes are shown; nullptr: no open run can be changed live.
   void setOpenRun(const RunConfig* config);
-  // What a run of some settings will cost: of the draft, and of each preset in the list; shown anew by showCost().
+  // Sets the functions that describe the cost of the draft and of each preset; showCost() calls them.
   void setCosts(std::function<PresetList::Cost(const RunConfig&)> of_draft,
                 std::function<PresetList::Cost(const QString&)> of_preset);
   void showCost();
-  void setPurpose(const QString& text);  // what the settings are for: "run A, in training"
+  void setPurpose(const QString& text);  // purpose of the settings: "run A, in training"
   void takeFocus();
   FieldEditor* editor(const std::string& key) const;
-  bool showField(const std::string& key);  // opens its group and scrolls to it; false: there is no such field
+  bool showField(
+      const std::string& key);  // opens the field's group and scrolls to the field; false: there is no such field
 
  signals:
   void closeRequested();
@@ -53,9 +54,10 @@ class SetupForm : public QWidget {
   void liveChangeRequested(moescope::Setting setting, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
-  void compareRequested(std::optional<moescope::Setting> setting);  // with another value of this one
+  void compareRequested(
+      std::optional<moescope::Setting> setting);  // asks for a twin with another value of this setting; nullopt: of any
   void valueTwinRequested(moescope::Setting setting, moescope::ConfigValue value);
-  void twinRequested(moescope::RunConfig config);  // with the draft
+  void twinRequested(moescope::RunConfig config);  // asks for a twin with the draft as settings
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -64,7 +66,7 @@ class SetupForm : public QWidget {
   struct Row {
     FieldEditor* editor = nullptr;
     QLabel* label = nullptr;
-    QLabel* new_run = nullptr;  // the mark of what does not change while it trains
+    QLabel* new_run = nullptr;  // mark of a setting that cannot change in training
     bool marked = false;
     QLabel* problem = nullptr;
   };
@@ -87,7 +89,7 @@ class SetupForm : public QWidget {
   void showDerived(const ConfigField& edited);
   void onCommitted(const std::string& key);
   void check();
-  void offerUsed(const RunConfig& shown);  // the settings that it reads
+  void offerUsed(const RunConfig& shown);  // enables the settings that a run with this config uses
   void showProblems();
   void markChanges();
   void markNewRuns();

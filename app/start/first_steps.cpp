@@ -41,7 +41,7 @@ class EmptyPanelButton : public QObject {
     button_->hide();
     connect(button_, &QPushButton::clicked, this, std::move(pressed));
     panel_->installEventFilter(this);
-    // Plots find out what they have to say while they paint.
+    // Plots set their notice while they paint.
     for (PlotFrame* plot : panel_->findChildren<PlotFrame*>()) plot->installEventFilter(this);
     connect(selection_, &Selection::dataChanged, this, &EmptyPanelButton::look);
     connect(session_, &RunSession::openingStarted, this, &EmptyPanelButton::look);
@@ -68,7 +68,7 @@ class EmptyPanelButton : public QObject {
     return nullptr;
   }
 
-  // Under the notice, which stands in the middle of its plot; nowhere if there is no room for it.
+  // Places the button under the notice in the middle of its plot, or hides it if there is no room.
   void look() {
     const QWidget* says = selection_->history() || session_->opening() ? nullptr : notice();
     const QSize size = button_->sizeHint();
@@ -123,7 +123,7 @@ void FirstSteps::showPage() {
   offerPage();
 }
 
-// While the first run is being opened the page stays, so that it is not replaced by empty panels in between.
+// The page stays while the first run is being opened, so that it is not replaced by empty panels in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
   const bool shown = wanted_ && session_->histories().empty() && !session_->isFollowing() && !busy &&
@@ -137,7 +137,7 @@ void FirstSteps::onOpened() {
   look();
 }
 
-// At once and not at the end, which may be a crash. A run in memory leaves nothing to open.
+// Stored at once, since the program may end by a crash. A run in memory leaves nothing to open.
 void FirstSteps::keepLastRun() const {
   const QStringList files = session_->isLive() ? QStringList{session_->path()} : session_->paths();
   if (!remembers_ || files.isEmpty() || files.front().isEmpty()) return;

@@ -1,5 +1,5 @@
-// The start page on the Overview for as long as nothing is open, and the way back to it from panels without a run.
-// What was open last is offered there after a restart.
+// Shows the start page on the Overview while nothing is open, a button for it on panels without a run, and on it the
+// last opened run after a restart.
 #pragma once
 
 #include <QObject>
@@ -19,19 +19,19 @@ class FirstSteps : public QObject {
   Q_OBJECT
 
  public:
-  // `remembers`: which run was open last.
+  // `remembers`: the last opened run is stored.
   FirstSteps(StartPage* page, RunSession* session, Selection* selection, WorkspaceTabs* workspaces, bool remembers);
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
 
-  void offerPage();  // from now on, on the Overview, whenever nothing is open
-  void showPage();   // the same, with the Overview in front
+  void offerPage();  // shows the page on the Overview from now on whenever nothing is open
+  void showPage();   // calls offerPage() and brings the Overview to the front
   StartPage* page() const { return page_; }
 
  private:
   void look();
   void onOpened();
   void keepLastRun() const;
-  QStringList lastRun() const;  // empty: none that can still be opened
+  QStringList lastRun() const;  // files of the last opened run that still exist
 
   StartPage* page_;
   RunSession* session_;

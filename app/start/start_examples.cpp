@@ -16,7 +16,7 @@ namespace {
 constexpr int kExampleWidth = 120, kExampleHeight = 76;
 constexpr int kExampleExperts = 10, kExampleSteps = 44, kExampleRanks = 8;
 
-// From 0 to 1, always the same.
+// A pseudorandom number in [0, 1), the same in every run.
 double invented(int a, int b) {
   auto bits = static_cast<std::uint32_t>(a) * 2654435761U ^ static_cast<std::uint32_t>(b) * 40503U;
   bits ^= bits >> 13;
@@ -24,7 +24,7 @@ double invented(int a, int b) {
   return static_cast<double>(bits >> 8 & 0xFFFF) / 0xFFFF;
 }
 
-// Between two colours of the map in proportion.
+// The colour at `share` of a colour map, interpolated.
 QColor shade(const std::array<QRgb, 7>& map, double share) {
   const double at = std::clamp(share, 0.0, 1.0) * 6;
   const auto below = static_cast<std::size_t>(std::min(at, 5.0));
@@ -103,7 +103,7 @@ void paintLoad(QPainter& painter, const QRect& room, const QPalette& palette) {
     }
 }
 
-// A matrix of `rows` x `columns` with gaps of one pixel.
+// Paints a matrix of `rows` x `columns` cells with gaps of one pixel.
 void paintCells(QPainter& painter, const QRect& room, int rows, int columns, const Colors& c,
                 double (*share)(int, int)) {
   for (int row = 0; row < rows; ++row)

@@ -1,4 +1,4 @@
-// Small pictures of what the five questions of the Overview are answered with, drawn from invented figures.
+// Small example pictures for the five questions of the Overview, drawn from invented figures.
 #pragma once
 
 #include <QWidget>

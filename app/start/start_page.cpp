@@ -58,7 +58,7 @@ struct Door {
   QPushButton* press;
 };
 
-// Open book, folder, two columns.
+// The icon of a way to begin: open book, folder, two columns.
 class DoorIcon : public QWidget {
  public:
   enum class Kind { book, folder, columns };
@@ -301,7 +301,7 @@ void StartPage::changeEvent(QEvent* event) {
 
 void StartPage::showEvent(QShowEvent* event) {
   QScrollArea::showEvent(event);
-  showCost();  // steps may have been measured meanwhile
+  showCost();  // new speeds may have been measured
 }
 
 void StartPage::renewFonts() {

@@ -21,7 +21,7 @@ namespace {
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
 constexpr int kFirstOfWord = 12, kInARow = 14, kMatch = 2, kEntryGap = -1;
 
-// A command's name with the letters that matched in bold and its other name; its keys and its kind at the right.
+// Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -86,7 +86,7 @@ std::optional<int> fuzzyScore(const QString& query, const QString& text, std::ve
   int score = 0, at = 0, last = -2;
   for (const QChar wanted : query) {
     if (wanted.isSpace()) continue;
-    // A letter that begins a word is preferred to one in the middle of the word before.
+    // Prefers a letter that begins a word to one in the middle of the word before.
     int found = -1;
     for (int i = at; i < text.size(); ++i) {
       if (text[i].toLower() != wanted.toLower()) continue;
@@ -197,7 +197,7 @@ void CommandPalette::search(const QString& text) {
   list_->scrollToTop();
 }
 
-// The palette is gone before the command runs, which may open a dialog of its own.
+// Closes the palette before the command runs, which may open a dialog.
 void CommandPalette::runCurrent() {
   const QModelIndex current = list_->currentIndex();
   if (!current.isValid()) return;

@@ -13,13 +13,13 @@ namespace moescope {
 
 struct Command {
   QString title;  // "Start a preset: nano"
-  QString group;  // "Run", "Lesson", "Metric", "Setting": its kind, at the right; matched too
+  QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; matched as well
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
-  QString also;  // another name, matched too: "router.bias_update_rate"
+  QString also;  // another name, matched as well: "router.bias_update_rate"
 };
 
-// Whether the letters of `query` occur in `text` in this order (spaces apart, case aside), and how well: beginnings of
+// Score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces: beginnings of
 // words and runs of letters count most. `matched` gets their places.
 std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched = nullptr);
 
@@ -29,7 +29,7 @@ class CommandList : public QAbstractListModel {
  public:
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
   explicit CommandList(std::vector<Command> commands, QObject* parent);
-  void setQuery(const QString& query);  // best first; empty: all, in their order
+  void setQuery(const QString& query);  // lists the best match first; empty: all commands in their order
   const Command& at(int row) const { return commands_[shown_[static_cast<std::size_t>(row)].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;

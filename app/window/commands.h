@@ -1,4 +1,4 @@
-// All that the command palette offers: the window's actions, and panels, lessons, recent files.
+// The commands of the palette: the window's actions, panels, metrics, settings, lessons, recent files.
 #pragma once
 
 #include <vector>

@@ -12,9 +12,9 @@ namespace moescope {
 namespace {
 
 constexpr int kDataMs = 50;            // 20 Hz
-constexpr double kScreenShare = 0.05;  // of one core
+constexpr double kScreenShare = 0.05;  // share of one core that the screen may take
 constexpr int kInputLastsMs = 1000;
-constexpr int kIdleMs = 1000;  // no news for this long from a source at rest: stop
+constexpr int kIdleMs = 1000;  // ticks stop this long after the last news of a source at rest
 constexpr int kQuietMs = 250;
 constexpr int kSlowestMs = 500, kSlowestAfterInputMs = 200;
 
@@ -85,10 +85,10 @@ void FrameClock::tick() {
   if (news_) since_news_.restart();
   account();
   if (source_active_ || interactive() || since_news_.elapsed() < kIdleMs) schedule();
-  emit ticked();  // who listens may ask whether another tick follows
+  emit ticked();  // listeners may ask whether another tick follows
 }
 
-// All that the GUI thread did since the last tick counts as that frame's cost: gathering, painting, events.
+// Counts the CPU time of the GUI thread since the last tick as the cost of that frame: gathering, painting, events.
 void FrameClock::account() {
   const double cpu = threadCpuMs();
   const double cost = cpu - cpu_at_tick_;
@@ -96,7 +96,7 @@ void FrameClock::account() {
   frame_ms_ = frame_ms_ == 0 ? cost : 0.9 * frame_ms_ + 0.1 * cost;
 }
 
-// A slow step, or a pause: look less often, so that what comes is still seen within a quarter of a second.
+// Ticks less often during a slow step or a pause, but often enough that news shows within a quarter of a second.
 void FrameClock::schedule() {
   const bool quiet = since_news_.elapsed() >= kIdleMs && !interactive();
   timer_.start(quiet ? kQuietMs : frameIntervalMs(frame_ms_, interactive()));

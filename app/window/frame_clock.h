@@ -1,6 +1,6 @@
-// When the screen looks for news: at the data's rate, at most 20 times a second and never for more than a share of one
-// core; for a second after the person moved something five times a second at least, whatever it costs; not at all when
-// nothing can have changed. Plots repaint what follows the mouse by themselves.
+// Decides when the screen looks for new data: at the data's rate, at most 20 times a second and for a limited share of
+// one core; for a second after user input at least five times a second at any cost; not at all when nothing can have
+// changed. Plots repaint for the mouse by themselves.
 #pragma once
 
 #include <QElapsedTimer>
@@ -20,16 +20,16 @@ class FrameClock : public QObject {
  public:
   explicit FrameClock(Selection* selection, QObject* parent = nullptr);
 
-  void setSourceActive(bool active);  // a model is training: news will come by itself
-  void setVisible(bool visible);      // the window can be seen
-  void wake();                        // something else happened that may bring news
+  void setSourceActive(bool active);  // whether a run trains, so that news comes by itself
+  void setVisible(bool visible);      // whether the window is visible
+  void wake();                        // call for any other event that may bring news
   bool ticking() const { return timer_.isActive(); }
 
  signals:
   void ticked();
 
  protected:
-  bool eventFilter(QObject* watched, QEvent* event) override;  // on the application: input anywhere in the window
+  bool eventFilter(QObject* watched, QEvent* event) override;  // watches the application for input in the window
 
  private:
   void tick();
@@ -41,7 +41,7 @@ class FrameClock : public QObject {
   QTimer timer_;
   QElapsedTimer since_input_, since_news_;
   bool source_active_ = false, visible_ = true, news_ = false;
-  double cpu_at_tick_ = 0, frame_ms_ = 0;  // CPU time of the GUI thread; that of a frame is smoothed
+  double cpu_at_tick_ = 0, frame_ms_ = 0;  // CPU time of the GUI thread at the last tick; smoothed CPU time of a frame
 };
 
 }  // namespace moescope

@@ -64,7 +64,7 @@ namespace {
 
 constexpr int kStatusMs = 250, kNoteMs = 15000;
 
-// Files, or a set-up link, which comes as text or as the address of a link on a page.
+// Files or a set-up link, which comes as text or as the address of a link on a page.
 QStringList whatCanBeOpened(const QMimeData* data) {
   QStringList paths;
   for (const QUrl& url : data->urls())
@@ -91,7 +91,8 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   resize(1280, 800);
   buildWorkspaces();
   buildDocks();
-  connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);  // before all that shows them
+  connect(&session_, &RunSession::opened, this,
+          &MainWindow::takeRuns);  // connected before all listeners that show the runs
   buildActions();
   buildLessons();
   buildMenus(about);
@@ -102,11 +103,11 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   since_status_.start();
   if (!remembers_) return;
   layout_->restore();
-  outcomes_->hide();  // it holds nothing yet, wherever it was
+  outcomes_->hide();  // hidden since it is empty, wherever it was shown before
   outcomes_->keepHeight(settings().value("window/outcomes").toInt());
 }
 
-// Tab goes from one widget to the next in the order in which they come into the window: bar, workspaces, status.
+// Tab follows the order in which widgets are added to the window: bar, workspaces, status line.
 void MainWindow::buildWorkspaces() {
   auto* central = new QWidget;
   status_ = new StatusLine(nullptr);
@@ -192,7 +193,7 @@ void MainWindow::buildMenus(const QStringList& about) {
   buildMenuButton();
 }
 
-// The menu bar holds the menus and is not shown: they open from one button.
+// The hidden menu bar holds the menus, which open from one button.
 void MainWindow::buildMenuButton() {
   menuBar()->hide();
   auto* menu = new QMenu(this);
@@ -276,7 +277,7 @@ void MainWindow::connectSession() {
   });
 }
 
-// What the form and the live settings ask for besides changes of the open run.
+// Connects the requests of the form and the live settings other than changes of the open run.
 void MainWindow::connectForm() {
   connect(form_, &SetupForm::startRequested, control_, [this](const RunConfig& config) { control_->start(config); });
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
@@ -319,7 +320,7 @@ void MainWindow::connectPanels() {
   connect(checkpoints_, &CheckpointActions::wentBack, &undo_, &QUndoStack::clear);
 }
 
-// What may bring news to the screen; keys and the mouse wake the clock by themselves.
+// Connects the events that may bring news to the screen; keys and the mouse wake the clock by themselves.
 void MainWindow::connectClock() {
   connect(&clock_, &FrameClock::ticked, this, &MainWindow::onTick);
   connect(&undo_, &QUndoStack::indexChanged, &clock_, &FrameClock::wake);
@@ -343,7 +344,7 @@ void MainWindow::takeRuns() {
   if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
 }
 
-// The least even layer is a first guess; the findings may name another, unless a person has chosen one meanwhile.
+// Selects the least even layer at first, and the layer of the first finding later unless the user has chosen one.
 void MainWindow::showWorstLayer() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
@@ -360,13 +361,13 @@ void MainWindow::showOpened() {
   clock_.wake();
 }
 
-// What grows by itself wakes the clock by itself.
+// Sources that grow wake the clock by themselves.
 void MainWindow::showGrowth() {
   clock_.setSourceActive(session_.isLive() || session_.isFollowing() || session_.fillingShare() >= 0);
   selection_.setGrowing(session_.showsNewSteps());
 }
 
-// The picture stays where the person looked. Of a file that is read again and again, its runs are new ones each time.
+// Keeps the visible range and selection, also if a file is read again and its runs are new objects.
 void MainWindow::showAddedOrRemovedRuns() {
   const bool following = selection_.following();
   const std::int64_t step = selection_.step();
@@ -384,7 +385,7 @@ void MainWindow::showAddedOrRemovedRuns() {
   showGrowth();
 }
 
-// Of the active run, in all bars.
+// Shows the settings of the active run in all bars.
 void MainWindow::showSettings() {
   shown_run_ = selection_.run();
   comparison_->showDifferences();
@@ -394,7 +395,7 @@ void MainWindow::showSettings() {
   control_->showOpen(session_.hasConfig() ? &config : nullptr);
 }
 
-// In the status line, and those of the active run on the timeline.
+// Shows the number of findings in the status line, and those of the active run on the timeline.
 void MainWindow::showFindings() {
   status_->showFindings(findings_.count(Severity::severe), findings_.count(Severity::warning), findings_.ready());
   showWorstLayer();
@@ -436,7 +437,7 @@ void MainWindow::showTimelineMenu(QPoint global, qint64 step) {
 void MainWindow::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   layout_->setDefaultIfNothingWasKept();
-  if (!focusWidget()) setFocus(Qt::OtherFocusReason);  // else Qt gives it to the first button, with its mark
+  if (!focusWidget()) setFocus(Qt::OtherFocusReason);  // else Qt focuses the first button and draws its focus frame
 }
 
 void MainWindow::end() {
@@ -445,7 +446,7 @@ void MainWindow::end() {
   hosts_->stopNow();
 }
 
-// The training stops within a step; the session's end waits for it with the window already gone from the screen.
+// Hides the window at once; the end of the session waits for the current step.
 void MainWindow::closeEvent(QCloseEvent* event) {
   if (LiveRuns* live = session_.live()) live->pause();
   outcomes_->cancel();
@@ -470,7 +471,9 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 void MainWindow::dropEvent(QDropEvent* event) {
   const QStringList paths = whatCanBeOpened(event->mimeData());
   event->acceptProposedAction();
-  QTimer::singleShot(0, this, [this, paths] { files_->open(paths); });  // the other program waits for this event's end
+  QTimer::singleShot(0, this, [this, paths] {
+    files_->open(paths);
+  });  // queued, since the other program waits for the end of this event
 }
 
 }  // namespace moescope

@@ -1,5 +1,5 @@
-// The window: bars, docks, workspaces and menus around one session and one selection. What can be done there belongs to
-// the actions (app/actions, app/lessons, app/export); here is where it stands.
+// The window: arranges bars, docks, workspaces and menus around one session and one selection. The actions
+// (app/actions, app/lessons, app/export) implement what can be done.
 #pragma once
 
 #include <QElapsedTimer>
@@ -47,9 +47,8 @@ class MainWindow : public QMainWindow {
   Q_OBJECT
 
  public:
-  // Without memory neither layout nor size of the last window are taken over, nor this one's kept.
-  // `about`: facts of this program and machine for Help > About, rich text.
-  // `units`: who chose the matrix units of this process.
+  // `remembers`: layout and size are stored between sessions. `about`: facts on this program and machine for Help >
+  // About, rich text.
   explicit MainWindow(bool remembers = true, const QStringList& about = {});
 
   RunSession* session() { return &session_; }
@@ -64,11 +63,11 @@ class MainWindow : public QMainWindow {
   FirstSteps* firstSteps() { return first_steps_; }
   LiveSettings* liveSettings() { return settings_; }
   ProjectorView* projector() { return projector_; }
-  void end();  // all that trains, reads or writes; only to leave the program without what its window would do
+  void end();  // ends all training, reading and writing, to leave the program without the window's destructor
 
  signals:
-  void failed(QString message);  // after it was shown
-  void pictureMoved();           // the first time that a second step is on screen
+  void failed(QString message);  // emitted after an error was shown
+  void pictureMoved();           // emitted when a second step is shown for the first time
 
  protected:
   void closeEvent(QCloseEvent* event) override;
@@ -93,9 +92,9 @@ class MainWindow : public QMainWindow {
   void connectPanels();
   void connectClock();
 
-  void takeRuns();        // into the selection
-  void showWorstLayer();  // of what was opened, once the findings know it
-  void showOpened();      // once all that depends on them have them
+  void takeRuns();        // passes the opened runs to the selection
+  void showWorstLayer();  // selects the worst layer of an opened file once the findings know it
+  void showOpened();      // updates the window once all parts have the new runs
   void showGrowth();
   void showAddedOrRemovedRuns();
   void showSettings();
@@ -114,7 +113,7 @@ class MainWindow : public QMainWindow {
 
   WindowBar* bar_;
   StatusLine* status_;
-  NoticeBar* notice_;  // over the workspaces
+  NoticeBar* notice_;  // notice above the workspaces
   WorkspaceTabs* workspaces_;
   SetupForm* form_;
   SetupDrawer* drawer_;
@@ -141,8 +140,8 @@ class MainWindow : public QMainWindow {
   Heartbeat* heartbeat_;
 
   QElapsedTimer since_status_;
-  int shown_run_ = 0;      // whose settings the bars show
-  int opened_layer_ = -1;  // chosen for a file that was opened; -1: its findings have been seen
+  int shown_run_ = 0;      // place of the run whose settings the bars show
+  int opened_layer_ = -1;  // layer selected when a file was opened; -1: its findings have been seen
   const bool remembers_;
   bool picture_moved_ = false;
 };

@@ -17,11 +17,11 @@ class MenuKey : public QObject {
   void pressed();
 
  protected:
-  bool eventFilter(QObject* watched, QEvent* event) override;  // on the application
+  bool eventFilter(QObject* watched, QEvent* event) override;  // watches the application
 
  private:
   QWidget* window_;
-  bool alt_alone_ = false;  // held, and nothing else was pressed meanwhile
+  bool alt_alone_ = false;  // Alt is held and nothing else was pressed
 };
 
 }  // namespace moescope

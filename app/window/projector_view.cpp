@@ -24,7 +24,8 @@ ProjectorView::ProjectorView(WindowLayout* layout, Messages* messages, QMainWind
   connect(action_, &QAction::toggled, this, &ProjectorView::show);
 }
 
-// The arrangement is taken before the type grows, and comes back after it has shrunk: larger type pushes docks apart.
+// Stores the arrangement before the type grows and restores it after the type has shrunk: larger type pushes docks
+// apart.
 void ProjectorView::show(bool projected) {
   const QSize size = window_->size();
   if (projected) {

@@ -1,5 +1,5 @@
-// For a lecturer with a projector: one key makes all type larger, plots included, and shows fewer panels; the same key
-// brings everything back as it was. It ends with the program.
+// A view for projectors: one key enlarges all type, plots included, and shows fewer panels; the same key restores the
+// view. It is not stored.
 #pragma once
 
 #include <QAction>

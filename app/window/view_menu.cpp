@@ -51,7 +51,7 @@ void addThemes(QMenu* menu) {
                     [] { setTheme(isDark(QApplication::palette()) ? Theme::light : Theme::dark); });
 }
 
-// The visible range goes along.
+// Asks for a step and moves the cursor and the visible range to it.
 void askStep(QWidget* window, Selection* selection) {
   const StepRange all = selection->history() ? selection->history()->steps() : StepRange{};
   if (all.empty()) return;

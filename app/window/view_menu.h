@@ -1,4 +1,4 @@
-// The menu View: which docks and workspaces are on the screen, what the time axes show, and the theme.
+// The menu View: shown docks and workspaces, time axes, and the theme.
 #pragma once
 
 class QMenu;

@@ -31,7 +31,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent) : Work
     verdict->setVerdict(sentence.isEmpty() ? QStringList() : QStringList{sentence}, {step_time->about()});
   });
   setEssential({published_, step_time_});
-  setLeastRow(290);  // the settings of a question, and every bar with its name
+  setLeastRow(290);  // room for the settings of a question and a name beside every bar
   arrange();
 }
 

@@ -18,7 +18,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kWideWorkspace = 1340;  // from here on there is room for the operand costs
+constexpr int kWideWorkspace = 1340;  // width from which the operand costs are shown
 
 }  // namespace
 
@@ -68,8 +68,8 @@ void CompareWorkspace::foldPanels() {
   foldWithout(operand_costs_, unless_any(quantizationMissing));
 }
 
-// The verdicts above, what makes the difference below. The losses themselves and the difference of loads are shown on
-// request.
+// Default layout: verdicts above, panels on the cause of differences below. Losses and the difference of loads are
+// shown on request.
 void CompareWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, table_);
@@ -90,7 +90,7 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
-// A log without token by token routing has loads.
+// Shows the load difference for logs that have loads but no routing of single tokens.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
   if (!flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
@@ -102,7 +102,7 @@ void CompareWorkspace::giveRoomBack() {
   load_difference_->hide();
 }
 
-// The table has the height of its rows.
+// Gives the table the height of its rows.
 void CompareWorkspace::fitTable() {
   if (std::exchange(rows_, selection_->histories().size()) != selection_->histories().size() && isVisible())
     applySizes();

@@ -1,5 +1,5 @@
-// The Compare workspace: which of the open runs is good enough, and why: the verdict in a line, a table of the runs,
-// and below what makes the difference.
+// The Compare workspace: which of the open runs is good enough, and why. It shows the verdict in a line, a table of the
+// runs, and panels on the cause of differences.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -37,8 +37,8 @@ class CompareWorkspace : public Workspace {
   VerdictsPanel* verdicts_;
   QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_;
   GradientErrorPanel* gradient_panel_;
-  std::size_t rows_ = 0;       // that the table has room for
-  bool costs_chosen_ = false;  // a person showed or hid the operand costs
+  std::size_t rows_ = 0;       // number of rows for which the table has room
+  bool costs_chosen_ = false;  // the user showed or hid the operand costs
 };
 
 }  // namespace moescope

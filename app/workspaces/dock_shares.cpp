@@ -12,7 +12,7 @@ bool isDocked(const QDockWidget& dock, const QMainWindow& window) {
   return !dock.isFloating() && dock.isVisibleTo(&window);
 }
 
-// With the tabs under it, which are part of the place that docks share.
+// Height of a dock with the tabs under it, which share its place.
 int heightWithTabs(const QDockWidget& dock, const QMainWindow& window) {
   const QRect place = dock.geometry();
   int height = place.height();

@@ -1,5 +1,5 @@
-// What share of its window's width and height each dock has, as the person left it. Applied again whenever the window
-// changes its size: by itself Qt takes what is missing from all docks alike, and never gives it back.
+// The share of the window's width and height that the user gave each dock. Applied again whenever the window changes
+// its size: Qt would shrink all docks alike and never restore them.
 #pragma once
 
 #include <QDockWidget>
@@ -13,10 +13,10 @@ namespace moescope {
 
 class DockShares {
  public:
-  // From the docks on the screen; those that are not keep what they had.
+  // Learns the shares of the visible docks; hidden docks keep theirs.
   void learn(const QMainWindow& window, const QList<QDockWidget*>& docks);
   void apply(QMainWindow* window, const QList<QDockWidget*>& docks) const;
-  // A dock that takes the whole height at a side: the others make room for it.
+  // Adds a dock that takes the whole height at one side; the others make room for it.
   void addColumn(const QDockWidget& dock, double width);
   void forget() { shares_.clear(); }
   bool empty() const { return shares_.isEmpty(); }
@@ -25,7 +25,7 @@ class DockShares {
   void restore(const QVariantMap& shares);
 
  private:
-  QMap<QString, QSizeF> shares_;  // by object name, each 0..1
+  QMap<QString, QSizeF> shares_;  // share of width and height by object name, each 0..1
 };
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// A dashed line in place of the panels that a log has nothing for, with a link that shows them.
+// A dashed line in place of panels for which a log has no data, with a link that shows them.
 #pragma once
 
 #include <QFrame>
@@ -13,7 +13,7 @@ class FoldLine : public QFrame {
  public:
   explicit FoldLine(QWidget* parent = nullptr);
 
-  // `lacking`: what the log does not have; `panels`: the titles of those that are hidden.
+  // `lacking`: data that the log does not have; `panels`: titles of the hidden panels.
   void tell(const QStringList& lacking, const QStringList& panels);
 
  signals:

@@ -21,7 +21,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   find_ = tensor_lab_->browser()->filter()->addAction(QIcon(), QLineEdit::LeadingPosition);
   drawPictures();
   lab_dock_ = addDock(tensor_lab_, "Tensors", "dock_tensor_lab");
-  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have titles of their own
+  lab_dock_->setTitleBarWidget(new QWidget(lab_dock_));  // its parts have their own titles
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_micro_quant_error");
   operand_costs_ = addDock(new OperandCostsPanel(selection_), "dock_micro_operand_costs");
   scale_histogram_ = addDock(new BlockScaleHistogramPanel(selection_), "dock_micro_scale_histogram");
@@ -30,7 +30,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   for (QDockWidget* dock : {quant_error_, operand_costs_, scale_histogram_}) foldWithout(dock, quantizationMissing);
 }
 
-// One behind another, each with all the room: the laboratory alone fills a small screen.
+// Default layout: all docks as tabs with the whole room, since the laboratory alone fills a small screen.
 void MicroscalingWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, lab_dock_);
@@ -51,7 +51,7 @@ void MicroscalingWorkspace::changeEvent(QEvent* event) {
 
 void MicroscalingWorkspace::setDefaultSizes() {}
 
-// One panel has all the room already.
+// Nothing to arrange: one dock has all the room already.
 void MicroscalingWorkspace::arrangeEssential() {}
 
 void MicroscalingWorkspace::showTensorLab() {

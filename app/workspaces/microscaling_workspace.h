@@ -1,4 +1,4 @@
-// The Microscaling workspace: what number formats do to the run's operands, and to any tensor down to the block.
+// The Microscaling workspace: effects of number formats on the run's operands, and on any tensor down to the block.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -18,7 +18,7 @@ class MicroscalingWorkspace : public Workspace {
   void arrangeEssential() override;
   QList<Panel*> panels() const override;
   TensorLab* tensorLab() const { return tensor_lab_; }
-  void showTensorLab();  // in front of the tabs that share its place
+  void showTensorLab();  // brings the laboratory to the front of its tabs
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -27,7 +27,7 @@ class MicroscalingWorkspace : public Workspace {
   void drawPictures();
 
   TensorLab* tensor_lab_;
-  QAction* find_;  // the picture in the field that filters tensors
+  QAction* find_;  // the icon in the field that filters tensors
   QDockWidget *lab_dock_, *quant_error_, *operand_costs_, *scale_histogram_, *formats_;
 };
 

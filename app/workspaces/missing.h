@@ -1,4 +1,4 @@
-// What a log may lack of what panels show, in words; empty: it has it. For Workspace::foldWithout().
+// Says which data a log lacks that panels show; empty: it has them. For Workspace::foldWithout().
 #pragma once
 
 #include <QString>
@@ -7,12 +7,13 @@
 
 namespace moescope {
 
-QString copiesMissing(const History& run);        // between ranks
+QString copiesMissing(const History& run);        // copies between ranks
 QString loadsMissing(const History& run);         // tokens per expert
 QString quantizationMissing(const History& run);  // statistics of quantized operands
 QString textsMissing(const History& run, TextKind kind);
 
-// Whether one of the newest frames has router figures that `has` accepts: a log may have some on some steps only.
+// Whether one of the newest frames has router figures that `has` accepts. A log may have some figures on some steps
+// only.
 bool anyRouter(const History& run, bool (*has)(const RouterFrame&));
 
 }  // namespace moescope

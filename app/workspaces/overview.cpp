@@ -16,10 +16,11 @@ namespace moescope {
 
 namespace {
 
-constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // height of a panel
-constexpr double kLeftShare = 0.33;                      // of the width
-constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // of the height: loss, all-to-all, quantization error
-constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};  // in one column, with the expert load second
+constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // least height of a row of panels
+constexpr double kLeftShare = 0.33;                      // share of the width
+constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // shares of the height: loss, all-to-all, quantization error
+constexpr std::array kColumnShares{0.2, 0.4, 0.2,
+                                   0.2};  // shares of the height in one column, with the expert load second
 
 }  // namespace
 
@@ -40,7 +41,7 @@ bool Overview::isNarrow() const {
   return width() < kNarrowWindow;
 }
 
-// Split first; a dock that is part of a tab group would be pulled out of it.
+// Splits docks before tabbing them: splitting pulls a dock out of its tab group.
 void Overview::arrange() {
   one_column_ = isVisible() && isNarrow();
   setLeastRow(one_column_ ? kLeastRowOfColumn : kLeastRow);
@@ -74,7 +75,7 @@ void Overview::resizeEvent(QResizeEvent* event) {
   if (isVisible() && one_column_ != isNarrow()) QTimer::singleShot(0, this, &Overview::arrangeForWidth);
 }
 
-// A narrow window shows one column, which scrolls. What a person has closed or let float stays so.
+// Shows one scrolling column in a narrow window. Docks that the user closed or floated stay so.
 void Overview::arrangeForWidth() {
   if (one_column_ == isNarrow()) return;
   QList<QDockWidget*> closed, floating;

@@ -1,5 +1,5 @@
-// The Overview: a verdict with its figures, and five panels that answer a question each. Is it learning? What does
-// routing cost? What does the format cost? And, large, who gets the tokens?
+// The Overview: the router verdict with its figures, and panels that answer one question each: is the run learning, who
+// gets the tokens, what does routing cost, what does the format cost.
 #pragma once
 
 #include "app/workspaces/workspace.h"

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-// Above the content; Qt drags a dock by presses on its title bar only.
+// The empty title bar above the content: Qt drags a dock by its title bar only.
 class DockGrip : public QWidget {
  public:
   using QWidget::QWidget;
@@ -43,7 +43,7 @@ void PanelDock::paintEvent(QPaintEvent*) {
               QColor(accented_ ? c.accent : c.hairline), accented_ ? kFocusLine : 1);
 }
 
-// A press on the header is one on the grip at the same place; from the first move on Qt grabs the mouse.
+// Passes a press on the header to the grip; Qt grabs the mouse from the first move on.
 bool PanelDock::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::MouseButtonDblClick) {
     setFloating(!isFloating());

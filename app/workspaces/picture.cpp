@@ -45,7 +45,7 @@ QPalette paper() {
   return palette;
 }
 
-// While it exists, a widget is drawn for print: light, its plots painted again.
+// While this object exists, a widget is drawn for print: light, its plots painted again.
 class OnPaper {
  public:
   explicit OnPaper(QWidget* widget) : widget_(widget), had_(widget->palette()), own_(widget->testAttribute(kOwn)) {
@@ -74,8 +74,8 @@ class OnPaper {
   bool own_;
 };
 
-// While it exists, a panel has another size. The layout around it rests meanwhile: it would correct that as soon as the
-// panel shows or hides a control.
+// While this object exists, a panel has another size. The layout around it is disabled, since it would resize the panel
+// as soon as that shows or hides a control.
 class Resized {
  public:
   Resized(QWidget* widget, QSize size) : widget_(widget), had_(widget->geometry()) {
@@ -96,7 +96,7 @@ class Resized {
   Resized& operator=(const Resized&) = delete;
 
  private:
-  // From the outside in; a hidden widget gets its size only when it is shown, so layouts must be activated.
+  // Activates layouts from the outside in: a hidden widget gets its size only when it is shown.
   void settle() {
     QList<QWidget*> all = widget_->findChildren<QWidget*>();
     all.prepend(widget_);
@@ -111,7 +111,7 @@ class Resized {
   QLayout* around_ = nullptr;
 };
 
-// While it exists, a hidden panel has no parent: layouts of hidden windows would set its size.
+// While this object exists, a hidden panel has no parent: layouts of hidden windows would set its size.
 class Detached {
  public:
   explicit Detached(QWidget* panel)
@@ -131,7 +131,7 @@ class Detached {
   QDockWidget* dock_;
 };
 
-// Of the pictures, beside the type that a panel or a workspace has on the screen.
+// The font sizes of pictures, relative to those on screen.
 struct PictureType {
   explicit PictureType(const QFont& screen)
       : title(typeFont(screen, Type::heading, true)),
@@ -146,13 +146,13 @@ int lineHeight(const QFont& font) {
   return QFontMetrics(font).height() + 1;
 }
 
-// A text is wrapped, since what is cut off cannot be read anywhere else.
+// Height of a wrapped text; a picture cannot show cut text elsewhere.
 int wrappedHeight(const QFont& font, int width, const QString& text) {
   if (text.isEmpty()) return 0;
   return QFontMetrics(font).boundingRect(QRect(0, 0, width, INT_MAX / 2), Qt::TextWordWrap, text).height() + 1;
 }
 
-// A number stays beside its unit.
+// The text with unbreakable spaces between numbers and units.
 QString withUnbrokenUnits(QString text) {
   for (const char* sign : {"%", "\u00d7"}) {
     const QString unit = QString::fromUtf8(sign);
@@ -167,12 +167,12 @@ void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor
   painter.drawText(place, Qt::AlignLeft | Qt::AlignTop | Qt::TextWordWrap, text);
 }
 
-// At the right of a line, in the painter's type.
+// Paints the panel's colour scale at the right of a line, in the painter's font.
 void paintLegendOf(const Panel& panel, QPainter& painter, const QRect& line) {
   if (panel.pictureLegend()) paintFlatLegend(painter, line, panel.pictureLegend()(), paper());
 }
 
-// "counted, layer 1, step 5": itself, and without its last parts.
+// A text such as "counted, layer 1, step 5", and the text without its last parts.
 QStringList withFewerParts(const QString& text) {
   QStringList parts = text.split(QStringLiteral(", ")), forms;
   for (; !parts.isEmpty(); parts.removeLast()) forms << parts.join(QStringLiteral(", "));
@@ -186,7 +186,7 @@ void drawLine(QPainter& painter, QRect place, const QFont& font, const QColor& c
                    fittingText(withFewerParts(text), QFontMetrics(font), place.width()));
 }
 
-// "Runs [colour] A small, [colour] B twin; 400 steps": squares in the colours of their lines where there are several.
+// Draws "Runs [colour] A small, [colour] B twin; 400 steps", with squares in the runs' colours if there are several.
 void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection& selection) {
   const auto& histories = selection.histories();
   if (histories.size() < 2) return drawLine(painter, place, font, paper().text().color(), runsLine(selection));
@@ -247,7 +247,7 @@ FigureKind kindOf(const QString& path, const QString& form) {
   return wanted == "svg" ? FigureKind::svg : FigureKind::image;
 }
 
-// Docks that can be seen, in their places.
+// The visible docks that are not floating.
 QList<QDockWidget*> docksOnScreen(const Workspace& workspace) {
   QList<QDockWidget*> docks;
   for (QDockWidget* dock : workspace.docks())

@@ -1,5 +1,5 @@
-// Pictures for papers and slides: a panel or a workspace, always in the light theme, with title, runs and the settings
-// of the controls as text; lines and text are painted again, not copied from the screen.
+// Pictures of a panel or a workspace for papers and slides, always in the light theme, with title, runs and settings of
+// the controls as text. Lines and text are painted again, not copied from the screen.
 #pragma once
 
 #include <QByteArray>
@@ -14,9 +14,9 @@ namespace moescope {
 class Workspace;
 
 struct Figure {
-  QByteArray svg;   // document
+  QByteArray svg;   // an SVG document
   QByteArray html;  // <svg> element, its ids prefixed with figure_id
-  QImage image;     // with kPrintScale times the resolution of the screen
+  QImage image;     // image with kPrintScale times the resolution of the screen
 };
 inline constexpr int kPrintScale = 3;
 inline constexpr QSize kLeastFigure{560, 330};
@@ -26,7 +26,7 @@ enum class FigureKind { svg, image };
 // "Runs A small, B small+mxfp8; 400 steps".
 QString runsLine(const Selection& selection);
 
-// Of an open panel. `size`: of its plots; invalid: as on screen, at least kLeastFigure.
+// Picture of an open panel. `size`: size of its plots; invalid: as on screen, at least kLeastFigure.
 Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QSize size = {},
                    const QByteArray& figure_id = {});
 Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind);
@@ -37,7 +37,7 @@ void savePanelFigure(Panel* panel, const Selection& selection, const QString& pa
 void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path,
                          const QString& form = {});
 QByteArray pngOf(const QImage& image);
-// Picture (PNG and SVG) and figures (CSV) for the clipboard.
+// The picture (PNG and SVG) and the values (CSV) of a panel for the clipboard.
 QMimeData* panelMimeData(Panel* panel, const Selection& selection);
 
 }  // namespace moescope

@@ -21,7 +21,7 @@ namespace moescope {
 
 namespace {
 
-constexpr double kRightShare = 0.34;  // of the width, for what is found and the layers and experts chosen
+constexpr double kRightShare = 0.34;  // share of the width for findings, layers and the selected expert
 constexpr int kRightLeast = 300, kRightMost = 480;
 
 template <auto member>
@@ -76,7 +76,7 @@ RouterWorkspace::RouterWorkspace(Selection* selection, FindingsWatch* findings, 
   connect(selection_, &Selection::focusChanged, this, &RouterWorkspace::showCardOfChosen);
 }
 
-// Another expert than before was chosen, in whatever panel: its card comes in front, even when it was closed.
+// Brings the panel of the selected expert to the front, even if it was closed, when another expert is selected.
 void RouterWorkspace::showCardOfChosen() {
   const int before = std::exchange(shown_expert_, selection_->expert());
   if (shown_expert_ == before) return;
@@ -91,8 +91,8 @@ void RouterWorkspace::hideWhatNeedsAChoice() {
   if (selection_->expert() < 0) card_->hide();
 }
 
-// The load at the left; at the right what was found, all layers, and the chosen expert. What explains the load is in
-// tabs beside what it explains. Split first; a dock that is part of a tab group would be pulled out.
+// Default layout: the load at the left; findings, all layers and the selected expert at the right; panels that explain
+// the load as tabs beside it. Splits docks before tabbing them: splitting pulls a dock out of its tab group.
 void RouterWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, load_);

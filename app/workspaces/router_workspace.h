@@ -1,5 +1,5 @@
-// The Router workspace: load, balance, bias, scores and what they cost, expert by expert. The card of an expert opens
-// when one is chosen.
+// The Router workspace: load, balance, bias, scores and their costs, expert by expert. The panel of an expert opens
+// when one is selected.
 #pragma once
 
 #include "app/workspaces/workspace.h"

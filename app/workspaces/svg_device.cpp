@@ -19,7 +19,7 @@ namespace moescope {
 
 namespace {
 
-// Stands for the ids' prefix until the document is put together; cannot occur in escaped text.
+// Placeholder of the ids' prefix until the document is put together; cannot occur in escaped text.
 constexpr char kIdMark = '\x01';
 constexpr int kSmallImageUpscale = 2048;  // viewers blur what they enlarge, so small images are enlarged here
 
@@ -147,7 +147,7 @@ class SvgEngine : public QPaintEngine {
   QByteArray stroke() const;
   QByteArray opacity() const { return opacity_ < 1 ? attribute("opacity", svgNumber(opacity_)) : QByteArray(); }
   void shape(const char* element, const QByteArray& geometry, bool filled = true);
-  void openGroup();  // for the clip in force
+  void openGroup();  // opens a group for the present clip
   void closeGroup();
   QByteArray define(const QByteArray& key, const std::function<QByteArray(const QByteArray& id)>& make);
   void takeClip(const QPaintEngineState& state);
@@ -159,8 +159,8 @@ class SvgEngine : public QPaintEngine {
   QTransform transform_;
   qreal opacity_ = 1;
   bool antialiased_ = false, clipping_ = false, clipped_ = false;
-  QPainterPath clip_;      // on the canvas
-  QByteArray open_group_;  // data of the clip of the group that is open
+  QPainterPath clip_;      // the present clip, in canvas coordinates
+  QByteArray open_group_;  // clip of the open group, as path data
   bool group_open_ = false;
   QHash<QByteArray, QByteArray> ids_;
 };
@@ -255,7 +255,7 @@ void SvgEngine::shape(const char* element, const QByteArray& geometry, bool fill
   openGroup();
   const QByteArray line = stroke();
   body += '<' + QByteArray(element) + geometry + (filled ? fill() : attribute("fill", "none")) + line + opacity();
-  // A line without anti-aliasing covers the pixel that its coordinates name, whose middle is half a pixel farther.
+  // A line without anti-aliasing covers the pixel at its coordinates, whose centre is half a pixel farther.
   const QByteArray turned = transformAttribute();
   if (!turned.isEmpty())
     body += turned;
@@ -343,13 +343,13 @@ void SvgEngine::drawTextItem(const QPointF& at, const QTextItem& item) {
           attribute("font-size", svgNumber(fontPixels(font, dpi_)));
   if (font.weight() != QFont::Normal) body += attribute("font-weight", QByteArray::number(int{font.weight()}));
   if (font.italic()) body += attribute("font-style", "italic");
-  // Another font than the one measured with must not run into its neighbours.
+  // Fixes the width of the text, since the viewer's font may be wider than the measured one.
   if (item.width() > 0 && text.size() > 1)
     body += attribute("textLength", svgNumber(item.width())) + attribute("lengthAdjust", "spacingAndGlyphs");
   body += colour("fill", pen_.color()) + opacity() + " xml:space=\"preserve\">" + escaped(text) + "</text>\n";
 }
 
-// Elements under one clip share a group.
+// Opens a group for the present clip; elements under the same clip share a group.
 void SvgEngine::openGroup() {
   QByteArray data;
   QPainterPath clip;

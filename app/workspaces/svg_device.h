@@ -19,7 +19,7 @@ class SvgDevice : public QPaintDevice {
   SvgDevice(QSize size, const QString& title, const QString& description);
   ~SvgDevice() override;
 
-  QByteArray document() const;  // once the painter has ended
+  QByteArray document() const;  // call after the painter has ended
   // The <svg> element alone, for an HTML page; `prefix` keeps its ids apart from those of other pictures.
   QByteArray element(const QByteArray& prefix = {}) const;
 

@@ -32,7 +32,7 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   for (QDockWidget* dock : {specialisation_, bytes_, coactivation_}) foldWithout(dock, counts_missing);
 }
 
-// The text above, what the experts make of all text below.
+// Default layout: the text above, specialisation of the experts below.
 void TextWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->setFloating(false);
   addDockWidget(Qt::TopDockWidgetArea, tokens_);

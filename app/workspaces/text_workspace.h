@@ -1,4 +1,4 @@
-// The Text workspace: which experts process which bytes of a text, what they specialise on, and how stable that is.
+// The Text workspace: which experts process which bytes of a text, how they specialise, and how stable the routing is.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -15,7 +15,7 @@ class TextWorkspace : public Workspace {
 
   void arrange() override;
   void setDefaultSizes() override;
-  void setLive(bool live);  // whether another probe text can be asked for
+  void setLive(bool live);  // whether the probe text can be changed
 
  signals:
   void probeWanted(const QString& escaped);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWindowLayoutVersion = 4;
 constexpr char kArrangementKey[] = "window/arrangement";
-constexpr int kSmallScreen = 1440;  // on which the first window takes all there is
+constexpr int kSmallScreen = 1440;  // width of a screen that the first window fills
 
 }  // namespace
 
@@ -29,7 +29,7 @@ bool WindowLayout::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Resize)
     applyWidths();
   else if (event->type() == QEvent::MouseButtonRelease)
-    learnWidths();  // a line between docks may have been dragged
+    learnWidths();  // the user may have dragged the line between docks
   return QObject::eventFilter(watched, event);
 }
 
@@ -44,7 +44,7 @@ void WindowLayout::learnWidths() {
   for (QDockWidget* dock : sideDocks()) widths_[dock] = dock->width();
 }
 
-// A dock that was not looked at since it was shown has the width that it was given.
+// Restores the widths of the side docks; a dock not resized since it was shown has its given width.
 void WindowLayout::applyWidths() {
   const QList<QDockWidget*> docks = sideDocks();
   QList<int> widths;
@@ -62,7 +62,7 @@ void WindowLayout::setDefault() {
     workspace->arrangeAnew();
     workspace->foldAnew();
   }
-  // Docks that were just shown get their sizes when the layout has taken them in.
+  // Delayed, since docks that were just shown get their sizes when the layout has placed them.
   QTimer::singleShot(0, this, [this] {
     for (Workspace* workspace : workspaces_->all()) workspace->applySizes();
   });
@@ -107,7 +107,7 @@ void WindowLayout::saveIfChanged() {
 void WindowLayout::restore() {
   const QVariantMap kept = sealed(kArrangementKey);
   window_->restoreGeometry(kept["geometry"].toByteArray());
-  // What was arranged on a larger screen would run past this one's edges.
+  // Shrinks a window that was arranged on a larger screen.
   const QSize room = window_->screen()->availableSize();
   const QSize room_then = kept.value("screen", room).toSize();
   const bool smaller_screen = room.width() < room_then.width() || room.height() < room_then.height();
@@ -132,7 +132,7 @@ void WindowLayout::setProjected(bool projected) {
     endProjection();
 }
 
-// Its panels are few as they are: only their places are kept.
+// A lesson shows few panels anyway: the projector view only stores their places.
 void WindowLayout::projectLesson() {
   before_of_lesson_ = arrangement();
   docks_of_lesson_ = shownDocks();
@@ -165,7 +165,7 @@ void WindowLayout::endProjection() {
   const QVariantMap before = std::exchange(before_, {});
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);
-  // For the end of the lesson: the panels keep what was chosen in them.
+  // Restores the window for the end of the lesson; the panels keep their settings.
   own_["window"] = before["window"];
   for (const Workspace* each : workspaces_->all()) {
     const QString key = "workspaces/" + each->name();

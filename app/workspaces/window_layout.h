@@ -1,5 +1,5 @@
-// Where the docks of the window and of each workspace stand: the default, the person's own, which is kept from one
-// start to the next, and a lesson's for as long as it lasts.
+// The layout of the docks of the window and of each workspace: the default, the user's own, which is stored between
+// sessions, and a lesson's while it lasts.
 #pragma once
 
 #include <QDockWidget>
@@ -14,7 +14,7 @@ namespace moescope {
 
 class WorkspaceTabs;
 
-// The docks at the sides of the window keep their width while it changes its size.
+// Keeps the width of the docks at the sides while the window changes its size.
 class WindowLayout : public QObject {
   Q_OBJECT
 
@@ -22,51 +22,51 @@ class WindowLayout : public QObject {
   static constexpr int kSaveEveryMs = 5000;
   WindowLayout(QMainWindow* window, WorkspaceTabs* workspaces);
 
-  // Takes over what was kept, and from now on keeps each change, so that a crash does not cost it.
+  // Restores the stored layout, and stores each change from now on, so that a crash does not lose it.
   void restore();
   void save() const;
-  void saveIfChanged();  // not while the arrangement is a lesson's or for a hall
+  void saveIfChanged();  // not during a lesson or the projector view
   void setDefault();
   void setDefaultIfNothingWasKept();
 
-  // For a hall: the essential docks of each workspace alone, and at the end the person's arrangement as it was. A
-  // lesson, which shows few panels as it is, is left to it.
+  // Projector view: shows only the essential docks of each workspace, and restores the user's layout at the end. The
+  // layout of a lesson, which shows few panels, stays.
   void setProjected(bool projected);
 
-  // Between the two, all that is arranged belongs to a lesson; the second brings back what was there before.
+  // Between these two calls the layout belongs to a lesson; the second restores the user's layout.
   void lendToLesson();
   void takeBack();
 
  signals:
-  void handedOver();  // to a lesson or a hall: what lies over the panels goes
+  void handedOver();  // the layout was handed over to a lesson or the projector view: overlays close
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   QVariantMap now() const;
-  QVariantMap arrangement() const;  // the same without the state of the panels
+  QVariantMap arrangement() const;  // the layout without the state of the panels
   void restoreArrangement(const QVariantMap& own);
   void applySizesSoon();
   void project();
   void projectLesson();
   void endProjection();
-  QStringList shownDocks() const;  // of the workspace on the screen, after its name
+  QStringList shownDocks() const;  // name of the visible workspace and its shown docks
   void fitScreen();
-  QList<QDockWidget*> sideDocks() const;  // on the screen
+  QList<QDockWidget*> sideDocks() const;  // visible docks at the sides
   void learnWidths();
   void applyWidths();
 
   QMainWindow* window_;
   WorkspaceTabs* workspaces_;
   QTimer timer_;
-  QMap<QDockWidget*, int> widths_;  // of the docks at the sides, as they were arranged
+  QMap<QDockWidget*, int> widths_;  // arranged widths of the docks at the sides
   bool arranged_ = false, lent_ = false, projected_ = false;
-  QVariantMap saved_, own_;  // own_: the person's, while a lesson has the window
-  QVariantMap before_;       // the hall; empty: the lesson on the screen is older than the projection
+  QVariantMap saved_, own_;  // own_: the user's layout during a lesson
+  QVariantMap before_;       // layout before the projector view; empty: a lesson began before it
   QMap<QDockWidget*, int> widths_before_;
-  QVariantMap before_of_lesson_;  // the projection, which began in it
-  QStringList docks_of_lesson_;   // that it showed then
+  QVariantMap before_of_lesson_;  // layout before a projector view that began in the lesson
+  QStringList docks_of_lesson_;   // docks that the lesson showed then
 };
 
 }  // namespace moescope

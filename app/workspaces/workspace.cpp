@@ -27,11 +27,10 @@ namespace moescope {
 namespace {
 
 constexpr int kDockLayoutVersion = 1;
-// Two rows of them fit with all bars onto a screen of 1080 lines at twice the scale, beside the set-up form four in a
-// row.
+// Two rows of panels fit on a screen of 1080 lines at scale 2 with all bars; beside the set-up form four fit in a row.
 constexpr QSize kLeastPanel{200, 100};
-constexpr int kLeastPlot = 40;  // height, below what the plot itself would like
-constexpr int kSettleMs = 400;  // longer than a dock's way to its place
+constexpr int kLeastPlot = 40;  // least height of a plot, below its size hint
+constexpr int kSettleMs = 400;  // longer than the animation of a dock
 constexpr int kExactMs = 2000;
 
 QString suggestedPath(const Panel& panel, const char* suffix) {
@@ -61,7 +60,7 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
   connect(&settle_, &QTimer::timeout, this, &Workspace::learnShares);
 }
 
-// In a bar of tools at the lower edge, the only place of such a window that docks leave.
+// In a tool bar at the lower edge, the only place in a QMainWindow besides the docks.
 void Workspace::addFoldLine() {
   lacks_ = new FoldLine;
   lacks_->hide();
@@ -96,8 +95,8 @@ void Workspace::arrangeAnew() {
 }
 
 void Workspace::applySizes() {
-  if (settle_.isActive()) return;  // the person's are not known yet
-  // To the pixel while the window comes back to its size; from then on its shares count.
+  if (settle_.isActive()) return;  // the user's shares are not known yet
+  // Restores sizes to the pixel while the window returns to its size; from then on the shares count.
   if (exact_ && isVisible()) QTimer::singleShot(kExactMs, this, [this] { exact_.reset(); });
   if (exact_ && exact_->size == size() && exact_->shown == shownDocks()) {
     const QScopedValueRollback<bool> ours(arranging_, true);
@@ -135,8 +134,8 @@ QList<QDockWidget*> Workspace::dockedEssential() const {
   return docked;
 }
 
-// The first at the left, as high as both others, of which the last is the higher; four make two rows. What floats may
-// be on another screen: it stays.
+// Places the first dock at the left and two others at its right, the last one higher; four docks make two rows.
+// Floating docks, which may be on another screen, stay.
 void Workspace::arrangeEssential() {
   for (QDockWidget* dock : docks_)
     if (!dock->isFloating()) dock->hide();
@@ -216,7 +215,7 @@ void Workspace::foldAnew() {
   foldEmpty();
 }
 
-// Those that are shown without anything to show. One panel is left in any case, which says itself why it is empty.
+// The shown docks without data. One panel is left in any case, and says itself why it is empty.
 QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
   QList<QDockWidget*> empty;
   for (const Foldable& each : foldable_) {
@@ -231,7 +230,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* lacking) const {
   return empty;
 }
 
-// A run that is trained here may have everything at its next step; a log has on its first steps what it has.
+// Folds empty panels of logs only: a run in training may have the data at its next step.
 void Workspace::fold() {
   if (!looked_ || !looked_->info().config_toml.empty() || looked_->steps().empty()) return;
   QStringList lacking, names;
@@ -248,7 +247,7 @@ void Workspace::fold() {
   applySizes();
 }
 
-// Only what was folded comes back: what a person has arranged meanwhile stays as it is.
+// Shows the folded docks again; changes that the user made meanwhile stay.
 void Workspace::unfold() {
   showFoldLine(false);
   if (folded_.isEmpty()) return;
@@ -258,7 +257,7 @@ void Workspace::unfold() {
   applySizes();
 }
 
-// The first time; docks that were just shown get their sizes when the layout has taken them in.
+// Applies the sizes when first shown, after the layout has placed the docks.
 void Workspace::showEvent(QShowEvent* event) {
   QMainWindow::showEvent(event);
   if (!std::exchange(shown_, true))
@@ -268,7 +267,7 @@ void Workspace::showEvent(QShowEvent* event) {
     });
 }
 
-// The lines between docks are no widgets: what is dragged here is one of them.
+// A drag in the workspace itself moves a line between docks, which is no widget.
 bool Workspace::event(QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress) pressed_sizes_ = sizesOfDocks();
   const bool done = QMainWindow::event(event);
@@ -281,7 +280,7 @@ bool Workspace::event(QEvent* event) {
   return done;
 }
 
-// What stands above and below the panels takes nothing of their height.
+// Sets the least height of the workspace: the rows of panels and the widgets above and below them.
 void Workspace::keepReadable() {
   const int rows = rowsOfPanels();
   if (rows == 0) return;
@@ -290,7 +289,7 @@ void Workspace::keepReadable() {
   if (least != minimumHeight()) setMinimumHeight(least);
 }
 
-// Most that stand one below another. Docks behind others of their place lie outside the window.
+// Largest number of panels below one another. Docks behind other tabs lie outside the window.
 int Workspace::rowsOfPanels() const {
   QList<QRect> places;
   for (const QDockWidget* dock : docks_)
@@ -310,7 +309,7 @@ void Workspace::bringIntoView(QDockWidget* dock) {
     if (auto* scroll = qobject_cast<QScrollArea*>(at)) return scroll->ensureWidgetVisible(dock);
 }
 
-// When docks are tabbed again, Qt leaves the former tab bar visible without tabs, as a line across the panels.
+// Hides empty tab bars, which Qt leaves as a line across the panels when docks are tabbed again.
 void Workspace::hideEmptyTabBars() {
   for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
     if (bar->count() == 0) bar->hide();

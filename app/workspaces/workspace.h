@@ -1,6 +1,6 @@
-// A set of docks with its own layout: a window within the window. One workspace is shown at a time. While a log is
-// shown that lacks what some panels show, these are folded into one line that says so. It gets no lower than its rows
-// of panels can be read: in a window that is, it scrolls (workspace_tabs.cpp).
+// A set of docks with its own layout, a window within the window. One workspace is shown at a time. Panels for which
+// the shown log has no data are folded into one line that says so. If the window is too low for its rows of panels, the
+// workspace scrolls (workspace_tabs.cpp).
 #pragma once
 
 #include <QDockWidget>
@@ -30,34 +30,35 @@ class Workspace : public QMainWindow {
  public:
   Workspace(Selection* selection, const QString& name, QWidget* parent);
 
-  // Says what a panel lacks in a run; empty: it has what it shows.
+  // Says which data a panel lacks in a run; empty: none.
   using Missing = std::function<QString(const History&)>;
 
   const QString& name() const { return name_; }
   virtual void arrange() = 0;  // the default layout, all docks shown
-  void arrangeAnew();          // the same, in place of the person's
-  void applySizes();           // the person's shares of the room, else the default; once the layout contains the docks
+  void arrangeAnew();          // arranges the default layout in place of the user's
+  void applySizes();  // applies the user's shares of the room, else the default; after the layout has placed the docks
   const QList<QDockWidget*>& docks() const { return docks_; }
   virtual QList<Panel*> panels() const;
-  Panel* panel(const QString& object_name) const;  // nullptr: none
+  Panel* panel(const QString& object_name) const;  // nullptr: there is none
 
-  // Layout and state of the panels, with those shown that are only folded. restore() returns false for another version,
-  // and the default stays.
+  // Layout and state of the panels; folded panels count as shown. restore() returns false for another version and keeps
+  // the default.
   QVariantMap remembered() const;
-  QVariantMap arrangement() const;  // the same without the state of the panels
+  QVariantMap arrangement() const;  // layout without the state of the panels
   bool restore(const QVariantMap& state);
-  void project();   // for a hall: the essential docks alone, until the person's arrangement is restored
-  void foldAnew();  // after all docks were arranged
-  void openFinding(const QString& id);  // in the panel of findings; nothing without one
-  void setVerdictHidden(bool hidden);   // and whatever else stands over the panels: a lesson asks for a prediction
+  void project();   // projector view: shows the essential docks alone until the user's layout is restored
+  void foldAnew();  // call after all docks were arranged
+  void openFinding(const QString& id);  // opens the finding in the panel of findings, if there is one
+  void setVerdictHidden(
+      bool hidden);  // hides the verdict and other widgets above the panels while a lesson asks for a prediction
   bool verdictShown() const { return !verdict_->isHidden(); }
-  void bringIntoView(QDockWidget* dock);  // shown, in front of what shares its place, scrolled to
+  void bringIntoView(QDockWidget* dock);  // shows the dock in front of its tabs and scrolls to it
 
-  // Ask for a file, save, and say so by saved() or failed().
+  // Asks for a file, saves, and emits saved() or failed().
   void askAndSavePicture(Panel* panel);
   void askAndSaveTable(Panel* panel);
 
-  // Write what a panel shows; throw std::runtime_error when the file cannot be written.
+  // Write the picture or table of a panel. Throw std::runtime_error if the file cannot be written.
   static void savePicture(QWidget* widget, const QString& path);
   static void saveTable(const Panel& panel, const QString& path);
 
@@ -65,30 +66,34 @@ class Workspace : public QMainWindow {
   void readoutChanged(QString text);
   void failed(QString message);
   void saved(QString path);
-  void findingWanted(QString id);  // the verdict was clicked where no panel lists findings
+  void findingWanted(QString id);  // the verdict was clicked in a workspace without findings
 
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
-  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);  // its tab shows their number
+  QDockWidget* addFindings(FindingsWatch* watch,
+                           const char* object_name);  // adds the panel of findings, whose tab shows their number
 
   void showEvent(QShowEvent* event) override;
   bool event(QEvent* event) override;
 
-  void addOverPanels(QWidget* widget);             // as wide as the workspace
-  HealthBanner* addVerdict(FindingsWatch* watch);  // over the panels, in the same place of every workspace
+  void addOverPanels(QWidget* widget);             // adds a widget above the panels, as wide as the workspace
+  HealthBanner* addVerdict(FindingsWatch* watch);  // adds the verdict above the panels
   void foldWithout(QDockWidget* dock, Missing missing);
-  // After some were folded; before they come back, if something was moved that no person has moved since.
-  virtual bool useRoomOfFolded() { return false; }  // false: nothing was moved
+  // Called after panels were folded: moves others to their room. Before they are shown again, the room is freed unless
+  // the user has moved something.
+  virtual bool useRoomOfFolded() { return false; }  // returns whether something was moved
   virtual void giveRoomBack() {}
-  void keepRoom() { room_used_ = room_used_ && arranging_; }  // a person moved what had been moved there
+  void keepRoom() { room_used_ = room_used_ && arranging_; }  // the user moved a dock that useRoomOfFolded() had moved
   virtual void setDefaultSizes() = 0;
-  virtual void hideWhatNeedsAChoice() {}                 // of a layout that was restored
-  void setLeastRow(int height) { least_row_ = height; }  // of a row of panels, beside the usual type
+  virtual void hideWhatNeedsAChoice() {}                 // hides panels that need a selection in a restored layout
+  void setLeastRow(int height) { least_row_ = height; }  // least height of a row of panels, with the usual font size
   void makeColumnFor(const QDockWidget& dock, double width) { shares_.addColumn(dock, width); }
-  // Alike among those that are shown.
+  // Divides the room equally among the shown docks.
   void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);
-  void setEssential(const QList<QDockWidget*>& docks) { essential_ = docks; }  // at most four
+  void setEssential(const QList<QDockWidget*>& docks) {
+    essential_ = docks;
+  }  // docks of the projector view, at most four
   virtual void arrangeEssential();
 
   Selection* selection_;
@@ -99,11 +104,11 @@ class Workspace : public QMainWindow {
   void hideEmptyTabBars();
   void keepReadable();
   int rowsOfPanels() const;
-  void foldEmpty();  // if other runs are shown, or this one has grown much
+  void foldEmpty();  // folds empty panels if other runs are shown or the run has grown much
   void fold();
   void unfold();
   QList<QDockWidget*> emptyDocks(QStringList* lacking) const;
-  void learnSoon(QDockWidget* dock);  // the shares of the room, once a dock that a person moved is in its place
+  void learnSoon(QDockWidget* dock);  // learns the shares of the room once a dock that the user moved is in its place
   void learnShares();
   QList<QSize> sizesOfDocks() const;
   QList<QDockWidget*> shownDocks() const;
@@ -120,12 +125,12 @@ class Workspace : public QMainWindow {
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;
   bool projected_ = false;
-  bool room_used_ = false;           // of those folded, by something that was moved there
-  const History* looked_ = nullptr;  // whose panels were folded; only compared
-  std::int64_t looked_steps_ = 0;    // that it had
-  std::size_t looked_runs_ = 0;      // open then
-  DockShares shares_;                // empty: the default sizes
-  // What was restored, to the pixel: it holds while the same docks are shown at the same size.
+  bool room_used_ = false;           // the room of folded panels is used by a moved dock
+  const History* looked_ = nullptr;  // run for which panels were folded; only compared
+  std::int64_t looked_steps_ = 0;    // its number of steps then
+  std::size_t looked_runs_ = 0;      // number of open runs then
+  DockShares shares_;                // shares of the user; empty: the default sizes
+  // The restored sizes in pixels, valid while the same docks are shown at the same size of the window.
   struct Exact {
     QByteArray layout;
     QSize size;
@@ -134,12 +139,12 @@ class Workspace : public QMainWindow {
   std::optional<Exact> exact_;
   QTimer settle_;
   QList<QSize> pressed_sizes_;
-  bool arranging_ = false;  // what docks do now is not the person's wish
-  QWidget* verdict_;        // holds what stands over the panels
+  bool arranging_ = false;  // docks move by the program, not by the user
+  QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
   FoldLine* lacks_;
   QToolBar* fold_bar_;
-  bool shown_ = false;  // before
+  bool shown_ = false;  // whether the workspace was shown before
   int least_row_ = 185;
 };
 

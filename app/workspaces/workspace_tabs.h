@@ -1,4 +1,4 @@
-// All workspaces, one of them on the screen at a time, chosen by their tabs.
+// All workspaces, of which the tabs choose the visible one.
 #pragma once
 
 #include <QStackedWidget>
@@ -30,13 +30,13 @@ class WorkspaceTabs : public QStackedWidget {
   QTabBar* tabs() const { return tabs_; }  // for the bar of the window
   QList<Workspace*> all() const;           // in the order of the tabs
   Workspace* current() const;
-  TimelineBar* timeline() const { return timeline_; }  // one for all, to stand below them
+  TimelineBar* timeline() const { return timeline_; }  // the timeline below all workspaces
 
   void bringUp(Workspace* workspace);
-  bool bringUp(const QString& name);  // in any case of letters; false: there is none
-  // With the panel in front of what shares its place. (QFrame has a Panel of its own.)
+  bool bringUp(const QString& name);  // ignores case; false: there is no such workspace
+  // Brings up a workspace with the panel in front of its tabs. (QFrame has a Panel of its own.)
   void bringUp(Workspace* workspace, moescope::Panel* panel);
-  void bringUpFindings();  // of the workspace on the screen, if it lists them
+  void bringUpFindings();  // brings up the findings, in the visible workspace if it lists them
 
   Overview* overview() const { return overview_; }
   RouterWorkspace* router() const { return router_; }

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShownBadLines = 10;  // of a file; --bad-lines writes all
+constexpr std::size_t kShownBadLines = 10;  // unreadable lines printed for a file; --bad-lines writes all
 
 struct ImportCommand {
   std::vector<std::string> files;
@@ -39,7 +39,7 @@ void stop(int signal) {
   g_stopped = signal;
 }
 
-// A signal that is ignored, as nohup does with SIGHUP, stays so.
+// Installs a handler, except for a signal that is ignored, as nohup does with SIGHUP.
 void stop_at(int signal) {
   struct sigaction action {};
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
@@ -132,7 +132,7 @@ void import(const ImportCommand& command) {
     options.tags = command.tags;
     options.routed = command.routed;
     if (!command.run.empty()) options.only = {command.run};
-    options.array_budget_bytes = 0;  // the recording keeps all
+    options.array_budget_bytes = 0;  // no arrays in memory: the recording keeps them
     options.progress = [&](double share) {
       percentage.show(share);
       return g_stopped == 0;

@@ -77,7 +77,7 @@ Share share_of(const SweepOptions& o) {
   return {launched->rank, launched->ranks};
 }
 
-// With --continue the runs whose recordings are whole; without, none, and what is there must not be.
+// Reads the finished runs with --continue. Without it, no recording of the sweep may exist.
 void take_up(const SweepOptions& o, RunQueue& queue) {
   const std::vector<RunGroup> runs = queue.groups();
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -91,8 +91,8 @@ void take_up(const SweepOptions& o, RunQueue& queue) {
   guard_outputs({}, {{"--table", o.table}, {"--page", o.page}}, o.run.overwrite || o.run.continues);
 }
 
-// What other processes trained meanwhile. A recording that cannot be read has not ended: its process may have yet to
-// replace it, or have just created it. That process says what is wrong otherwise.
+// Reads the runs that other processes trained meanwhile. A recording that cannot be read is not finished: its process
+// may be about to replace it or have just created it, and reports other errors itself.
 void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (share.has(i)) continue;
@@ -106,7 +106,7 @@ void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& 
   }
 }
 
-// A line that redraws itself on a terminal; elsewhere one for every run that ends.
+// Shows the progress in a line that redraws itself on a terminal; elsewhere in a line for every run that ends.
 class SweepLine {
  public:
   void show(const QueueStatus& progress, std::size_t runs) {

@@ -29,7 +29,7 @@ std::string escaped(const std::string& text) {
   return html;
 }
 
-// With plus-minus and minus signs.
+// The text with plus-minus and minus signs in HTML.
 std::string printed(std::string text) {
   for (std::size_t at = 0; (at = text.find("+-", at)) != std::string::npos;) text.replace(at, 2, "&plusmn;");
   if (text.starts_with('-')) text.replace(0, 1, "&minus;");
@@ -45,7 +45,7 @@ std::string label_of(const SweepResult& result, const SweepPoint& point) {
   return label;
 }
 
-// Of losses on the picture's width.
+// The axis of losses over the width of the picture.
 class Axis {
  public:
   explicit Axis(const SweepResult& result) {

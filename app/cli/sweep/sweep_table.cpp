@@ -27,7 +27,7 @@ bool has_sqnr(const SweepResult& result) {
   return std::ranges::any_of(result.points, [](const SweepPoint& point) { return !std::isnan(point.mean_sqnr.mean); });
 }
 
-// What the gaps' intervals are widened by.
+// Says by which factor the gaps' intervals are widened.
 std::string allowance(const SweepResult& result) {
   const auto compared = std::ssize(result.points) - 1;
   if (compared < 2) return {};

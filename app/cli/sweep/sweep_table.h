@@ -1,4 +1,4 @@
-// What came of a sweep: columns on a terminal, a CSV, a page with a picture.
+// The results of a sweep: columns on a terminal, a CSV, a page with a picture.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SweepResult {
   std::span<const SweepPoint> points;
 };
 
-std::string sweep_report(const SweepResult& result);  // with what the figures are, in sentences
+std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures
 std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of figures that are not known are empty
 // HTML that needs nothing else: the table, and each point's loss with its seeds and interval on one axis.
 std::string sweep_page(const SweepResult& result);

@@ -36,8 +36,9 @@ std::string gap_text(const Conclusion& c) {
   return figure_text(c.gap, "%+.4f") + (is_missing(c.half) ? "" : " +-" + figure_text(c.half, "%.2g"));
 }
 
-// Of a twin that replays run A's routing, beside one that differs from it in nothing else. Replay often narrows the
-// interval, so that a gap of the arithmetic is seen where that of both is not.
+// Describes the share of routing in the gap of a twin that replays run A's routing, beside a twin that differs in
+// nothing else. Replay often narrows the interval, so that a gap due to arithmetic shows where the gap due to both does
+// not.
 std::string routing_share(const PairedRun& replaying, const PairedRun& choosing, const HistoryPtr& a,
                           std::span<const PairedRun> twins, const Judging& judging) {
   const Conclusion with = conclude(a, replaying, twins, judging, Metric::ce_loss),
@@ -51,7 +52,8 @@ std::string routing_share(const PairedRun& replaying, const PairedRun& choosing,
   return text + '\n';
 }
 
-// ": training loss gap +0.012 +-0.005 nats/token; the validation loss decides"; empty: it does itself.
+// The gap of the training loss, where the validation loss decides: ": training loss gap +0.012 +-0.005 nats/token; the
+// validation loss decides". Empty: the training loss decides.
 std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                                 const Judging& judging) {
   if (deciding_loss(*a, *run.run) == Metric::ce_loss) return {};

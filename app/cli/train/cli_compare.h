@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// `configs` [run] as they were trained; the others are compared with the first.
+// `configs` [run]: the settings of the runs. Runs from 1 on are compared with run 0.
 std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
                               double epsilon);
 

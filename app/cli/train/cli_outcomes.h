@@ -15,7 +15,7 @@ std::string outcomes_json(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.
 void check_table_name(const std::string& path);
-// Says in `text` that it is written, or in stderr why it could not be: false.
+// Writes the table and prints its path to `text`; returns false after printing to stderr why it could not be written.
 bool write_table(const std::string& path, std::span<const Outcome> outcomes, std::FILE* text);
 
 }  // namespace moescope

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedrawEvery{100};
 constexpr std::chrono::seconds kLineAtLeastEvery{10};
-constexpr int kLines = 20;  // plain lines in a training of any length
+constexpr int kLines = 20;  // number of plain lines, however long the training is
 
 }  // namespace
 

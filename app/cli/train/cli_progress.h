@@ -14,11 +14,12 @@ std::string duration_text(double seconds);  // "2:05", "1:00:03"
 
 class Progress {
  public:
-  // `title` goes before each line: "group 2 of 4". `later`: how often as much again is to be trained after this.
+  // `title`: printed before each line, such as "group 2 of 4". `later`: work that follows this training, in multiples
+  // of it.
   Progress(std::FILE* out, std::int64_t first_step, std::int64_t end_step, std::string title = {}, double later = 0);
   void show(const TelemetryFrame& frame);                // after each step
-  void finish();                                         // keeps the bar and starts a new line
-  double tokens_per_s() const { return tokens_per_s_; }  // since the start, the first step left out
+  void finish();                                         // leaves the bar on the terminal and starts a new line
+  double tokens_per_s() const { return tokens_per_s_; }  // since the start, without the first step
 
  private:
   using Clock = std::chrono::steady_clock;

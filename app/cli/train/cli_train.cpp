@@ -24,7 +24,7 @@
 namespace moescope {
 namespace {
 
-// Runs what can fail on rank 0 only, because it alone writes: all ranks continue after it, or none.
+// Runs an action that can fail on rank 0 only, since only rank 0 writes: afterwards all ranks continue, or none does.
 void together(Ranks* ranks, const std::function<void()>& action) {
   std::string problem;
   try {
@@ -37,7 +37,7 @@ void together(Ranks* ranks, const std::function<void()>& action) {
   if (found > 0) throw std::runtime_error(problem);
 }
 
-// All ranks or none: a rank that leaves would make the others wait.
+// Opens the ranks on all processes or on none: the others would wait for a rank that leaves.
 std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   if (o.ep == 0) {
     if (o.ranks_per_node > 0) throw std::runtime_error("--ranks-per-node: needs --ep R");
@@ -55,7 +55,7 @@ std::unique_ptr<Ranks> open_ranks(const TrainOptions& o) {
   return mpi_ranks(o.ep, per_node, o.all_to_all == "hierarchical");
 }
 
-// Ranks on one machine share its cores: more threads than cores would wait for each other.
+// Divides the cores among the ranks of a machine: with more threads than cores they would wait for each other.
 void share_cores(const Ranks& ranks) {
   const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   set_num_threads(std::min(num_threads(), std::max(1, cores / ranks.size_here())));
@@ -87,7 +87,7 @@ void train_runs(const TrainOptions& o, std::vector<Trainer> trainers, Ranks* ran
   if (report->status() != 0) throw ExitStatus{report->status()};
 }
 
-// All ranks have the same errors; one prints them.
+// All ranks find the same errors, and one of them prints them.
 void train(const TrainOptions& options) {
   set_num_threads(options.threads);
   if (!options.matrix_units.empty()) use_matrix_units(options.matrix_units);

@@ -15,7 +15,7 @@ struct TrainOptions {
   std::string preset, config, data, precision, out, jsonl, checkpoint, resume, table;
   std::vector<std::string> set, compare, dense_twins;
   std::int64_t steps = 0, seed = 0, every = 0;
-  std::string all_to_all;  // empty: flat
+  std::string all_to_all;  // algorithm of the all-to-all; empty: flat
   std::string serve_address = "127.0.0.1";
   std::string matrix_units;
   int threads = 0, ep = 0, ranks_per_node = 0, serve = 0;

@@ -14,10 +14,10 @@
 
 namespace moescope {
 
-// Remembers a file or folder, to notice that it was removed or replaced.
+// Remembers the identity of a file or folder, to notice that it was removed or replaced.
 class WatchedPath {
  public:
-  WatchedPath() = default;  // watches nothing: is_there() is always true
+  WatchedPath() = default;  // watches no path: is_there() is always true
   explicit WatchedPath(std::string path);
   bool is_there() const;
 
@@ -34,9 +34,9 @@ class JsonLines {
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;
   void write(const TelemetryFrame& frame);
-  void write(const RunInfo& info);                         // before the run's first frame
-  const std::string& error() const { return error_; }      // why no more lines are written; empty: no error
-  bool reader_is_gone() const { return reader_is_gone_; }  // nobody reads what follows
+  void write(const RunInfo& info);                         // call before the run's first frame
+  const std::string& error() const { return error_; }      // why writing has ended; empty: it has not
+  bool reader_is_gone() const { return reader_is_gone_; }  // the reader of the pipe is gone
 
  private:
   void write(const std::string& line);
@@ -49,11 +49,13 @@ class JsonLines {
 // The folder of --checkpoint, in which an engine writes the checkpoints.
 class TrainCheckpoints {
  public:
-  explicit TrainCheckpoints(const std::string& folder);      // creates it; empty: none. Throws std::runtime_error.
-  void note(std::int64_t step, const std::string& problem);  // one was written, or why not
-  const std::string& newest() const { return newest_; }      // FOLDER/<step>; empty: none was written
-  const std::string& error() const { return error_; }        // of the last one
-  // What was removed since it was written, as text; empty: nothing, or already reported.
+  explicit TrainCheckpoints(
+      const std::string& folder);  // creates the folder; empty: no checkpoints. Throws std::runtime_error.
+  void note(std::int64_t step,
+            const std::string& problem);  // records that the checkpoint of `step` was written, or why it was not
+  const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty: none was written
+  const std::string& error() const { return error_; }    // error of the last checkpoint; empty: none
+  // Says which files were removed after they had been written; empty: none, or already reported.
   std::string removed();
 
  private:
@@ -68,8 +70,8 @@ struct TrainOutputs {
   JsonLines lines;
 };
 
-// All problems with the paths of the options are found before anything is written. Throws std::runtime_error.
+// Finds all problems with the paths of the options before anything is written. Throws std::runtime_error.
 void check_outputs(const TrainOptions& o, const std::vector<RunConfig>& configs);
-std::string given_token();  // of the environment, for --serve; empty: none is set
+std::string given_token();  // token of the environment for --serve; empty: not set
 
 }  // namespace moescope

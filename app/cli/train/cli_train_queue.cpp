@@ -33,7 +33,7 @@ std::string title_of(std::size_t group, std::size_t groups) {
   return "group " + std::to_string(group + 1) + " of " + std::to_string(groups);
 }
 
-// With --continue the groups that have finished, whose kernels are used again.
+// With --continue, reads the finished groups and uses their kernels again.
 void take_up(RunQueue& queue) {
   try {
     for (std::size_t g = 0; g < queue.groups().size(); ++g) queue.read_finished(g);
@@ -45,7 +45,7 @@ void take_up(RunQueue& queue) {
 }
 
 void check_outputs_of_groups(TrainOptions o, const std::vector<RunGroup>& groups) {
-  o.overwrite |= o.continues;  // what there is of a group did not finish
+  o.overwrite |= o.continues;  // an unfinished recording of a group is replaced
   for (const RunGroup& group : groups) {
     o.out = group.recording;
     if (!group.finished) check_outputs(o, group.runs);
@@ -59,7 +59,7 @@ void name_finished(const std::vector<RunGroup>& groups) {
                   printable(groups[g].recording).c_str());
 }
 
-// Of groups behind this one, in groups of its size.
+// Work of the groups after this one, in multiples of this group.
 double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
   std::size_t runs = 0;
   for (std::size_t g = group + 1; g < groups.size(); ++g) runs += groups[g].finished ? 0 : groups[g].runs.size();

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One setting that the command line gives for a key of the config.
+// A value that the command line gives for a key of the config.
 struct Override {
   std::string option;  // as the user wrote it: "--seed 3"
   Setting setting;
@@ -50,7 +50,7 @@ void add_override(std::vector<Override>& list, std::vector<ConfigProblem>& probl
   if (!message.empty()) problems.push_back({"", 0, option, setting.key() + ' ' + message});
 }
 
-// KEY=VALUE as the user wrote it behind `option`.
+// Adds KEY=VALUE, as the user wrote it after `option`.
 void add_setting(std::vector<Override>& list, std::vector<ConfigProblem>& problems, const std::string& option,
                  const std::string& setting) {
   const std::size_t equals = setting.find('=');
@@ -70,7 +70,7 @@ std::vector<Override> read_overrides(const TrainOptions& o, std::vector<ConfigPr
     add_override(list, problems, "--seed " + std::to_string(o.seed), &RunConfig::seed, std::to_string(o.seed));
   if (!o.precision.empty())
     add_override(list, problems, "--precision " + o.precision, &PrecisionConfig::experts, o.precision);
-  if (o.ep > 0) {  // the virtual ranks are the real ones
+  if (o.ep > 0) {  // the virtual ranks are the processes
     add_override(list, problems, "--ep " + std::to_string(o.ep), &ParallelConfig::ranks, std::to_string(o.ep));
     const std::string per_node = std::to_string(o.ranks_per_node > 0 ? o.ranks_per_node : o.ep);
     add_override(list, problems, "--ranks-per-node " + per_node, &ParallelConfig::ranks_per_node, per_node);
@@ -83,8 +83,8 @@ ParsedConfig named_config(const TrainOptions& o) {
   return !o.config.empty() ? load_config(o.config) : load_preset(o.preset.empty() ? "small" : o.preset);
 }
 
-// The run that the options name, with the twins of its [[compare]] tables. What the options set goes for all of them,
-// but for a twin's own differences.
+// The run that the options name, with the twins of its [[compare]] tables. Options apply to all of them, except to a
+// key in which a twin differs.
 std::vector<RunConfig> named_runs(const TrainOptions& o) {
   ParsedConfig parsed = named_config(o);
   std::vector<ConfigProblem> problems = std::move(parsed.problems);
@@ -96,14 +96,14 @@ std::vector<RunConfig> named_runs(const TrainOptions& o) {
       if (std::ranges::none_of(own, [&](const ConfigDifference& d) { return d.setting == change.setting; }))
         change.setting.field().set(run, change.value);
   }
-  // Problems of the file itself are known already; the config with its overrides is checked as a whole.
+  // The problems of the file are known already; here the config with its overrides is checked.
   for (const RunConfig& run : runs)
     if (problems.empty()) problems = validate(run);
   if (!problems.empty()) refuse(problems);
   return runs;
 }
 
-// --compare KEY=VALUE[,KEY=VALUE...]
+// The twin of --compare KEY=VALUE[,KEY=VALUE...].
 RunConfig twin_config(const RunConfig& first, const std::string& settings) {
   const std::string option = "--compare " + settings;
   std::vector<Override> changes;
@@ -155,7 +155,7 @@ std::vector<RunConfig> fresh_configs(const TrainOptions& o) {
 
 namespace {
 
-// A resumed run is the run of its checkpoint; an option may repeat what that says, but not change it.
+// A resumed run has the settings of its checkpoint. An option may repeat a setting but not change it.
 void refuse_conflicts(const TrainOptions& o, const RunConfig& config) {
   std::vector<ConfigProblem> problems;
   const auto compare = [&](const std::string& option, const ConfigField& field, const ConfigValue& wanted) {
@@ -184,7 +184,7 @@ std::string kernels_of_checkpoint(const TrainOptions& o) {
     const KernelCheck check = use_recorded_kernels(checkpoint_kernels(newest_checkpoint(o.resume).front()));
     return check.outcome == KernelCheck::Outcome::same ? "" : check.text;
   } catch (const std::exception&) {
-    return {};  // resumed_trainers() says it, with all ranks there
+    return {};  // resumed_trainers() reports this error on all ranks
   }
 }
 

@@ -12,38 +12,39 @@ namespace moescope {
 namespace {
 
 volatile std::sig_atomic_t g_signal = 0;
-volatile std::sig_atomic_t g_speaks = 1;  // this rank prints why the training ends
+volatile std::sig_atomic_t g_speaks = 1;  // nonzero: this rank prints why the training ends
 
 struct Process {
   pid_t id;
   char host[64];
 };
-std::vector<pid_t> g_ranks_before;  // on this machine
+std::vector<pid_t> g_ranks_before;  // process ids of the lower ranks on this machine
 
 // The first signal stops after the step in flight; a second one ends the program at once.
 void stop_after_step(int signal) {
   g_signal = signal;
 }
 
-// Only a signal handler still runs while a step waits for a dead rank. What is written is whole: SQLite's transaction
-// in flight is undone when the recording is next opened.
+// While a step waits for a dead rank, only signal handlers run. Ending the process there is safe: SQLite rolls the open
+// transaction back when the recording is next opened.
 void give_up(int) {
   constexpr char kMessage[] =
       "\n"
       "moescope-cli: stopped: another rank has ended or does not answer. The recording is whole up to the last step; "
       "with --checkpoint DIR, --resume DIR goes on from the last checkpoint, on as many ranks as there are.\n";
-  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0) _exit(2);  // stderr is closed
+  if (g_speaks && write(STDERR_FILENO, kMessage, sizeof kMessage - 1) < 0)
+    _exit(2);  // writing fails if stderr is closed
   _exit(1);
 }
 
-// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. Which ranks are alive is only
-// certain now, not when they give up: the first of them prints the message.
+// mpirun sends SIGTERM to all ranks when one has died, and kills them a second later. The first rank that is still
+// alive prints the message; which one that is becomes certain only after SIGTERM.
 void stop_soon(int signal) {
   g_signal = signal;
   for (const pid_t before : g_ranks_before)
     if (kill(before, 0) == 0) g_speaks = 0;
   itimerval soon{};
-  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // so that the message is printed even on a busy machine
+  soon.it_value.tv_usec = g_speaks ? 400000 : 600000;  // time to print the message even on a busy machine
   setitimer(ITIMER_REAL, &soon, nullptr);
 }
 
@@ -60,8 +61,8 @@ std::vector<pid_t> ranks_before(Ranks& ranks) {
   return before;
 }
 
-// A closed terminal sends SIGHUP, and then the shell sends it again: the second one must not interrupt the checkpoint
-// that the first one started.
+// A closed terminal sends SIGHUP and the shell sends it again. The second signal must not interrupt the checkpoint that
+// the first one started.
 void catch_hang_up() {
   struct sigaction action {};
   if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
@@ -82,12 +83,12 @@ const char* signal_text(int signal) {
 
 void catch_signals(Ranks* ranks) {
   catch_hang_up();
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of --jsonl - that went away shows as a failed write
+  std::signal(SIGPIPE, SIG_IGN);  // the end of the reader of --jsonl - then shows as a failed write
   if (ranks) {
     g_ranks_before = ranks_before(*ranks);
     std::signal(SIGALRM, give_up);
     std::signal(SIGTERM, stop_soon);
-    std::signal(SIGINT, SIG_IGN);  // mpirun gets it, too, and tells all ranks
+    std::signal(SIGINT, SIG_IGN);  // mpirun receives it as well, and signals all ranks
     return;
   }
   struct sigaction action {};

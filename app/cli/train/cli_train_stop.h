@@ -9,7 +9,7 @@ namespace moescope {
 // flight; collective over `ranks` (nullptr: one process).
 // Ranks whose step waits for a dead rank end soon after mpirun asks them to, and one on each machine prints why.
 void catch_signals(Ranks* ranks);
-int stop_signal();                    // received so far; 0: none
+int stop_signal();                    // the signal received so far; 0: none
 const char* signal_text(int signal);  // "Ctrl-C"
 
 }  // namespace moescope

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLastSteps = 20;
 
-// `text` begins with a word of at most 11 characters; nothing is printed for an empty one.
+// Prints "WORD        TEXT"; `word` has at most 11 characters. Prints nothing for an empty text.
 void print_line(std::FILE* out, const char* word, const std::string& text) {
   if (!text.empty()) std::fprintf(out, "%-11s %s\n", word, printable(text).c_str());
 }
@@ -65,7 +65,7 @@ void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
   ranks = wire.ranks;
   const auto size = static_cast<std::size_t>(ranks);
   for (std::size_t i = 0; i < size * size; ++i) {
-    if (i / size == i % size) continue;  // stays on its rank
+    if (i / size == i % size) continue;  // copies that stay on their rank
     sent += static_cast<double>(wire.sent_RR[i]);
   }
   const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
@@ -115,7 +115,7 @@ void TrainReport::serve() {
   try {
     feed_ = std::make_unique<RunFeed>(FeedAddress{o_.serve_address, o_.serve}, token);
   } catch (const std::runtime_error& error) {
-    failure_ = std::string("--serve: ") + error.what();  // all ranks learn of it before the first step
+    failure_ = std::string("--serve: ") + error.what();  // checked on all ranks before the first step
     return;
   }
   for (const auto& history : engine_.histories()) feed_->add_run(history->info());
@@ -142,7 +142,7 @@ void TrainReport::frame(const TelemetryFrame& frame) {
     wire_.add(frame, config());
     last_.add(frame);
     progress_.show(frame);
-    engine_.sink().flush();  // the previous step is on disk by now, so a kill loses at most this one
+    engine_.sink().flush();  // so that a kill loses at most the present step
   }
   if (feed_) feed_->publish(std::make_shared<const TelemetryFrame>(frame));
   job_.outputs->lines.write(frame);

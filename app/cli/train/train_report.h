@@ -1,5 +1,5 @@
-// What moescope-cli train says and writes while an engine trains: progress, JSON lines, checkpoints, frames for
-// attached windows, and a summary at the end.
+// The outputs of moescope-cli train while an engine trains: progress, JSON lines, checkpoints, frames for attached
+// windows, and a summary at the end.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@
 
 namespace moescope {
 
-// What a report is of, besides its engine.
+// The training that a report describes.
 struct TrainJob {
-  std::int64_t end = 0;      // the step before which it ends
+  std::int64_t end = 0;      // the training ends before this step
   Ranks* ranks = nullptr;    // nullptr: one process
-  std::string kernels = {};  // what there is to say of those that computed the checkpoint of --resume
-  std::string group = {};    // "group 2 of 4"; empty: a training by itself
-  double later = 0;          // work of the groups behind it, in groups of this size
-  std::unique_ptr<TrainOutputs> outputs = std::make_unique<TrainOutputs>();  // of rank 0
+  std::string kernels = {};  // note on the kernels that computed the checkpoint of --resume
+  std::string group = {};    // "group 2 of 4"; empty: a training without groups
+  double later = 0;          // work of the groups after it, in multiples of this group
+  std::unique_ptr<TrainOutputs> outputs = std::make_unique<TrainOutputs>();  // outputs, written by rank 0
 };
 
 // Figures of the last steps of run A.
 struct LastSteps {
-  std::deque<float> losses;  // of the last 20, oldest first
+  std::deque<float> losses;  // losses of the last 20 steps, the oldest first
   float max_vio = kNoValue, max_vio_window = kNoValue;
 
   void add(const TelemetryFrame& frame);
   double mean_loss() const;
 };
 
-// Bytes that the all-to-alls gave to the transport, against those that the routing says.
+// Bytes that the all-to-alls sent, and the bytes that follow from the routing.
 struct WireTotals {
   int ranks = 0;
   double sent = 0, counted = 0, ms = 0, steps = 0;
@@ -48,16 +48,18 @@ struct WireTotals {
 
 class TrainReport : public EngineObserver {
  public:
-  // `options` and `engine` outlive it. Says what trains, and serves it if that is asked for.
+  // `options` and `engine` must outlive the report. Prints what trains, and serves its frames if --serve is given.
   TrainReport(const TrainOptions& options, Engine& engine, TrainJob job);
   ~TrainReport() override;
 
-  bool wants_step();  // all ranks or none: one that ended would make the others wait
+  bool
+  wants_step();  // whether to take a step; the same on all ranks, since the others would wait for a rank that ended
   void frame(const TelemetryFrame& frame) override;
   void twin_lost(const Trouble& trouble) override;
   void after_step(Engine& engine) override;
   void ended(Engine& engine) override;
-  // 0: all steps were taken and every output is what was asked for; 1; 128 + the signal that stopped it. Once it ended.
+  // Exit status, once training has ended: 0 if all steps were taken and all outputs written, 1 if not, 128 + signal if
+  // a signal stopped it.
   int status() const;
 
  private:
@@ -78,15 +80,15 @@ class TrainReport : public EngineObserver {
   const TrainOptions& o_;
   Engine& engine_;
   TrainJob job_;
-  const std::int64_t first_;  // step
-  std::FILE* text_;           // progress and summary
+  const std::int64_t first_;  // the first step of this training
+  std::FILE* text_;           // stream of progress and summary
   Progress progress_;
-  std::unique_ptr<RunFeed> feed_;  // for attached windows
+  std::unique_ptr<RunFeed> feed_;  // serves frames to attached windows
   LastSteps last_;
   WireTotals wire_;
-  std::string failure_;                               // what ended the training before its time, of outputs or a step
-  bool recording_said_ = false, lines_said_ = false;  // that it ended
-  bool unwritten_ = false;                            // an output is not what was asked for
+  std::string failure_;                               // error of an output or a step that ended the training early
+  bool recording_said_ = false, lines_said_ = false;  // whether the end of the recording, or of the lines, was printed
+  bool unwritten_ = false;                            // an output could not be written as requested
 };
 
 }  // namespace moescope
