@@ -26,7 +26,7 @@ double sentBy(const std::vector<std::uint32_t>& copies, int ranks, int rank) {
   return static_cast<double>(sum);
 }
 
-// [R] copies that arrive on each rank, its own included.
+// [R]: copies that arrive on each rank, those that stay on it included.
 std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies, int ranks) {
   std::vector<double> received(static_cast<std::size_t>(ranks));
   for (std::size_t i = 0; i < copies.size(); ++i) received[i % received.size()] += copies[i];
@@ -121,7 +121,7 @@ void AllToAllPanel::refill() {
   fillFigures(*volume);
 }
 
-// The standard volumes set the scale for both kinds, so that switching shows what is saved.
+// Scales both kinds by the standard volumes, so that switching shows what is saved.
 void AllToAllPanel::fillMatrix(const VolumeFrame& volume) {
   std::uint64_t top = 1;
   std::vector<std::uint8_t> codes;

@@ -1,4 +1,4 @@
-// What the routing of one layer costs in communication: bytes from rank to rank, standard and de-duplicated.
+// Communication cost of the routing of one layer: bytes from rank to rank, standard and de-duplicated.
 #pragma once
 
 #include <QComboBox>
@@ -25,10 +25,10 @@ class AllToAllPanel : public Panel {
   void refill();
   void fillMatrix(const VolumeFrame& volume);
   void fillFigures(const VolumeFrame& volume);
-  const VolumeFrame* volume(const TelemetryFrame* frame) const;  // of the layer, nullptr: none
+  const VolumeFrame* volume(const TelemetryFrame* frame) const;  // volumes of the selected layer; nullptr: none
   bool deduplicated() const { return mode_->currentIndex() == 1; }
   Payload payload() const { return static_cast<Payload>(payload_->currentIndex()); }
-  double bytesPerCopy() const;  // a token's row in the chosen payload
+  double bytesPerCopy() const;  // bytes of a token's row in the selected payload
   QStringList describe(int source, int destination) const;
   QStringList describeReceived(int rank) const;
   FigureTarget figure(FigureKey key) const;

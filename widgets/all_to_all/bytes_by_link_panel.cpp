@@ -13,7 +13,7 @@ QString payloadName(Payload payload) {
   return QString::fromUtf8(payload_name(payload)).toUpper();
 }
 
-// "\u221248.4 %": against standard in BF16
+// "\u221248.4 %": change against the standard all-to-all in BF16.
 QString changeText(double change) {
   return (change > 0 ? QStringLiteral("+") : QString::fromUtf8("\u2212")) + formatPercent(std::abs(change));
 }

@@ -23,7 +23,7 @@ class BytesByLinkPanel : public Panel {
   struct Line {
     AllToAll way;
     Payload payload;
-    double network, nvlink;  // bytes, of all ranks, one dispatch
+    double network, nvlink;  // bytes of all ranks in one dispatch
   };
   void refill();
   QStringList describe(int row) const;

@@ -82,7 +82,7 @@ bool BytesOnTheWirePanel::fillRows(const TelemetryFrame& frame) {
       for (std::size_t i = 0; i < counted.size(); ++i) counted[i] += bytes[i];
     }
   } catch (const std::runtime_error&) {
-    known = false;  // a payload of another version
+    known = false;  // the payload is not known
   }
   for (std::size_t r = 0; r < ranks; ++r) {
     Row row{0, known ? 0 : std::nan(""), wire.all_to_all_ms_R[r]};
@@ -130,7 +130,8 @@ Panel::Answer BytesOnTheWirePanel::answer() const {
            sent + ", " + equal, sent}};
 }
 
-// As many steps of the visible range as are worth their unpacking; those asked for before are remembered.
+// Draws at most kMaxMarks steps of the visible range, since unpacking a step takes time. Steps read before are
+// remembered.
 void BytesOnTheWirePanel::fillPlot(const History& history) {
   if (times_of_ != &history || times_since_ != history.truncations()) times_.clear();
   times_of_ = &history;

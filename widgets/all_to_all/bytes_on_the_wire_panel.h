@@ -1,5 +1,5 @@
-// Bytes that the all-to-alls of a training over several processes really moved, beside those counted from the routing,
-// and their times.
+// Bytes that the all-to-alls of a training over several processes sent, beside those counted from the routing, and
+// their times.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class BytesOnTheWirePanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  struct Row {                         // one per sending rank, to all others
+  struct Row {                         // one for each sending rank, to all others
     double measured = 0, counted = 0;  // bytes of the step; counted: NaN where the step has no volumes
     double ms = 0;
   };
@@ -43,7 +43,7 @@ class BytesOnTheWirePanel : public Panel {
   bool over_nodes_ = false;
   const History* times_of_ = nullptr;
   std::uint64_t times_since_ = 0;
-  std::map<std::int64_t, Times> times_;  // by step, of the frames that were read
+  std::map<std::int64_t, Times> times_;  // times of the frames that were read, by step
 };
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Bytes by link of a token's dispatch against top_k, swept by a model of uniform routing.
+// Bytes by link of a token's dispatch against top_k, by a model of uniform routing.
 #pragma once
 
 #include <QComboBox>
@@ -24,7 +24,7 @@ class BytesPerTokenAgainstKPanel : public Panel {
   struct Line {
     int top_k;
     AllToAll way;
-    double network, nvlink;  // bytes a token
+    double network, nvlink;  // bytes per token
     double sum() const { return network + nvlink; }
   };
   void refill();
@@ -33,7 +33,7 @@ class BytesPerTokenAgainstKPanel : public Panel {
   BandBars* plot_;
   QComboBox* payload_;
   std::vector<Line> lines_;
-  std::vector<std::int64_t> of_;  // the run's figures that `lines_` are of
+  std::vector<std::int64_t> of_;  // figures of the run for which `lines_` were computed
 };
 
 }  // namespace moescope

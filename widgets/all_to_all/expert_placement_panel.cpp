@@ -16,10 +16,10 @@ namespace moescope {
 namespace {
 
 using Kind = PlacementChoice::Kind;
-constexpr const char* kCounted = "contiguous";  // of recordings that do not say
+constexpr const char* kCounted = "contiguous";  // placement of recordings that do not state theirs
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
-constexpr double kWorthMoving = 0.05;  // of the mean: a placement that is less better is not named
+constexpr double kWorthMoving = 0.05;  // of the mean: smaller gains of a placement are not named
 
 QStringList placementNames() {
   return {"in order", "random", "balanced", "by hand"};
@@ -92,7 +92,7 @@ PlacementChoice ExpertPlacementPanel::choice() const {
   try {
     return parse_placement_choice(shown().toStdString());
   } catch (const std::runtime_error&) {
-    return {};  // of a damaged recording
+    return {};  // the recording is damaged
   }
 }
 
@@ -134,7 +134,7 @@ Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64
   return place(choice, *site(), n_experts, plannedOf(choice, step, n_experts));
 }
 
-// What replicas take on the wire, which no figure of the dispatch holds.
+// The bytes that adding up the replicas' gradients takes, which are not part of the dispatch.
 QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
                                              std::span<const std::uint64_t> own_load) const {
   const Placement now = placed(choice, frame_->step, own_load);
@@ -205,7 +205,8 @@ void ExpertPlacementPanel::refill() {
 }
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
-  if (kind == Kind::by_hand && choice().kind != Kind::by_hand) {  // from what is seen, to be dragged on
+  if (kind == Kind::by_hand &&
+      choice().kind != Kind::by_hand) {  // starts from the shown placement, which can be dragged further
     const Placement seen = strip_->placement();
     PlacementChoice by_hand{Kind::by_hand, {}};
     for (int e = 0; e < seen.n_experts(); ++e)
@@ -219,7 +220,7 @@ void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
   strip_->markDirty();
 }
 
-// The other layers keep what they were placed by hand; an expert with replicas keeps the one that is dragged.
+// Other layers keep their placement by hand. Of an expert with replicas, the one that is dragged stays.
 void ExpertPlacementPanel::move(int expert, int to_rank) {
   PlacementChoice next = choice();
   if (next.kind != Kind::by_hand) next = {Kind::by_hand, {}};

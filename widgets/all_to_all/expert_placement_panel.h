@@ -1,4 +1,4 @@
-// Which expert is on which rank, the load of the fullest rank that results, and the effect of another placement.
+// The rank of each expert, the load of the fullest rank, and the effect of another placement.
 #pragma once
 
 #include <QComboBox>
@@ -21,10 +21,10 @@ class ExpertPlacementPanel : public Panel {
   explicit ExpertPlacementPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // Sets parallel.placement as the window has it; empty: as in the recording.
+  // Sets the placement that the window shows (parallel.placement); empty: that of the recording.
   void setAsked(const QString& placement);
   void setLive(bool live) { live_ = live; }
-  QString shown() const;  // the setting that is shown
+  QString shown() const;  // the shown placement as a setting
 
  signals:
   void placementRequested(QString placement);  // parallel.placement
@@ -41,17 +41,17 @@ class ExpertPlacementPanel : public Panel {
   std::optional<PlacementSite> site() const;
   std::vector<std::uint64_t> load() const;
   PlacementChoice choice() const;
-  // [E] load of the steps that the plan for `step` is made of; empty: there is no plan yet.
+  // [E]: load of the steps from which the plan for `step` is made; empty: there is no plan yet.
   std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;
-  std::int64_t placedSince() const;  // step of the newest change of the placement as it was counted
+  std::int64_t placedSince() const;  // step of the newest change of the placement in the counts
   Placement placed(const PlacementChoice& choice, std::int64_t step, std::span<const std::uint64_t> own_load) const;
   QString costOfReplicas(const PlacementChoice& choice, std::span<const std::uint64_t> own_load) const;
 
   PlacementStrip* strip_;
   QLabel* note_;
-  QComboBox* planned_;  // which load "balanced" knows
+  QComboBox* planned_;  // load by which "balanced" places
   std::array<QToolButton*, kKinds> buttons_{};
-  std::array<double, kKinds> overloads_{};  // of each kind: fullest rank over the mean
+  std::array<double, kKinds> overloads_{};  // fullest rank over the mean, for each kind
   std::shared_ptr<const TelemetryFrame> frame_;
   QString asked_;
   bool live_ = false, tried_out_ = false;

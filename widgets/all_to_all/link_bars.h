@@ -1,4 +1,4 @@
-// Bars of bytes by link: what goes over the network between nodes, and over NVLink inside them.
+// Bars of bytes by link: over the network between nodes, and over NVLink inside them.
 #pragma once
 
 #include "core/history/history.h"
@@ -7,8 +7,8 @@
 
 namespace moescope {
 
-const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer);  // nullptr: not in this frame
-QString rowWidth(const History& history);  // "hidden size 64", of latent experts "latent size 32"; empty: not told
+const VolumeFrame* volumeOf(const TelemetryFrame* frame, int layer);  // nullptr: the frame has none
+QString rowWidth(const History& history);  // "hidden size 64", of latent experts "latent size 32"; empty: not known
 QString wayName(AllToAll way);
 std::vector<BandBars::LegendEntry> linkLegend();
 BandBars::Row linkBar(const QString& name, double network, double nvlink, const QString& figure);

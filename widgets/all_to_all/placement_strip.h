@@ -18,7 +18,7 @@ class PlacementStrip : public PlotFrame {
 
   // `load_E`: tokens of each expert; its replicas take equal shares.
   void setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node);
-  void setChosen(int expert);  // -1: none
+  void setChosen(int expert);  // selected expert; -1: none
   const Placement& placement() const { return placement_; }
 
  signals:
@@ -47,7 +47,7 @@ class PlacementStrip : public PlotFrame {
   QPointF columnCentre(int rank) const;
   QRectF rectOf(const Block& block) const;
   const Block* blockAt(QPoint position) const;
-  int rankAt(QPoint position) const;  // -1: beside the ranks
+  int rankAt(QPoint position) const;  // -1: no rank is there
   QStringList describe(const Block& block) const;
 
   Placement placement_;

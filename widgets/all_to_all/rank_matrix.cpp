@@ -141,7 +141,7 @@ void RankMatrix::paintNodes(QPainter& painter) const {
   }
 }
 
-// The first and the last rank, and between them what the axis is.
+// Paints the numbers of the first and the last rank, and between them the name of the axis.
 void RankMatrix::paintRowLabels(QPainter& painter) const {
   const QRect cells = cellsRect();
   const int line = fontMetrics().height(), right = cells.left() - kSpace4;
@@ -155,7 +155,8 @@ void RankMatrix::paintRowLabels(QPainter& painter) const {
   if (last - first >= 2 * line) draw((first + last) / 2, "from");
 }
 
-// The same below, with the fullest rank by its number; a label that would touch one before it is left out.
+// Paints the numbers of the first, the last and the fullest rank below the matrix; labels that would touch an earlier
+// one are left out.
 void RankMatrix::paintColumnLabels(QPainter& painter) const {
   const int line = fontMetrics().height(), top = cellsRect().bottom() + 1 + kSpace4 / 2;
   std::vector<QRectF> taken;

@@ -1,5 +1,5 @@
-// Copies from rank to rank as a matrix; beside it a bar for what each rank receives, and a column of figures. Where
-// there is little room the figures go first, then the bars.
+// Copies from rank to rank as a matrix, with a bar for the copies that each rank receives and a column of figures. In a
+// narrow plot the figures are hidden first, then the bars.
 #pragma once
 
 #include <vector>
@@ -18,12 +18,12 @@ class RankMatrix : public MatrixPlot {
   };
   explicit RankMatrix(QWidget* parent = nullptr);
 
-  void setReceived(std::vector<double> received_R, int ranks_per_node);  // as multiples of the mean
+  void setReceived(std::vector<double> received_R, int ranks_per_node);  // received copies as multiples of the mean
   void setFigures(std::vector<Figure> figures);
   std::function<QStringList(int rank)> describeReceived;
   FigureTarget receivedFigure{.key = "dispatch_overload"};
 
-  int fullest() const;  // -1: there are no ranks
+  int fullest() const;  // rank that receives most; -1: there are no ranks
   QRect figureRect(int figure) const;
   QRectF barRect(int rank) const;  // empty: there is no room for bars
   std::optional<FigureTarget> figureAt(QPoint position) const override;

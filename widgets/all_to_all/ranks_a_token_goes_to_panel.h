@@ -1,4 +1,4 @@
-// How far tokens are spread over ranks and nodes, and how unevenly they arrive, over time.
+// Spread of tokens over ranks and nodes, and imbalance of their arrival, over time.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"

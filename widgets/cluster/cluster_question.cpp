@@ -10,7 +10,7 @@ namespace moescope {
 namespace {
 
 constexpr int kRanksPerNode = 8;
-constexpr std::int64_t kTokens = 65536;  // sampling then moves max/mean of 32 ranks by less than a per cent
+constexpr std::int64_t kTokens = 65536;  // so many that sampling changes max/mean of 32 ranks by less than a per cent
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
@@ -41,7 +41,7 @@ Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::ve
   if (q.placement == AskedPlacement::random) return place_random(n_experts, q.ep, 1);
   std::vector<std::uint64_t> load(static_cast<std::size_t>(n_experts));
   for (const std::int32_t expert : topk) ++load[static_cast<std::size_t>(expert)];
-  const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one more than it takes, for replicas
+  const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one slot more than needed, for replicas
   return place_balanced(load, q.ep, {slots_per_rank, std::max(1, static_cast<int>(shape.n_groups)), kRanksPerNode});
 }
 

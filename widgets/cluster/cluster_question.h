@@ -1,4 +1,4 @@
-// A question about a cluster, put together by the panels, and the models' answer: a pure function, for a worker thread.
+// A question about a cluster, set by the panels, and the answer of the models: a pure function for a worker thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// live_limited: as live, but a token stays inside the model's limited groups.
+// live_limited: like `live`, but a token stays inside the model's limited groups.
 enum class AskedRouting { forced, uniform, grouped, zipf, live, live_limited };
 constexpr bool is_live(AskedRouting routing) {
   return routing == AskedRouting::live || routing == AskedRouting::live_limited;

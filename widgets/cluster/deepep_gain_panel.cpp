@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kBetweenPointsMs = 1000;  // between two points of a training's router
+constexpr int kBetweenPointsMs = 1000;  // pause between two points of a router in training
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void DeepEPGainPanel::refill() {
   draw();
 }
 
-// One answer at a time. The curves do not depend on the load, whose point takes a seventh of their time.
+// Asks for one answer at a time. The curves do not depend on the load; its point takes a seventh of their time.
 void DeepEPGainPanel::ask() {
   computing_ = true;
   pause_.start();
@@ -64,7 +64,7 @@ void DeepEPGainPanel::ask() {
 void DeepEPGainPanel::show(const Answer& answer) {
   answer_ = answer;
   computing_ = false;
-  plot_->markDirty();  // which asks about what has changed meanwhile, if it is on the screen
+  plot_->markDirty();  // which asks again if the load has changed and the plot is visible
 }
 
 void DeepEPGainPanel::draw() {

@@ -1,5 +1,5 @@
-// What DeepEP gains on a whole MoE layer: measured on 8 H200s (assets/calibration), the layer model's curve through the
-// points, and one more point for the router on the screen.
+// Gain by DeepEP on a whole MoE layer: measured on 8 H200s (assets/calibration), the curve of the layer model through
+// these points, and a point for the router of the open run.
 #pragma once
 
 #include <QComboBox>
@@ -28,7 +28,7 @@ class DeepEPGainPanel : public Panel {
  private:
   struct Question {
     std::string model;
-    std::vector<std::uint32_t> load;  // of the layer on the screen; may be empty
+    std::vector<std::uint32_t> load;  // load of the selected layer; may be empty
     bool operator==(const Question&) const = default;
   };
   struct Answer {
@@ -46,7 +46,7 @@ class DeepEPGainPanel : public Panel {
   Question asked_;
   std::optional<Answer> answer_;
   bool computing_ = false;
-  QTimer pause_;  // before the next load: while training goes on, one comes with every step
+  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
   LatestWorker worker_;
 };
 

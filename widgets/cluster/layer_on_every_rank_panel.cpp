@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kMs = 1e-3;              // of a us
+constexpr double kMs = 1e-3;              // ms in a us
 constexpr double kHardlyWaiting = 0.005;  // share of the time
 
 QString nameOf(RankActivity activity) {
@@ -46,7 +46,7 @@ void LayerOnEveryRankPanel::show(const ClusterAnswer& answer) {
   export_->setVisible(hasTimeline());
   chart_->setNotice(problem);
   of_.clear();
-  update();  // the header, too
+  update();  // repaints the header as well
   if (!hasTimeline()) return chart_->markDirty();
   const StepConfig& config = answer.config;
   of_ = QString("%1, %2, EP %3, %4 all-to-all, %5 experts")

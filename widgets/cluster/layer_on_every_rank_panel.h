@@ -18,7 +18,7 @@ class LayerOnEveryRankPanel : public Panel {
   explicit LayerOnEveryRankPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  void show(const ClusterAnswer& answer);  // to the question of the panel "Time of a step"
+  void show(const ClusterAnswer& answer);  // shows the answer to the question of the panel "Time of a step"
   const LayerTimeline& timeline() const { return timeline_; }
   bool hasTimeline() const { return timeline_.ranks > 0; }
   std::string chromeTrace() const;
@@ -36,7 +36,7 @@ class LayerOnEveryRankPanel : public Panel {
   LaneChart* chart_;
   QAction* export_;
   LayerTimeline timeline_;
-  QString of_;       // the model and cluster of the layer
+  QString of_;       // model and cluster of the layer
   int slowest_ = 0;  // rank with the most rows
 };
 

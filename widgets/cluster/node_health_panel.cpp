@@ -37,7 +37,7 @@ NodeHealthPanel::NodeHealthPanel(Selection* selection, QWidget* parent)
   events_ = new QPlainTextEdit(this);
   events_->setReadOnly(true);
   events_->setAccessibleName("Events");
-  auto* below = new QStackedWidget(this);  // one at a time, so that each can be read in a low panel
+  auto* below = new QStackedWidget(this);  // shows one part at a time, so that each can be read in a low panel
   below->addWidget(curve_);
   below->addWidget(events_);
   addBody(below, 3);
@@ -99,7 +99,7 @@ void NodeHealthPanel::compute() {
   strip_->setLanes({"run"}, std::move(intervals), outcome_.wall_s / kHour);
   fillEvents();
   fillCurve();
-  update();  // the header, too
+  update();  // repaints the header as well
   strip_->markDirty();
   curve_->markDirty();
 }

@@ -1,4 +1,4 @@
-// What failing nodes cost a run on a cluster: goodput and lost steps with an injected fault, or with random ones by
+// Cost of failing nodes to a run on a cluster: goodput and lost steps with an injected fault, or with random faults by
 // MTBF.
 #pragma once
 
@@ -39,7 +39,7 @@ class NodeHealthPanel : public Panel {
   XyPlot* curve_;
   QPlainTextEdit* events_;
   HealthOutcome outcome_;
-  std::int64_t steps_ = 1, best_every_ = 0;  // of the run; of checkpoints, 0: not known
+  std::int64_t steps_ = 1, best_every_ = 0;  // steps of the run; best interval of checkpoints, 0: not known
 };
 
 }  // namespace moescope

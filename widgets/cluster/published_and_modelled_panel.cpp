@@ -22,7 +22,7 @@ QString signedPercent(double share) {
   return QStringLiteral("%1%2 %").arg(sign, withMinus(QString::number(100 * share, 'f', 0)));
 }
 
-// Of each run that was not fitted to.
+// The deviation of each run to which the model was not fitted.
 QString checksText(const std::vector<BarComparison>& bars) {
   QStringList checks;
   for (const BarComparison& bar : bars)
@@ -111,7 +111,7 @@ void PublishedAndModelledPanel::compute() {
   }
   plot_->setRows(std::move(rows));
   plot_->markDirty();
-  update();  // the answer, too
+  update();  // repaints the answer as well
 }
 
 QString PublishedAndModelledPanel::fittedText() const {
@@ -121,7 +121,7 @@ QString PublishedAndModelledPanel::fittedText() const {
       .arg(parameters_.rest_ms, 0, 'f', 3);
 }
 
-// Of the runs that the model was not fitted to.
+// The largest deviation of the runs to which the model was not fitted.
 Panel::Answer PublishedAndModelledPanel::answer() const {
   QStringList errors;
   bool inside = true;

@@ -1,5 +1,5 @@
-// Published throughputs of DeepSeek-V3 on 256 B200s beside those of the step model, which marks what it was fitted to,
-// what it predicts and what it was only checked against.
+// Published throughputs of DeepSeek-V3 on 256 B200s beside those of the step model, marked as fitted, predicted or only
+// checked.
 #pragma once
 
 #include <QComboBox>
@@ -34,10 +34,10 @@ class PublishedAndModelledPanel : public Panel {
   QComboBox* hypothesis_;
   std::vector<BarComparison> bars_;
   StepParameters parameters_;
-  std::vector<int> bar_of_row_;  // -1: a heading
+  std::vector<int> bar_of_row_;  // bar of each row; -1: a heading
 };
 
-// "h1: tokens split over TP" and "h2: duplicated", in the order of the enum.
+// Adds "h1: tokens split over TP" and "h2: duplicated", in the order of the enum.
 void fillHypotheses(QComboBox* box);
 
 }  // namespace moescope

@@ -15,7 +15,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastPauseMs = 3000;  // between two answers while training goes on: they take a core for a while
+constexpr int kLeastPauseMs = 3000;  // pause between two answers during training: each takes a core for a while
 constexpr int kAnsweredEp = 32;
 constexpr double kLittle = 0.01;  // share of the throughput
 
@@ -23,12 +23,12 @@ StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
 }
 
-// Share of the throughput, against forced balance with BF16 tokens at the same EP degree.
+// Lost share of the throughput, against forced balance with BF16 tokens at the same EP degree.
 double lostOf(const LiveCost& cost, const LiveCost& first_of_row) {
   return 1 - cost.tokens_per_second / first_of_row.forced_tokens_per_second;
 }
 
-// That a GPU sends in a step, over all MoE layers, so that replicas' gradients are added up in BF16.
+// Bytes that a GPU sends in a step, over all MoE layers, to add up the replicas' gradients in BF16.
 double replicaBytes(const LiveCost& cost) {
   const ModelShape shape = askedConfig().shape;
   const double expert = 3.0 * static_cast<double>(shape.row_dim() * shape.moe_inter) * 2;
@@ -82,7 +82,7 @@ void ThisImbalancePanel::say(const QString& notice) {
   note_->setVisible(notice.isEmpty());
 }
 
-// One answer at a time, and a pause between two: while training goes on a new load comes with every step.
+// Asks for one answer at a time, with a pause between two: a run in training has a new load at every step.
 void ThisImbalancePanel::renew() {
   if (!isVisible() || computing_) return;
   setProperty("busy", false);
@@ -125,7 +125,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
   costs_ = std::move(costs);
   shown_ = of;
   computing_ = false;
-  update();  // the header, too: it says of which step
+  update();  // repaints the header as well, which names the step
   setProperty("busy", false);
   since_.start();
   const int rows = static_cast<int>(costs_.size()) / kVariants;
@@ -133,7 +133,7 @@ void ThisImbalancePanel::show(std::vector<LiveCost> costs, const Asked& of) {
   for (int row = 0; row < rows; ++row) fillRow(row);
   note_->setTexts(noteForms());
   say({});
-  renew();  // there may be a new load by now
+  renew();  // a new load may have arrived
 }
 
 void ThisImbalancePanel::fillRow(int row) {
@@ -179,7 +179,7 @@ QStringList ThisImbalancePanel::noteForms() const {
           figures};
 }
 
-// At the EP degree of the published runs, or the first there is.
+// The answer is for the EP degree of the published runs, or for the first one.
 Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.empty() || !notice_->text().isEmpty()) return {};
   std::size_t row = 0;

@@ -1,5 +1,5 @@
-// What the imbalance of the router on the screen would cost DeepSeek-V3 671B on 256 B200s, by expert-parallel degree,
-// and what would help.
+// Cost of the open run's imbalance to DeepSeek-V3 671B on 256 B200s, by degree of expert parallelism, and the effect of
+// remedies.
 #pragma once
 
 #include <QComboBox>
@@ -18,7 +18,7 @@ class ThisImbalancePanel : public Panel {
   Q_OBJECT
 
  public:
-  // Columns of the table, in their order: as it is, node-limited, balanced placement, MXFP8 payload, all three.
+  // Columns of the table: as it is, node-limited, balanced placement, MXFP8 payload, all three.
   static constexpr int kVariants = kLiveVariants;
 
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
@@ -38,12 +38,12 @@ class ThisImbalancePanel : public Panel {
     Hypothesis hypothesis = Hypothesis::h2;
     std::int64_t step = -1;
     int layer = -1;
-    QString units;  // that the run's GEMMs ran on; empty: its log does not say
+    QString units;  // matrix units of the run's GEMMs; empty: its log does not name them
     bool operator==(const Asked&) const = default;
   };
   void renew();
   void show(std::vector<LiveCost> costs, const Asked& of);
-  void say(const QString& notice);  // in place of the table
+  void say(const QString& notice);  // shows a notice in place of the table
   void fillRow(int row);
   QString tipOf(const LiveCost& cost) const;
   QStringList noteForms() const;
@@ -55,7 +55,7 @@ class ThisImbalancePanel : public Panel {
   QElapsedTimer since_;
   bool waiting_ = false, computing_ = false;
   Asked asked_, shown_;
-  std::vector<LiveCost> costs_;  // of live_cases(), a row per EP degree
+  std::vector<LiveCost> costs_;  // costs of live_cases(), a row for each EP degree
   LatestWorker worker_;
 };
 

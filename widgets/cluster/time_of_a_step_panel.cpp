@@ -21,8 +21,8 @@ namespace {
 using Fill = BandBars::Fill;
 constexpr int kComputeColor = 0, kCommunicationColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
 constexpr int kOverlaps[] = {0, 25, 50, 75, 100};  // per cent
-constexpr double kNoChange = 0.005;                // of a step: less is not worth a word
-constexpr int kBetweenLoadsMs = 1000;              // between the loads of two steps of a training
+constexpr double kNoChange = 0.005;                // share of a step; smaller differences are not named
+constexpr int kBetweenLoadsMs = 1000;              // pause between the loads of two steps of a training
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
@@ -75,7 +75,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
       "zipf", [this] { return zipf_->value(); }, [this](const QVariant& state) { zipf_->setValue(state.toDouble()); });
 }
 
-// The items say what they are of, since no label stands before them. Without a row: an entry of the menu.
+// Adds a choice whose items name what they are, since it has no label. Without a row it becomes an entry of the menu.
 QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const QStringList& items,
                                        const QString& tip) {
   auto* box = new FlatCombo(this);
@@ -111,7 +111,7 @@ void TimeOfAStepPanel::buildChoices() {
   setQuestion({});
 }
 
-// What few people change; the note says what is not as usual.
+// Adds the options that few people change; the note lists those that differ from their defaults.
 void TimeOfAStepPanel::buildOptions() {
   latent_ = addChoice(nullptr, "Row width", {"rows of D", "rows of D/2", "rows of D/4"},
                       "values of a dispatched row\n"
@@ -212,7 +212,7 @@ void TimeOfAStepPanel::setHypothesis(Hypothesis hypothesis) {
 }
 
 void TimeOfAStepPanel::chosen() {
-  if (!note_) return;  // still being built
+  if (!note_) return;  // the panel is still being built
   zipf_->setVisible(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
   plot_->markDirty();
 }
@@ -260,7 +260,7 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   plot_->setRows(std::move(rows));
   note_->setTexts(noteForms());
   plot_->markDirty();
-  update();  // the answer, too
+  update();  // repaints the answer as well
   emit answerChanged();
 }
 
@@ -303,7 +303,7 @@ QString TimeOfAStepPanel::verdict() const {
       .arg(by);
 }
 
-// Where the load is that of the open run: what multiplied its matrices, as its recording says.
+// If the load is that of the open run: the matrix units of the run, as its recording names them.
 QString TimeOfAStepPanel::unitsOfRun() const {
   if (!is_live(asked_->routing) || !selection_->history()) return {};
   const std::string units = multiplied_by(selection_->history()->info().kernels);

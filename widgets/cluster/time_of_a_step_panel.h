@@ -1,5 +1,5 @@
-// Where the time of a training step on a cluster goes, for a chosen configuration: modelled tokens/s/GPU with its band,
-// and the parts of the step.
+// Time of a training step on a cluster for a chosen configuration: modelled tokens/s/GPU with its band, and the parts
+// of the step.
 #pragma once
 
 #include <QComboBox>
@@ -27,7 +27,7 @@ class TimeOfAStepPanel : public Panel {
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
   // "DeepEP shortens the step by 12 % (modelled)"; empty: there is no answer yet, or none is possible.
   QString verdict() const;
-  QString about() const;  // the case that it is for, in a few words
+  QString about() const;  // the configuration in a few words
 
  signals:
   void answerChanged();
@@ -37,7 +37,7 @@ class TimeOfAStepPanel : public Panel {
   Answer answer() const override;
 
  private:
-  ClusterQuestion question() const;  // with the load of the layer and step on the screen
+  ClusterQuestion question() const;  // the question with the load of the selected layer and step
   void setQuestion(const ClusterQuestion& question);
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
   void buildChoices();
@@ -53,13 +53,13 @@ class TimeOfAStepPanel : public Panel {
   QStringList describe(int row) const;
 
   BandBars* plot_;
-  FittedLabel* note_ = nullptr;  // null while the choices are built
+  FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
   QComboBox *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_, *recompute_,
       *hypothesis_, *overlap_;
   QDoubleSpinBox* zipf_;
   std::optional<ClusterQuestion> asked_;
-  std::optional<ClusterAnswer> answer_, other_way_;  // with the other kind of all-to-all
-  QTimer pause_;  // before the next load: while training goes on, one comes with every step
+  std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all
+  QTimer pause_;  // pause before the next load: a run in training has a new one at every step
   LatestWorker worker_;
 };
 

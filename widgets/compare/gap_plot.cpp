@@ -10,7 +10,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kSpared = 0.02;  // of the raw gaps at either end: spikes of the first steps do not rule the axis
+constexpr double kSpared =
+    0.02;  // share of raw gaps outside the axis at either end: spikes of the first steps do not determine it
 
 QString signedGap(double value) {
   if (!std::isfinite(value)) return QStringLiteral("–");
@@ -40,7 +41,7 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const RunGaps& gaps, cons
   chooseValueRange();
 }
 
-// Room for the longest text that an end may have, so that the plot keeps its width while the values change.
+// Reserves room for the longest text at an end, so that the plot keeps its width while the values change.
 void GapPlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   int widest = 0;
@@ -50,7 +51,7 @@ void GapPlot::chooseEnds() {
   right_margin_ = ends_ ? widest + kSpace12 : kSpace12;
 }
 
-// All of the smoothed gaps, nearly all of the raw ones, and the band.
+// Chooses a range with all smoothed gaps, nearly all raw ones, and the band.
 void GapPlot::chooseValueRange() {
   double low = 0, high = 0;
   const auto take = [&](double value) {
@@ -122,7 +123,7 @@ void GapPlot::paintStatic(QPainter& painter) {
   painter.drawLine(plot.left(), zero, plot.right(), zero);
 }
 
-// Behind the grid: the judged steps and the band that is too small to matter.
+// Paints the judged steps and the band that is too small to matter, behind the grid.
 void GapPlot::paintGround(QPainter& painter) const {
   const Colors& c = colors(palette());
   const QRect plot = plotRect();
@@ -197,7 +198,7 @@ QStringList GapPlot::endTexts() const {
   return texts;
 }
 
-// At the ends of the curves, moved apart where these are close to each other.
+// Paints names and values at the ends of the curves, moved apart where the ends are close.
 void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || curves_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);

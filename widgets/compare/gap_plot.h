@@ -10,7 +10,7 @@
 namespace moescope {
 
 struct GapSeries {
-  int place = 1;  // position of the run among those compared
+  int place = 1;  // place of the run among the open runs
   QString letter, name;
   int color = 0;
 };
@@ -28,7 +28,7 @@ class GapPlot : public TimeAxisPlot {
   // Called in refill.
   void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, bool every_step);
   void setCaption(const QString& caption) { caption_ = caption; }
-  QStringList endTexts() const;  // as they are painted: "D +0.0182"
+  QStringList endTexts() const;  // the painted texts: "D +0.0182"
 
  protected:
   QString staticKey() const override;
@@ -40,7 +40,7 @@ class GapPlot : public TimeAxisPlot {
 
  private:
   struct Curve {
-    std::vector<PyramidBin> raw;  // empty: not shown
+    std::vector<PyramidBin> raw;  // raw gaps; empty: not shown
     std::vector<float> smooth;
   };
   int bins() const;
@@ -59,7 +59,7 @@ class GapPlot : public TimeAxisPlot {
   std::vector<GapSeries> series_;
   std::vector<Curve> curves_;
   Ground ground_;
-  bool ends_ = true;  // there is room for them
+  bool ends_ = true;  // whether the ends have room for names
   QString caption_;
   ValueRange values_;
 };

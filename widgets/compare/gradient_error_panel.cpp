@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kCadence = 20;  // steps between measurements that the button asks for
+constexpr int kCadence = 20;  // interval in steps that the button requests
 constexpr double kHighestSqnrDb = 60;
 constexpr double kMaxLostDb = 20, kMaxCosine = 0.1;  // of differences: ends of the colour scale
 
@@ -18,12 +18,12 @@ double cosinePosition(double cosine) {
   return std::clamp(-std::log10(std::max(1 - cosine, 1e-5)) / 5, 0.0, 1.0);
 }
 
-// The length of the error over that of the gradient.
+// Length of the error over length of the gradient.
 double errorOf(double snr_db) {
   return std::pow(10.0, -snr_db / 20);
 }
 
-// Bins of an SNR as bins of errors: an infinite SNR is no error.
+// Converts bins of an SNR to bins of errors; an infinite SNR is an error of 0.
 std::vector<PyramidBin> errorsOf(std::vector<PyramidBin> bins) {
   for (PyramidBin& bin : bins) {
     if (bin.finite == 0 && bin.non_finite > 0) {
@@ -90,7 +90,7 @@ GradientErrorPanel::GradientErrorPanel(Selection* selection, QWidget* parent)
   keepState("minus_a", minus_a_);
 }
 
-// Of the run with the largest error; noise twins count only where there is nothing else.
+// The answer is about the run with the largest error; about a noise twin only if there is no other run.
 Panel::Answer GradientErrorPanel::answer() const {
   int worst = -1;
   double most = 0;
@@ -175,7 +175,7 @@ LineSeries GradientErrorPanel::seriesOf(int run) const {
   if (cosine()) return series;
   series.fetch = [history](StepRange range, int bins) {
     const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;
-    if (measured) range = {measured->step, measured->step};  // the newest, as the answer has it
+    if (measured) range = {measured->step, measured->step};  // the newest measurement, as in the answer
     return errorsOf(history->series(Metric::gradient_snr_db, kWholeRun, range, bins));
   };
   series.figure = [](std::int64_t step) { return FigureTarget{.key = Metric::gradient_snr_db, .step = step}; };
@@ -239,7 +239,7 @@ double GradientErrorPanel::shownValue(int row, int column) const {
   if (!frame_of_a_ || frame_of_a_->step != frame_->step) return std::nan("");
   for (const GradientFrame& other : frame_of_a_->gradients)
     if (other.layer == at->layer && other.group == at->group)
-      return figureOf(*at) == figureOf(other) ? 0 : figureOf(*at) - figureOf(other);  // both may be infinite
+      return figureOf(*at) == figureOf(other) ? 0 : figureOf(*at) - figureOf(other);  // 0 also if both are infinite
   return std::nan("");
 }
 
@@ -283,7 +283,7 @@ void GradientErrorPanel::paintNumbers(QPainter& painter) const {
                       [this](int row, int column) { return valueText(shownValue(row, column)); });
 }
 
-// In words: infinite where one of the two gradients is that of FP32 itself.
+// The difference to run A in words; infinite if one of the gradients is equal to that of FP32.
 QString GradientErrorPanel::againstA(double difference) const {
   if (std::isnan(difference)) return {};
   if (std::isinf(difference)) return difference > 0 ? QString("; exact, A's is not") : QString("; A's is exact");

@@ -1,4 +1,4 @@
-// How far each run's gradients are from those of FP32: over steps, and by layer and group of tensors.
+// Error of each run's gradients against FP32, over steps, and by layer and group of tensors.
 #pragma once
 
 #include <QComboBox>
@@ -30,21 +30,21 @@ class GradientErrorPanel : public Panel {
   Answer answer() const override;
 
  private:
-  void showLayers(bool layers);  // layers x tensors of the active run instead of the runs' whole models
+  void showLayers(bool layers);  // shows layers x tensors of the active run in place of the whole models of all runs
   bool cosine() const { return figure_->currentIndex() == 1; }
   bool measured() const;
   std::shared_ptr<const TelemetryFrame> frame() const;
-  LineSeries seriesOf(int run) const;  // over steps
+  LineSeries seriesOf(int run) const;  // error of the run over steps
   void refillLines();
   void refillMatrix();
   void showButton();
   void paintNumbers(QPainter& painter) const;
   const GradientFrame* cell(int row, int column) const;
-  // In the matrix, the active run's figures minus run A's.
+  // Whether the matrix shows the active run's figures minus run A's.
   bool minusA() const { return minus_a_->isChecked() && selection_->run() > 0; }
   double figureOf(const GradientFrame& gradient) const;
-  double shownValue(int row, int column) const;  // of the matrix; NaN: none
-  double position(double value) const;           // on the colour scale, 0..1
+  double shownValue(int row, int column) const;  // value of a cell; NaN: none
+  double position(double value) const;           // position on the colour scale, 0..1
   LegendScale legend() const;
   QStringList describe(int row, int column) const;
   QString againstA(double difference) const;
@@ -58,8 +58,8 @@ class GradientErrorPanel : public Panel {
   QPushButton* measure_;
   bool live_ = false;
   std::shared_ptr<const TelemetryFrame> frame_, frame_of_a_;
-  std::vector<int> layers_;             // rows; -1: of no layer
-  std::vector<GradientGroup> columns_;  // of frame_
+  std::vector<int> layers_;             // layers of the rows; -1: of no layer
+  std::vector<GradientGroup> columns_;  // groups of the columns, in frame_
 };
 
 }  // namespace moescope

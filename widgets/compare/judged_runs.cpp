@@ -46,13 +46,12 @@ Metric JudgedRuns::judgedLoss(int place) const {
   return deciding_loss(*histories.front(), *histories[static_cast<std::size_t>(place)]);
 }
 
-// Those of the last update() that are still open: a line of text may be painted between a change of runs and the
-// update.
+// Number of runs of the last update() that are still open: text may be painted between a change of runs and the update.
 int JudgedRuns::judged() const {
   return std::min(training_.runs(), static_cast<int>(selection_->histories().size()) - 1);
 }
 
-// A run that is lost shows in its training loss first.
+// A lost run is judged by its training loss, where the loss shows first.
 const Conclusion& JudgedRuns::conclusion(int place) const {
   const Conclusion& training = training_.conclusion(place);
   const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;

@@ -1,5 +1,5 @@
-// The verdicts over the open runs: their gaps to run A, which loss is judged, and what gap matters. The parts of the
-// Compare workspace share one, so that they agree, and gaps are read once.
+// The verdicts on the open runs: their gaps to run A, the judged loss, and the gap that matters. The parts of the
+// Compare workspace share one object, so that they agree and gaps are read once.
 #pragma once
 
 #include <QObject>
@@ -17,36 +17,36 @@ class JudgedRuns : public QObject {
 
  public:
   enum class Loss {
-    deciding,  // as the settings of each run say (deciding_loss)
+    deciding,  // the loss that the settings of each run imply (deciding_loss)
     training,
     validation
   };
 
   JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  // Takes in new steps. Returns why there is nothing to judge; empty: there is a conclusion for each run beside run A.
+  // Reads new steps. Returns why there is nothing to judge; empty: there is a conclusion for each run besides run A.
   QString update();
-  const RunGaps& gaps() const { return training_; }  // of the training loss
+  const RunGaps& gaps() const { return training_; }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
   std::vector<int> candidates() const;  // places of the runs that are judged
-  float matters() const;                // nats/token; kNoValue: no run was measured against it yet
-  // What would settle open verdicts; its places are those of candidates().
+  float matters() const;                // gap that matters, nats/token; kNoValue: no run was compared with it yet
+  // What would settle open verdicts; places as in candidates().
   Settlement settlement() const;
 
-  double share() const { return share_; }  // of run A's loss that matters
+  double share() const { return share_; }  // share of run A's loss that matters
   void setShare(double share);
   Loss loss() const { return loss_; }
   void setLoss(Loss loss);
-  bool room() const { return room_; }  // for another run beside those in training
+  bool room() const { return room_; }  // whether another run can train beside the present ones
   void setRoom(bool room);
   bool live() const { return live_; }
   void setLive(bool live);
-  // Of a step of all open runs, as measured just now; kNoValue: they do not train, or not side by side.
+  // Seconds of a step of all open runs at present; kNoValue: they do not train, or not in lock-step.
   float secondsPerStep() const { return seconds_per_step_; }
   void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
 
  signals:
-  void changed();  // what is judged, or how
+  void changed();  // the judged runs or the rule have changed
 
  private:
   int judged() const;

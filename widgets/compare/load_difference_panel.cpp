@@ -12,7 +12,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLimit = 1;  // a whole fair share more or less: ends of the colour scale
+constexpr double kLimit = 1;  // ends of the colour scale: a whole fair share more or less
 
 std::uint8_t differenceCode(float difference) {
   if (!std::isfinite(difference)) return kNoDataCode;
@@ -91,7 +91,7 @@ const std::vector<float>& LoadDifferencePanel::valuesOf(const Row& row) const {
   return shown() == Shown::difference ? row.difference : shown() == Shown::run ? row.of_run : row.of_a;
 }
 
-// The run that is shown beside the noise twin.
+// The mean difference of the shown run beside that of the noise twin.
 Panel::Answer LoadDifferencePanel::answer() const {
   const int shown_run = comparedRun(*selection_);
   if (shown_run < 0) return {};

@@ -1,4 +1,4 @@
-// Load of every expert in one run minus the same in run A, or the load in either.
+// Load of every expert in one run minus its load in run A, or the load in either run.
 #pragma once
 
 #include <QComboBox>

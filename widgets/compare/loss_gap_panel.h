@@ -1,4 +1,4 @@
-// How the gaps of the runs to run A grow or vanish over the steps, beside the band that is too small to matter.
+// Gaps of the runs to run A over the steps, beside the band that is too small to matter.
 #pragma once
 
 #include <QComboBox>
@@ -23,7 +23,7 @@ class LossGapPanel : public Panel {
 
  private:
   void refill();
-  StepRange judgedSteps() const;  // of the first candidate
+  StepRange judgedSteps() const;  // judged steps of the first candidate
   QStringList lettersOf(const std::vector<int>& places) const;
 
   const ComparedRuns* runs_;

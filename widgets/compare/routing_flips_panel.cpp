@@ -14,8 +14,8 @@
 namespace moescope {
 namespace {
 
-constexpr int kWideEnough = 620;      // for a second plot
-constexpr double kLowestRate = 1e-3;  // of the colour scale, which is logarithmic
+constexpr int kWideEnough = 620;      // width from which the second plot is shown
+constexpr double kLowestRate = 1e-3;  // low end of the logarithmic colour scale
 
 double position(double rate) {
   if (!std::isfinite(rate)) return std::nan("");
@@ -29,10 +29,10 @@ LegendScale rateLegend(bool dark) {
   return legend;
 }
 
-constexpr std::int64_t kFirstJudged = 2;  // earlier steps have no step before that tells whether weights are the same
+constexpr std::int64_t kFirstJudged = 2;  // for earlier steps, no earlier loss tells whether the weights are equal
 
-// Whether both went into `step` with the same weights: the step before gave the same loss and gradient, to the bit,
-// under the same live changes. What differs from the start on shows in the second loss.
+// Whether both runs had equal weights before `step`: the step before gave the same loss and gradient to the bit, under
+// the same live changes. A difference from the start shows in the second loss.
 bool hasWeightsOf(const History& a, const History& run, std::int64_t step) {
   const auto same = [&](Metric metric) {
     return std::bit_cast<std::uint32_t>(a.value_at(metric, kWholeRun, step - 1)) ==
@@ -114,7 +114,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, const ComparedRuns* r
       });
 }
 
-// Flips against run A look like an effect of the format; once the effect of formats is known, it is shown first.
+// Flips against run A look like an effect of the format: once flips by rounding are known, they are shown first.
 void RoutingFlipsPanel::chooseReference() {
   if (chosen_ || rounding()) return;
   for (const auto& history : selection_->histories()) {
@@ -138,7 +138,7 @@ std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
   return rates;
 }
 
-// Of the run with the most flips; noise twins count only where there is nothing else.
+// The answer is about the run with the most flips; about a noise twin only if there is no other run.
 Panel::Answer RoutingFlipsPanel::answer() const {
   const std::vector<Rate> all = rates();
   const auto less = [this](const Rate& a, const Rate& b) {
@@ -157,7 +157,7 @@ Panel::Answer RoutingFlipsPanel::answer() const {
   return {{}, {other + reasonText(*most) + commonText(), other + reasonText(*most), other, share}};
 }
 
-// Whether the settings or drifted weights are the cause; the noise twin's share for comparison.
+// Says whether the settings or drifted weights are the cause, with the noise twin's share for comparison.
 QString RoutingFlipsPanel::reasonText(const Rate& of) const {
   if (of.step < kFirstJudged) return {};
   const auto& histories = selection_->histories();
@@ -188,7 +188,7 @@ QString RoutingFlipsPanel::commonText() const {
                             : QString(". Experts in common with A: %1").arg(overlaps.join(QStringLiteral(", ")));
 }
 
-// The margins have room beside the curves in a wide panel only.
+// Shows the margins beside the curves in a wide panel only.
 void RoutingFlipsPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
   margins_->setVisible(width() >= withType(kWideEnough, fontMetrics()));

@@ -25,9 +25,9 @@ class RoutingFlipsPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  void showLayers(bool layers);  // layer x step of one run instead of the runs' means
-  // Compares with an FP32 pass on the same weights instead of run A: the effect of the formats without the drift of the
-  // runs.
+  void showLayers(bool layers);  // shows layer x step of one run in place of the means of all runs
+  // Compares with an FP32 pass on the same weights in place of run A: the effect of the formats without the drift of
+  // the weights.
   void showRounding(bool rounding);
   bool rounding() const { return by_rounding_->isChecked(); }
   QString whyNoMargins() const;
@@ -36,14 +36,14 @@ class RoutingFlipsPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frameAt(std::int64_t step) const;
   const std::vector<FlipFrame>& flipsOf(const TelemetryFrame& frame) const;
   Metric shownMetric() const { return rounding() ? Metric::rounding_flip_rate : Metric::flip_rate; }
-  int shownRun() const;  // -1: none
+  int shownRun() const;  // place of the shown run; -1: none
   void chooseReference();
   struct Rate {
     int run;
-    std::int64_t step;  // at which it was measured
-    double share;       // of the tokens, mean over layers
+    std::int64_t step;  // step of the measurement
+    double share;       // share of the tokens, mean over layers
   };
-  std::vector<Rate> rates() const;  // of all runs that were compared
+  std::vector<Rate> rates() const;  // rates of all compared runs
   QString reasonText(const Rate& of) const;
   QString commonText() const;
   void refillLines();

@@ -106,7 +106,7 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   return letters.isEmpty() ? last : letters.join(QStringLiteral(", ")) + QString(" and ") + last;
 }
 
-// Where nothing that is near settles what is open: how far away that is.
+// If neither a twin nor a few steps settle the open verdicts: how many steps it would take.
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
@@ -181,7 +181,7 @@ int VerdictStrip::itemsWidth(bool names) const {
   return width;
 }
 
-// By hand: a layout would have all of the workspace arranged anew whenever a word changes.
+// Places the parts by hand: a layout would rearrange the whole workspace whenever a word changes.
 void VerdictStrip::place() {
   const int height = this->height() - kSpace8;
   int right = width() - kSpace12;

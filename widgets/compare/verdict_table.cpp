@@ -18,7 +18,7 @@ namespace {
 constexpr int kLeastPlot = 140, kUsualPlot = 250;  // width of the interval plot
 constexpr int kDot = 5, kCap = 4;
 constexpr int kLowRow = 22;
-constexpr int kEdge = kSpace4;  // beside the panel's own margin
+constexpr int kEdge = kSpace4;  // margin inside the panel's own
 
 struct ColumnHead {
   const char *first, *second;
@@ -194,7 +194,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
   if (left_for_plot() < withType(kLeastPlot)) short_reasons = true;
   while (left_for_plot() < withType(kLeastPlot) && at.columns > VerdictRow::kGap + 1) --at.columns;
   const int spare = left_for_plot();
-  // What is more than the plot needs goes between the columns, too.
+  // Width beyond the need of the plot is divided among the columns as well.
   const int parts = at.columns + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
   at.word = at.mark + withType(kMarkSize) + kSpace8;
@@ -277,7 +277,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   painter.drawText(place.adjusted(swatch + kSpace4, 0, 0, 0), Qt::AlignLeft, band);
 }
 
-// The band that is too small to matter, the grid and the common axis.
+// Paints the band that is too small to matter, the grid and the common axis.
 void VerdictTable::paintBand(QPainter& painter, const Layout& at) const {
   const Colors& c = colors(palette());
   const Axis axis = gapAxis(at);

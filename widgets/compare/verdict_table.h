@@ -1,6 +1,6 @@
-// A table with a row for each run: its verdict with the reason, its gap to run A as an interval against the band that
-// is too small to matter, and figures. Where there is little room, notes and reasons go first, then columns as a whole
-// from the right: no number is cut. A click or the Up and Down keys choose a run.
+// A table with a row for each run: verdict and reason, the gap to run A as an interval against the band that is too
+// small to matter, and figures. In a narrow table notes and reasons are hidden first, then whole columns from the
+// right; no number is cut. A click or the Up and Down keys select a run.
 #pragma once
 
 #include <array>
@@ -14,22 +14,22 @@
 namespace moescope {
 
 struct VerdictFigure {
-  QString text, below;  // below: in the row's second line
-  bool bad = false;     // the worst of its column, and so much that it matters
-  QString tip;          // what it is of: the operand
+  QString text, below;  // text, and text of the second line
+  bool bad = false;     // whether the value is the worst of its column and matters
+  QString tip;          // tool tip: the operand
 };
 
 struct VerdictRow {
   enum Column { kGap, kSqnr, kFlushed, kFlips, kGradient, kSpeed, kColumns };
   QString letter, name;
   int color = 0;                    // index of seriesColor
-  bool noise = false;               // a noise twin
-  QString note;                     // what differs from run A
-  std::optional<VerdictWord> word;  // none for run A and noise twins
+  bool noise = false;               // whether the run is a noise twin
+  QString note;                     // setting that differs from run A
+  std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
   QStringList reasons;              // long to short
   float gap = kNoValue, half = kNoValue;
   std::array<VerdictFigure, kColumns> figures;
-  QStringList spoken() const;  // all of it, a line for each part
+  QStringList spoken() const;  // the whole row for screen readers, a line for each part
 };
 
 Sign signOf(VerdictWord word);
@@ -41,12 +41,13 @@ class VerdictTable : public PlotFrame {
  public:
   explicit VerdictTable(QWidget* parent = nullptr);
 
-  // Called in refill. `matters`: half the band's width in nats/token; `share`: of run A's loss, in words.
+  // Called in refill. `matters`: half the width of the band in nats/token. `share`: that as a share of run A's loss, in
+  // words.
   void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
   void setActive(int row);
   const std::vector<VerdictRow>& rows() const { return rows_; }
-  static QStringList columnNames();  // with their units, as the header has them
-  // The texts that are shown now, row by row after the header.
+  static QStringList columnNames();  // names of the columns with units, as in the header
+  // The shown texts, row by row after the header.
   std::vector<QStringList> shownTexts() const;
   int heightFor(int rows) const;
   QSize sizeHint() const override { return {600, heightFor(static_cast<int>(rows_.size()))}; }
@@ -67,8 +68,8 @@ class VerdictTable : public PlotFrame {
  private:
   struct Layout {
     bool notes = true, two_lines = true;
-    int reasons = 0;                                // width that reasons have
-    int columns = VerdictRow::kColumns;             // figures that are shown
+    int reasons = 0;                                // width of the reasons
+    int columns = VerdictRow::kColumns;             // number of shown columns
     int name = 0, mark = 0, word = 0;               // left edges
     int plot = 0, plot_width = 0;                   // 0: no plot
     std::array<int, VerdictRow::kColumns> right{};  // right edges
@@ -86,7 +87,7 @@ class VerdictTable : public PlotFrame {
   void paintRow(QPainter& painter, const Layout& at, int row) const;
   void paintInterval(QPainter& painter, const Layout& at, int row) const;
   void paintVerdict(QPainter& painter, const Layout& at, const QRect& line, const VerdictRow& row) const;
-  // One text over another in a row, or the first alone in its middle.
+  // Paints two texts one above the other in a row, or the first alone in the middle.
   void paintLines(QPainter& painter, const QRect& place, const QString& above, const QString& below, int align) const;
   void chooseRange();
 

@@ -17,7 +17,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kMuchFlushed = 0.05;  // as findings report it
+constexpr double kMuchFlushed = 0.05;  // limit above which findings report underflow
 constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 
 // "MXFP8, scales rounded up".
@@ -51,7 +51,7 @@ QString shareOrDash(float share) {
   return std::isfinite(share) ? formatPercent(static_cast<double>(share)) : dash();
 }
 
-// As many places as two digits of what matters have.
+// Decimal places that show two digits of the gap that matters.
 int placesFor(float matters) {
   if (!std::isfinite(matters) || matters <= 0) return 4;
   return std::clamp(1 - static_cast<int>(std::floor(std::log10(static_cast<double>(matters)))), 2, 6);
@@ -131,7 +131,7 @@ void VerdictsPanel::refill() {
   table_->setActive(selection_->run());
 }
 
-// As long as the settings decide, the loss that decides for the first candidate.
+// Shows the loss that decides for the first candidate while the settings choose the loss.
 void VerdictsPanel::showLoss() {
   if (judged_->loss() != JudgedRuns::Loss::deciding) return;
   const auto places = judged_->candidates();
@@ -197,7 +197,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
                        formatCount(static_cast<double>(c.steps.last)));
 }
 
-// With the time that lacking steps take.
+// The reasons of a verdict, with the time that missing steps take.
 QStringList VerdictsPanel::reasons(const Conclusion& c) const {
   QStringList forms;
   for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);

@@ -1,5 +1,5 @@
-// Which of the open runs is good enough: a row for each with its verdict, its gap to run A as an interval, and what its
-// number formats cost.
+// Which of the open runs is good enough: a row for each with its verdict, its gap to run A as an interval, and the cost
+// of its number formats.
 #pragma once
 
 #include <QComboBox>
@@ -20,9 +20,9 @@ class VerdictsPanel : public Panel {
   QString explain() const override;
 
   VerdictTable* table() const { return table_; }
-  int heightWanted() const;  // with all rows
+  int heightWanted() const;  // height with all rows
 
-  static constexpr int kWindow = 50;  // steps of the means of what is no verdict
+  static constexpr int kWindow = 50;  // steps over which figures other than the verdict are means
 
  protected:
   QString status() const override;
@@ -43,8 +43,8 @@ class VerdictsPanel : public Panel {
   JudgedRuns* judged_;
   VerdictTable* table_;
   QComboBox *loss_, *matters_;
-  StepRange window_;               // of the figures that are means
-  std::vector<OperandSqnr> sqnr_;  // of each run
+  StepRange window_;               // steps over which figures are means
+  std::vector<OperandSqnr> sqnr_;  // SQNR of each run's operands
 };
 
 // "0.25 %".

@@ -10,7 +10,7 @@ namespace moescope {
 // The longest of `texts` (long to short) that fits into `width`; empty: not even the last does.
 QString fittingText(const QStringList& texts, const QFontMetrics& metrics, int width);
 
-// For a text without forms: elided where only words go, empty where digits would.
+// For a text without forms: elided if only words are cut, empty if digits would be.
 QString elidedWords(const QString& text, const QFontMetrics& metrics, int width);
 
 // Shows the longest form that fits into the room it is given; the longest one is its tool tip.
@@ -20,7 +20,7 @@ class FittedLabel : public QWidget {
  public:
   explicit FittedLabel(QWidget* parent = nullptr);
   void setTexts(const QStringList& texts);  // long to short
-  void setRole(QPalette::ColorRole role);   // of the text; Text by default
+  void setRole(QPalette::ColorRole role);   // colour role of the text; Text by default
   void setAlignment(Qt::Alignment alignment);
   QString shownText() const;
   QString text() const { return texts_.value(0); }

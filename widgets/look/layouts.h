@@ -6,7 +6,7 @@
 
 namespace moescope {
 
-// `spacing` in pixels; negative: the style's.
+// `spacing`: in pixels; negative: that of the style.
 inline QHBoxLayout* plainRow(QWidget* widget, int spacing = -1) {
   auto* row = new QHBoxLayout(widget);
   row->setContentsMargins(0, 0, 0, 0);

@@ -1,4 +1,4 @@
-// Rows of a table: the chosen one has a soft ground, an edge at its left, and semi-bold text.
+// Paints the rows of a table: the selected one has a soft ground, an edge at its left, and semi-bold text.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -11,10 +11,11 @@ class RowDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
-  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;  // of the chosen row
+  QSize sizeHint(const QStyleOptionViewItem& option,
+                 const QModelIndex& index) const override;  // size with semi-bold text
 
  protected:
-  // Ground and edge; the text then is drawn as that of any other row.
+  // Paints ground and edge of a row; its text is then drawn as that of any other row.
   static void paintRow(QPainter& painter, const QStyleOptionViewItem& option, const QModelIndex& index);
   void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override;
 };

@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-// All in a box of 16 x 16.
+// Signs are drawn in a box of 16 x 16.
 void paintTick(QPainter& painter, const QColor& ground) {
   painter.setPen(QPen(ground, 2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
   painter.setBrush(Qt::NoBrush);

@@ -1,5 +1,4 @@
-// The marks beside verdicts and findings: a shape for each besides its colour, so that nothing depends on telling
-// colours apart.
+// The signs beside verdicts and findings. They differ in shape as well as in colour.
 #pragma once
 
 #include <QLabel>
@@ -11,11 +10,11 @@ namespace moescope {
 enum class Sign { good, attention, bad, unsure, note, over };
 
 QColor signColor(Sign sign, bool dark);
-QColor signGround(Sign sign, bool dark);  // the soft ground of a line that has the sign
+QColor signGround(Sign sign, bool dark);  // soft ground colour of a line with this sign
 void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark);
 QPixmap signPixmap(Sign sign, int size, bool dark, double pixel_ratio);
 
-// A sign as a widget, 16 pixels beside the usual type.
+// A sign as a widget, 16 pixels high with the usual font size.
 class SignLabel : public QWidget {
   Q_OBJECT
 

@@ -49,7 +49,7 @@ void drawPushButton(QPainter& painter, const QStyleOption& option, const Colors&
     drawRounded(painter, option.rect, kRadiusControl, Qt::transparent, QColor(primary ? c.ink : c.accent), kFocusLine);
 }
 
-// Flat until it is hovered, pressed or switched on.
+// Draws a tool button, flat unless it is hovered, pressed or checked.
 void drawToolButton(QPainter& painter, const QStyleOption& option, const Colors& c, const QWidget* widget) {
   const bool enabled = option.state & QStyle::State_Enabled;
   const bool exclusive = has(widget, kSwitchProperty);
@@ -71,7 +71,7 @@ bool hasPictureAndWords(const QStyleOptionToolButton& button) {
          !(button.features & QStyleOptionToolButton::Arrow);
 }
 
-// What is switched on is in the accent's colour.
+// Draws icon and text; those of a checked button are in the accent colour.
 void drawPictureAndWords(QPainter& painter, const QStyleOptionToolButton& button, const Colors& c, bool accents) {
   const bool enabled = button.state & QStyle::State_Enabled, on = button.state & QStyle::State_On;
   const QRect picture(button.rect.left() + kSpace8, button.rect.center().y() + 1 - button.iconSize.height() / 2,
@@ -115,7 +115,7 @@ void drawRadio(QPainter& painter, const QStyleOption& option, const Colors& c) {
   painter.drawEllipse(ring.center(), ring.width() * 0.25, ring.width() * 0.25);
 }
 
-// A slim handle without a groove or arrows.
+// Draws a scroll bar: a slim handle without a groove or arrows.
 void drawScrollBar(QPainter& painter, const QStyleOptionSlider& option, const QRect& handle, const Colors& c) {
   const bool hovered = option.state & QStyle::State_MouseOver;
   const bool dragged = option.activeSubControls & QStyle::SC_ScrollBarSlider && option.state & QStyle::State_Sunken;
@@ -223,7 +223,7 @@ void WindowStyle::drawPrimitive(PrimitiveElement element, const QStyleOption* op
     case PE_IndicatorArrowDown:
       if (const auto* button = qobject_cast<const QToolButton*>(widget);
           button && button->popupMode() == QToolButton::InstantPopup)
-        return;  // its picture or its words say that it opens
+        return;  // no arrow: icon or text say that the button opens a menu
       return drawChevron(*painter, option->rect, QColor(c.ink2));
     case PE_FrameMenu:
       return drawRounded(*painter, option->rect, 0, Qt::transparent, QColor(c.field_border));
@@ -281,7 +281,7 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
         return QProxyStyle::drawControl(element, &white, painter, widget);
       }
       break;
-    case CE_ComboBoxLabel:  // beside its chevron
+    case CE_ComboBoxLabel:  // text beside the chevron
       if (const auto* box = qstyleoption_cast<const QStyleOptionComboBox*>(option); box && has(widget, kFlatProperty))
         return drawItemText(painter, subControlRect(CC_ComboBox, box, SC_ComboBoxEditField, widget),
                             visualAlignment(box->direction, Qt::AlignRight | Qt::AlignVCenter), box->palette,
@@ -296,7 +296,7 @@ void WindowStyle::drawControl(ControlElement element, const QStyleOption* option
       break;
   }
   QProxyStyle::drawControl(element, option, painter, widget);
-  // Lists and tables show the focus at their current cell, and where there is none at their frame.
+  // Lists and tables show the focus at their current cell, or at their frame if there is none.
   const bool frame = element == CE_ShapedFrame && qobject_cast<const QAbstractScrollArea*>(widget);
   if (frame && focusedByKeyboard(*option))
     drawRounded(*painter, option->rect, kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
@@ -396,7 +396,7 @@ QSize WindowStyle::sizeFromContents(ContentsType type, const QStyleOption* optio
   if (!widget) return wanted;
   const auto typed = [&](int pixels) { return withType(pixels, widget->fontMetrics()); };
   switch (type) {
-    case CT_PushButton:  // a primary one has semi-bold type
+    case CT_PushButton:  // a primary button has semi-bold text
       return {wanted.width() + (has(widget, kPrimaryProperty) ? kSpace24 : kSpace8),
               std::max(size.height() + kSpace4, typed(kFieldHeight))};
     case CT_LineEdit:

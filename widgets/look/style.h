@@ -7,7 +7,7 @@ namespace moescope {
 
 // Properties of widgets that the style reads.
 inline constexpr char kFlatProperty[] = "flat";         // QComboBox: text and a chevron without a frame
-inline constexpr char kPrimaryProperty[] = "primary";   // QPushButton: the one that a person most likely wants
+inline constexpr char kPrimaryProperty[] = "primary";   // QPushButton: the most likely choice
 inline constexpr char kSwitchProperty[] = "switch";     // QToolButton: one of several exclusive choices
 inline constexpr char kChipProperty[] = "chip";         // QToolButton: an open run
 inline constexpr char kBarTabsProperty[] = "bar_tabs";  // QTabBar: as high as the bar
@@ -35,10 +35,10 @@ class WindowStyle : public QProxyStyle {
 void drawRounded(QPainter& painter, const QRect& rect, int radius, const QColor& fill, const QColor& border,
                  int width = 1);
 
-// The focus is drawn where a person moves it with the keyboard, not where a window begins.
+// Whether to draw the focus: only after the user has moved it with the keyboard.
 bool showsFocus(const QWidget& widget);
 
-// Down-pointing chevron centred in `rect`.
+// Draws a chevron that points down, centred in `rect`.
 void drawChevron(QPainter& painter, const QRect& rect, const QColor& color);
 
 }  // namespace moescope

@@ -1,5 +1,6 @@
-// Every colour, size and type size of the window, for the light and the dark theme. No other file has a literal of one
-// (tests/look_rules.cmake). Sizes are logical pixels beside the usual type; withType() of type_scale.h enlarges them.
+// All colours, sizes and font sizes of the window, for the light and the dark theme. No other file has literals of them
+// (tests/include_rules.cmake). Sizes are logical pixels with the usual font size; withType() of type_scale.h enlarges
+// them.
 #pragma once
 
 #include <QColor>
@@ -16,26 +17,26 @@ inline constexpr int kRadiusControl = 4, kRadiusPanel = 6;
 inline constexpr int kBarHeight = 44, kVerdictHeight = 40, kTileHeight = 68, kTimelineHeight = 40, kStatusHeight = 24;
 inline constexpr int kPanelHeaderHeight = 28, kAnswerHeight = 20, kFieldHeight = 28, kFlatHeight = 24;
 inline constexpr int kLabelColumn = 130, kDrawerWidth = 384, kPopoverWidth = 328, kTableRowHeight = 38;
-inline constexpr int kNarrowWindow = 1000;  // below: workspaces in one combo, one column of panels
+inline constexpr int kNarrowWindow = 1000;  // width below which workspaces are in a combo box and panels in one column
 inline constexpr int kTabUnderline = 3, kFocusLine = 2, kMarkSize = 16, kChipSize = 18;
 inline constexpr double kCurveWidth = 1.75, kRawCurveWidth = 1, kRawCurveAlpha = 0.38;
 
-// Type in pixels.
+// Font sizes in pixels.
 enum class Type : int { caption = 11, secondary = 12, body = 13, heading = 16, figure = 20 };
 inline constexpr int kFormulaPixels = 12;
 
-inline constexpr QRgb kPaper = 0xffffffff, kBlack = 0xff000000;  // of exported pictures; text on coloured cells
+inline constexpr QRgb kPaper = 0xffffffff, kBlack = 0xff000000;  // ground of exported pictures; text on coloured cells
 
 struct Colors {
   QRgb window, surface, sunken, popup, hairline, field_border, ink, ink2, disabled;
   QRgb accent, accent_soft, on_accent, good, good_soft, attention, attention_soft, bad, bad_soft, neutral_soft;
   QRgb grid, axis, plain_bar, strong_bar;
   QRgb no_data, zero_load, zero_load_hatch;
-  QRgb noise;                   // run N
+  QRgb noise;                   // colour of noise twins
   std::array<QRgb, 8> series;   // the first four are the runs A to D
-  std::array<QRgb, 7> load;     // from a quarter of the fair share to four times
+  std::array<QRgb, 7> load;     // colours of the load, from a quarter of the fair share to four times
   std::array<QRgb, 7> matrix;   // matrices with numbers; the last: more bytes, or less SQNR
-  std::array<QRgb, 7> experts;  // experts by number
+  std::array<QRgb, 7> experts;  // colours of experts by number
 };
 
 const Colors& colors(bool dark);
@@ -45,15 +46,15 @@ inline const Colors& colors(const QPalette& palette) {
 }
 QPalette themePalette(Theme theme);
 
-// Maps of many cells, the same in both themes, dark to light.
+// Colours of maps with many cells, equal in both themes, from dark to light.
 inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,
                                                   0xff1f9e89, 0xff35b779, 0xff6dcd59, 0xffb4de2c, 0xfffde725};
 inline constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
                                                   0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
 
-// The window's type: Open Sans, whose figures are as wide as each other; else the desktop's own, else DejaVu Sans.
+// The font of the window: Open Sans, whose digits have equal widths; else the desktop's, else DejaVu Sans.
 QFont bodyFont();
-// A font of that size as seen beside `body`, which the projector view enlarges.
+// A font of this size relative to `body`, which the projector view enlarges.
 QFont typeFont(const QFont& body, Type type, bool semibold = false);
 QFont semibold(QFont font);
 QFont scaledFont(QFont font, double factor);

@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-// Pixels; until a theme is applied those of DejaVu Sans of 9 points at 96 dpi.
+// Sizes in pixels; until a theme is applied those of DejaVu Sans of 9 points at 96 dpi.
 struct UsualType {
   double line = 14, size = 12;
 };
@@ -27,7 +27,7 @@ class FontFollower : public QObject {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override {
-    // The second: of a widget whose own font has a size, and so does not change with the application's.
+    // ApplicationFontChange reaches widgets with their own font size, which get no FontChange.
     if (event->type() == QEvent::FontChange || event->type() == QEvent::ApplicationFontChange) size_();
     return QObject::eventFilter(watched, event);
   }

@@ -1,5 +1,5 @@
-// Sizes that go with the type: what is so many pixels beside the usual type is longer beside a larger one, as in the
-// projector view or on a screen of many dots.
+// Sizes that scale with the font: a length in pixels with the usual font grows with a larger font, as in the projector
+// view or on a screen of high resolution.
 #pragma once
 
 #include <QFontMetrics>
@@ -8,13 +8,13 @@
 
 namespace moescope {
 
-// Set once a theme is applied: the font of which the scale is 1.
+// Sets the font whose scale is 1. Called when a theme is applied.
 void setUsualType(const QFont& font);
-// 1 for the usual type and for smaller ones; never less than the enlargement of the application's font.
+// The scale of a font: 1 for the usual font and smaller ones; at least the enlargement of the application's font.
 double typeScale(const QFontMetrics& metrics);
 int withType(double pixels, const QFontMetrics& metrics);
 
-// Runs `size` now, and again whenever the widget's type changes: for sizes that are set once.
+// Calls `size` now and whenever the widget's font changes, for sizes that are set once.
 void followFont(QWidget* widget, std::function<void()> size);
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// The formats that training uses: element format, what shares a scale, the scales, bits per value, range.
+// The formats used in training: element format, values that share a scale, scales, bits per value, range.
 #pragma once
 
 #include <QTableWidget>
@@ -10,7 +10,7 @@ class BlockFormatsTable : public QTableWidget {
 
  public:
   explicit BlockFormatsTable(QWidget* parent = nullptr);
-  QString csv() const;  // what the table shows
+  QString csv() const;  // the table as CSV
 };
 
 }  // namespace moescope

@@ -97,7 +97,7 @@ void BlockMicroscopePanel::makeControls() {
   for (QAction* option : {turn_, draw_, log_}) addOption(option);
 }
 
-// One control of the header, so that the three go to its menu together.
+// Joins combo boxes to one control of the header, so that they move to its menu together.
 QWidget* BlockMicroscopePanel::inOneRow(std::initializer_list<QComboBox*> boxes) {
   auto* together = new QWidget(this);
   auto* row = plainRow(together, kSpace4);
@@ -209,7 +209,7 @@ void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   change(std::move(next), "format");
 }
 
-// Another block size means another block of the tensor, which its owner brings.
+// A format with another block size needs another block of the tensor, which the owner sets.
 void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
   if (block_size(format) != block_size(state_.format) && !origin_.place.isEmpty()) return emit formatChosen(format);
   setFormat(format);
@@ -264,14 +264,14 @@ void BlockMicroscopePanel::selectElement(int element) {
   emitReadout();
 }
 
-// Of the chosen element as it is now.
+// Emits the readout of the selected element.
 void BlockMicroscopePanel::emitReadout() {
   const int element = table_->currentIndex().row();
   if (!isVisible() || element < 0) return;
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 
-// What the colours of a code's bits mean, above the table that has them.
+// Shows the meaning of the bit colours above the table.
 void BlockMicroscopePanel::nameBits() {
   const BitLayout layout = bitLayout(state_.format.element);
   const auto field = [this](BitField which, const QString& name) {
@@ -321,7 +321,7 @@ void BlockMicroscopePanel::refresh() {
   update();
 }
 
-// Of the block of a tensor, whatever run is open; the values of the examples were made up.
+// The kind of the block's tensor, independent of the open run; examples have invented values.
 std::optional<Provenance> BlockMicroscopePanel::kind() const {
   return !origin_.place.isEmpty() ? Provenance::measured_here : std::optional<Provenance>();
 }

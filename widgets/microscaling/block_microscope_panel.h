@@ -25,15 +25,15 @@ class BlockMicroscopePanel : public Panel {
  public:
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
-  // Where a block comes from: "row 3, block 7" of "w1"; empty: it is an example.
+  // The origin of a block: "row 3, block 7" of "w1"; empty: an example.
   struct BlockOrigin {
     QString place, tensor;
   };
-  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: NVFP4's tensor scale
-  // follows from it.
+  // Shows a block and discards the edits of the previous one. Rounding stays. `tensor_amax`: determines NVFP4's tensor
+  // scale.
   void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
                 float tensor_amax = 0);
-  // Keeps the values, unlike setBlock; undoable.
+  // Sets the format and keeps the values, unlike setBlock(); can be undone.
   void setFormat(const OperandFormat& format);
   void editValue(int element, float value);
   void setRounding(Rounding rounding);
@@ -45,7 +45,7 @@ class BlockMicroscopePanel : public Panel {
 
  signals:
   void elementChosen(int element);
-  void formatChosen(const OperandFormat& format);  // chosen, undone or redone here
+  void formatChosen(const OperandFormat& format);  // the user chose, undid or redid a format
   void axisChosen(BlockAxis axis);                 // asks for the block along the other axis through the same element
 
  protected:
@@ -66,9 +66,9 @@ class BlockMicroscopePanel : public Panel {
   void makeControls();
   void makeOptions();
   QWidget* inOneRow(std::initializer_list<QComboBox*> boxes);
-  QString figures() const;  // of the whole block
+  QString figures() const;  // figures of the whole block
   void loadPreset(int preset);
-  void reset();  // to the values of setBlock or the preset
+  void reset();  // restores the values of setBlock() or the preset
   void makeBody();
   void makeActions();
   void requestFormat(const OperandFormat& format);

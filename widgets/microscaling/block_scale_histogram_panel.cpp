@@ -16,14 +16,14 @@ namespace moescope {
 namespace {
 
 constexpr int kNanByte = 255, kBias = 127, kFewestRows = 10;
-constexpr std::uint8_t kEmptyShareCode = 1;  // measured, but no block has this scale
+constexpr std::uint8_t kEmptyShareCode = 1;  // code of a measured scale that no block has
 constexpr double kLeastShare = 1e-4;         // low end of the colour scale of shares, log10 up to 1
 
 double total(const std::array<std::uint32_t, 256>& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), 0.0);
 }
 
-// Scales of NVFP4 and FP8 are no powers of two, and have no byte of their own here.
+// A scale as text. Scales of NVFP4 and FP8 are no powers of two, and have no byte here.
 QString scaleText(const std::string& format, int byte) {
   if (byte == kNanByte) return QString("scale NaN");
   return quant_format(format).scale == QuantScale::power_of_two
@@ -104,7 +104,7 @@ QString BlockScaleHistogramPanel::notice() const {
   return {};
 }
 
-// The axis holds every exponent that the tensor ever showed at the cursor or at the newest step, and some air.
+// Widens the axis to all exponents that the tensor has had at the cursor or at the newest step, with a margin.
 void BlockScaleHistogramPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
@@ -181,7 +181,7 @@ QStringList BlockScaleHistogramPanel::describe(int byte, std::int64_t step) cons
           QString("%1 blocks, %2").arg(formatCount(blocks), formatPercent(all > 0 ? blocks / all : 0))};
 }
 
-// How many scales the blocks have now; zeros and NaN apart.
+// The answer: number of different scales of the blocks, besides zero and NaN.
 Panel::Answer BlockScaleHistogramPanel::answer() const {
   const auto frame = this->frame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());

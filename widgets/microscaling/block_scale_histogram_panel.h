@@ -31,7 +31,7 @@ class BlockScaleHistogramPanel : public Panel {
 
   TimeHeatMap* waterfall_;
   Histogram* bars_;
-  int first_byte_ = 0, last_byte_ = -1;  // of the axis; only widens for the same tensor
+  int first_byte_ = 0, last_byte_ = -1;  // range of the axis, which only widens for the same tensor
   QString rows_of_;
 };
 

@@ -15,15 +15,15 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // read for one picture: some 5 ms
-// Neighbours that a memory page of the file brings anyway.
+constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // most values read for one picture: about 5 ms
+// Lengths of runs of neighbours, which are in the same memory page of the file.
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // an all-zero block has a colour of its own
 constexpr std::size_t kLeastVisible = 4;
-constexpr int kOutlierOctaves = 2;         // above the usual scale: values four times as large
-constexpr std::size_t kNamedOutliers = 6;  // in the answer
+constexpr int kOutlierOctaves = 2;         // octaves above the usual scale: values four times as large
+constexpr std::size_t kNamedOutliers = 6;  // outliers named in the answer
 
-// Without zeros and NaN; -1: there are no others.
+// Median scale without zeros and NaN; -1: there are no other scales.
 int medianScale(std::vector<std::uint8_t> scales) {
   std::erase_if(scales, [](std::uint8_t scale) { return scale == 0 || scale == 255; });
   if (scales.empty()) return -1;
@@ -260,7 +260,7 @@ void BlockScaleMapPanel::scalesDownColumns(std::vector<std::uint8_t>& codes) con
   }
 }
 
-// E8M0 byte of a block; of NVFP4 and FP8 that of the power of two below its scale.
+// E8M0 byte of a block; for NVFP4 and FP8 the byte of the power of two below its scale.
 std::uint8_t BlockScaleMapPanel::scaleOf(std::uint32_t amax_bits, std::size_t line, std::size_t block) const {
   const float shared_amax = source_.sharedAmax(slice_, format_, axis_, line, block);
   return block_scale(format_, std::bit_cast<float>(amax_bits), shared_amax).exponent;
@@ -313,7 +313,7 @@ void BlockScaleMapPanel::refill() {
                      has_current_ ? shownAt(columns_, current_column_) : -1);
 }
 
-// While all of the tensor is in view: a part of it has no say.
+// Finds outlier columns, only while the whole tensor is visible.
 void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   if (columns_.visible < columns_.size || rows_.visible < rows_.size) return;
   outliers_.clear();
@@ -330,7 +330,7 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   const int middle = medianScale(std::move(usual));
   for (std::size_t column = 0; column < columns && middle >= 0; ++column)
     if (medians[column] - middle >= kOutlierOctaves) outliers_.push_back(columns_.at(column));
-  update();  // the answer was painted before
+  update();  // repaints the answer
 }
 
 Panel::Answer BlockScaleMapPanel::answer() const {
@@ -362,7 +362,7 @@ std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int most) cons
   return ticks;
 }
 
-// An expert's number where its rows begin; those too close to the one before have none.
+// Ticks with an expert's number at its first row, without those too close to the one before.
 std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
   std::vector<Tick> ticks;
   const std::vector<std::size_t>& groups = source_.rowGroups();
@@ -376,13 +376,13 @@ std::vector<Tick> BlockScaleMapPanel::expertTicks(int most) const {
   return ticks;
 }
 
-// Of a group in the map's rows.
+// First row of a group in the map.
 std::size_t BlockScaleMapPanel::firstCellOf(std::size_t group) const {
   const std::size_t row = source_.rowGroups()[group];
   return axis_ == BlockAxis::row ? row : source_.blockAt(row, static_cast<std::size_t>(block_size(format_)));
 }
 
-// A line above every expert's first row.
+// Paints a line above every expert's first row.
 void BlockScaleMapPanel::paintGroups(QPainter& painter) const {
   if (!source_.valid() || !source_.grouped()) return;
   const std::vector<std::size_t>& groups = source_.rowGroups();
@@ -457,7 +457,7 @@ void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {
   cells_->update();
 }
 
-// Of the open tensor, whatever run is open.
+// The kind of the open tensor, independent of the open run.
 std::optional<Provenance> BlockScaleMapPanel::kind() const {
   return source_.valid() ? Provenance::measured_here : std::optional<Provenance>();
 }

@@ -24,7 +24,7 @@ class ScaleMapCells : public MatrixPlot {
   using MatrixPlot::MatrixPlot;
 
  signals:
-  void zoomed(double row_share, double column_share, double factor);  // about a point inside the cells
+  void zoomed(double row_share, double column_share, double factor);  // zoom about a point inside the cells
   void scrolled(double shown_widths);
   void fitted();
 
@@ -87,7 +87,7 @@ class BlockScaleMapPanel : public Panel {
   std::size_t firstCellOf(std::size_t group) const;
   void paintGroups(QPainter& painter) const;
   std::vector<Tick> sideTicks(const Side& side, int most) const;
-  int shownAt(const Side& side, std::size_t position) const;  // -1: not shown
+  int shownAt(const Side& side, std::size_t position) const;  // -1: the position is not shown
 
   TensorSource source_;
   std::size_t slice_ = 0;
@@ -96,9 +96,10 @@ class BlockScaleMapPanel : public Panel {
   Side rows_, columns_;
   std::size_t current_row_ = 0, current_column_ = 0;
   bool has_current_ = false;
-  // Exponents of two at the ends of the colours: those seen so far, so that colours do not change while scrolling.
+  // Exponents of two at the ends of the colour scale: the range seen so far, so that colours do not change while
+  // scrolling.
   int low_ = 0, high_ = -1;
-  // Columns of the map whose usual scale is far above that of others, and how many were drawn; of the whole tensor.
+  // Columns of the whole tensor whose usual scale is far above that of others, and the number of compared columns.
   std::vector<std::size_t> outliers_;
   std::size_t outliers_step_ = 1;
 

@@ -44,14 +44,14 @@ class NumberItem : public QTableWidgetItem {
   }
 };
 
-// A bar behind the number, as long as its share of the column's largest.
+// Paints a bar behind the number, as long as its share of the column's largest.
 class BarDelegate : public RowDelegate {
  public:
   using RowDelegate::RowDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     double largest = 0;
     for (int row = 0; row < index.model()->rowCount(); ++row) {
-      if (index.model()->index(row, kExpert).data(kExpertRole).toInt() < 0) continue;  // all together
+      if (index.model()->index(row, kExpert).data(kExpertRole).toInt() < 0) continue;  // skips the row of all experts
       const double value = index.model()->index(row, index.column()).data(kValueRole).toDouble();
       if (std::isfinite(value)) largest = std::max(largest, value);
     }
@@ -129,7 +129,8 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
 
 void ByExpertPanel::fitColumns() {
   table_->resizeColumnsToContents();
-  table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);  // room for the arrow
+  table_->setColumnWidth(
+      kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);  // room for the arrow of the sort order
 }
 
 void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {
@@ -198,7 +199,7 @@ void ByExpertPanel::setCurrent(int expert) {
   if (const int row = rowOf(expert); row >= 0) table_->selectRow(row);
 }
 
-// Of the captured operand, whatever run is open.
+// The kind of the captured operand, independent of the open run.
 std::optional<Provenance> ByExpertPanel::kind() const {
   return captured_ ? Provenance::measured_here : std::optional<Provenance>();
 }

@@ -17,7 +17,7 @@ class ByExpertPanel : public Panel {
   explicit ByExpertPanel(Selection* selection, QWidget* parent = nullptr);
 
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);  // nullptr, or without experts: a notice
-  void setCurrent(int expert);                                        // -1: all
+  void setCurrent(int expert);                                        // selected expert; -1: all
 
   QString csv() const override;
 
@@ -40,7 +40,7 @@ class ByExpertPanel : public Panel {
   QLabel* notice_;
   int request_ = 0;
   struct Least {
-    int expert = -1;  // -1: no expert has figures
+    int expert = -1;  // expert named in the answer; -1: no expert has figures
     double db = 0, all_db = 0;
   };
   Least least_;

@@ -24,7 +24,7 @@ QString figures(const QuantSums& sums) {
            formatPercent(sums.underflow_share()), formatPercent(sums.clipped_share()));
 }
 
-// How what the panels below show differs from what the run does.
+// The differences between the shown quantization and that of the run.
 QStringList differences(const OperandFormat& format) {
   QStringList notes;
   switch (format.scheme) {
@@ -78,7 +78,7 @@ CaptureBar::CaptureBar(QWidget* parent) : QWidget(parent) {
   row->addWidget(details_, 1);
   for (QToolButton* each : {cancel_, rotated_, recompute_, again_, save_}) row->addWidget(each);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // the last: the gap below
+  column->setContentsMargins(kSpace12, kSpace8, kSpace8, kSpace8 + kSpace8);  // the last part is the gap below the bar
   column->setSpacing(kSpace4);
   column->addLayout(row);
   column->addWidget(note_);
@@ -208,7 +208,7 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
                  .arg(step, formatCount(static_cast<double>(wanted_step)));
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
-  QStringList forms;  // each without the last of the one before
+  QStringList forms;  // each form without the last part of the one before
   for (; !details.isEmpty(); details.removeLast()) forms << details.join(QStringLiteral("  \u00b7  "));
   setTexts(placeName(captured.place), forms, notes.join(QLatin1Char(' ')));
 }

@@ -1,5 +1,5 @@
-// One line above the tensors: which operand of which run and step is shown, and what else can be requested. Below it
-// what differs from the run, if anything does.
+// One line above the tensors: the shown operand with its run and step, and what else can be requested. Below it the
+// differences to the quantization of the run, if there are any.
 #pragma once
 
 #include <QLabel>
@@ -17,19 +17,19 @@ class CaptureBar : public QWidget {
  public:
   explicit CaptureBar(QWidget* parent = nullptr);
 
-  // Where operands come from.
+  // The source of operands.
   enum class Source { none, live, recording };
   void setSource(Source source);
   void showWaiting(const OperandPlace& place, bool paused);
   // Progress of a recomputation that began with step `first`, is at `step` and ends at `wanted`.
   void showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t wanted);
-  // `wanted_step`: of the matrix that was clicked; -1: none. `note`: further text.
+  // `wanted_step`: step of the clicked matrix; -1: none. `note`: further text.
   void showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note = {});
-  // Nothing could be captured; `offered_step` can be recomputed, -1: none can.
+  // Shows why no operand was captured. `offered_step`: step that can be recomputed; -1: none.
   void showFailed(const OperandPlace& place, const QString& why, std::int64_t offered_step);
-  void showSample(const QString& about);  // for tensors from elsewhere; empty: what can be opened
-  QString text() const;                   // as plain text
-  bool hasNews() const { return news_; }  // of what goes on, or of tensors from elsewhere
+  void showSample(const QString& about);  // describes tensors that are not from a run; empty: says what can be opened
+  QString text() const;                   // the shown text
+  bool hasNews() const { return news_; }  // whether the bar shows a progress or tensors that are not from a run
   QToolButton* rotatedButton() const { return rotated_; }
 
  signals:
@@ -38,7 +38,7 @@ class CaptureBar : public QWidget {
   void recomputeRequested(std::int64_t step);
   void cancelRequested();
   void textChanged();
-  void rotationToggled(bool rotated);  // show the values after their rotation, which are what is quantized
+  void rotationToggled(bool rotated);  // whether to show the values after their rotation, as they are quantized
 
  protected:
   void paintEvent(QPaintEvent* event) override;

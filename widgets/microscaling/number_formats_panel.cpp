@@ -280,7 +280,7 @@ CodeFields NumberFormatsPanel::fields() const {
 void NumberFormatsPanel::setFormat(int format) {
   const float value = fields().value;
   format_ = format;
-  // The same value in the other format, so that formats can be compared by walking down the table.
+  // Keeps the value when the format changes, so that formats can be compared by walking down the table.
   code_ =
       format_ == kE8m0 ? encode_e8m0_up(std::fabs(value), true) : encode(static_cast<ElementFormat>(format_), value);
   rounding_->clear();

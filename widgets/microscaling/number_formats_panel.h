@@ -16,7 +16,7 @@ namespace moescope {
 
 class NumberLine;
 
-// A code as coloured bits that a click (or 0, 1 and the arrow keys) flips.
+// A code as coloured bits, which a click or the keys 0, 1 and the arrows flip.
 class BitEditor : public QWidget {
   Q_OBJECT
 
@@ -48,15 +48,15 @@ class NumberFormatsPanel : public Panel {
  public:
   explicit NumberFormatsPanel(Selection* selection, QWidget* parent = nullptr);
 
-  static constexpr int kE8m0 = kNumElementFormats;  // format index: an ElementFormat, or this
+  static constexpr int kE8m0 = kNumElementFormats;  // index of E8M0 after those of ElementFormat
 
-  QString csv() const override;  // every code of the chosen format
+  QString csv() const override;  // all codes of the selected format
 
  private:
   void setFormat(int format);
-  void setCompared(int format);  // -1: none
+  void setCompared(int format);  // format to compare with; -1: none
   void setCode(int code);
-  void setValue(const QString& text);  // encodes it, or says that it is not a number
+  void setValue(const QString& text);  // encodes a value, or says that the text is not a number
   void makeTable();
   QWidget* makeCodeRow();
   void refresh();

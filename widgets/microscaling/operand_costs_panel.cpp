@@ -29,10 +29,10 @@ QString briefName(const OperandPlace& place) {
   return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
 }
 
-constexpr int kShareRole = Qt::UserRole + 1;  // of a cell with a bar: its length, 1 for the longest
-constexpr int kEffectShare = 1;               // column of the measured shares
+constexpr int kShareRole = Qt::UserRole + 1;  // role with the length of a cell's bar, 1 for the longest
+constexpr int kEffectShare = 1;               // column of measured shares
 
-// A bar with its figure at the end; the longest one stands out.
+// Paints a bar with its value at the end; the longest one is emphasised.
 class ShareDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -74,7 +74,7 @@ QString briefName(const OperandEffect& effect) {
          QLatin1Char(' ') + QLatin1String(direction_name(effect.gemm));
 }
 
-// Most are far below what three places show.
+// A loss with enough digits: most are far below 0.001.
 QString lossText(double nats) {
   return inPrint((nats < 0 ? QString() : QStringLiteral("+")) + QString::number(nats, 'g', 2));
 }
@@ -105,7 +105,7 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
     model.appendRow({name, figureItem(formatPercent(each.share), each.share),
                      figureItem(formatPercent(each.gradient_error), each.gradient_error),
                      figureItem(forward ? lossText(each.loss_change) : QString(), each.loss_change), recipe});
-    const double most = static_cast<double>(scan.effects.front().share);  // costliest first
+    const double most = static_cast<double>(scan.effects.front().share);  // the effects are sorted, the costliest first
     model.item(model.rowCount() - 1, kEffectShare)
         ->setData(most > 0 ? static_cast<double>(each.share) / most : 0, kShareRole);
     for (int column = 0; column < model.columnCount(); ++column)
@@ -125,7 +125,7 @@ class OperandCostsModel : public QAbstractTableModel {
   };
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Costliest first; then by the column that the person chose.
+  // Sets the rows, the costliest first; then sorts by the column that the user chose.
   void setRows(std::vector<Row> rows) {
     beginResetModel();
     rows_ = std::move(rows);
@@ -136,7 +136,7 @@ class OperandCostsModel : public QAbstractTableModel {
   bool anyClipped() const {
     return std::ranges::any_of(rows_, [](const Row& row) { return row.clipped > 0; });
   }
-  QString onlyFormat() const {  // empty: there are several
+  QString onlyFormat() const {  // the format of all operands; empty: there are several
     const bool one =
         !rows_.empty() && std::ranges::all_of(rows_, [this](const Row& row) { return row.format == rows_[0].format; });
     return one ? rows_[0].format : QString();
@@ -215,7 +215,7 @@ class OperandCostsModel : public QAbstractTableModel {
         return row.share;
     }
   }
-  // Figures that are missing stay last.
+  // Sorts the rows; rows without a value stay last.
   void arrange() {
     std::ranges::stable_sort(rows_, [this](const Row& a, const Row& b) {
       const bool up = order_ == Qt::AscendingOrder;
@@ -273,7 +273,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, Of of, QWidget* paren
   view_->horizontalHeader()->setHighlightSections(false);
   view_->setAccessibleName("Operands by what quantization costs them");
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // rather than names of formats cut short
+  view_->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);  // scrolls rather than cutting names of formats
   followFont(view_, [this] {
     view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
     view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
@@ -324,7 +324,7 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
 void OperandCostsPanel::showBasis(Basis basis) {
   const int other = basis == kMeasured ? int{OperandCostsModel::kShare} : kEffectShare;
   QAbstractItemDelegate* before = view_->itemDelegateForColumn(other);
-  view_->setItemDelegateForColumn(other, nullptr);  // Qt would ask a deleted one
+  view_->setItemDelegateForColumn(other, nullptr);  // Qt would call a deleted delegate
   delete before;
   const int share = basis == kMeasured ? kEffectShare : int{OperandCostsModel::kShare};
   view_->setModel(basis == kMeasured ? static_cast<QAbstractItemModel*>(effects_) : model_);
@@ -388,7 +388,7 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
            most, QString("%1 moves the gradient most").arg(briefName(worst))}};
 }
 
-// For a measurement of what is shown now, unless that is there.
+// Shows the button for a measurement of the shown step, unless it was made.
 void OperandCostsPanel::showButton() {
   const auto frame = frameOf(shownRun());
   const bool other =
@@ -402,7 +402,7 @@ void OperandCostsPanel::showButton() {
 
 void OperandCostsPanel::fill() {
   if (!isVisible()) return;
-  update();  // the header, too
+  update();  // repaints the header as well
   for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
   showButton();
   if (basis() == kMeasured) return;
@@ -415,10 +415,11 @@ void OperandCostsPanel::fill() {
         rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
-    view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());  // then the header says it
+    view_->setColumnHidden(OperandCostsModel::kFormat,
+                           !model_->onlyFormat().isEmpty());  // the header then names the format
     view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
   }
-  // A panel that opens shows the costliest; later it goes along with what is chosen elsewhere.
+  // Selects the costliest operand when the panel opens; later it follows the selection.
   const bool chosen = std::exchange(tensor_, selection_->tensor()) != std::optional(selection_->tensor());
   view_->setAutoScroll(chosen && was_filled_);
   if (const int current = model_->rowOf(selection_->tensor()); current >= 0) view_->selectRow(current);
@@ -444,11 +445,11 @@ Panel::Answer OperandCostsPanel::costliest() const {
 }
 
 void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (basis() == kMeasured) return;  // of a class, not of one tensor
+  if (basis() == kMeasured) return;  // a measured row is about a class of operands, not one tensor
   selection_->setTensor(model_->rows()[static_cast<std::size_t>(index.row())].place);
 }
 
-// Tensors are captured from the active run.
+// Makes the shown run active, since tensors are captured from the active run.
 void OperandCostsPanel::open(const QModelIndex& index) {
   if (basis() == kMeasured) return;
   const OperandPlace place = model_->rows()[static_cast<std::size_t>(index.row())].place;
@@ -467,7 +468,7 @@ QString OperandCostsPanel::status() const {
   if (basis() == kMeasured)
     return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
   if (!frame_) return {};
-  // One of the columns is no measurement: said first, where it is read in a narrow panel, too.
+  // Says first that a column is modelled, so that a narrow panel shows it as well.
   QStringList parts{"modelled", runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
   if (const QString format = model_->onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
   return parts.join(QStringLiteral(", "));

@@ -1,5 +1,5 @@
-// Which operand hurts: all quantized operands of a run at the cursor's step by layer and GEMM, costliest first, by a
-// model of how their errors add up, or by what each alone does to the gradient, which a copy of the run measures. A
+// Costs of all quantized operands of a run at the cursor's step by layer and GEMM, the costliest first: by a model of
+// how their errors add up, or by the measured effect of each alone on the gradient, computed by a copy of the run. A
 // double click opens the tensor.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace moescope {
 class OperandCostsModel;
 
 struct MeasuredOperands {
-  QString run;  // "A", with its name
+  QString run;  // letter and name of the run
   std::int64_t step = 0;
   OperandScan scan;
 };
@@ -27,8 +27,8 @@ class OperandCostsPanel : public Panel {
 
  public:
   enum class Of {
-    active_run,   // B where that is run A and quantizes nothing
-    compared_run  // if that is run A, the one beside it with the lowest SQNR
+    active_run,   // the active run; B if the active run is A and quantizes nothing
+    compared_run  // the active run; if it is A, the run with the lowest SQNR
   };
   enum Basis { kModelled, kMeasured };
   explicit OperandCostsPanel(Selection* selection, Of of = Of::active_run, QWidget* parent = nullptr);
@@ -37,9 +37,9 @@ class OperandCostsPanel : public Panel {
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
   void setBasis(Basis basis) { bases_[static_cast<std::size_t>(basis)]->setChecked(true); }
 
-  // What has become of a measurement that was requested, by this panel or another.
+  // Shows the progress of a measurement that this panel or another requested.
   void showMeasuring(const QString& progress);
-  void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: forgets it
+  void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // shows a measurement; nullptr: forgets it
   void showRefused(const QString& why);
 
  signals:
@@ -59,7 +59,7 @@ class OperandCostsPanel : public Panel {
   void showButton();
   Answer sayMeasured() const;
   QString measuredCsv() const;
-  int shownRun() const;  // -1: there is none
+  int shownRun() const;  // place of the shown run; -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
   void choose(const QModelIndex& index);
@@ -67,15 +67,15 @@ class OperandCostsPanel : public Panel {
   Answer costliest() const;
 
   Of of_;
-  std::array<QToolButton*, 2> bases_{};  // by Basis
+  std::array<QToolButton*, 2> bases_{};  // buttons by Basis
   QPushButton* measure_;
   OperandCostsModel* model_;
   QStandardItemModel* effects_;
   QTableView* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::shared_ptr<const MeasuredOperands> measured_;
-  QString progress_, refused_;          // of a measurement; empty: none
-  std::optional<OperandPlace> tensor_;  // that was chosen when it was last filled
+  QString progress_, refused_;          // progress of a measurement, and why it was refused; empty: none
+  std::optional<OperandPlace> tensor_;  // tensor selected at the last fill
   bool was_filled_ = false;
 };
 

@@ -17,9 +17,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kTickDb = 5, kLeastSpanDb = 10;  // of the colour scale, whose ends are ticks
-constexpr double kToldShare = 0.01;               // of values lost that the answer tells
-constexpr int kGroupGap = 4;                      // between weights
+constexpr double kTickDb = 5, kLeastSpanDb = 10;  // steps of the ticks and least range of the colour scale, in dB
+constexpr double kToldShare = 0.01;               // share of lost values above which the answer names them
+constexpr int kGroupGap = 4;                      // pixels between two weights
 constexpr double kSmallLabel = 0.85;              // of columns that are narrow for their names
 
 QString percentOrNothing(float share) {
@@ -47,7 +47,7 @@ QStringList directionForms(Direction direction) {
   return {name, direction == Direction::forward ? QStringLiteral("fwd") : name, name.left(1)};
 }
 
-// Operands may have formats of their own.
+// Formats of a class of GEMMs, whose operands may differ in format.
 QString formatsOf(const TelemetryFrame& frame, GemmClass gemm_class) {
   QStringList formats;
   for (const QuantFrame& quant : frame.quants)
@@ -75,12 +75,13 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     paintOperands(painter);
   };
   view_->setWeights(sequentialWeights());
-  view_->setLegendElsewhere(false);  // the groups of columns stand there
+  view_->setLegendElsewhere(false);  // the headings of the columns are in its place
   setPictureLegend([this] { return scale(); });
   followFont(view_, [this] {
-    view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above
+    view_->setExtraMargins(
+        {0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above the cells
   });
-  const auto follow = [this] {  // most steps are not measured
+  const auto follow = [this] {  // most steps have no statistics
     if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
   };
   connect(selection_, &Selection::dataChanged, view_, follow);
@@ -118,7 +119,7 @@ QString QuantizationErrorPanel::status() const {
          (indexed ? formats_ : formatsOf(*frame, gemm_class));
 }
 
-// Of the class that is chosen, in the newest statistics.
+// Summary of the selected class in the newest statistics.
 const QuantizationErrorPanel::Summary& QuantizationErrorPanel::summary() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
@@ -143,7 +144,7 @@ const QuantizationErrorPanel::Summary& QuantizationErrorPanel::summary() const {
   return summary_;
 }
 
-// Short: "layer 3, w2 dY"; else with the direction.
+// Name of an operand: "layer 3, w2 dY" if `brief`, else with the direction.
 QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
   const QString weight = QString::fromLatin1(gemm_name(quant.gemm)),
                 operand = QLatin1String(operand_name(quant.operand));
@@ -198,7 +199,7 @@ void QuantizationErrorPanel::refill() {
   for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), layerName(layers_[row])});
   view_->setRowAxis(std::move(row_ticks), {});
   view_->setLegend(scale());
-  if (std::exchange(with_numbers_, holdsNumbers()) != holdsNumbers()) update();  // the legend was painted before
+  if (std::exchange(with_numbers_, holdsNumbers()) != holdsNumbers()) update();  // repaints the legend
   markCurrent();
 }
 
@@ -210,12 +211,12 @@ LegendScale QuantizationErrorPanel::scale() const {
   return scale;
 }
 
-// Numbers in the cells need no legend.
+// The legend, empty if the cells have numbers.
 LegendScale QuantizationErrorPanel::legend() const {
   return holdsNumbers() ? LegendScale() : scale();
 }
 
-// From the worst operand to the best but exact ones, outwards to whole ticks.
+// Range from the worst to the best operand, exact ones excluded, widened to whole ticks.
 std::pair<double, double> QuantizationErrorPanel::colorRange() const {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const QuantFrame* quant : cells_) {
@@ -238,7 +239,7 @@ const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
   return cells_[static_cast<std::size_t>(row) * tensors_.size() + column];
 }
 
-// Layers and operands by binary search: 61 layers have some thousands of operands.
+// Finds layers and operands by binary search: 61 layers have some thousands of operands.
 void QuantizationErrorPanel::indexCells() {
   indexed_ = frame_;
   indexed_class_ = gemm_class_;
@@ -255,7 +256,7 @@ void QuantizationErrorPanel::indexCells() {
   }
 }
 
-// Until somebody chooses a tensor, the lowest one alone has a frame.
+// Frames the selected tensor, or the one with the lowest SQNR until the user has selected one.
 void QuantizationErrorPanel::markCurrent() {
   if (!chosen_) return view_->setCurrent(-1, -1);
   OperandPlace current = selection_->tensor();
@@ -273,7 +274,7 @@ bool QuantizationErrorPanel::holdsNumbers() const {
          cell.height() >= metrics.capHeight() + 4;
 }
 
-// Whole dB in each cell that has room, and a frame around the lowest.
+// Paints whole dB in cells with room, and a frame around the lowest.
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
   const bool numbers = holdsNumbers();
   const QuantFrame* least = summary().least;
@@ -297,7 +298,7 @@ int QuantizationErrorPanel::groupHeight() const {
   return 2 * view_->fontMetrics().height() + 2;
 }
 
-// Above the cells: the weight, and below it the direction of each pair of operands.
+// Paints the weights above the cells, and below them the direction of each pair of operands.
 void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect cells = view_->cellsRect();
@@ -331,7 +332,7 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
     }
 }
 
-// Below the cells, as long as each has room.
+// Paints the names of operands below the cells if all have room.
 void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
   const QFont usual = painter.font();
   const double room = view_->cellRect(0, 0).width();

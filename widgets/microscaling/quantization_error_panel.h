@@ -1,5 +1,5 @@
-// What quantization does to every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR as number
-// and colour. A click on a cell opens the tensor.
+// Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), SQNR as number and
+// colour. A click on a cell opens the tensor.
 #pragma once
 
 #include <utility>
@@ -53,15 +53,15 @@ class QuantizationErrorPanel : public Panel {
   MatrixPlot* view_;
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  std::shared_ptr<const TelemetryFrame> indexed_;  // the source of the following: every n-th step has one
+  std::shared_ptr<const TelemetryFrame> indexed_;  // frame of the members below; every n-th step has one
   GemmClass indexed_class_ = GemmClass::experts;
   QString formats_;
-  mutable Summary summary_;  // of the last answer
-  bool chosen_ = false;      // somebody has chosen a tensor
-  OperandPlace operand_;     // before that, in any layer
+  mutable Summary summary_;  // summary used by the last answer
+  bool chosen_ = false;      // the user has selected a tensor
+  OperandPlace operand_;     // tensor shown before that, in any layer
   bool with_numbers_ = true;
-  std::vector<int> layers_;               // rows
-  std::vector<OperandPlace> tensors_;     // columns, layer 0
+  std::vector<int> layers_;               // layers of the rows
+  std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized
 };
 

@@ -25,7 +25,7 @@
 namespace moescope {
 namespace {
 
-// The rounded surface of a panel that lies in no dock of its own.
+// The rounded surface of a panel without a dock.
 class PanelFrame : public QWidget {
  public:
   PanelFrame(QWidget* content, QWidget* parent) : QWidget(parent) {
@@ -62,14 +62,14 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QWidget(parent) {
   lists_->addTab(browser_, browser_->title());
   lists_->addTab(experts_, experts_->title());
   makeLayout();
-  // Small enough that a lesson fits beside them on a small screen.
+  // Small enough that a lesson fits beside the panels on a small screen.
   for (Panel* panel : panels()) panel->setMinimumSize(200, 140);
   connectPanels();
   showBars();
 }
 
 void TensorLab::makeLayout() {
-  setAutoFillBackground(true);  // between the frames
+  setAutoFillBackground(true);  // paints the gaps between the frames
   const auto splitter = [this](Qt::Orientation along, std::initializer_list<QWidget*> parts, const QList<int>& sizes) {
     auto* made = new QSplitter(along, this);
     made->setHandleWidth(kSpace8);
@@ -120,13 +120,13 @@ void TensorLab::connectPanels() {
   connect(what_if_, &WhatIfPanel::chosen, this, &TensorLab::setFormat);
 }
 
-// Of the tensors of a file that have been measured in this format.
+// Judges the tensors of a file that have been measured in this format.
 void TensorLab::judge() {
   verdict_->setVerdict(browser_->showsFile() ? tensorVerdict(browser_->model(), format_) : VerdictLine::Judgement());
   showBars();
 }
 
-// A tensor of a file has no origin in a run, and there are no experts to list.
+// Shows the bar and the list of experts only for tensors of a run.
 void TensorLab::showBars() {
   const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
   bar_->setVisible(!bar_->text().isEmpty() && (!of_file || bar_->hasNews()));
@@ -151,13 +151,13 @@ void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
   showCaptured();
 }
 
-// As the quantizer saw it, unless the values before rotation are asked for.
+// Shows the operand after rotation, as it is quantized, unless the values before rotation are requested.
 void TensorLab::showCaptured() {
   auto captured = captured_;
   const bool turned = captured->format.hadamard > 0 && bar_->rotatedButton()->isChecked();
   if (turned) captured = std::make_shared<const CapturedOperand>(rotated(*captured));
   const OperandFormat& format = captured->format;
-  // An operand without scales is shown in blocks of the present choice; the bar says so.
+  // An operand without scales is shown in blocks of the selected format; the bar says so.
   OperandFormat blocks = is_scaled(format) ? format : format_;
   blocks.rounding = Rounding::nearest;
   blocks.hadamard = 0;
@@ -237,7 +237,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(why));
 }
 
-// The block through the same element.
+// Opens the block along the other axis through the same element.
 void TensorLab::turnAxis(BlockAxis axis) {
   if (axis == axis_) return;
   const auto size = static_cast<std::size_t>(block_size(format_));
@@ -267,14 +267,14 @@ void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   microscope_->setFormat(format_);
 }
 
-// Where the chosen element of the open block lies, at `size` elements a block.
+// Position of the selected element of the open block, at `size` elements per block.
 TensorLab::Element TensorLab::elementAt(std::size_t size) const {
   const auto element = static_cast<std::size_t>(element_);
   if (axis_ == BlockAxis::row) return {line_, block_ * size + element};
   return {source_.valid() ? source_.blockRows(block_, size).first + element : 0, line_};
 }
 
-// The block through it.
+// Opens the block through an element.
 void TensorLab::openElement(Element at) {
   if (!source_.valid()) return;
   const auto size = static_cast<std::size_t>(block_size(format_));
@@ -289,7 +289,7 @@ void TensorLab::askForFile() {
   if (!path.isEmpty()) openFile(path);
 }
 
-// Of NumPy arrays that are bytes without a type.
+// Asks for the type of NumPy arrays whose bytes have none.
 void TensorLab::askForType(const QString& path, std::size_t bits) {
   QStringList types;
   for (const DType dtype : kUntypedAre)

@@ -1,7 +1,8 @@
-// A tensor down to the block: the verdict on a file or the origin of a captured operand, below it list (or figures by
-// expert) | map of block scales and other formats over the microscope. Each panel has a frame of its own.
+// A tensor down to the block: the verdict on a file or the origin of a captured operand; below it the list of tensors
+// (or figures by expert) beside the map of block scales and other formats above the microscope. Each panel has its own
+// frame.
 //
-// All four share one choice of element format, scale rule, block size and axis.
+// All panels share one element format, scale rule, block size and axis.
 #pragma once
 
 #include <QTabWidget>
@@ -30,29 +31,31 @@ class TensorLab : public QWidget {
  public:
   explicit TensorLab(Selection* selection, QWidget* parent = nullptr);
 
-  // Lists the tensors of a file and opens the first; false: the list says why not.
+  // Lists the tensors of a file and opens the first one; false: the list shows why it cannot.
   bool openFile(const QString& path);
   // A tensor captured from the run, rows x cols, row-major; replaces an earlier one of the same name.
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
-  void removeTensor(const QString& name);  // from the list; none of that name: nothing happens
-  // Shows an operand of a step, in the format and along the axis in which it is quantized.
+  void removeTensor(const QString& name);  // removes a tensor from the list, if it is there
+  // Shows a captured operand in the format and along the axis of its quantization.
   void setCaptured(std::shared_ptr<const CapturedOperand> captured);
-  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // the last; nullptr: none
-  void showExpert(int expert);  // the rows of one expert of a captured operand; -1: all rows
+  std::shared_ptr<const CapturedOperand> captured() const {
+    return captured_;
+  }                             // the captured operand shown last; nullptr: none
+  void showExpert(int expert);  // shows the rows of one expert of a captured operand; -1: all rows
   void setFormat(const OperandFormat& format, BlockAxis axis);
   // Shows an open tensor in this format, with the block that contains one element under the microscope; does nothing if
   // there is no tensor of that name.
   void showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col);
-  void setListsShown(bool shown);  // of tensors and experts
+  void setListsShown(bool shown);  // shows or hides the lists of tensors and experts
   MatrixFormat format() const { return {format_, axis_}; }
-  bool showsBlockOf(std::size_t row, std::size_t col) const;    // under the microscope
-  const QString& tensorName() const { return source_.name(); }  // empty: none is open
+  bool showsBlockOf(std::size_t row, std::size_t col) const;  // whether the microscope shows the block of this element
+  const QString& tensorName() const { return source_.name(); }  // name of the open tensor; empty: none
 
   CaptureBar* captureBar() const { return bar_; }
-  VerdictLine* verdict() const { return verdict_; }  // of a file; hidden: there is none
+  VerdictLine* verdict() const { return verdict_; }  // verdict on a file; hidden if there is none
   TensorsPanel* browser() const { return browser_; }
   WhatIfPanel* whatIf() const { return what_if_; }
-  std::vector<Panel*> panels() const;  // for exports and explanations
+  std::vector<Panel*> panels() const;  // all panels, for exports and explanations
   QSize sizeHint() const override { return {1280, 760}; }
 
  signals:
@@ -81,9 +84,9 @@ class TensorLab : public QWidget {
   void askForType(const QString& path, std::size_t bits);
 
   std::shared_ptr<const CapturedOperand> captured_;
-  TensorSource whole_, source_;  // source_: the part that is shown
+  TensorSource whole_, source_;  // the open tensor, and its shown part
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
-  int element_ = 0;  // chosen in the microscope
+  int element_ = 0;  // element selected in the microscope
   OperandFormat format_ = mx_format(ElementFormat::e4m3);
   BlockAxis axis_ = BlockAxis::row;
 

@@ -68,7 +68,7 @@ void TensorListModel::setFilter(const QString& text) {
   endResetModel();
 }
 
-// Groups stand where their first tensor does.
+// Places each group at its first tensor.
 void TensorListModel::arrange() {
   rows_.clear();
   std::vector<std::pair<QString, std::vector<Row>>> groups;

@@ -14,11 +14,11 @@ namespace moescope {
 struct TensorEntry {
   TensorSource source;
   bool usable = true;   // floating-point and not empty
-  bool scales = false;  // of another tensor
-  QString note;         // why it is not usable, or what its values are
+  bool scales = false;  // whether these are the scales of another tensor
+  QString note;         // why the tensor is not usable, or the kind of its values
   enum class Figures { none, asked, known, failed } state = Figures::none;
   bool sampled = false;
-  std::uint32_t nan_blocks = 0;  // left out of the figures
+  std::uint32_t nan_blocks = 0;  // NaN blocks, which the figures leave out
   double sqnr_db = 0, underflow_share = 0, clipped_share = 0;
 };
 
@@ -34,13 +34,13 @@ class TensorListModel : public QAbstractTableModel {
   const std::vector<TensorEntry>& entries() const { return entries_; }
   void setFilter(const QString& text);
   void setFigures(int entry, const QuantSums& sums, bool sampled);
-  void forgetFigures();           // of all: the format changed
-  std::vector<int> takeWanted();  // entries whose figures were displayed and are not known yet
+  void forgetFigures();           // forgets all figures, after a change of format
+  std::vector<int> takeWanted();  // displayed entries without figures
   void setLazy(bool lazy) { lazy_ = lazy; }
 
-  int entryAt(int row) const;          // -1: a heading
-  int rowOf(int entry) const;          // -1: filtered out
-  QString shortName(int entry) const;  // without what all names begin and end with
+  int entryAt(int row) const;          // entry of a row; -1: a heading
+  int rowOf(int entry) const;          // row of an entry; -1: filtered out
+  QString shortName(int entry) const;  // name without the parts that all names share
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -52,16 +52,16 @@ class TensorListModel : public QAbstractTableModel {
   void figuresWanted() const;
 
  private:
-  // What all names have in common, in whole parts between dots.
+  // The first and last parts, between dots, that all names share.
   struct CommonParts {
     QStringList first, last;
   };
   struct GroupedName {
-    QString group, name;  // "experts.45", "w2"; of an operand of a run the run and the operand
+    QString group, name;  // group and name: "experts.45", "w2"; of an operand the run and the operand
   };
   struct Row {
     int entry = -1;  // -1: a heading
-    QString text;    // of the heading, or the name within its group
+    QString text;    // heading, or name within its group
   };
   CommonParts commonParts() const;
   GroupedName groupedName(const TensorEntry& entry) const;
@@ -73,7 +73,7 @@ class TensorListModel : public QAbstractTableModel {
   std::vector<Row> rows_;
   CommonParts common_;
   QString filter_;
-  // A view only reads visible rows, so figures are computed for those alone.
+  // Entries that a view has read: views read visible rows only, so that figures are computed for these.
   mutable std::vector<int> wanted_;
   bool lazy_ = true;
 };

@@ -17,9 +17,9 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kTile = 512;  // the largest block
+constexpr std::size_t kTile = 512;  // side of a tile: the largest block
 
-// Begin of the tiles along one side: all of them, or `most` evenly spread.
+// First elements of the tiles along one side: all tiles, or `most` evenly spread ones.
 std::vector<std::size_t> tileBegins(std::size_t size, std::size_t most) {
   const std::size_t tiles = (size + kTile - 1) / kTile;
   const std::size_t kept = std::min(tiles, std::max<std::size_t>(1, most));
@@ -34,12 +34,12 @@ std::size_t covered(const std::vector<std::size_t>& begins, std::size_t size) {
   return sum;
 }
 
-// Blocks and tiles are read here and there: without this the system would read 128 kB around each of them.
+// Advises the system that blocks and tiles are read in random order; otherwise it reads 128 kB around each of them.
 void adviseRandomAccess(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size();
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);  // advice: nothing depends on it
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);  // a failure does no harm
 }
 
 }  // namespace
@@ -253,7 +253,7 @@ float TensorSource::sharedAmax(std::size_t slice, const OperandFormat& format, B
   return amax;
 }
 
-// Whole experts, evenly spread.
+// A sample of whole experts, evenly spread.
 TensorSource::Sample TensorSource::sampleOfGroups(std::size_t most_elements) const {
   const std::size_t groups = row_groups_.size() - 1;
   std::size_t step = 1;

@@ -22,11 +22,11 @@ namespace moescope {
 class TensorSource {
  public:
   TensorSource() = default;
-  // values: rows x cols, row-major.
+  // `values`: rows x cols, row-major.
   TensorSource(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
   TensorSource(std::shared_ptr<const TensorFile> file, std::size_t index);
   TensorSource(const QString& name, std::shared_ptr<const CapturedOperand> captured);
-  static TensorSource unread(const QString& name);  // an entry of a file that is no tensor which can be read
+  static TensorSource unread(const QString& name);  // an entry of a file that cannot be read as a tensor
 
   bool valid() const { return rows_ > 0 && cols_ > 0; }
   const QString& name() const { return name_; }
@@ -40,10 +40,12 @@ class TensorSource {
   const std::vector<std::size_t>& rowGroups() const { return row_groups_; }
   bool grouped() const { return row_groups_.size() > 2; }
   std::size_t groupOf(std::size_t row) const;
-  TensorSource group(std::size_t index) const;                                   // its rows alone
-  std::shared_ptr<const CapturedOperand> captured() const { return captured_; }  // nullptr: not captured
+  TensorSource group(std::size_t index) const;  // the rows of one group
+  std::shared_ptr<const CapturedOperand> captured() const {
+    return captured_;
+  }  // the captured operand; nullptr: not captured
 
-  // Blocks of `block` values down a column; none crosses from one group into the next.
+  // Number of blocks of `block` values down a column; none crosses from one group into the next.
   std::size_t blocksDown(std::size_t block) const;
   struct Rows {
     std::size_t first, last;  // last exclusive
@@ -51,21 +53,21 @@ class TensorSource {
   Rows blockRows(std::size_t index, std::size_t block) const;
   std::size_t blockAt(std::size_t row, std::size_t block) const;
 
-  // Largest magnitude of the tensor that shares a tensor-wide scale with this row: that of its group, or of a sample
-  // for a large file. Computed once.
+  // Largest magnitude of the values that share a tensor-wide scale with this row: of its group, or of a sample of a
+  // large file. Computed once.
   float tensorAmax(std::size_t slice, std::size_t row) const;
-  // Largest magnitude of the values outside a block that determine its scale: of the tensor (above), the whole row or
-  // column (a sample of long columns) or the 128 rows and columns around it. 0: there are none.
+  // Largest magnitude of values outside a block that determine its scale: of the tensor (see above), of the whole row
+  // or column (a sample of long columns), or of the 128 rows and columns around it. 0: there are none.
   float sharedAmax(std::size_t slice, const OperandFormat& format, BlockAxis axis, std::size_t line,
                    std::size_t index) const;
 
-  // Why values could not be read, and are NaN: another program truncated the file, or its checksum is wrong. "" where
-  // all could. Shared by all copies.
+  // Why values could not be read and are NaN: another program truncated the file, or its checksum is wrong. Empty: all
+  // could be read. Shared by all copies.
   QString lost() const;
 
-  // `count` values of a row from `col` on, into `out`.
+  // Reads `count` values of a row from `col` on into `out`.
   void readRow(std::size_t slice, std::size_t row, std::size_t col, std::size_t count, float* out) const;
-  // One block of up to `block` values, shorter at the end: block number along the axis, row or column across it.
+  // Reads a block of `block` values, or fewer at the end: block number along the axis, row or column across it.
   std::vector<float> readBlock(std::size_t slice, bool along_row, std::size_t line, std::size_t index,
                                std::size_t block) const;
 
@@ -74,7 +76,7 @@ class TensorSource {
     std::vector<float> values;
     std::size_t rows = 0, cols = 0;
     bool whole = true;
-    std::vector<std::size_t> row_groups;  // of the sample
+    std::vector<std::size_t> row_groups;  // row groups of the sample
   };
   Sample sample(std::size_t slice, std::size_t most_elements) const;
 
@@ -86,19 +88,19 @@ class TensorSource {
   std::size_t slices_ = 0, rows_ = 0, cols_ = 0;
   std::vector<std::size_t> row_groups_ = {0, 0};
   std::shared_ptr<const std::vector<float>> values_;
-  std::size_t first_row_ = 0;  // in values_
+  std::size_t first_row_ = 0;  // first row in values_
   std::shared_ptr<const CapturedOperand> captured_;
   mutable std::size_t amax_slice_ = 0;
-  mutable std::vector<float> amax_of_group_;  // empty: not computed
+  mutable std::vector<float> amax_of_group_;  // largest magnitudes by group; empty: not computed
   mutable std::size_t columns_slice_ = 0, columns_group_ = 0;
-  mutable std::vector<float> amax_of_column_;  // of that group; empty: not computed
+  mutable std::vector<float> amax_of_column_;  // largest magnitudes by column of that group; empty: not computed
   std::shared_ptr<const TensorFile> file_;
   struct Lost {
     std::mutex mutex;
     QString reason;
     void set(const char* why);
   };
-  std::shared_ptr<Lost> lost_;  // with a file
+  std::shared_ptr<Lost> lost_;  // reasons for lost values, of a tensor of a file
   std::size_t index_ = 0;
 };
 

@@ -14,12 +14,12 @@ QString verdictDecibels(double db) {
   return std::isinf(db) ? QString("every value") : QString("%1 dB").arg(withMinus(QString::number(db, 'f', 1)));
 }
 
-// 29.8 dB, or as the sentence needs it: of a limit that others reach.
+// An SQNR as text: "29.8 dB", or the limit that other tensors reach.
 QString sqnrOrMore(double db) {
   return std::isinf(db) ? verdictDecibels(db) : QString("%1 or more").arg(verdictDecibels(db));
 }
 
-// How bad a tensor is: 1 and more beyond a limit.
+// Excess of a tensor over the limits; 1 and more: beyond a limit.
 double formatExcess(const TensorEntry& entry, const QuantSums& normal, const FormatLimits& limits) {
   if (entry.nan_blocks > 0) return HUGE_VAL;
   const double lost = (normal.sqnr_db() - entry.sqnr_db) / limits.db;
@@ -27,7 +27,7 @@ double formatExcess(const TensorEntry& entry, const QuantSums& normal, const For
 }
 
 struct TensorScan {
-  std::vector<const TensorEntry*> known;  // with figures, the worst first
+  std::vector<const TensorEntry*> known;  // tensors with figures, the worst first
   std::size_t usable = 0, flagged = 0;
   Sign sign = Sign::unsure;
 };

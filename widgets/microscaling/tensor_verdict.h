@@ -1,5 +1,5 @@
-// What a number format costs the tensors of a file, as one sentence: each is compared with normally distributed values
-// in the same format. The limits stand in docs/precision.md, too.
+// The cost of a number format to the tensors of a file, in one sentence. Each tensor is compared with normally
+// distributed values in the same format. The limits are in docs/precision.md as well.
 #pragma once
 
 #include "widgets/microscaling/tensor_list_model.h"
@@ -7,20 +7,20 @@
 
 namespace moescope {
 
-// Beyond what normally distributed values lose.
+// Limits of a loss beyond that of normally distributed values.
 struct FormatLimits {
-  double to_zero;  // share of the values
-  double db;       // of SQNR
+  double to_zero;  // share of the values that become zero
+  double db;       // SQNR in dB
 };
 inline constexpr FormatLimits kAttentionLimits{0.005, 3}, kBadLimits{0.1, 10};
 
-// Of 256 x 512 values.
+// Figures of 256 x 512 normally distributed values.
 QuantSums normalFigures(const OperandFormat& format);
 
-// Of the tensors of one file; those without figures are not judged. No sentence: none has figures.
+// Judges the tensors of one file that have figures. An empty sentence: none has.
 VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const OperandFormat& format);
-// The entry that the sentence begins with: -1 if it begins with none.
+// The tensor with which the sentence begins; -1: it begins with none.
 int worstTensor(const TensorListModel& tensors, const OperandFormat& format);
-QString explainTensorVerdict();  // rich text
+QString explainTensorVerdict();  // the rule of the verdict as rich text
 
 }  // namespace moescope

@@ -18,11 +18,13 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxShownElements = std::size_t{1} << 20;  // of a tensor; a sample beyond
+constexpr std::size_t kMaxShownElements = std::size_t{1}
+                                          << 20;  // limit on elements read of a tensor; larger tensors are sampled
 
-constexpr std::size_t kMeasuredTensors = 256;  // of a file with more, only those in view
+constexpr std::size_t kMeasuredTensors =
+    256;  // limit on measured tensors; of a file with more, only visible ones are measured
 
-// Slice 0 of a tensor in one format.
+// Figures of slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {
   TensorSource::Sample sample = source.sample(0, kMaxShownElements);
   *sampled = !sample.whole || source.slices() > 1;
@@ -38,7 +40,7 @@ QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, Blo
   return sums;
 }
 
-// Of a file: its tensors, then scales of other tensors, then what cannot be read.
+// Entries of a file: tensors, then scales of other tensors, then what cannot be read.
 std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file) {
   std::vector<TensorEntry> entries;
   for (const bool scales : {false, true})
@@ -58,7 +60,7 @@ std::vector<TensorEntry> entriesOf(const std::shared_ptr<const TensorFile>& file
   return entries;
 }
 
-// Without its middle, or without what stands before a dot.
+// The name without its middle, or without the parts before a dot.
 QStringList shorterNames(const QString& name) {
   QStringList forms{name};
   const QString comma = QStringLiteral(", ");
@@ -69,7 +71,7 @@ QStringList shorterNames(const QString& name) {
   return forms;
 }
 
-// Headings of groups, and below them names with as much of the shape as there is room for.
+// Paints headings of groups, and names with as much of the shape as fits.
 class NameDelegate : public RowDelegate {
  public:
   using RowDelegate::RowDelegate;
@@ -85,7 +87,7 @@ class NameDelegate : public RowDelegate {
     painter->setPen(heading || enabled ? option.palette.color(QPalette::Active, QPalette::Text)
                                        : mutedText(option.palette));
     QRect place = option.rect.adjusted(heading ? kSpace4 : kSpace16, 0, 0, 0);
-    if (heading && option.widget) place.setRight(option.widget->width());  // the row has no figures
+    if (heading && option.widget) place.setRight(option.widget->width());  // a heading has no figures
     const QStringList names = shorterNames(row.text);
     QString name = fittingText(names, painter->fontMetrics(), place.width());
     if (name.isEmpty()) name = elidedWords(names.back(), painter->fontMetrics(), place.width());
@@ -140,7 +142,7 @@ void TensorsPanel::makeTable() {
   view_->horizontalHeader()->setHighlightSections(false);
   view_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   view_->setWordWrap(false);
-  view_->setTextElideMode(Qt::ElideLeft);  // of the header: names differ at their ends
+  view_->setTextElideMode(Qt::ElideLeft);  // elides names at their beginning: they differ at their ends
   view_->setItemDelegate(new RowDelegate(view_));
   view_->setItemDelegateForColumn(TensorListModel::kName, new NameDelegate(view_));
   followFont(view_, [this] { fitColumns(); });
@@ -246,7 +248,7 @@ void TensorsPanel::removeTensor(const QString& name) {
   std::vector<TensorEntry> entries = model_.entries();
   if (std::erase_if(entries, [&](const TensorEntry& entry) { return entry.source.name() == name; }) == 0) return;
   ++generation_;
-  queue_.clear();  // rows have other numbers now
+  queue_.clear();  // the numbers of rows have changed
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
   model_.setEntries(std::move(entries));
   showError({});
@@ -264,7 +266,7 @@ void TensorsPanel::setFormat(const OperandFormat& format, BlockAxis axis) {
 }
 
 void TensorsPanel::select(int tensor) {
-  if (model_.rowOf(tensor) < 0) filter_->clear();  // filtered out
+  if (model_.rowOf(tensor) < 0) filter_->clear();  // the tensor is filtered out
   if (const int row = model_.rowOf(tensor); row >= 0) view_->setCurrentIndex(model_.index(row, 0));
 }
 
@@ -278,7 +280,7 @@ bool TensorsPanel::selectNamed(const QString& name) {
   return false;
 }
 
-// Those in view first, then the rest of a file.
+// Measures visible tensors first, then the rest of a file.
 int TensorsPanel::nextToMeasure() {
   const std::vector<TensorEntry>& entries = model_.entries();
   const auto waits = [](const TensorEntry& entry) {
@@ -328,7 +330,7 @@ void TensorsPanel::cancel() {
   cancel_->setEnabled(false);
 }
 
-// Of the listed tensors, whatever run is open.
+// The kind of the listed tensors, independent of the open run.
 std::optional<Provenance> TensorsPanel::kind() const {
   return !model_.entries().empty() ? Provenance::measured_here : std::optional<Provenance>();
 }

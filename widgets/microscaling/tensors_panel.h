@@ -25,10 +25,10 @@ class TensorsPanel : public Panel {
   bool openFile(const QString& path, const TensorOptions& options = {});
   // Adds or replaces a tensor of that name and selects it.
   void addTensor(const TensorSource& source);
-  void removeTensor(const QString& name);  // none of that name: nothing happens
+  void removeTensor(const QString& name);  // removes the tensor of this name, if there is one
   void setFormat(const OperandFormat& format, BlockAxis axis);
-  bool selectNamed(const QString& name);  // false: there is none
-  void select(int tensor);                // index in file order
+  bool selectNamed(const QString& name);  // selects the tensor of this name; false: there is none
+  void select(int tensor);                // selects a tensor by its index in file order
   const TensorListModel& model() const { return model_; }
   bool showsFile() const { return !path_.isEmpty() && error_.isEmpty(); }
   QString error() const { return error_; }
@@ -39,8 +39,9 @@ class TensorsPanel : public Panel {
  signals:
   void tensorChosen(const TensorSource& source);
   void openRequested();
-  void typeWanted(QString path, std::size_t bits);  // of the opened file: it does not say what its values are
-  void fileOpened(const QString& path);             // empty: it cannot be read
+  void typeWanted(QString path,
+                  std::size_t bits);     // asks for the type of the file's values, which the file does not state
+  void fileOpened(const QString& path);  // path of the opened file; empty: it cannot be read
   void figuresChanged();
 
  protected:
@@ -53,7 +54,7 @@ class TensorsPanel : public Panel {
   void makeTable();
   void showError(const QString& error);
   void computeWanted();
-  int nextToMeasure();  // -1: none
+  int nextToMeasure();  // next tensor to measure; -1: none
   void cancel();
 
   TensorListModel model_;
@@ -61,7 +62,7 @@ class TensorsPanel : public Panel {
   BlockAxis axis_ = BlockAxis::row;
   QString path_, error_;
   int generation_ = 0;
-  std::vector<int> queue_;  // entries to compute
+  std::vector<int> queue_;  // entries whose figures are to be computed
   bool computing_ = false, scheduled_ = false, measures_all_ = false;
 
   QLineEdit* filter_ = nullptr;

@@ -9,7 +9,8 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;  // beyond it a sample: some 0.3 s
+constexpr std::size_t kMaxTriedElements = std::size_t{4}
+                                          << 20;  // limit on elements, about 0.3 s; larger tensors are sampled
 
 }  // namespace
 
@@ -88,7 +89,7 @@ void WhatIfPanel::setChoice(const OperandFormat& format, BlockAxis axis) {
   table_->setChoice(format, axis);
 }
 
-// Of the open tensor, whatever run is open.
+// The kind of the open tensor, independent of the open run.
 std::optional<Provenance> WhatIfPanel::kind() const {
   return !table_->rows().empty() ? Provenance::measured_here : std::optional<Provenance>();
 }
@@ -98,7 +99,8 @@ QString WhatIfPanel::status() const {
   return (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + QStringLiteral(", ") + note_;
 }
 
-// The best and the worst element in place of the chosen one, and the other axis if that is better.
+// The answer compares the selected element format with the best and the worst one, and names the other axis if that is
+// better.
 Panel::Answer WhatIfPanel::answer() const {
   const QuantSums* chosen = table_->chosenSums();
   if (!chosen || !std::isfinite(chosen->sqnr_db())) return {};

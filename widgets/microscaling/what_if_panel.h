@@ -40,8 +40,8 @@ class WhatIfPanel : public Panel {
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;
   QAction* cancel_;
-  QString note_;     // what it was computed from
-  int request_ = 0;  // results of older requests are dropped
+  QString note_;     // note on the values that were used
+  int request_ = 0;  // number of the newest request; results of older ones are dropped
   LatestWorker worker_;
 };
 

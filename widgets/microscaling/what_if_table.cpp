@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLightestDb = 45, kDarkestDb = 10;  // ends of the colour scale
 constexpr int kCellGap = 1;
-constexpr int kTallestRow = 36;  // beside the usual type
+constexpr int kTallestRow = 36;  // tallest row with the usual font size
 
 }  // namespace
 
@@ -53,7 +53,7 @@ int WhatIfTable::columnCount() const {
   return columns_ == WhatIfColumns::block_sizes ? static_cast<int>(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
-// The choice, or its counterpart with power-of-two scales, since that table has no row for other scales.
+// The selected format, or its counterpart with power-of-two scales, since the table has no row for other scales.
 OperandFormat WhatIfTable::mxChoice() const {
   return choice_.scheme == QuantScheme::mx ? choice_ : mx_format(ElementFormat::e4m3);
 }
@@ -89,7 +89,8 @@ QString WhatIfTable::textOf(const QuantSums& sums) const {
                              : withMinus(QString::number(value, 'f', 1));
 }
 
-// The strong end is less SQNR, or more that is lost: shares by their square root, so that 0.1 % is seen beside 90 %.
+// Position on the colour scale. The strong end is less SQNR or more loss; shares by their square root, so that 0.1 % is
+// visible beside 90 %.
 double WhatIfTable::position(double value) const {
   return metric_ == WhatIfMetric::sqnr ? (kLightestDb - value) / (kLightestDb - kDarkestDb) : std::sqrt(value);
 }
@@ -130,7 +131,7 @@ const WhatIfRow& WhatIfTable::schemeRow(int scheme) const {
   return schemes_[static_cast<std::size_t>(static_cast<int>(axis_) * kWhatIfSchemes + scheme)];
 }
 
-// Nothing: there is no scheme at the position.
+// The scheme at a position; nullptr: there is none.
 const WhatIfRow* WhatIfTable::schemeAt(QPoint position) const {
   if (!showsSchemes()) return nullptr;
   for (int scheme = 0; scheme < kWhatIfSchemes; ++scheme)

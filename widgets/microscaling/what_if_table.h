@@ -1,5 +1,5 @@
-// One tensor in many formats, along the chosen axis: a matrix of formats x block sizes (or x scale rules), and below it
-// a row of schemes whose scales are no powers of two. Cells have number and colour, the choice a frame.
+// One tensor in many formats along the selected axis: a matrix of formats x block sizes (or x scale rules), and below
+// it a row of schemes whose scales are no powers of two. Cells have number and colour; the selected one has a frame.
 #pragma once
 
 #include <vector>
@@ -20,19 +20,19 @@ class WhatIfTable : public PlotFrame {
  public:
   explicit WhatIfTable(QWidget* parent = nullptr);
 
-  void setRows(std::vector<WhatIfRow> rows);  // of what_if; empty: none yet
+  void setRows(std::vector<WhatIfRow> rows);  // rows of what_if(); empty: not computed yet
   const std::vector<WhatIfRow>& rows() const { return rows_; }
-  void setSchemes(std::vector<WhatIfRow> schemes);  // of what_if_schemes; empty: none yet
+  void setSchemes(std::vector<WhatIfRow> schemes);  // rows of what_if_schemes(); empty: not computed yet
   const std::vector<WhatIfRow>& schemes() const { return schemes_; }
   void setMetric(WhatIfMetric metric);
   void setColumns(WhatIfColumns columns);
-  // Block sizes are compared at this rule, rules at this block size.
+  // Sets the selected format. Block sizes are compared at its rule, and rules at its block size.
   void setChoice(const OperandFormat& format, BlockAxis axis);
   const OperandFormat& choice() const { return choice_; }
   BlockAxis axis() const { return axis_; }
-  // Figures of the choice; nullptr: not computed.
+  // Figures of the selected format; nullptr: not computed.
   const QuantSums* chosenSums() const;
-  // Of another element or axis, else as the choice (in MX).
+  // Figures of another element format or axis, otherwise as the selected MX format; nullptr: not computed.
   const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
   QRect cellRect(int format, int column) const;
   int columnCount() const;
@@ -56,18 +56,18 @@ class WhatIfTable : public PlotFrame {
     int format = 0, column = 0;
     bool operator==(const Cell&) const = default;
   };
-  bool showsSchemes() const;  // there is room
+  bool showsSchemes() const;  // whether the schemes have room
   int schemesHeight() const;
   OperandFormat mxChoice() const;
   const WhatIfRow& rowOf(const Cell& cell) const;
   double valueOf(const QuantSums& sums) const;
   QString textOf(const QuantSums& sums) const;
   QRgb colorOf(const QuantSums& sums) const;
-  double position(double value) const;  // on the colour scale, 0..1
+  double position(double value) const;  // position on the colour scale, 0..1
   bool find(QPoint position, Cell* cell) const;
-  Cell choiceCell() const;  // column -1: not among the columns
+  Cell choiceCell() const;  // cell of the selected format; column -1: it has none
   void choose(const Cell& cell);
-  int schemeOfChoice() const;  // among the schemes; -1: it is none
+  int schemeOfChoice() const;  // index of the selected format among the schemes; -1: it is none of them
   void paintHeads(QPainter& painter) const;
   void paintCell(QPainter& painter, const Cell& cell) const;
   QStringList readout(const WhatIfRow& row) const;

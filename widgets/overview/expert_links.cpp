@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kNamedByDefault = 6;  // as listed() has it, which wrote the text
+constexpr std::size_t kNamedByDefault = 6;  // number of experts that listed() names in the text
 
 QString expertLinks(std::span<const int> experts, std::size_t most, bool all) {
   const std::size_t named = all ? experts.size() : std::min(experts.size(), most);

@@ -1,4 +1,5 @@
-// The experts that a sentence of the findings names, as links: "expert:17" to choose one, "more" for those left out.
+// Makes links of the experts that a sentence of the findings names: "expert:17" selects one, "more" names those left
+// out.
 #pragma once
 
 #include <QString>
@@ -6,8 +7,8 @@
 
 namespace moescope {
 
-// Rich text. `experts` in the order in which the sentence lists them; the first may be named before the others. With
-// `all` those behind "and 20 more" are named, too.
+// Rich text. `experts`: in the order of the sentence; the first may be named before the others. `all`: also names those
+// behind "and 20 more".
 QString withExpertLinks(const QString& sentence, std::span<const int> experts, bool all);
 
 }  // namespace moescope

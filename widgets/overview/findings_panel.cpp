@@ -24,14 +24,14 @@ namespace moescope {
 
 namespace {
 
-constexpr int kFirstRows = 6;  // shown without a click on "more"
+constexpr int kFirstRows = 6;  // rows shown without a click on "more"
 
 QString severityText(const Finding& finding) {
   const QString name = QString::fromUtf8(severity_name(finding.severity));
   return finding.ongoing ? name : QString("%1, over").arg(name);
 }
 
-// Long to short.
+// The steps of a finding as text, from long to short.
 QStringList stepsTexts(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
   if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
@@ -146,7 +146,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
   setAccessibleName(QStringLiteral("%1: %2").arg(severityText(finding), QString::fromStdString(finding.title)));
 }
 
-// The open one stands on the soft ground of its sign.
+// Paints an open finding on the soft ground of its sign.
 void FindingRow::paintEvent(QPaintEvent*) {
   if (details_->isHidden()) return;
   QPainter painter(this);
@@ -325,7 +325,7 @@ void FindingsPanel::choose(int row) {
       [this, chosen] {
         if (rows_.end() != std::ranges::find(rows_, chosen)) scroll_->ensureWidgetVisible(chosen, 0, 4);
       },
-      Qt::QueuedConnection);  // after the layout
+      Qt::QueuedConnection);  // queued until after the layout
 }
 
 void FindingsPanel::open(const QString& id) {
@@ -340,7 +340,8 @@ void FindingsPanel::open(const QString& id) {
   if (found != rows_.end()) choose(static_cast<int>(found - rows_.begin()));
 }
 
-// The steps of the finding with a margin, the cursor in them; a finding of now leaves the cursor on the newest step.
+// Shows the steps of the finding with a margin and moves the cursor into them; of an ongoing finding the cursor stays
+// on the newest step.
 void FindingsPanel::showEvidence(const Finding& finding) {
   const int place = watch_->placeOf(finding);
   if (place < 0) return;

@@ -1,5 +1,6 @@
-// The findings as a list, the most severe first, at first only so many. A click on one selects its run, layer, expert,
-// tensor and steps in all panels, and opens its text: what was seen, why it matters, which settings affect it.
+// The findings as a list, the most severe first, at first only some of them. A click on one selects its run, layer,
+// expert, tensor and steps in all panels, and opens its text: what was seen, why it matters, and which settings affect
+// it.
 #pragma once
 
 #include <QComboBox>
@@ -24,17 +25,17 @@ class FindingsPanel : public Panel {
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   QString csv() const override;
   QString explain() const override;
-  void open(const QString& id);  // finding_id: as a click on it does; nothing if it is not listed
+  void open(const QString& id);  // opens the finding with this finding_id(), if it is listed
 
  signals:
-  void countChanged(int ongoing);  // for the title
+  void countChanged(int ongoing);  // number of ongoing findings, for the title
 
  protected:
   QString status() const override;
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  void choose(int row);  // opens a finding and shows its evidence; -1: closes it
+  void choose(int row);  // opens a finding and shows its evidence; -1: closes the open one
   int rows() const { return static_cast<int>(rows_.size()); }
   void addOptions();
   void fill();
@@ -54,24 +55,25 @@ class FindingsPanel : public Panel {
   QLabel *healthy_, *more_;
   QComboBox* layers_;
   std::vector<FindingRow*> rows_;
-  std::string chosen_;  // finding_id
+  std::string chosen_;  // finding_id() of the open finding
   bool muted_shown_ = false, all_shown_ = false;
 };
 
-// One finding: a line, and below it, when chosen, its text and buttons.
+// One finding: a line and, while it is open, its text and buttons below.
 class FindingRow : public QFrame {
   Q_OBJECT
 
  public:
   FindingRow(const Finding& finding, QWidget* parent);
-  void show(const Finding& finding, const QString& run, bool muted, bool open);  // run: letter; empty: only one
+  void show(const Finding& finding, const QString& run, bool muted,
+            bool open);  // `run`: letter of the run; empty: there is only one run
   const Finding& finding() const { return finding_; }
 
  signals:
   void clicked();
   void knobRequested(const QString& key);
   void muteRequested(bool muted);
-  void expertChosen(int expert);  // of the finding's first layer
+  void expertChosen(int expert);  // an expert of the finding's first layer was clicked
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
@@ -83,7 +85,7 @@ class FindingRow : public QFrame {
   void showWords();
   void follow(const QString& link);
 
-  bool all_experts_ = false;  // named, however many
+  bool all_experts_ = false;  // whether all experts are named
   Finding finding_;
   SignLabel* sign_;
   QLabel *title_, *words_;

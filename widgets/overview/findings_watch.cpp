@@ -91,7 +91,7 @@ void FindingsWatch::deliver(const Result& result, const std::vector<HistoryPtr>&
 
 namespace {
 
-// Past findings are listed but not counted, except a loss that was NaN: it may affect everything after it.
+// Whether a finding is counted. Past findings are not, except a NaN loss, which may affect all later steps.
 bool counts(const Finding& finding) {
   return finding.ongoing || finding.kind == FindingKind::loss_not_finite;
 }

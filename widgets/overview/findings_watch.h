@@ -22,25 +22,29 @@ class FindingsWatch : public QObject {
   Q_OBJECT
 
  public:
-  static constexpr int kEveryMs = 1000;  // between two scans of a run in training
+  static constexpr int kEveryMs = 1000;  // pause between two scans of a run in training
 
   FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  const std::vector<Finding>& findings() const { return findings_; }  // including muted ones
-  const Health* health(int place) const;                              // of an open run; nullptr: not judged yet
-  QString read() const { return read_.join(QStringLiteral("; ")); }   // which steps; of runs of different lengths each
-  const QStringList& passed() const { return passed_; }               // checks, a sentence each
-  const QStringList& notChecked() const { return not_checked_; }      // and what they need
-  QString checksHtml() const;                                         // both lists
-  bool ready() const { return ready_; }                               // the open runs were scanned at least once
-  int placeOf(const Finding& finding) const;  // position of its run among the open ones; -1: no longer open
+  const std::vector<Finding>& findings() const { return findings_; }  // all findings, muted ones included
+  const Health* health(int place) const;                              // verdict on an open run; nullptr: not judged yet
+  QString read() const {
+    return read_.join(QStringLiteral("; "));
+  }                                                      // the scanned steps; of runs of different lengths each
+  const QStringList& passed() const { return passed_; }  // passed checks, a sentence each
+  const QStringList& notChecked() const {
+    return not_checked_;
+  }                                           // checks that were not made, and the data that they need
+  QString checksHtml() const;                 // both lists of checks as rich text
+  bool ready() const { return ready_; }       // whether the open runs were scanned at least once
+  int placeOf(const Finding& finding) const;  // place of the finding's run; -1: it is no longer open
 
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }
   int mutedCount() const;
-  int count(Severity severity) const;  // not muted, and ongoing or a NaN loss
-  int overCount() const;               // the others that are not muted
-  QString text() const;                // for export: those that are not muted
+  int count(Severity severity) const;  // number of counted findings that are not muted
+  int overCount() const;               // number of other findings that are not muted
+  QString text() const;                // text of the findings that are not muted, for export
 
  signals:
   void changed();
@@ -49,7 +53,7 @@ class FindingsWatch : public QObject {
   struct Scans;
   struct Result {
     std::vector<Finding> findings;
-    std::vector<Health> healths;  // of each run
+    std::vector<Health> healths;  // verdict on each run
     QStringList read, passed, not_checked;
   };
   void onData();
@@ -60,13 +64,13 @@ class FindingsWatch : public QObject {
   const ComparedRuns* runs_;
   std::vector<Finding> findings_;
   std::vector<Health> healths_;
-  std::vector<HistoryPtr> judged_;  // whose healths these are
+  std::vector<HistoryPtr> judged_;  // runs that were judged
   QStringList read_, passed_, not_checked_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, again_ = false;
   QElapsedTimer since_look_;
   QTimer timer_;
-  std::shared_ptr<Scans> scans_;  // of the worker's thread
+  std::shared_ptr<Scans> scans_;  // scans of the worker's thread
   LatestWorker worker_;
 };
 

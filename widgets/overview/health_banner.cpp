@@ -27,7 +27,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
   connect(watch_, &FindingsWatch::changed, this, &HealthBanner::fill);
   connect(selection_, &Selection::focusChanged, this, &HealthBanner::fill);
   connect(selection_, &Selection::dataChanged, this, [this] {
-    if (selection_->history() != shown_) fill();  // other news come with the findings
+    if (selection_->history() != shown_) fill();  // other changes come with the findings
   });
   fill();
 }
@@ -80,8 +80,8 @@ QSize HealthBanner::minimumSizeHint() const {
   return {marks + word_->sizeHint().width() + explain_->sizeHint().width(), sizeHint().height()};
 }
 
-// By hand: a layout would have all of the workspace arranged anew whenever a figure changes. The settings go before
-// the sentence gets shorter.
+// Places the parts by hand: a layout would rearrange the whole workspace whenever a figure changes. The settings are
+// hidden before the sentence gets shorter.
 void HealthBanner::place() {
   const int line = lineHeight(), mark = withType(kMarkSize, fontMetrics());
   const auto put = [line](QWidget* widget, int x, int width, int height) {
@@ -99,7 +99,7 @@ void HealthBanner::place() {
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
   }
   const QFontMetrics metrics(words_->font());
-  const int slack = kSpace4;  // a rich text is a little wider than its plain text
+  const int slack = kSpace4;  // rich text is a little wider than plain text
   shown_text_ = fittingText(sentences(), metrics, right - left - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
   put(words_, left, words, line);
@@ -197,7 +197,7 @@ void HealthBanner::follow(const QString& link) {
   selection_->setExpert(static_cast<int>(number));
 }
 
-// The step last: the finding's text comes with the range of its steps and the newest of them.
+// Sets the step last, since opening the finding sets the range of its steps and the newest of them.
 void HealthBanner::showWorst() {
   if (!judged_ || health_.layer < 0) return;
   const Health shown = health_;
@@ -229,7 +229,7 @@ void HealthBanner::paintEvent(QPaintEvent*) {
   paintSign(painter, QRectF(kSpace12, (line - mark) / 2.0, mark, mark), sign(), dark);
 }
 
-// Taken, so that the release comes here, too.
+// Accepted, so that the release is received as well.
 void HealthBanner::mousePressEvent(QMouseEvent* event) {
   event->setAccepted(event->button() == Qt::LeftButton);
 }
@@ -238,7 +238,7 @@ void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
   if (event->button() == Qt::LeftButton && QRect(0, 0, width(), lineHeight()).contains(event->pos())) showWorst();
 }
 
-// A click on the words is one on the banner, but on a link.
+// Treats a click on the words as one on the banner, except on a link.
 bool HealthBanner::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() != QEvent::MouseButtonRelease) return QFrame::eventFilter(watched, event);
   link_followed_ = false;
@@ -256,7 +256,7 @@ void HealthBanner::keyPressEvent(QKeyEvent* event) {
 
 void HealthBanner::changeEvent(QEvent* event) {
   if (event->type() == QEvent::PaletteChange && explain_) {
-    words_->clear();  // the colour of its links is in the text
+    words_->clear();  // the text contains the colour of its links
     fill();
   }
   QFrame::changeEvent(event);

@@ -1,7 +1,7 @@
-// The verdict: whether the routers of the active run are healthy, in one line over the panels. Layers, experts and
-// steps in the sentence are links; a click elsewhere on it chooses the worst layer and opens the finding. At the right
-// stand what balances the router and, where something would help, a button that says what. Nothing is cut: the sentence
-// has shorter forms, and the settings go first. On the Overview four tiles with the figures are part of it.
+// The verdict on the routers of the active run, in one line above the panels. Layers, experts and steps in the sentence
+// are links; a click elsewhere selects the worst layer and opens its finding. At the right stand what balances the
+// router and a button for a remedy, if there is one. No text is cut: the sentence has shorter forms, and the settings
+// are hidden first. On the Overview four tiles with figures belong to it.
 #pragma once
 
 #include <QFrame>
@@ -20,16 +20,16 @@ class HealthBanner : public QFrame {
 
  public:
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  void addTiles();            // below the line
-  QString text() const;       // plain, the whole sentence
-  QString shownText() const;  // the form of it that has room
+  void addTiles();            // adds the tiles below the line
+  QString text() const;       // the whole sentence without links
+  QString shownText() const;  // the form of the sentence that fits
   QString shownBalance() const { return balance_->shownText(); }
-  bool isCut() const;  // never, unless the window is too narrow for a word
+  bool isCut() const;  // whether the sentence is cut; only if the window is too narrow for a word
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override;
 
  signals:
-  void findingWanted(const QString& id);  // finding_id: its text is to be shown
+  void findingWanted(const QString& id);  // the finding with this finding_id() should be opened
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -60,8 +60,8 @@ class HealthBanner : public QFrame {
   FindingsWatch* watch_;
   Health health_;
   bool judged_ = false;
-  bool link_followed_ = false;      // by the click that is not over yet
-  const History* shown_ = nullptr;  // only compared
+  bool link_followed_ = false;      // whether the present click followed a link
+  const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_;
   QLabel *word_, *words_;
   FittedLabel* balance_;

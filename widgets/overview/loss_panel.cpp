@@ -24,13 +24,13 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::gradient_snr_db,
                                Metric::max_logit};
 
-// Factors of the moving average that the menu offers.
+// Factors of the moving average in the menu.
 constexpr std::array kFactors = {0.0, 0.6, 0.9, 0.95, 0.99, 0.997};
 QString factorText(double factor) {
   return factor > 0 ? QString::number(factor) : QString("none");
 }
 
-// A NaN is a value, too.
+// Whether the run has values of a metric; NaN counts as one.
 bool hasAny(const History& run, Metric metric) {
   const StepRange steps = run.steps();
   if (steps.empty()) return false;
@@ -194,7 +194,7 @@ void LossPanel::refill() {
 }
 
 QString LossPanel::csv() const {
-  plot_->refill();  // the table is of now, whether that was painted or not
+  plot_->refill();  // the table shows the present values, also before they are painted
   return plot_->csv();
 }
 

@@ -1,4 +1,4 @@
-// Is it learning? Loss, gradient norm, learning rate and the other figures of a whole run over steps.
+// Loss, gradient norm, learning rate and other figures of whole runs over steps.
 #pragma once
 
 #include <QComboBox>
@@ -28,7 +28,7 @@ class LossPanel : public Panel {
   double smoothing() const;  // 0 to 0.999
   void setSmoothing(double factor);
   void refill();
-  const LossTrend& trend() const;  // up to the cursor's step
+  const LossTrend& trend() const;  // trend of the loss up to the cursor's step
 
   LinePlot* plot_;
   QComboBox* metric_;

@@ -9,7 +9,7 @@ QString linkTo(const QString& kind, const QString& number, const QString& shown)
   return QStringLiteral("<a href='%1:%2'>%3</a>").arg(kind, QString(number).remove(QLatin1Char(',')), shown);
 }
 
-// Each number of a list is a link of its own: "1, 2 and 3".
+// Makes a link of each number in a list: "1, 2 and 3".
 QString listOfLinks(const QString& kind, const QString& list) {
   static const QRegularExpression number(QStringLiteral("\\d+(?! more)"));
   QString out;

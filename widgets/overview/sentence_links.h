@@ -1,4 +1,5 @@
-// Layers, experts and steps that a sentence of the findings names, as links: "layer:12", "expert:3", "step:480".
+// Makes links of the layers, experts and steps that a sentence of the findings names: "layer:12", "expert:3",
+// "step:480".
 #pragma once
 
 #include <QString>

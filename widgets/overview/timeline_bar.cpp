@@ -26,21 +26,21 @@ namespace moescope {
 
 namespace {
 
-constexpr int kNoteColor = 1;     // of the colours of curves
-constexpr int kReach = 5;         // pixels beside a mark that belong to it
-constexpr int kLeastTitle = 24;   // pixels; less of it says nothing
-constexpr qsizetype kListed = 6;  // findings in a readout
+constexpr int kNoteColor = 1;     // index of a series colour for notes
+constexpr int kReach = 5;         // pixels beside a mark in which it is hit
+constexpr int kLeastTitle = 24;   // least pixels in which a title is shown
+constexpr qsizetype kListed = 6;  // most findings in a readout
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
-constexpr int kOverAlpha = 110;  // of a finding that is over
+constexpr int kOverAlpha = 110;  // opacity of a past finding
 constexpr int kFollowIcon = 14;
 
-// Uppermost last.
+// Order of painting: the uppermost finding last.
 int rankOf(const Finding& finding) {
   return (finding.ongoing ? 10 : 0) + static_cast<int>(finding.severity == Severity::severe);
 }
 
-// An arrow to a line at its right, beside the words; filled while it follows.
+// A button with an arrow to a line at its right and words; filled while following.
 class FollowButton : public QToolButton {
  public:
   using QToolButton::QToolButton;
@@ -142,7 +142,7 @@ bool TimelineTrack::showsAll() const {
   return selection_->range() == all_;
 }
 
-// The uppermost first, of these those that began last.
+// Findings at a position, the uppermost first, of these the newest first.
 std::vector<const Finding*> TimelineTrack::findingsAt(QPoint position) const {
   std::vector<const Finding*> found;
   const QRect bar = lane().adjusted(0, -3, 0, 3);
@@ -231,7 +231,8 @@ void TimelineTrack::paintData(QPainter& painter) {
   for (const PyramidBin& bin : loss_)
     if (bin.finite > 0) low = std::min<double>(low, bin.min), high = std::max<double>(high, bin.max);
   if (low > high) return;
-  // Logarithmic where it can be: the steep start would flatten the rest. Taken once a value: there are thousands.
+  // Logarithmic if all values are positive: the steep start would flatten the rest. One logarithm for each of thousands
+  // of values.
   const bool log = low > 0;
   const auto scaled = [log](double value) { return log ? std::log(value) : value; };
   const Axis axis{.low = scaled(low),
@@ -278,12 +279,12 @@ void TimelineTrack::paintOverlay(QPainter& painter) {
     lines << (is_missing(loss) ? QString("step %1").arg(formatCount(step))
                                : QString("step %1, loss %2").arg(formatCount(step), formatValue(loss)));
   }
-  // The strip has room for one line; the tool tip has all.
+  // Shows one line; the tool tip has all lines.
   const QString more = lines.size() > 1 ? QString("  and %1 more").arg(lines.size() - 1) : QString();
   paintReadout(painter, {mouse_.x(), 0}, {lines.front() + more});
 }
 
-// A line with a knob, in ink with a halo, which is seen on every ground.
+// Paints the cursor: a line with a knob, in ink with a halo that shows on every ground.
 void TimelineTrack::paintCursor(QPainter& painter) const {
   const int x = xOf(static_cast<double>(selection_->step())), top = plotRect().top(), knob = 4;
   const QColor ink = cursorColor(dark());
@@ -297,7 +298,7 @@ void TimelineTrack::paintCursor(QPainter& painter) const {
   painter.restore();
 }
 
-// A triangle, of notes a flag, and beside it what was done, where there is room before the next.
+// Paints a triangle, for notes a flag, and beside it the title, if there is room before the next mark.
 void TimelineTrack::paintFlags(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont small = typeFont(QApplication::font(), Type::caption);
@@ -328,7 +329,7 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
   painter.restore();
 }
 
-// Each of the marks there, which may share a pixel.
+// All marks at a pixel.
 QStringList TimelineTrack::marksAt(int x) const {
   QStringList lines;
   for (const Mark& mark : marks_) {
@@ -381,7 +382,7 @@ TimelineTrack::Drag TimelineTrack::grabbedAt(QPoint position) const {
   return !showsAll() && position.x() > left && position.x() < right ? Drag::range : Drag::cursor;
 }
 
-// What a press on a finding means is known when the button is released: it may have been the start of a drag.
+// Waits for the release: a press on a finding may begin a drag.
 void TimelineTrack::mousePressEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || all_.empty()) return;
   pressed_ = event->pos();
@@ -392,7 +393,7 @@ void TimelineTrack::mousePressEvent(QMouseEvent* event) {
 }
 
 void TimelineTrack::showStart(const Finding& finding) {
-  const Finding shown = finding;  // the list may be set anew meanwhile
+  const Finding shown = finding;  // copied, since the list may be replaced
   if (!shown.layers.empty()) selection_->setLayer(shown.layers.front());
   if (!shown.experts.empty()) selection_->setExpert(shown.experts.front());
   selection_->setStep(shown.steps.first);

@@ -1,5 +1,5 @@
-// The whole run in one strip: loss, marks with what was done, the cursor to scrub with, the visible range with handles,
-// and the findings as spans over their steps.
+// The whole run in one strip: loss, marks with titles, the cursor to scrub with, the visible range with handles, and
+// findings as spans over their steps.
 #pragma once
 
 #include <QToolButton>
@@ -20,17 +20,18 @@ class TimelineTrack : public PlotFrame {
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
-  void setCheckpoints(const std::vector<std::int64_t>& steps);  // drawn as ticks, which have a context menu
-  // Of the active run: coloured parts of the bar, the severe ones over warnings, what is over paler. A click on one
-  // chooses its layer, its expert and the step at which it begins.
+  void setCheckpoints(
+      const std::vector<std::int64_t>& steps);  // steps of checkpoints, drawn as ticks with a context menu
+  // Findings of the active run as coloured parts of the bar, severe ones above warnings, past ones paler. A click on
+  // one selects its layer, its expert and its first step.
   void setFindings(std::vector<Finding> findings);
-  QStringList spansAt(QPoint position) const;  // titles of the findings under it, the uppermost first
-  QStringList textAt(QPoint position) const;   // of findings, marks or a checkpoint there
+  QStringList spansAt(QPoint position) const;  // titles of the findings at a position, the uppermost first
+  QStringList textAt(QPoint position) const;   // text of findings, marks or a checkpoint at a position
   QSize minimumSizeHint() const override { return {160, withType(38)}; }
   QSize sizeHint() const override { return {600, withType(38)}; }
 
  signals:
-  void menuRequested(QPoint global, qint64 step);  // by mouse or the menu key
+  void menuRequested(QPoint global, qint64 step);  // opened by mouse or the menu key
 
  protected:
   QMargins margins() const override { return {12, withType(4), 12, withType(22)}; }
@@ -52,7 +53,7 @@ class TimelineTrack : public PlotFrame {
   enum class Drag { none, cursor, first, last, range };
   void fill();
   Drag grabbedAt(QPoint position) const;
-  QRect lane() const;  // the bar under the curve: the visible range with its handles, and the findings
+  QRect lane() const;  // the lane under the curve, with the visible range, its handles, and the findings
   bool showsAll() const;
   std::vector<const Finding*> findingsAt(QPoint position) const;
   void showStart(const Finding& finding);
@@ -74,7 +75,8 @@ class TimelineTrack : public PlotFrame {
   StepRange press_range_;
 };
 
-// On a panel's ground, with the button that keeps the cursor on the newest step. There while a run is open.
+// The timeline on a panel's ground, with the button that keeps the cursor on the newest step. Shown while a run is
+// open.
 class TimelineBar : public QWidget {
   Q_OBJECT
 

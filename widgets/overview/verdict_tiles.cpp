@@ -19,7 +19,7 @@ namespace moescope {
 namespace {
 
 constexpr double kCurveShare = 0.44;
-constexpr int kDot = 3;  // radius, at the end of a curve
+constexpr int kDot = 3;  // radius of the dot at the end of a curve
 
 QFont tileFont(Type type, bool bold = false) {
   return typeFont(QApplication::font(), type, bold);
@@ -32,7 +32,7 @@ QString atLayer(int layer) {
   return QString("layer %1").arg(layer);
 }
 
-// "layer 1, expert 3 · by chance 0.02", then without the expert, then without chance.
+// Forms of "layer 1, expert 3 · by chance 0.02": whole, without the expert, without chance.
 QStringList contexts(const QString& place, const QString& shorter, const QString& beside) {
   const QString dot = QStringLiteral(" \u00b7 ");
   QStringList texts;
@@ -102,7 +102,7 @@ void VerdictTile::paintEvent(QPaintEvent*) {
     drawRounded(painter, rect().adjusted(1, 1, -1, -1), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
 }
 
-// Three lines in the middle of the height.
+// Paints three lines in the middle of the height.
 void VerdictTile::paintTexts(QPainter& painter, int room) const {
   const Colors& c = colors(palette());
   const QFont caption = tileFont(Type::caption), figure = tileFont(Type::figure, true), body = tileFont(Type::body);
@@ -182,13 +182,13 @@ void VerdictTiles::markDirty() {
   update();
 }
 
-// Following, the step of the verdict, so that both say the same.
+// Step of the figures; while following that of the verdict, so that both agree.
 std::int64_t VerdictTiles::step() const {
   const Health* health = watch_->health(selection_->run());
   return selection_->following() && health && health->upto >= 0 ? health->upto : selection_->step();
 }
 
-// Hidden tiles compute nothing.
+// Computes the figures while painting, so that hidden tiles compute nothing.
 void VerdictTiles::paintEvent(QPaintEvent*) {
   if (std::exchange(dirty_, false)) fill();
 }
@@ -258,7 +258,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   }
   TileContent content{formatCount(silent), QString("of %1").arg(formatCount(experts)), {}, {}};
   const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
-  if (silent == 0 && last >= step()) {  // a log's window is long: experts that it once saw have no token now
+  if (silent == 0 && last >= step()) {  // the window of a log may be long: experts without a token at present count
     const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
     if (!is_missing(share))
       content.context << QString("%1 get no token now").arg(formatCount(std::round(share * experts)));
@@ -279,7 +279,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
   return content;
 }
 
-// As many as fit whole; the entropy goes first, then the spread.
+// Shows as many tiles as fit; the entropy is hidden first, then the spread.
 void VerdictTiles::place() {
   QList<int> shown{overload, spread, entropy, dead};
   QList<int> to_drop{entropy, spread, dead};

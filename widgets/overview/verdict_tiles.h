@@ -1,6 +1,6 @@
-// Four figures below the verdict: largest overload, spread and entropy of the load, dead experts; each with where it
-// is from, what chance would give, and its curve over the run. They are of the same 50 steps as the verdict, or of
-// those up to the cursor. A click opens the explain card. Where there is little room the curves go, then whole tiles.
+// Four figures below the verdict: largest overload, spread and entropy of the load, dead experts; each with its place,
+// the value by chance, and its curve over the run. They are of the same 50 steps as the verdict, or of those up to the
+// cursor. A click opens the explain card. In a narrow window the curves are hidden first, then whole tiles.
 #pragma once
 
 #include <QAbstractButton>
@@ -14,12 +14,12 @@
 
 namespace moescope {
 
-// What a tile shows.
+// The content of a tile.
 struct TileContent {
   QString value, unit;
-  QStringList context;        // long to short
-  std::vector<double> curve;  // NaN: none there
-  double chance = kNoValue;   // a dashed line; NaN: none
+  QStringList context;        // place and value by chance, from long to short
+  std::vector<double> curve;  // values of the curve; NaN: no value
+  double chance = kNoValue;   // value by chance, a dashed line; NaN: none
 };
 
 class VerdictTile : public QAbstractButton {
@@ -29,9 +29,9 @@ class VerdictTile : public QAbstractButton {
   VerdictTile(const QString& name, QWidget* parent);
   void setContent(TileContent content);
   const TileContent& content() const { return content_; }
-  int leastWidth() const;  // in which no text is cut
+  int leastWidth() const;  // width in which no text is cut
   QSize sizeHint() const override;
-  void setFirst(bool first) { first_ = first; }  // without a line at its left
+  void setFirst(bool first) { first_ = first; }  // the first tile has no line at its left
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -39,7 +39,7 @@ class VerdictTile : public QAbstractButton {
  private:
   void paintTexts(QPainter& painter, int room) const;
   void paintCurve(QPainter& painter, const QRectF& place) const;
-  int curveWidth() const;  // 0: there is no room for it
+  int curveWidth() const;  // width of the curve; 0: there is no room
 
   TileContent content_;
   bool first_ = false;
@@ -51,7 +51,7 @@ class VerdictTiles : public QWidget {
  public:
   VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent);
   QList<VerdictTile*> tiles() const { return {tiles_.begin(), tiles_.end()}; }
-  std::int64_t step() const;  // that the figures are of
+  std::int64_t step() const;  // step of the figures
   QSize sizeHint() const override;
 
  protected:
@@ -75,7 +75,7 @@ class VerdictTiles : public QWidget {
   FindingsWatch* watch_;
   std::array<VerdictTile*, 4> tiles_;
   std::array<WindowTrack, 3> tracks_;
-  std::array<int, 4> layers_{-1, -1, -1, -1};  // that a tile's figure is of
+  std::array<int, 4> layers_{-1, -1, -1, -1};  // layer of each tile's figure
   bool dirty_ = true;
 };
 

@@ -1,4 +1,4 @@
-// How bytes are shown: one visible character each, and a name.
+// Bytes as text: one visible character each, and a name.
 #pragma once
 
 #include <QString>

@@ -7,12 +7,12 @@
 
 namespace moescope {
 
-// With so many significant digits; plain numbers have six.
+// A number with `count` significant digits; other numbers have six.
 inline QString digits(double value, int count) {
   return QString::number(value, 'g', count);
 }
 
-// Cells with commas between them; texts stand as they are.
+// A line of cells separated by commas. Texts are not quoted.
 template <class... Cells>
 QString csvRow(const Cells&... cells) {
   const auto text = [](const auto& cell) {

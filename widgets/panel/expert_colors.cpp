@@ -9,7 +9,7 @@ namespace moescope {
 
 namespace {
 
-// Position 0..1 around the cycle.
+// The colour at a position 0..1 on the cycle.
 QColor onCycle(double position) {
   const auto& anchors = colors(false).experts;
   const double at = (position - std::floor(position)) * anchors.size();
@@ -33,7 +33,7 @@ ExpertColors ExpertColors::byId(int n_experts, bool dark) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   ExpertColors colors;
   for (int e = 0; e < n_experts; ++e) {
-    // Up to seven take the anchors themselves, every third of the cycle next.
+    // Up to seven experts get the anchor colours, every third of the cycle next.
     const double position = n_experts <= 7 ? (e * 3 % 7) / 7.0 : e * kGoldenRatio;
     colors.colors_.push_back(shade(position, n_experts <= 7 ? 0 : e, dark));
   }

@@ -66,7 +66,7 @@ QString knobsText(const std::vector<Explanation::Knob>& knobs) {
   return QString("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
-// What was computed here: where, the formula, the same with its values, and what these are.
+// The box with the computation: place, formula, formula with values, and a note on the values.
 QString formulaBox(const Explanation& figure) {
   const QString formula = QString::fromUtf8(figure.info->formula).toHtmlEscaped();
   QString html = QStringLiteral("<table class=\"formula\"><tr><td>");
@@ -95,7 +95,7 @@ QString moreLines(const Explanation& figure) {
                          : QStringLiteral("<p class=\"more\">%1</p>").arg(lines.join(QStringLiteral("<br>")));
 }
 
-// For a text without superscripts.
+// The text with powers written without superscripts.
 QString plainPowers(QString html) {
   static const QRegularExpression kOne(QStringLiteral("<sup>(\\w)</sup>")),
       kSeveral(QStringLiteral("<sup>([^<]+)</sup>"));
@@ -163,7 +163,7 @@ void ExplainCard::addHeader(const QString& title) {
 
 namespace {
 
-// In a box of 16 x 16.
+// Paints an icon in a box of 16 x 16.
 void paintCardIcon(QPainter& painter, int icon) {
   if (icon == 0) {  // a pin
     painter.drawPolyline(QPolygonF({{5, 2.5}, {11, 2.5}}));
@@ -258,7 +258,7 @@ void ExplainCard::paintEvent(QPaintEvent*) {
   drawRounded(painter, rect(), kRadiusPanel, QColor(c.popup), QColor(c.field_border));
 }
 
-// Gives the classes of figureCard() their looks.
+// Styles the classes of figureCard().
 QString ExplainCard::styled(QString html) const {
   const Colors& c = colors(palette());
   const bool dark = isDark(palette());
@@ -284,7 +284,7 @@ void ExplainCard::refresh() {
   if (body_->text() != html) body_->setText(html);
 }
 
-// As tall as its words need, inside the window, beside the place that it explains.
+// Places the card beside the explained position, inside the window, as tall as its text.
 void ExplainCard::place(QPoint at) {
   const QWidget* window = parentWidget();
   const int width = std::min(withType(kCardWidth, fontMetrics()), window->width() - kSpace16);
@@ -309,7 +309,7 @@ void ExplainCard::copy() {
   QApplication::clipboard()->setText(text());
 }
 
-// A press anywhere else closes a card that is not pinned.
+// Closes an unpinned card on a press elsewhere.
 bool ExplainCard::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::MouseButtonPress && !isPinned() && watched->isWidgetType()) {
     const auto* widget = static_cast<const QWidget*>(watched);

@@ -15,7 +15,7 @@
 
 namespace moescope {
 
-// Rich text as in print: as inPrint() does it, and raised by the text's own means what has no superscripts: b^(2j/d).
+// Rich text with print signs: those of inPrint(), and exponents without superscripts in Unicode raised: b^(2j/d).
 QString cardInPrint(const QString& html);
 
 class ExplainCard : public QFrame {
@@ -26,8 +26,8 @@ class ExplainCard : public QFrame {
   // an unpinned card replaces the previous unpinned one.
   static ExplainCard* open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html);
 
-  void refresh();        // with the present values
-  QString text() const;  // plain
+  void refresh();        // updates the card to the present values
+  QString text() const;  // the card as plain text
   bool isPinned() const { return pin_->isChecked(); }
 
  signals:
@@ -59,8 +59,8 @@ class ExplainCard : public QFrame {
   QPoint grip_;
 };
 
-// A figure as rich text; settings are links "knob:KEY", lessons "lesson:NUMBER". What looks special in the card has a
-// class: formula, good, bad, more.
+// A figure as rich text with links "knob:KEY" to settings and "lesson:NUMBER" to lessons. Classes mark special parts:
+// formula, good, bad, more.
 QString figureCard(const Explanation& figure);
 
 }  // namespace moescope

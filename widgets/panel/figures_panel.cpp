@@ -12,9 +12,9 @@ namespace moescope {
 namespace {
 
 constexpr int kLeastPlotHeight = 88, kLeastPlotWidth = 215;
-constexpr int kStepLabels = 28;  // what the lowest row needs more than the others
+constexpr int kStepLabels = 28;  // height that the lowest row needs for the labels of steps
 enum { kMean, kChosen, kWorst };
-constexpr std::int64_t kStepsBack = 1000;  // in which a value of before is looked for
+constexpr std::int64_t kStepsBack = 1000;  // steps back in which an earlier value is searched
 
 }  // namespace
 
@@ -106,7 +106,7 @@ void FiguresPanel::showFigure(int figure) {
   arrange();
 }
 
-// What a run cannot have has no tile. Steps before the newest are looked at once for a figure that is not there.
+// Hides tiles of figures that the run cannot have. Searches earlier steps once for a figure without a present value.
 void FiguresPanel::showTilesWithData() {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return;
@@ -123,7 +123,7 @@ Metric FiguresPanel::toldBy(int figure) const {
   return of.curves[static_cast<std::size_t>(of.told)].first;
 }
 
-// A log need not have the first of them.
+// Shows the first figure that has data: a log may lack some.
 void FiguresPanel::showOneWithData() {
   const History* history = selection_->history();
   if (chosen_ || !history || history->steps().empty() || whyNothing(shown_).isEmpty()) return;
@@ -144,14 +144,14 @@ int FiguresPanel::layerOf(int figure) const {
   return layer < 0 ? kWholeRun : layer;
 }
 
-// Another layer may be the worst at another step.
+// Refills if another layer has become the worst.
 void FiguresPanel::followWorst() {
   if (!showsWorst()) return;
   for (std::size_t i = 0; i < plots_.size(); ++i)
     if (plots_[i]->isVisible() && drawn_layers_[i] != layerOf(static_cast<int>(i))) plots_[i]->markDirty();
 }
 
-// The step that its value is of, if not the cursor's: a log may have it on some steps only; -1: the cursor's.
+// Step of the shown value, if it is not the cursor's: a log may have values on some steps only; -1: the cursor's.
 std::int64_t FiguresPanel::olderStep(int figure) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return -1;
@@ -175,7 +175,7 @@ QStringList FiguresPanel::placeText(int figure) const {
   return {of + QStringLiteral(", ") + step, at_short + QStringLiteral(", ") + step, step, formatCount(older)};
 }
 
-// One figure, or as many of those with a tile as keep a readable size, side by side and stacked.
+// Arranges one figure, or as many as keep a readable size, side by side and stacked.
 void FiguresPanel::arrange() {
   const bool all = shown_ == static_cast<int>(plots_.size());
   std::vector<LinePlot*> shown;
@@ -206,7 +206,7 @@ void FiguresPanel::resizeEvent(QResizeEvent* event) {
         showTilesWithData();
         arrange();
       },
-      Qt::QueuedConnection);  // after the layout
+      Qt::QueuedConnection);  // queued until after the layout
 }
 
 void FiguresPanel::refill(int figure) {

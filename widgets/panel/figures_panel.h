@@ -16,15 +16,15 @@ class FiguresPanel : public Panel {
  public:
   struct Figure {
     QString name;
-    QString caption;  // along the value axis
+    QString caption;  // caption of the value axis
     std::vector<std::pair<Metric, QString>> curves;
     int room = 2;    // width of its tile, relative to the others
     QString hint{};  // tool tip of its tile
     // Which of its layers is the worst, by its last curve. Where a figure has it, the panel shows the worst layer at
     // first and names it: a mean hides one bad layer among many.
     std::optional<Worst> worst{};
-    int told = 0;          // the curve whose value the tile tells
-    QString short_name{};  // where the tile has no room for the name
+    int told = 0;          // index of the curve whose value the tile shows
+    QString short_name{};  // shown if the name does not fit
   };
 
   FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent = nullptr);
@@ -42,25 +42,25 @@ class FiguresPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  void showFigure(int figure);  // count of figures: all that fit
+  void showFigure(int figure);  // shows a figure; the number of figures: all that fit
   void showTilesWithData();
-  void showOneWithData();  // unless the user has chosen
+  void showOneWithData();  // shows a figure with data, unless the user has chosen one
   void refill(int figure);
   void arrange();
   bool showsWorst() const;
   void followWorst();
   std::int64_t olderStep(int figure) const;
-  QStringList placeText(int figure) const;  // which layer it is of, from long to short
+  QStringList placeText(int figure) const;  // layer of the shown value, from long to short
   QString valueText(int figure) const;
   Metric toldBy(int figure) const;
 
   std::vector<Figure> figures_;
   QComboBox* layers_;
   QWidget* body_;
-  std::vector<ValueTile*> tiles_;  // and one for all
+  std::vector<ValueTile*> tiles_;  // a tile for each figure, and one for all
   std::vector<LinePlot*> plots_;
-  std::vector<int> drawn_layers_;   // of each plot
-  const History* known_ = nullptr;  // whose figures the tiles are of; only compared
+  std::vector<int> drawn_layers_;   // layer drawn in each plot
+  const History* known_ = nullptr;  // run of the tiles; only compared
   int shown_ = 0;
   bool chosen_ = false;  // the user has chosen what is shown
 };

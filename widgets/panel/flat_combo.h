@@ -1,4 +1,4 @@
-// A combo box without a frame that is as wide as what is chosen in it; its list is as wide as its widest item.
+// A combo box without a frame, as wide as the selected item; its list is as wide as its widest item.
 #pragma once
 
 #include <QAbstractItemView>

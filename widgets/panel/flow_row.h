@@ -1,4 +1,4 @@
-// A row of fields that goes on in a second row where there is little room. Hidden fields take none.
+// A row of fields that continues in further rows if it is narrow. Hidden fields take no room.
 #pragma once
 
 #include <QLayout>
@@ -22,7 +22,7 @@ class FlowRow : public QLayout {
   void setGeometry(const QRect& rect) override;
 
  private:
-  int place(const QRect& room, bool move) const;  // the height that it takes
+  int place(const QRect& room, bool move) const;  // places the items if `move`; returns the height
 
   QList<QLayoutItem*> items_;
 };

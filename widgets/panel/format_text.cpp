@@ -34,7 +34,7 @@ const std::vector<OperandFormat>& blockFormats() {
   return formats;
 }
 
-// MX is in blocks of 32; in others there is no name but the element's.
+// MX formats have blocks of 32; other block sizes have the element's name only.
 QString mxName(const OperandFormat& format) {
   const QString element = elementFormatLabel(format.element);
   if (format.block != 32) return element;

@@ -19,13 +19,13 @@ QString shortFormatLabel(const OperandFormat& format);    // "E4M3" in MX, "NVFP
 // A combo box of the formats with scales: MX by element format, then the others.
 void fillBlockFormats(QComboBox* box);
 OperandFormat blockFormatAt(int index);
-int blockFormatIndex(const OperandFormat& format);  // whatever its rule, block, and element of FP8
-void fillScaleRules(QComboBox* box);                // its index is the enum's value
+int blockFormatIndex(const OperandFormat& format);  // index, regardless of scale rule, block size and element of FP8
+void fillScaleRules(QComboBox* box);                // indices are the enum's values
 
-// Fields of a code: what each bit is, from the left.
+// The fields of a code, from the left.
 enum class BitField { sign, exponent, mantissa };
 struct BitLayout {
-  int sign = 0, exponent = 0, mantissa = 0;  // numbers of bits; sign of INT8 is its top bit
+  int sign = 0, exponent = 0, mantissa = 0;  // numbers of bits; the sign of INT8 is its top bit
   int bits() const { return sign + exponent + mantissa; }
   BitField fieldOf(int bit_from_left) const;
 };
@@ -33,11 +33,11 @@ BitLayout bitLayout(ElementFormat format);
 BitLayout e8m0Layout();
 QColor bitColor(BitField field, bool dark);
 
-// Bits as coloured boxes with their digit, a gap between the fields.
+// Paints bits as coloured boxes with their digit, with gaps between the fields.
 void paintBits(QPainter& painter, const QRect& area, const BitLayout& layout, int code, const QPalette& palette);
-// The same without a code: S, E and M for what each bit is.
+// Paints the layout without a code, with S, E and M in the boxes.
 void paintLayout(QPainter& painter, const QRect& area, const BitLayout& layout, const QPalette& palette);
-// Which bit (from the left) is painted at `position`; -1: none.
+// Index (from the left) of the bit at `position`; -1: none.
 int bitAt(const QRect& area, const BitLayout& layout, QPoint position);
 int bitsWidth(const BitLayout& layout, int height);
 

@@ -22,7 +22,7 @@ class LatestWorker {
   LatestWorker& operator=(const LatestWorker&) = delete;
 
   void start(Job job);
-  void cancel();  // the running job is asked to stop, a waiting one is dropped
+  void cancel();  // asks the running job to stop and drops a waiting one
 
  private:
   void run(std::stop_token closing);

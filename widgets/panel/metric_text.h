@@ -1,4 +1,4 @@
-// How the figures of core/frame/metrics.h read on screen.
+// Texts on the figures of core/frame/metrics.h.
 #pragma once
 
 #include <QString>
@@ -10,12 +10,12 @@ namespace moescope {
 
 QString metricName(Metric metric);     // "Cross-entropy loss"
 QString metricCaption(Metric metric);  // "Cross-entropy loss, nats/token"
-bool metricIsShare(Metric metric);     // shown in percent
+bool metricIsShare(Metric metric);     // whether the metric is shown in percent
 
-// "measured here"; of a log of another program "from the log".
+// "measured here", or "from the log" for a log of another program.
 QString measuredWhere(const History* run);
-// What biases and margins of a run are in at a step: " (logits)", where the rule adds biases to the router's outputs in
-// place of the scores; else empty.
+// The unit of biases and margins of a run at a step: " (logits)" if the rule adds biases to the router's outputs in
+// place of the scores, else empty.
 QString biasUnit(const History& run, std::int64_t step);
 
 // Rich text: name, unit, formula, how to read it, what moves it, source.

@@ -11,8 +11,8 @@
 namespace moescope {
 namespace {
 
-// Calls `synchronise` whenever what there is to choose or what is chosen may have changed. Most steps are not measured,
-// and looking through all operands takes time.
+// Calls `synchronise` when the choices or the selection may have changed. Most steps have no statistics, and searching
+// all operands takes time.
 template <class Combo>
 void follow(Selection* selection, Combo* combo, void (Combo::*synchronise)()) {
   struct Source {
@@ -62,7 +62,7 @@ void GemmClassCombo::synchronise() {
   setCurrentIndex(static_cast<int>(selection_->tensor().gemm_class()));
 }
 
-// The class's first operand, in the chosen layer if it has one there.
+// Selects the first operand of the class, in the selected layer if there is one.
 void GemmClassCombo::choose(int index) {
   const auto frame = selection_->quantFrame();
   const auto chosen = static_cast<GemmClass>(index);

@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// Numbers of quantized operands by class, and the chosen class: the choices change only when these do.
+// Numbers of quantized operands by class, and the selected class, on which the choices depend.
 struct OperandChoices {
   std::array<int, kNumQuantClasses> operands{};
   GemmClass gemm_class{};
@@ -21,7 +21,7 @@ class GemmClassCombo : public QComboBox {
   Q_OBJECT
 
  public:
-  // `brief`: "routed" for "routed experts", where there is little room.
+  // `brief`: short names such as "routed" for "routed experts".
   explicit GemmClassCombo(Selection* selection, QWidget* parent = nullptr, bool brief = false);
 
  private:

@@ -29,7 +29,7 @@ constexpr int kLeastBody = 64;  // height in which a plot can be read
 
 }  // namespace
 
-// Asks for its text while painting, so that a hidden panel computes nothing.
+// The state in the header. Computes its text while painting, so that a hidden panel computes nothing.
 class Panel::StatusLine : public QWidget {
  public:
   explicit StatusLine(Panel* panel) : QWidget(panel), panel_(panel) {
@@ -37,9 +37,9 @@ class Panel::StatusLine : public QWidget {
   }
   QSize sizeHint() const override { return minimumSizeHint(); }
   QSize minimumSizeHint() const override {
-    // Room for the kind also while it is not shown, so that controls stay where they are when data come.
+    // Reserves room for the kind while it is not shown, so that controls stay in place when data come.
     const QFontMetrics metrics(typeFont(QApplication::font(), Type::secondary));
-    const QString brief = briefKind(panel_->provenance_);  // the layout keeps it, while a log has another kind
+    const QString brief = briefKind(panel_->provenance_);  // width for the layout; a log has another kind
     return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
 
@@ -71,7 +71,7 @@ class Panel::StatusLine : public QWidget {
   Panel* panel_;
 };
 
-// Question and answer; the legend of a colour scale at the right. Asks for its text while painting, too.
+// The line with question and answer, and a colour scale at the right. Computes its text while painting.
 class Panel::AnswerLine : public QWidget {
  public:
   AnswerLine(Panel* panel, std::function<LegendScale()> legend)
@@ -130,7 +130,7 @@ QToolButton* headerButton(const QString& text, const QString& name, QWidget* par
   return button;
 }
 
-// An action of the menu that does what the control does.
+// Adds menu entries that act like the control.
 void addControlTo(QMenu* menu, QWidget* control) {
   const QString name = control->accessibleName();
   if (auto* box = qobject_cast<QComboBox*>(control)) {
@@ -174,7 +174,7 @@ Panel::Panel(Selection* selection, const QString& title, Provenance provenance, 
 
 void Panel::buildHeader() {
   header_ = new QWidget(this);
-  header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);  // its controls give way to the panel's width
+  header_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);  // the controls do not widen the panel
   row_ = plainRow(header_, kSpace4);
   title_label_ = new QLabel(title_, header_);
   followFont(title_label_, [this] { title_label_->setFont(semibold(QApplication::font())); });
@@ -222,7 +222,7 @@ void Panel::showAnswers(std::function<LegendScale()> legend) {
   column_->insertWidget(1, answer_line_);
 }
 
-// Something is drawn: a legend without cells explains nothing.
+// Whether a plot shows data; without data there is no legend.
 bool Panel::hasFigures() const {
   for (const PlotFrame* plot : findChildren<PlotFrame*>())
     if (plot->notice().isEmpty()) return true;
@@ -250,7 +250,7 @@ std::optional<FigureTarget> Panel::figureUnder(QPoint position) const {
 void Panel::explainAt(QPoint position) {
   const auto figure = figureUnder(position);
   if (!figure) return openCard(position, title_, [this] { return explain(); });
-  const bool at_cursor = figure->step == selection_->step();  // and stays there when the cursor moves
+  const bool at_cursor = figure->step == selection_->step();  // then the card follows the cursor
   openCard(position, QString::fromUtf8(figure->key.info().name), [this, at_cursor, figure = *figure]() mutable {
     const History* history = selection_->history();
     if (at_cursor) figure.step = selection_->step();
@@ -294,7 +294,7 @@ FigureTarget Panel::target(const MetricInfo& info) const {
   target.expert = 0;
   const auto frame = selection_->frame();
   if (!frame) return target;
-  for (const RouterFrame& router : frame->routers) {  // nobody chosen: the fullest
+  for (const RouterFrame& router : frame->routers) {  // without a selected expert, the fullest one
     if (router.layer != target.layer || router.tokens_per_expert.empty()) continue;
     target.expert =
         static_cast<int>(std::ranges::max_element(router.tokens_per_expert) - router.tokens_per_expert.begin());
@@ -332,7 +332,7 @@ QString Panel::explanation(const QStringList& values) const {
 
 namespace {
 
-// What a control is set to, as words; empty: nothing that a reader of a picture needs.
+// The setting of a control in words; empty: nothing that a reader of a picture needs.
 QString settingOf(const QWidget* control) {
   if (!control->isVisibleTo(control->parentWidget())) return {};
   if (const auto* choice = qobject_cast<const QComboBox*>(control)) return choice->currentText();
@@ -360,7 +360,7 @@ QString Panel::caption() const {
   for (const Control& control : controls_)
     if (const QString setting = settingOf(control.widget); !setting.isEmpty()) parts << setting;
   parts = parts.join(QStringLiteral(", ")).split(QStringLiteral(", "));
-  parts.removeDuplicates();  // what a control is set to, the header may say as well
+  parts.removeDuplicates();  // the header may repeat the setting of a control
   return parts.join(QStringLiteral(", "));
 }
 
@@ -380,7 +380,7 @@ void Panel::addControl(QWidget* control) {
   row_->insertWidget(row_->count() - 2, place);
   if (qobject_cast<QComboBox*>(control)) control->setProperty(kFlatProperty, true);
   controls_.push_back({control, place});
-  // What is chosen there is in the status and in the answer.
+  // Status and answer name the selected item.
   if (auto* box = qobject_cast<QComboBox*>(control))
     connect(box, &QComboBox::currentIndexChanged, this, &Panel::repaintHeader);
   if (auto* button = qobject_cast<QAbstractButton*>(control))
@@ -457,7 +457,7 @@ void Panel::addToMenu(const QList<QAction*>& actions) {
   window_actions_ << actions;
 }
 
-// The actions of panel and window outlive the menu's entries, which are made for the controls as they are now.
+// Fills the menu: entries for the controls are made anew, actions of panel and window are kept.
 void Panel::fillMenu() {
   for (QAction* action : menu_->actions()) {
     menu_->removeAction(action);
@@ -480,7 +480,7 @@ bool Panel::event(QEvent* event) {
   return QWidget::event(event);
 }
 
-// Not by a focus proxy: Tab would go to it from the panel, past the header's controls.
+// Without a focus proxy: with one, Tab would skip the header's controls.
 void Panel::giveFocusTo(QWidget* part) {
   setFocusPolicy(Qt::ClickFocus);
   focused_part_ = part;
@@ -495,7 +495,7 @@ void Panel::foldWhenLow(QWidget* body) {
   folds_ = body;
 }
 
-// What else the panel shows keeps its height, and is all there is to read.
+// Hides the plot of a low panel, so that the rest keeps its height and is readable.
 void Panel::fold() {
   if (!folds_) return;
   int left = height() - column_->contentsMargins().bottom();
@@ -508,11 +508,11 @@ void Panel::fold() {
 }
 
 void Panel::hideEvent(QHideEvent* event) {
-  if (window()->isVisible()) emit readoutChanged({});  // not while the window closes
+  if (window()->isVisible()) emit readoutChanged({});  // not while the window is closing
   QWidget::hideEvent(event);
 }
 
-// The first controls that have room, at most two; the rest are entries of the menu.
+// Shows the first controls that fit in the header, at most two; the others become entries of the menu.
 void Panel::arrangeControls() {
   constexpr int kMost = 2;
   int room = width() - 2 * kSpace12 - row_->spacing() * (row_->count() - 1) - kSpace4 -
@@ -538,7 +538,7 @@ void Panel::addBody(QWidget* body, int stretch) {
     giveFocusTo(plot);
     plot->setAccessibleName(title_);
   }
-  status_line_->raise();  // painted last: its text depends on the plots, which find it while painting
+  status_line_->raise();  // painted last, since plots determine its text while painting
 }
 
 QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
@@ -561,7 +561,7 @@ QString noDataYetNotice(const Selection& selection) {
 
 QString notInLogNotice(const RunInfo& info, const QString& what) {
   if (info.all_layers_dense()) return QString("Not in this run, whose layers are all dense: %1").arg(what);
-  // A log by its name: where it lies is in the tool tip of the status line.
+  // A log is named without its path, which the status line shows as tool tip.
   const QString source = QString::fromStdString(info.source);
   const QString name = source.mid(source.lastIndexOf(QLatin1Char('/')) + 1);
   return QString("Not in %1: %2").arg(name.isEmpty() ? QString("this run") : name, what);

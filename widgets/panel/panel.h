@@ -1,6 +1,6 @@
-// A panel: one header row (name, kind of numbers, state, at most two controls, a menu, "?"), a line with the question
-// that it answers and the answer, and one or more plots. Controls without room in the header are entries of the menu.
-// The window docks it and asks it for its picture (QWidget::grab), its table and its explanation.
+// A panel: a header (name, kind of numbers, state, at most two controls, a menu, "?"), a line with a question and its
+// answer, and one or more plots. Controls that do not fit in the header are entries of the menu. The window docks the
+// panel and asks it for its picture (QWidget::grab), table and explanation.
 #pragma once
 
 #include <QComboBox>
@@ -31,7 +31,7 @@ class Panel : public QWidget {
   Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent = nullptr);
 
   const QString& title() const { return title_; }
-  virtual QString csv() const = 0;  // what is shown, after a header with units
+  virtual QString csv() const = 0;  // the shown values, after a header with units
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // global position
@@ -39,18 +39,18 @@ class Panel : public QWidget {
   void explainAt(QPoint position);
   // The figure shown at a position of a child widget; by default asks plots and tiles.
   virtual std::optional<FigureTarget> figureAt(QWidget* child, QPoint position) const;
-  // Choices of this panel that survive a restart.
+  // Settings of this panel that are stored between sessions.
   QVariantMap saveState() const;
   void restoreState(const QVariantMap& state);
 
-  // In place of the title in the header: "Expert 16 of layer 12".
+  // Replaces the title in the header: "Expert 16 of layer 12".
   void setHeading(const QString& heading);
 
-  QWidget* header() const { return header_; }  // a dock is dragged by it
+  QWidget* header() const { return header_; }  // handle for dragging the dock
   // Page of the manual that its cards link to; an empty path: none.
   void setManualPage(const QString& path, const QString& title);
-  QMenu* menu() const { return menu_; }            // of the header; filled whenever it opens
-  void addToMenu(const QList<QAction*>& actions);  // below the panel's own entries
+  QMenu* menu() const { return menu_; }            // menu of the header, filled whenever it opens
+  void addToMenu(const QList<QAction*>& actions);  // adds entries below the panel's own
   // For exported pictures: the header's text ("measured, step 1,234") with the settings of its controls, and the area
   // below the header.
   QString caption() const;
@@ -63,13 +63,13 @@ class Panel : public QWidget {
   QSize sizeHint() const override { return {460, 260}; }
 
  signals:
-  void readoutChanged(const QString& text);     // for the status bar
+  void readoutChanged(const QString& text);     // text for the status bar
   void knobRequested(const QString& key);       // from an explain card
   void lessonRequested(const QString& number);  // from an explain card
   void manualRequested(const QString& page);    // from an explain card
 
  protected:
-  // Which value of a metric this panel shows now, for the cards of explain(). By default the chosen layer, expert and
+  // The value of a metric that this panel shows, for the cards of explain(). By default the selected layer, expert and
   // tensor at the cursor's step; of the whole run for metrics without layers.
   virtual FigureTarget target(const MetricInfo& info) const;
   // The text of assets/panels/NAME.html, named after the class (LoadOverTimePanel: load_over_time), with `values` in
@@ -77,19 +77,18 @@ class Panel : public QWidget {
   QString explanation(const QStringList& values = {}) const;
   // A card with the present values; inside panels it hides the function of metric_text.h of the same name.
   QString metricCard(const MetricInfo& info) const;
-  // The kind of the numbers shown, for panels of a run depending on it; none while there is nothing to have a kind,
-  // since what is not there was not measured.
+  // The kind of the shown numbers; for panels of a run it depends on the run. nullopt: there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
   virtual QString status() const;
-  void contextMenuEvent(QContextMenuEvent* event) override;  // explains what is there
+  void contextMenuEvent(QContextMenuEvent* event) override;  // opens the explain card of the position
   void focusInEvent(QFocusEvent* event) override;
   bool event(QEvent* event) override;
   void hideEvent(QHideEvent* event) override;  // clears its text in the status bar
   // Adds to the controls at the right of the header: flat combo boxes and switches. The accessible name of a control is
   // its name in the menu.
   void addControl(QWidget* control);
-  // For what few people change: an entry of the menu only.
+  // Adds a rarely used control as an entry of the menu only.
   void addOption(QWidget* control);
   void addOption(QAction* action);
 
@@ -101,25 +100,25 @@ class Panel : public QWidget {
   void keepState(const QString& key, QComboBox* choice);
   void keepState(const QString& key, QAbstractButton* button);
   void keepState(const QString& key, std::function<QVariant()> save, std::function<void(const QVariant&)> restore);
-  // Whether the run on screen has steps; if not, the plot says so.
+  // Whether the active run has steps; otherwise sets a notice in the plot.
   bool hasSteps(PlotFrame* plot) const;
-  // Fills and paints the plot anew when data, time or focus of the selection change.
+  // Refills the plot when data, time or focus of the selection change.
   void followSelection(PlotFrame* plot);
 
   // One sentence under the header, read while painting.
   struct Answer {
-    QString question;     // goes first when there is little room
+    QString question;     // hidden first when there is little room
     QStringList answers;  // long to short
     bool failed = false;  // an error with its remedy
   };
   virtual Answer answer() const { return {}; }
-  void showAnswers();  // makes room for the line; `legend`, at its right, is a scale of colours
+  void showAnswers();  // shows the line; `legend`: a colour scale at its right
   void showAnswers(std::function<LegendScale()> legend);
-  void addBody(QWidget* body, int stretch = 1);  // connects the readout of plots
+  void addBody(QWidget* body, int stretch = 1);  // adds the panel's content and connects the readouts of its plots
   void setPictureLegend(std::function<LegendScale()> legend) { picture_legend_ = std::move(legend); }
-  void giveFocusTo(QWidget* part);  // the panel's own; Tab goes through the header to it
-  void foldWhenLow(QWidget* body);  // hidden where the panel leaves too little height to read it
-  // "step 1,234" with ", held" when the cursor is not on the newest step, and how many array frames are kept.
+  void giveFocusTo(QWidget* part);  // gives the panel's focus to this part; Tab reaches it after the header
+  void foldWhenLow(QWidget* body);  // hides this part if the panel is too low to read it
+  // The text "step 1,234", with ", held" if the cursor is not on the newest step, and the number of kept array frames.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 
   Selection* selection_;
@@ -138,16 +137,16 @@ class Panel : public QWidget {
   bool hasFigures() const;
 
   QWidget* header_;
-  QHBoxLayout* row_;  // of the header
+  QHBoxLayout* row_;  // row of the header
   QVBoxLayout* column_;
   StatusLine* status_line_;
   std::function<LegendScale()> picture_legend_;
-  QPointer<QWidget> focused_part_;     // that has the panel's focus; none: itself
-  QWidget* folds_ = nullptr;           // when low; nullptr: nothing does
-  AnswerLine* answer_line_ = nullptr;  // none for most panels that explain themselves
+  QPointer<QWidget> focused_part_;     // part with the panel's focus; nullptr: the panel itself
+  QWidget* folds_ = nullptr;           // part hidden in a low panel; nullptr: none
+  AnswerLine* answer_line_ = nullptr;  // nullptr: the panel has no answer
   struct Control {
     QWidget* widget;
-    QWidget* place;  // around it in the header; nullptr: in the menu only
+    QWidget* place;  // widget around the control in the header; nullptr: in the menu only
   };
   std::vector<Control> controls_;
   struct KeptState {
@@ -164,7 +163,7 @@ class Panel : public QWidget {
   QToolButton* explain_button_;
 };
 
-// Notices for panels without data, the same in every panel.
+// Notices of panels without data.
 QString noRunNotice();
 QString noDataYetNotice(const Selection& selection);
 QString notInLogNotice(const RunInfo& info, const QString& what);

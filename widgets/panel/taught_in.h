@@ -1,4 +1,4 @@
-// Which guided lesson teaches a figure, for the explain cards.
+// The guided lesson that teaches a figure, for the explain cards.
 #pragma once
 
 #include <QString>
@@ -8,7 +8,7 @@
 namespace moescope {
 
 struct TaughtIn {
-  int number = 0;  // of the lesson, in teaching order
+  int number = 0;  // number of the lesson, in teaching order
   QString title;
 };
 

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// As they follow each other in a layer.
+// The position of a GEMM in the order of a layer.
 int orderOfGemm(Gemm gemm) {
   using enum Gemm;
   constexpr Gemm kOrder[] = {dispatch, wq_a,      wq,        wq_b,      wkv_a,     wkv_b,     wo,
@@ -22,7 +22,7 @@ int orderOfGemm(Gemm gemm) {
 }
 
 auto orderOf(const OperandPlace& place) {
-  // x W of forward, dY W of dgrad, x dY of wgrad.
+  // Order of operands: x W in forward, dY W in dgrad, x dY in wgrad.
   constexpr int kOperands[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};  // by direction and operand
   const int operand = kOperands[static_cast<int>(place.direction)][static_cast<int>(place.operand)];
   return std::tuple(orderOfGemm(place.gemm), place.direction, operand);

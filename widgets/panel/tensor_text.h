@@ -1,4 +1,4 @@
-// How quantized operands are named and ordered on screen.
+// Names and order of quantized operands.
 #pragma once
 
 #include <QString>
@@ -8,9 +8,9 @@
 
 namespace moescope {
 
-// The order of use: weights in the order of the forward pass, for each forward x W, dgrad dY W, wgrad x dY.
-bool comesBefore(const OperandPlace& a, const OperandPlace& b);  // of one class; layers do not count
-// Every operand of the class that some layer of the frame quantizes, once, with layer 0.
+// Orders operands by use: weights in the order of the forward pass, for each forward x W, dgrad dY W, wgrad x dY.
+bool comesBefore(const OperandPlace& a, const OperandPlace& b);  // for operands of one class; ignores layers
+// All operands of the class that a layer of the frame quantizes, once each, with layer 0.
 std::vector<OperandPlace> operandsOf(const TelemetryFrame& frame, GemmClass gemm_class);
 std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class);  // ascending; -1: the head
 
@@ -19,9 +19,10 @@ QString gemmClassBrief(GemmClass gemm_class);   // "routed"
 QString tensorName(const OperandPlace& place);  // "w1 x forward"
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
-const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);  // nullptr: not there
-// Why a class has nothing to show in a frame, which may be nullptr.
+const QuantFrame* findTensor(const TelemetryFrame* frame,
+                             const OperandPlace& place);  // nullptr: the frame does not have it
+// Why a frame, which may be nullptr, has no statistics of a class.
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
-QString noTensorNotice();  // for panels of a single tensor
+QString noTensorNotice();  // notice of panels of a single tensor
 
 }  // namespace moescope

@@ -12,8 +12,8 @@ class TokenContexts : public PlotFrame {
 
  public:
   struct Line {
-    QString before, token, after;  // printable
-    double share = 0;              // of the token's mix, 0..1: how strong the frame's colour is
+    QString before, token, after;  // printable text before, at and after the token
+    double share = 0;              // share of the token's mix, 0..1: the opacity of the frame
   };
 
   explicit TokenContexts(QWidget* parent = nullptr);
@@ -33,7 +33,7 @@ class TokenContexts : public PlotFrame {
   QString title_;
 };
 
-// Bytes of a text for display: line ends, tabs and spaces visible, unprintable bytes as a dot.
+// The bytes of a text for display: line ends, tabs and spaces visible, unprintable bytes as dots.
 QString shownBytes(std::string_view bytes);
 
 }  // namespace moescope

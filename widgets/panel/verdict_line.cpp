@@ -62,7 +62,7 @@ void VerdictLine::setVerdict(const Judgement& judgement) {
   update();
 }
 
-// A rich text keeps the colour that it was set with.
+// Sets the text anew, since rich text keeps the colour of its links.
 void VerdictLine::colorText() {
   const Colors& c = colors(palette());
   QPalette words = palette();

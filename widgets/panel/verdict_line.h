@@ -1,5 +1,5 @@
-// One sentence over the panels of a workspace, with what it is about at its right, and the gap below it. A judgement
-// has a mark, a word and colours as well, and may begin with a link. Hidden while there is no sentence.
+// One sentence above the panels of a workspace, with its subject at the right and the gap below. A judgement has a
+// sign, a word and colours as well, and may begin with a link. Hidden while there is no sentence.
 #pragma once
 
 #include <QLabel>
@@ -18,12 +18,13 @@ class VerdictLine : public QWidget {
 
  public:
   explicit VerdictLine(QWidget* parent = nullptr);
-  void setVerdict(const QStringList& sentence, const QStringList& about);  // each from long to short
+  void setVerdict(const QStringList& sentence,
+                  const QStringList& about);  // sentence and subject, each from long to short
 
   struct Judgement {
     Sign sign = Sign::unsure;
     QString word;          // "Needs attention"
-    QString link;          // what the sentence begins with; empty: it has none
+    QString link;          // link at the beginning of the sentence; empty: none
     QStringList sentence;  // without the link, from long to short; empty: no verdict
     QStringList about;
   };
@@ -31,7 +32,7 @@ class VerdictLine : public QWidget {
   // Shows "?", which opens a card with this rich text.
   void setExplanation(const QString& title, std::function<QString()> html);
 
-  QString text() const;  // plain, all of it
+  QString text() const;  // the whole sentence as plain text
   std::optional<Sign> sign() const { return sign_; }
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
@@ -46,7 +47,7 @@ class VerdictLine : public QWidget {
  private:
   void colorText();
 
-  std::optional<Sign> sign_;  // none: a sentence without a judgement
+  std::optional<Sign> sign_;  // sign of the judgement; nullopt: a sentence without one
   SignLabel* mark_;
   QLabel *word_, *link_;
   QString link_text_;

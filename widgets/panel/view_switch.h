@@ -1,4 +1,4 @@
-// A choice between a few views of the same figures, all names in sight: "Over time | At a step".
+// A choice between a few views of the same figures with all names visible: "Over time | At a step".
 #pragma once
 
 #include <QList>

@@ -12,15 +12,15 @@ namespace {
 
 constexpr int kAnnounceMs = 1000;
 
-// A plot without a name of its own has the name of what it is in: its panel's title.
+// Name of a plot; without its own name that of its panel.
 QString nameOf(const QWidget* widget) {
   for (; widget; widget = widget->parentWidget())
     if (!widget->accessibleName().isEmpty()) return widget->accessibleName();
   return {};
 }
 
-// The value is text and so no QAccessibleValueInterface, which is for a single number with a range; platforms that do
-// not hand on texts of values have it as the description.
+// The value is a text, while QAccessibleValueInterface is for a single number. Platforms that ignore texts of values
+// get it as the description.
 class AccessiblePlot : public QAccessibleWidget {
  public:
   explicit AccessiblePlot(PlotFrame* plot) : QAccessibleWidget(plot, QAccessible::Chart) {}

@@ -169,7 +169,7 @@ QString formatBytes(double bytes) {
 
 namespace {
 
-// Empty: some of it has no superscript in Unicode. Spaces go.
+// The exponent in superscripts, without spaces; empty: a character has no superscript in Unicode.
 QString superscript(QStringView exponent) {
   static const QString kPlain = QStringLiteral("0123456789+-abcdefghijklmnoprstuvwxyzMT");
   static const QString kRaised = QStringLiteral("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻᴹᵀ");
@@ -196,7 +196,8 @@ QString withMinus(QString number) {
 QString inPrint(const QString& text) {
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
-  static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));  // of a number, not of a range
+  static const QRegularExpression kMinus(
+      QStringLiteral(R"((?<![^\s(*])-(?=\d))"));  // a minus sign, not a hyphen in a range
   QString printed;
   qsizetype done = 0;
   for (auto powers = kPower.globalMatch(text); powers.hasNext();) {

@@ -1,4 +1,4 @@
-// Where the ticks of an axis go and how its numbers read: pure functions, no widget.
+// Ticks of axes and texts of numbers: pure functions, no widget.
 #pragma once
 
 #include <QString>
@@ -23,7 +23,7 @@ struct Axis {
 
 // Steps of 1, 2 or 5 times a power of ten, at most `most` of them inside [low, high].
 std::vector<Tick> linearTicks(double low, double high, int most);
-// The same, never finer than 1: for steps, layers and experts.
+// Ticks of linearTicks() at whole numbers only: for steps, layers and experts.
 std::vector<Tick> integerTicks(double low, double high, int most);
 // Powers of ten; 2 and 5 between them while there is room; linear ticks when the range is within one decade.
 std::vector<Tick> logTicks(double low, double high, int most);
@@ -49,10 +49,10 @@ QString formatPercent(double share);
 // SI bytes: "12.3 MB".
 QString formatBytes(double bytes);
 QString formatPowerOfTwo(int exponent);  // -6 -> "2" with a superscript -6
-// A number's text as C writes it, with a minus sign in place of hyphens, also in the exponent.
+// The text of a number with minus signs in place of hyphens, also in the exponent.
 QString withMinus(QString number);
-// Words of the core, written for any terminal, as they stand on the screen: plus-minus and minus signs, and powers as
-// far as there are superscripts for them: 2^-6, 2^k, 2^(k + 1).
+// Texts of core/, written for any terminal, with print signs: plus-minus and minus signs, and superscripts as far as
+// Unicode has them: 2^-6, 2^k, 2^(k + 1).
 QString inPrint(const QString& text);
 
 }  // namespace moescope

@@ -24,8 +24,8 @@ class BandBars : public PlotFrame {
     QString name;  // empty: belongs to the row above
     std::vector<Part> parts;
     double low, high;      // the band; NaN: none
-    QString figure;        // columns apart by tabs, each right-aligned; the last go first where room is short
-    bool heading = false;  // only the name
+    QString figure;        // columns separated by tabs, right-aligned; the last ones are hidden first
+    bool heading = false;  // a row with a name only
   };
   struct LegendEntry {
     QString label;
@@ -38,8 +38,8 @@ class BandBars : public PlotFrame {
   void setRows(std::vector<Row> rows);
   const std::vector<Row>& rows() const { return rows_; }
   void setLegend(std::vector<LegendEntry> legend);
-  void setCaption(const QString& caption) { caption_ = caption; }                            // what is drawn, with unit
-  void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // of the axis
+  void setCaption(const QString& caption) { caption_ = caption; }  // name and unit of the bars
+  void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // texts of the axis
   std::function<QStringList(int row)> describe;
 
  protected:
@@ -54,7 +54,7 @@ class BandBars : public PlotFrame {
   double rowHeight() const;
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;
-  std::vector<int> figureColumns() const;  // widths
+  std::vector<int> figureColumns() const;  // widths of the columns
   int figuresWidth() const;
   QStringList keyLabels() const;
   QColor colorOf(int color) const;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <span>
 #include <limits>
+#include <span>
 
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -32,8 +32,8 @@ Lut lutOf(std::span<const QRgb> stops, bool dark) {
   return lut;
 }
 
-// The codes of utilisations from 1/4 to 4: a large model has thousands of cells, too many for a logarithm each. Numbers
-// with the same leading bits share an entry, which is narrower than a code: at most one code begins within it.
+// A table of the codes of utilisations from 1/4 to 4, since a logarithm for each of thousands of cells takes too long.
+// Numbers with the same leading bits share an entry, which is narrower than a code: at most one code begins in it.
 class UtilisationTable {
  public:
   UtilisationTable() {
@@ -42,7 +42,7 @@ class UtilisationTable {
       const std::uint8_t code = computed(below);
       entries_[i] = {std::numeric_limits<double>::infinity(), code};
       if (computed(above - 1) == code) continue;
-      while (above - below > 1) {  // the bits of positive numbers are in their order
+      while (above - below > 1) {  // the bits of positive floating-point numbers are ordered
         const std::uint64_t middle = below + (above - below) / 2;
         (computed(middle) == code ? below : above) = middle;
       }
@@ -57,14 +57,14 @@ class UtilisationTable {
 
  private:
   struct Entry {
-    double next;        // where the next code begins
-    std::uint8_t code;  // before it
+    double next;        // value at which the next code begins
+    std::uint8_t code;  // code below that value
   };
   static std::uint8_t computed(std::uint64_t bits) {
     const double limit = std::log2(kUtilisationLimit);
     return divergingCode((std::log2(std::bit_cast<double>(bits)) + limit) / (2 * limit));
   }
-  static constexpr int kShift = 44;  // leaves 8 bits of the fraction
+  static constexpr int kShift = 44;  // keeps 8 bits of the fraction
   static constexpr std::uint64_t kFirst = std::bit_cast<std::uint64_t>(1 / kUtilisationLimit) >> kShift;
   static constexpr std::uint64_t kEntries = (std::bit_cast<std::uint64_t>(kUtilisationLimit) >> kShift) - kFirst + 1;
   std::array<Entry, kEntries> entries_;
@@ -108,7 +108,7 @@ int loadLimit(LoadScale scale) {
   return scale == LoadScale::to_4 ? 4 : scale == LoadScale::to_16 ? 16 : 64;
 }
 
-// A root of the load is as far on the scale to 4 as the load on the wider one.
+// Takes the root: the load on a wider scale is where its root is on the scale to 4.
 std::uint8_t utilisationCode(double utilisation, LoadScale scale) {
   switch (scale) {
     case LoadScale::to_16:
@@ -219,7 +219,7 @@ double glyphLength(double share) {
 
 LegendScale utilisationLegend(bool dark, LoadScale scale) {
   const Lut lut = utilisationLut(dark);
-  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // from label to label
+  const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // octaves from label to label
   const double range = 2 * std::log2(limit);
   std::vector<Tick> ticks{{0.5, QStringLiteral("1")}};
   for (int octave = octaves; octave <= std::log2(limit); octave += octaves) {

@@ -1,4 +1,4 @@
-// Colours and what they mean. Nothing relies on red against green; every scale comes with a legend of numbers.
+// Colours and their meaning. None relies on red against green, and every scale has a legend with numbers.
 #pragma once
 
 #include <QBrush>
@@ -27,7 +27,7 @@ std::uint8_t scaleCode(double position);
 // (cividis); interpolated between ten published colours. Code 0 has the theme's no-data colour.
 Lut viridisLut(bool dark);
 Lut cividisLut(bool dark);
-// For matrices with numbers in their cells; the strong end is more bytes, or less SQNR.
+// The scale of matrices with numbers in their cells; the strong end is more bytes or less SQNR.
 Lut matrixLut(bool dark);
 
 // Utilisation u: diverging over log2 u from 1/4 to 4, blue below 1 and orange above. The fair share has the
@@ -37,11 +37,11 @@ inline constexpr double kUtilisationLimit = 4;
 inline constexpr std::uint8_t kZeroLoadCode = 1;
 Lut utilisationLut(bool dark);
 std::uint8_t utilisationCode(double utilisation);
-// The same colours opened to 16 or 64 times the fair load and as small a part of it.
+// The scale of utilisation, or the same colours up to 16 or 64 times the fair load.
 enum class LoadScale { to_4, to_16, to_64 };
 int loadLimit(LoadScale scale);  // 4, 16, 64
 std::uint8_t utilisationCode(double utilisation, LoadScale scale);
-// Any other quantity on the same colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
+// The code of another quantity on these colours: position 0..1, neutral at 1/2; NaN gives kNoDataCode.
 std::uint8_t divergingCode(double position);
 
 // Started from Okabe and Ito's series and moved until, also as seen with protanopia, deuteranopia and tritanopia
@@ -53,12 +53,12 @@ Qt::PenStyle seriesLine(int index);
 QColor gridColor(const QPalette& palette);
 QColor mutedText(const QPalette& palette);
 QColor axisColor(const QPalette& palette);
-QColor cursorColor(bool dark);  // the cursor and the selected cell, drawn over a halo of the ground
+QColor cursorColor(bool dark);  // colour of cursor and selected cell, drawn on a halo
 // Black or white, whichever reads better on `background`.
 QColor textOn(QRgb background);
-// Draws diagonal lines over cells without data or without tokens.
+// A brush of diagonal lines for cells without data or without tokens.
 QBrush hatch(const QColor& color);
-// The same where cells have few pixels: a diagonal passes through every cell of 2 x 2 pixels.
+// A brush of finer lines for cells of few pixels: a diagonal passes through every cell of 2 x 2 pixels.
 QBrush fineHatch(const QColor& color);
 QColor hatchOnZeroLoad(bool dark);
 
@@ -77,9 +77,9 @@ struct LegendScale {
   int first_code = 1;
   std::vector<Swatch> swatches{};
 };
-LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // of utilisationLut
-// On one line, at the right of `area`: swatches, the ends of the scale around its colours, the caption. Returns the
-// width that it takes; where there is too little room it leaves out the caption, then all.
+LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  // the legend of utilisationLut()
+// Paints a legend on one line at the right of `area`: swatches, the scale with its ends, the caption. Returns its
+// width; without room it leaves out the caption, then all.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
 // Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.

@@ -25,7 +25,7 @@ class CurvePlot : public PlotFrame {
   void setXAxis(const QString& caption, double low, double high);
   void setValueCaption(const QString& caption) { value_caption_ = caption; }  // shares, shown in percent
   void setMark(double x) { mark_ = x; }                                       // NaN: none
-  void setMarkStep(double step) { mark_step_ = step; }                        // of the arrow keys
+  void setMarkStep(double step) { mark_step_ = step; }                        // step of the arrow keys
   std::function<QStringList(double x)> describe;
   double xAt(QPoint position) const { return std::clamp(xAxis().fromPixel(position.x()), low_, high_); }
 
@@ -51,8 +51,8 @@ class CurvePlot : public PlotFrame {
   void paintBars(QPainter& painter) const;
   QStringList legendLabels() const;
   bool isLow() const;
-  QString shownCaption() const;                    // in a low plot the curves need its room
-  void paintCurveLegend(QPainter& painter) const;  // above the plot
+  QString shownCaption() const;                    // caption; empty in a low plot
+  void paintCurveLegend(QPainter& painter) const;  // paints the legend above the plot
 
   std::vector<Curve> curves_;
   bool bars_ = false;

@@ -1,4 +1,4 @@
-// How long something takes, for estimates.
+// An estimated duration as text.
 #pragma once
 
 #include <QString>

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-// What is counted by powers of two spans many powers of ten.
+// A short number: values counted by powers of two span many powers of ten.
 QString shortNumber(double value) {
   return withMinus(QString::number(value, 'g', 2));
 }
@@ -95,7 +95,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
     const int power = (bin - kHalfOctaves) / 2;
     if (bin % 2 == 0 && power % 2 == 0) edges.push_back({xOf(bin), formatPowerOfTwo(power)});
   }
-  // The last bin has no upper end: its own label, under its middle, stands in place of one.
+  // The last bin has no upper end: a label under its middle replaces it.
   if (lastIsShown()) edges.push_back({xOf(last_ + 0.5), orMore(last_)});
   const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
   paintBottomAxis(painter, pixels, edges, captionForms(texts_.caption) + captionForms(texts_.in_short));
@@ -122,7 +122,7 @@ void HalfOctavePlot::paintData(QPainter& painter) {
   paintCountLegend(painter);
 }
 
-// Above the bars, with the medians, which show in numbers that flips are at narrow margins.
+// Paints the legend above the bars with the medians, which show that flips are at narrow margins.
 void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect plot = plotRect();

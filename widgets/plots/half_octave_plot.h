@@ -10,7 +10,7 @@
 
 namespace moescope {
 
-// Half of the counts lie below it: "0.31"; "-": nothing was counted; ">= 0.71": half of them are in the last bin.
+// The median as text: "0.31"; "-": nothing was counted; ">= 0.71": it is in the last bin.
 QString half_octave_median(std::span<const std::uint32_t> counts);
 
 class HalfOctavePlot : public PlotFrame {
@@ -20,18 +20,18 @@ class HalfOctavePlot : public PlotFrame {
   explicit HalfOctavePlot(QWidget* parent = nullptr);
 
   struct Texts {
-    QString value;              // "margin": what the bins are of
+    QString value;              // name of the binned value: "margin"
     QString counted;            // "tokens", along the axis of counts
-    QString caption, in_short;  // under the axis; the short form where there is little room
+    QString caption, in_short;  // captions of the axis; the short one for little room
     QString back, front;        // names of the two in the legend; no front: only one is drawn
-    bool shares = false;        // each in shares of its own total, since they count different things
+    bool shares = false;        // bars are shares of their own totals, since they count different things
   };
   void setTexts(const Texts& texts) { texts_ = texts; }
   // [kHalfOctaves] or [kWideHalfOctaves], `front` as many as `back` or none; color: index of seriesColor.
   void setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front, int color);
 
  protected:
-  QMargins margins() const override {  // the legend over the caption
+  QMargins margins() const override {  // room for the legend above the caption
     return {axisLabelWidth(), 4 + (texts_.front.isEmpty() ? 2 : 3) * fontMetrics().height(), 12, axisLabelHeight()};
   }
   QString staticKey() const override;
@@ -40,10 +40,10 @@ class HalfOctavePlot : public PlotFrame {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  double xOf(double bin) const;  // lower edge
+  double xOf(double bin) const;  // x of the lower edge of a bin
   int binAt(int x) const;        // -1: outside
   Axis countAxis() const;
-  double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // as drawn: a count or a share
+  double heightOf(const std::vector<std::uint32_t>& counts, int bin) const;  // drawn height: a count or a share
   int bins() const { return static_cast<int>(back_.size()); }
   bool lastIsShown() const { return last_ + 1 == bins(); }
   QStringList describe(int bin) const;

@@ -29,7 +29,7 @@ class Histogram : public PlotFrame {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  double yOf(double category) const;  // lower edge
+  double yOf(double category) const;  // y of the lower edge of a category
   Axis shareAxis() const;
 
   int first_ = 0;

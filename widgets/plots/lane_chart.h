@@ -1,4 +1,4 @@
-// Intervals over time in lanes: when each rank, or a whole run, does what. Activities differ in colour and fill.
+// Intervals over time in lanes: activities of ranks or of a run. Activities differ in colour and fill.
 #pragma once
 
 #include <vector>
@@ -28,7 +28,7 @@ class LaneChart : public PlotFrame {
   explicit LaneChart(QWidget* parent = nullptr);
   void setActivities(std::vector<Activity> activities) { activities_ = std::move(activities); }
   void setLanes(QStringList names, std::vector<Interval> intervals, double end);
-  void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marked on top
+  void setFlags(std::vector<Flag> flags) { flags_ = std::move(flags); }  // marks above the lanes
   void setCaption(const QString& caption) { caption_ = caption; }        // of the time axis, with unit
   const std::vector<Interval>& intervals() const { return intervals_; }
 
@@ -42,7 +42,7 @@ class LaneChart : public PlotFrame {
  private:
   Axis axis() const;
   double laneHeight() const;
-  std::vector<Activity> keyed() const;  // those that occur
+  std::vector<Activity> keyed() const;  // activities that occur
   QStringList keyLabels() const;
   void paintKey(QPainter& painter) const;
 

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-// Slices of the range in which a logarithmic axis may treat steps as evenly spaced.
+// Parts of the range in which a logarithmic axis may treat steps as evenly spaced.
 std::vector<StepRange> octaves(StepRange range) {
   std::vector<StepRange> parts;
   for (std::int64_t first = range.first; first <= range.last;) {
@@ -110,7 +110,7 @@ void LinePlot::chooseValueRange() {
   take(least_low_);
   take(least_high_);
   const ValueRange next = niceRange(low, high, log_values_);
-  // Hold the old range while it contains the data and the data still fill most of it: no jumping labels.
+  // Keeps the old range while it contains the data and they fill most of it, so that labels do not jump.
   const bool holds = values_.low <= next.low && values_.high >= next.high && (!log_values_ || values_.low > 0);
   if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
 }
@@ -161,7 +161,8 @@ void LinePlot::paintReferences(QPainter& painter) const {
     const int y = static_cast<int>(std::lround(valueAxis().toPixel(line.value)));
     if (!plot.contains(plot.left(), y)) continue;
     painter.drawLine(plot.left(), y, plot.right(), y);
-    if (ends_ || isLow()) continue;  // named at its end; in a low plot the label would lie on the curves
+    if (ends_ || isLow())
+      continue;  // not labelled: named at its end, or the label would lie on the curves of a low plot
     const int top = y - metrics.height() < plot.top() ? y + 1 : y - metrics.height();
     if (std::abs(top - last) < metrics.height()) continue;
     last = top;
@@ -224,7 +225,7 @@ void LinePlot::paintSeries(QPainter& painter, const std::vector<Column>& columns
   flush(smooth, strong, true);
 }
 
-// Crosses along the bottom; where infinity means that there is no error, the curve goes on along the upper edge.
+// Paints crosses along the bottom; where infinity means no error, the curve continues along the upper edge.
 void LinePlot::paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const {
   const int top = plotRect().top(), bottom = plotRect().bottom();
   bool first = true;
@@ -263,7 +264,7 @@ bool LinePlot::isActive(std::size_t series) const {
   return only ? series == 0 : of_active(series_[series]);
 }
 
-// With the values at the crosshair, or at the cursor when there is none.
+// The names of the curves with values at the crosshair, or at the cursor if there is none.
 std::vector<LinePlot::Named> LinePlot::named() const {
   std::vector<Named> curves;
   const std::int64_t step = selection_->hoverStep() >= 0 ? selection_->hoverStep() : selection_->step();
@@ -290,17 +291,18 @@ std::vector<LinePlot::Named> LinePlot::named() const {
   return curves;
 }
 
-// "A mxfp8 2.31", "A 2.31"; without room for both only the name, which says which curve it is.
+// Forms of the text at an end: "A mxfp8 2.31", "A 2.31", or only the name, which identifies the curve.
 QStringList LinePlot::endForms(const Named& curve) const {
   const QString first = curve.name.section(QLatin1Char(' '), 0, 0);
   if (curve.isReference()) return {curve.value, curve.value.section(QLatin1Char(' '), 0, 0)};
   if (curve.name.isEmpty()) return {curve.value};
   const auto with_value = [&](const QString& name) { return name + QLatin1Char(' ') + curve.value; };
   if (first.size() > 1) return {with_value(curve.name), curve.name};
-  return {with_value(curve.name), with_value(first), first};  // of a run: its letter
+  return {with_value(curve.name), with_value(first), first};  // the letter of the run
 }
 
-// As wide as the names need with values of usual length, in steps, so that the plot keeps its width while they change.
+// Chooses a margin for the names and values of usual length, in steps, so that the plot keeps its width while values
+// change.
 void LinePlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
   const int most = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
@@ -321,7 +323,7 @@ void LinePlot::paintNames(QPainter& painter) const {
   ends_ ? paintEnds(painter) : paintSeriesLegend(painter);
 }
 
-// At the ends of the curves, moved apart where these are close to each other.
+// Paints names and values at the ends of the curves, moved apart where the ends are close.
 void LinePlot::paintEnds(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont usual = painter.font(), strong = semibold(usual);
@@ -342,7 +344,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
     const int baseline = static_cast<int>(std::lround(curve.y)) + metrics.ascent() / 2 - 1;
     const QString letter = curve.name.section(QLatin1Char(' '), 0, 0);
     int x = left;
-    if (letter.size() == 1 && text.startsWith(letter)) {  // of a run, in its colour
+    if (letter.size() == 1 && text.startsWith(letter)) {  // the letter of a run in its colour
       painter.setFont(strong);
       painter.setPen(curve.color);
       painter.drawText(x, baseline, letter);
@@ -355,7 +357,7 @@ void LinePlot::paintEnds(QPainter& painter) const {
   painter.setFont(usual);
 }
 
-// In the row of the caption, from the right: swatches, names and values, or fewer of them.
+// Paints a legend in the row of the caption, from the right: swatches, names and values, or fewer of them.
 void LinePlot::paintSeriesLegend(QPainter& painter) const {
   if (isLow()) return;  // no room is kept for it in a low plot
   constexpr int kSwatch = 14;
@@ -419,7 +421,7 @@ std::optional<FigureTarget> LinePlot::figureAt(QPoint position) const {
   return nearest;
 }
 
-// That at least one of the runs has.
+// The steps that at least one of the runs has.
 std::vector<std::int64_t> LinePlot::stepsOfAll() const {
   std::vector<std::int64_t> all;
   for (const LineSeries& each : series_) {

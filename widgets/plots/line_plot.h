@@ -17,12 +17,13 @@ struct LineSeries {
   QString label;
   int color = 0;         // index of seriesColor
   double smoothing = 0;  // factor of the exponential moving average; 0: none
-  // Instead of a metric of the history: `bins` equal slices of the range.
+  // Replaces a metric of the history: returns `bins` equal slices of the range.
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
-  std::function<FigureTarget(std::int64_t step)> figure{};  // of such a curve
-  bool points = false;                                      // open circles: measured at a few steps
+  std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
+  bool points = false;                                      // drawn as open circles, for values at a few steps
   std::vector<PyramidBin> slices(StepRange range, int bins) const;
-  std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;  // a slice for each
+  std::vector<PyramidBin> atSteps(
+      const std::vector<std::int64_t>& steps) const;  // values at these steps, a slice for each
   float valueAt(std::int64_t step) const;
 };
 
@@ -43,18 +44,18 @@ class LinePlot : public TimeAxisPlot {
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
   void setPercent(bool percent) { percent_ = percent; }
-  void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // of an SNR: there is no error
-  void setAtLeastShown(double low, double high);                       // the value axis always holds these
+  void setExactAtInfinity(bool exact) { exact_at_infinity_ = exact; }  // infinity means no error, as of an SNR
+  void setAtLeastShown(double low, double high);                       // range that the value axis always contains
 
-  std::optional<FigureTarget> figureAt(QPoint position) const override;  // of the nearest curve
-  QString csv() const;                                                   // the steps of the visible range
+  std::optional<FigureTarget> figureAt(QPoint position) const override;  // figure of the nearest curve
+  QString csv() const;                                                   // values at the steps of the visible range
 
  protected:
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   void paintPrintedOverlay(QPainter& painter) override { paintNames(painter); }
-  QRect figuresRect() const;  // holds the names and values
+  QRect figuresRect() const;  // area of the names and values
   QString staticKey() const override;
   QStringList readoutAt(QPoint position) const override;
 
@@ -68,7 +69,7 @@ class LinePlot : public TimeAxisPlot {
   std::vector<std::int64_t> stepsOfAll() const;
   void chooseValueRange();
   Axis valueAxis() const;
-  QString formatted(float value) const;  // a dash where there is none
+  QString formatted(float value) const;  // a value as text; a dash: none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
@@ -76,8 +77,8 @@ class LinePlot : public TimeAxisPlot {
     int series = -1;  // -1: a reference line
     QString name, value;
     QColor color;
-    bool active = false;  // of the run that is looked at
-    double y = 0;         // where the curve ends
+    bool active = false;  // whether the curve is of the active run
+    double y = 0;         // y of the end of the curve
     bool isReference() const { return series < 0; }
   };
   std::vector<Named> named() const;
@@ -95,7 +96,7 @@ class LinePlot : public TimeAxisPlot {
   std::vector<ReferenceLine> references_;
   QString caption_;
   bool log_values_ = false, percent_ = false, exact_at_infinity_ = false;
-  bool ends_ = true;  // curves are named at their ends
+  bool ends_ = true;  // whether curves are named at their ends
   double least_low_ = kNoValue, least_high_ = kNoValue;
   ValueRange values_;
 };

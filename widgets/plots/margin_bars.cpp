@@ -16,7 +16,7 @@ QFont semiboldOf(const QPainter& painter) {
   return semibold(painter.font());
 }
 
-// Strong ones last: where rows are thinner than a pixel they stay visible.
+// Paints strong bars last, so that they stay visible where rows are thinner than a pixel.
 void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   for (const bool strong : {false, true})
     for (const MarginBar& bar : bars.bars) {
@@ -29,7 +29,7 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
     }
 }
 
-// Each keeps off those above it.
+// Paints the figures that do not overlap one above.
 void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   painter.setFont(semiboldOf(painter));
   painter.setPen(QColor(c.ink));

@@ -1,4 +1,4 @@
-// Bars beside the rows of a plot, which say what each row comes to: plain ones, strong ones with their figure.
+// Bars beside the rows of a plot with a value for each row; strong bars have their value beside them.
 #pragma once
 
 #include <QPainter>
@@ -8,7 +8,7 @@
 namespace moescope {
 
 struct MarginBar {
-  double top = 0, bottom = 0;  // of its row, pixels
+  double top = 0, bottom = 0;  // edges of the row, pixels
   double value = 0;
   bool strong = false;
 };
@@ -20,7 +20,7 @@ struct MarginBars {
   double reference = -1;  // a dashed line; negative: none
 };
 
-// In `area`, whose height is that of the rows; caption above, scale below it.
+// Paints the bars in `area`, which is as high as the rows; the caption is above, the scale below it.
 void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bars, const QPalette& palette);
 
 }  // namespace moescope

@@ -13,8 +13,8 @@ namespace moescope {
 namespace {
 
 constexpr double kLeastSeparateCell = 5;  // logical pixels
-constexpr double kWidestCell = 2.4;       // of its other side, where cells should look square
-constexpr double kSmallLabels = 0.9;      // of columns that are narrow for their names
+constexpr double kWidestCell = 2.4;       // largest width over height of cells that should look square
+constexpr double kSmallLabels = 0.9;      // font scale of names of narrow columns
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   return std::ranges::any_of(ticks, [&](const Tick& tick) {
@@ -62,7 +62,7 @@ void MatrixPlot::setLegend(const LegendScale& scale) {
   legend_ = scale;
 }
 
-// The labels stay the same from step to step, and measuring them all takes longer than comparing.
+// Compares first: the labels rarely change, and measuring them takes longer.
 void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
   if (ticks == row_ticks_ && caption == row_caption_ && font() == measured_font_) return;
   measured_font_ = font();
@@ -88,7 +88,7 @@ QMargins MatrixPlot::margins() const {
   return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;
 }
 
-// Above what stands on top of the columns.
+// The row of the caption, above the headings of the columns.
 QRect MatrixPlot::captionRow() const {
   return {0, 0, width(), fontMetrics().height()};
 }
@@ -144,7 +144,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   std::vector<Tick> rows = row_ticks_;
   for (Tick& tick : rows) tick.value = cellRect(static_cast<int>(tick.value), 0).center().y();
   paintRowLabels(painter, rows, cells.left() - kSpace8 - extra_.left());
-  paintLeftCaption(painter, margins().left() - kSpace8, row_caption_);  // the margin is measured
+  paintLeftCaption(painter, margins().left() - kSpace8, row_caption_);  // the margin contains the measured labels
   const QFont usual = painter.font();
   if (crowded(column_ticks_, metrics, cellRect(0, 0).width())) painter.setFont(scaledFont(usual, kSmallLabels));
   const std::size_t stride = labelStride(column_ticks_, painter.fontMetrics(), cellRect(0, 0).width());

@@ -15,10 +15,10 @@ class MatrixPlot : public PlotFrame {
  public:
   explicit MatrixPlot(QWidget* parent = nullptr);
 
-  // codes: rows x columns, row-major, bytes of the colour scale.
+  // `codes`: rows x columns, row-major, bytes of the colour scale.
   void setCells(int rows, int columns, std::vector<std::uint8_t> codes);
   void setLegend(const LegendScale& scale);
-  // On the panel's answer line; pictures have it in the caption's row, if that is free.
+  // The legend stands on the panel's answer line. In pictures it is in the caption's row, if that is free.
   void setLegendElsewhere(bool in_pictures = true) {
     legend_elsewhere_ = true;
     legend_in_pictures_ = in_pictures;
@@ -26,11 +26,11 @@ class MatrixPlot : public PlotFrame {
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }  // as in TimeHeatMap
   void setRowAxis(std::vector<Tick> ticks, const QString& caption);
   void setColumnAxis(std::vector<Tick> ticks, const QString& caption);
-  void setCurrent(int row, int column);                // -1: none; without a column the row has the frame
-  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
+  void setCurrent(int row, int column);                // selected cell; -1: none; without a column the row is framed
+  void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
   void setSquare(bool square) { square_ = square; }
-  std::function<void(QPainter&)> decorate;  // after the cells, into the cached picture
+  std::function<void(QPainter&)> decorate;  // paints on the cells, into the cached picture
   std::function<QStringList(int row, int column)> describe;
   std::function<std::optional<FigureTarget>(int row, int column)> figure;
   std::optional<FigureTarget> figureAt(QPoint position) const override;
@@ -39,16 +39,16 @@ class MatrixPlot : public PlotFrame {
   int columns() const { return columns_; }
   QRectF cellRect(int row, int column) const;
   bool cellAt(QPoint position, int* row, int* column) const;
-  QRect cellsRect() const;  // where the cells are
+  QRect cellsRect() const;  // area of the cells
   QRgb cellColor(int row, int column) const;
   // For `decorate`: a text in each cell, if cells are at least that large.
   void paintTexts(QPainter& painter, const QSizeF& least,
                   const std::function<QString(int row, int column)>& text) const;
-  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // of a cell with this text
+  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // size of a cell for this text
 
  signals:
   void cellChosen(int row, int column);
-  void cellOpened(int row, int column);  // clicked, or Enter; after cellChosen
+  void cellOpened(int row, int column);  // clicked, or Enter was pressed; emitted after cellChosen
 
  protected:
   QMargins margins() const override;
@@ -67,7 +67,7 @@ class MatrixPlot : public PlotFrame {
 
  private:
   QImage image(const QSize& most) const;
-  // The code of the most weight among some cells; the first of equals.
+  // The code with the largest weight among some cells; the first of equals.
   std::uint8_t heaviest(int first_row, int end_row, int first_column, int end_column) const;
   void paintHatch(QPainter& painter) const;
 
@@ -78,13 +78,13 @@ class MatrixPlot : public PlotFrame {
   std::vector<Tick> row_ticks_, column_ticks_;
   QString row_caption_, column_caption_;
   QMargins extra_;
-  int widest_label_ = 0;  // of the rows
-  QFont measured_font_;   // of widest_label_
+  int widest_label_ = 0;  // widest label of the rows
+  QFont measured_font_;   // font of widest_label_
   bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
-// Weights for setWeights: on a diverging scale the value farthest from neutral wins, "no token" over
-// everything but the highest load, which would vanish in it; on a sequential one the largest.
+// Weights for setWeights(): on a diverging scale the value farthest from neutral has the largest weight, and "no token"
+// outweighs all but the highest load, in which it would vanish; on a sequential scale the largest value.
 std::array<std::uint8_t, 256> utilisationWeights();
 std::array<std::uint8_t, 256> sequentialWeights();
 

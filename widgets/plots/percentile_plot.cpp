@@ -18,7 +18,8 @@ void PercentilePlot::setGroups(std::vector<Group> groups, const QString& caption
   double farthest = 2;
   for (const Group& group : groups_) {
     farthest = std::max<double>(farthest, group.values[4]);
-    if (group.values[1] > 0) farthest = std::max(farthest, 1.0 / group.values[1]);  // the smallest may leave the axis
+    if (group.values[1] > 0)
+      farthest = std::max(farthest, 1.0 / group.values[1]);  // the smallest value may be outside the axis
   }
   octaves_ = static_cast<int>(std::ceil(std::log2(std::min(farthest, kHighest))));
 }
@@ -119,7 +120,7 @@ void PercentilePlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x();
   if (way == 0 || groups_.empty()) return QWidget::keyPressEvent(event);
   const int place = std::clamp(placeOf(current_) + way, 0, static_cast<int>(groups_.size()) - 1);
-  current_ = groups_[static_cast<std::size_t>(place)].id;  // at once: keys may come faster than paints
+  current_ = groups_[static_cast<std::size_t>(place)].id;  // set at once: keys may come faster than paints
   emit groupChosen(current_);
 }
 

@@ -23,7 +23,7 @@ class PercentilePlot : public PlotFrame {
   void setValueCaption(const QString& caption) { value_caption_ = caption; }
   void setCurrent(int id) { current_ = id; }
   std::function<QStringList(int id)> describe;
-  QRectF barOf(int id) const;  // its whole column; empty: there is none
+  QRectF barOf(int id) const;  // the whole column of a group; empty: there is none
 
  signals:
   void groupChosen(int id);
@@ -39,7 +39,7 @@ class PercentilePlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  static constexpr double kLowest = 0.0625, kHighest = 16;  // of the axis at most
+  static constexpr double kLowest = 0.0625, kHighest = 16;  // limits of the axis
   Axis valueAxis() const;
   double xOf(std::size_t place) const;  // left edge of the place's column
   int placeAt(QPoint position) const;   // -1: none

@@ -21,7 +21,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kWaitingLines = 4;  // of the grid without data
+constexpr int kWaitingLines = 4;  // lines of the grid without data
 constexpr int kPointerSize = 5;
 constexpr int kHoverMs = 16;
 
@@ -72,7 +72,7 @@ QString PlotFrame::readoutText(QPoint position) const {
   return notice_.isEmpty() ? readoutAt(position).join(QStringLiteral("   ")) : QString();
 }
 
-// Between bars and beside curves there is no figure: then the first that is met.
+// Searches the plot for the first readout if there is none at the keyboard cursor.
 QString PlotFrame::valueText() const {
   if (!notice_.isEmpty()) return notice_;
   if (!read_out_.isEmpty()) return read_out_;
@@ -134,7 +134,7 @@ void PlotFrame::prepare() {
 }
 
 void PlotFrame::paintPrinted() {
-  dirty_ = true;  // what is filled in now is for this picture
+  dirty_ = true;  // the data filled in now are for this picture
   prepare();      // finds the width of the labels
   QPainter painter(this);
   painter.setFont(font());
@@ -172,7 +172,7 @@ void PlotFrame::renderStatic() {
   paintNotice(painter);
 }
 
-// The grid stays, so that a panel keeps its form while it waits.
+// Paints a notice on the grid, so that a panel keeps its form while it waits.
 void PlotFrame::paintNotice(QPainter& painter) const {
   if (notice_.trimmed().isEmpty()) return;
   const QRect area = rect().adjusted(kSpace12, kSpace4, -kSpace12, -kSpace4);
@@ -239,7 +239,8 @@ void PlotFrame::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
-// Numbers and short names, drawn anew with each move of the mouse: shaping is a third of their cost.
+// Turns off shaping and kerning: the texts are numbers and short names, drawn at each move of the mouse, and shaping
+// takes a third of the time.
 void PlotFrame::takeType() {
   QFont type = typeFont(QApplication::font(), Type::caption);
   type.setStyleStrategy(QFont::PreferNoShaping);
@@ -263,13 +264,13 @@ int PlotFrame::axisLabelHeight() const {
   return fontMetrics().height() + kSpace4 + 2;
 }
 
-// As single lines: Qt's raster engine draws wide polylines some fifty times slower.
+// Draws single lines: Qt's raster engine draws wide polylines some fifty times slower.
 void PlotFrame::drawCurve(QPainter& painter, const std::vector<QPointF>& points, bool bold) const {
   const QColor color = painter.pen().color();
   const Qt::PenStyle style = painter.pen().style();
   const double width = (bold ? kCurveWidth : kRawCurveWidth) * typeScale(fontMetrics());
   painter.setRenderHint(QPainter::Antialiasing);
-  if (style != Qt::SolidLine) {  // dashes go on from one segment to the next
+  if (style != Qt::SolidLine) {  // dashes continue from one segment to the next
     painter.setPen(QPen(color, kRawCurveWidth * typeScale(fontMetrics()), style));
     painter.drawPolyline(points.data(), static_cast<int>(points.size()));
   } else if (width * devicePixelRatioF() < kCurveWidth - 0.01) {
@@ -309,7 +310,7 @@ void PlotFrame::paintLeftAxis(QPainter& painter, const Axis& axis, const std::ve
   paintLeftCaption(painter, widest, caption);
 }
 
-// The margin grows in steps, so that plots above each other have the same one.
+// Widens the margin in steps, so that plots above one another have the same one.
 void PlotFrame::paintLeftCaption(QPainter& painter, int widest_label, const QString& caption) const {
   const QFontMetrics metrics(painter.font());
   wanted_excess_ = roundedUp(widest_label + kSpace8, kSpace8) - margins().left();
@@ -337,7 +338,7 @@ QRect PlotFrame::freeInCaptionRow() const {
 
 void PlotFrame::paintLegendInRow(QPainter& painter, const LegendScale& scale) const {
   QRect row = captionRow().adjusted(caption_end_ + kSpace12, 0, 0, 0);
-  row.setRight(plotRect().right());  // what stands beside the plot has its caption there
+  row.setRight(plotRect().right());  // other content beside the plot has its caption there
   legend_start_ = row.right() + 1 - paintFlatLegend(painter, row, scale, palette());
 }
 
@@ -449,7 +450,7 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
   const int right = plot.left() - kSpace8, top = static_cast<int>(std::lround(y)) - line / 2;
   const QRect place(std::max(0, right - wide), top, std::min(wide, right), line);
   if (!label.isEmpty() && wide <= right) {
-    const int left = std::max(0, place.left() - kSpace16);  // names farther left stay
+    const int left = std::max(0, place.left() - kSpace16);  // keeps names farther left
     const QRect beside(left, top, plot.left() - 3 - left, line);
     painter.fillRect(beside, palette().base());
     for (const int other : row_labels_)
@@ -495,7 +496,7 @@ PlotFrame::Key PlotFrame::keyBeside(const QString& caption, const QStringList& l
 void PlotFrame::paintReadout(QPainter& painter, QPoint near, const QStringList& all) const {
   if (all.isEmpty()) return;
   const QFontMetrics metrics = fontMetrics();
-  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line has all of them
+  const int fit = std::max(1, (height() - 2 * kSpace4) / metrics.height());  // the status line shows all lines
   const QStringList lines = brokenLines(all, metrics, this->width() - 2 * kSpace8).mid(0, fit);
   int width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));

@@ -33,7 +33,7 @@ void ScatterPlot::setPoints(std::vector<Point> points) {
     for (const double value : {point.x, point.y})
       if (value > 0) farthest = std::max(farthest, std::abs(std::log2(value)));
   const int next = std::min(kMaxOctaves, static_cast<int>(std::ceil(farthest)));
-  if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // does not jump to and fro
+  if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // changes rarely, so that the axis does not jump
 }
 
 void ScatterPlot::setAxes(const QString& x_caption, const QString& y_caption) {
@@ -132,7 +132,7 @@ void ScatterPlot::keyPressEvent(QKeyEvent* event) {
   const int way = arrowOf(event).x() + arrowOf(event).y();
   if (points_.empty() || way == 0) return QWidget::keyPressEvent(event);
   const int point = std::clamp(current_ + way, 0, static_cast<int>(points_.size()) - 1);
-  current_ = point;  // at once: keys may come faster than paints
+  current_ = point;  // set at once: keys may come faster than paints
   emit pointChosen(point);
   if (describe) emit readoutChanged(describe(point).join(QStringLiteral("   ")));
 }

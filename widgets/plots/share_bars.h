@@ -13,7 +13,7 @@ class ShareBars : public PlotFrame {
  public:
   struct Bar {
     QString name;
-    double share = 0;  // 0..1, the length
+    double share = 0;  // 0..1, length of the bar
     QString figure;    // "31 %, 2.1 x"
   };
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDragThreshold = 4;
 constexpr int kLowPlot = 96;              // height below which the curves need the room of legend and caption
-constexpr std::int64_t kFewestSteps = 4;  // zoom stops here
+constexpr std::int64_t kFewestSteps = 4;  // least range of zooming
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void TimeAxisPlot::followPicture() {
   PlotFrame::followPicture();
 }
 
-// Where the ticks are, not the range: a long run grows for many steps before one of them moves by a pixel.
+// Contains the places of the ticks, not the range: a long run grows for many steps before a tick moves by a pixel.
 QString TimeAxisPlot::staticKey() const {
   QString key = QStringLiteral("%1:%2:%3").arg(log_steps_).arg(labels_shown_).arg(plotRect().right());
   key += step_notes_.join(QLatin1Char(';'));
@@ -84,7 +84,7 @@ double TimeAxisPlot::unwarp(double coordinate) const {
   return log_steps_ ? std::pow(10.0, coordinate) - 1 : coordinate;
 }
 
-// Half a step of air at both ends, so that each step owns an equal cell of the linear axis.
+// Adds half a step at both ends, so that each step has an equal cell on the linear axis.
 double TimeAxisPlot::low() const {
   return warp(range().first - 0.5);
 }
@@ -128,7 +128,7 @@ const std::vector<Mark>& TimeAxisPlot::marks() {
   return marks_;
 }
 
-// A triangle, a dotted line below it, and what was done there as far as there is room up to the next mark.
+// Paints a triangle, a dotted line below it, and the title of the mark as far as there is room before the next one.
 void TimeAxisPlot::paintMarks(QPainter& painter) {
   const QRect plot = plotRect();
   const int top = marks_inside_ ? plot.top() : plot.top() - 8, line = fontMetrics().height();
@@ -181,7 +181,7 @@ void TimeAxisPlot::paintOverlay(QPainter& painter) {
   }
 }
 
-// Each of the marks there, which may share a pixel.
+// All marks at a pixel.
 QString TimeAxisPlot::markerTextAt(int x) const {
   const History* history = selection_->history();
   if (!history) return {};
@@ -203,7 +203,7 @@ bool TimeAxisPlot::event(QEvent* event) {
       return true;
     }
   }
-  // Space belongs to run and pause, except in the middle of a drag, where it turns the drag into a pan.
+  // Space is the key for run and pause, but during a drag it turns the drag into a pan.
   if (event->type() == QEvent::ShortcutOverride && drag_ != Drag::none &&
       static_cast<QKeyEvent*>(event)->key() == Qt::Key_Space) {
     event->accept();
@@ -219,13 +219,13 @@ void TimeAxisPlot::clickedAt(QPoint position) {
 void TimeAxisPlot::zoomAbout(double x, double factor) {
   if (range().empty()) return;
   const QRect plot = plotRect();
-  // Near the newest step the zoom holds on to it, so that following goes on.
+  // Near the newest step the zoom keeps that step, so that following continues.
   const bool at_end = selection_->following() && x > plot.right() - plot.width() / 12.0;
   const double anchor =
       at_end ? high() : low() + std::clamp((x - plot.left()) / plot.width(), 0.0, 1.0) * (high() - low());
   const double first = unwarp(anchor - (anchor - low()) * factor), last = unwarp(anchor + (high() - anchor) * factor);
   StepRange next{std::llround(first + 0.5), std::llround(last - 0.5)};
-  if (factor > 1) {  // always gets somewhere
+  if (factor > 1) {  // zooming out always widens the range
     next.first = std::min(next.first, range().first - (at_end ? 1 : 0));
     next.last = std::max(next.last, range().last + 1);
   } else if (next.size() < kFewestSteps) {

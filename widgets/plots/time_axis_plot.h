@@ -17,25 +17,25 @@ class TimeAxisPlot : public PlotFrame {
   explicit TimeAxisPlot(Selection* selection, QWidget* parent = nullptr);
   void setLogSteps(bool log);
   bool logSteps() const { return log_steps_; }
-  // Without labels when another plot with the same axis stands right below.
+  // Hides the labels if another plot with the same axis is right below.
   void setStepLabelsShown(bool shown);
-  // Beside the caption of the axis, set in refill: "mean of 12 per column"; long to short.
+  // Notes beside the caption of the axis, set in refill, from long to short: "mean of 12 per column".
   void setStepNotes(const QStringList& notes) { step_notes_ = notes; }
 
  protected:
   StepRange range() const { return selection_->range(); }
   double xOf(double step) const;                // centre of a step, widget pixels
-  std::int64_t stepAt(double x) const;          // clamped to the range
-  void paintStepAxis(QPainter& painter) const;  // part of the static layer
+  std::int64_t stepAt(double x) const;          // step at x, clamped to the range
+  void paintStepAxis(QPainter& painter) const;  // paints a part of the static layer
   virtual void clickedAt(QPoint position);
 
   QMargins margins() const override;
-  QRect bandAbove() const {  // the plot, for the legend
+  QRect bandAbove() const {  // area above the plot, for the legend
     const QRect plot = plotRect();
     return {plot.left(), 0, plot.width(), plot.top()};
   }
   int legendRow() const { return fontMetrics().height(); }
-  bool isLow() const;  // a plot whose curves need all of the room
+  bool isLow() const;  // whether the curves need all of the height
   void paintMarks(QPainter& painter) override;
   QPoint cursorPosition() const override;
   void followPicture() override;
@@ -52,7 +52,7 @@ class TimeAxisPlot : public PlotFrame {
 
   Selection* selection_;
   int right_margin_ = 12;
-  int legend_rows_ = 0;        // of text above the data; the last one has the caption
+  int legend_rows_ = 0;        // rows of text above the data; the last one has the caption
   bool marks_inside_ = false;  // markers stand in the plot, not above it
 
  private:
@@ -74,7 +74,7 @@ class TimeAxisPlot : public PlotFrame {
   QStringList step_notes_;
   std::vector<Mark> marks_;
   std::size_t known_markers_ = 0;
-  const History* marked_ = nullptr;  // whose marks these are
+  const History* marked_ = nullptr;  // run of the marks
   StepRange seen_range_;
   Drag drag_ = Drag::none;
   QPoint press_;

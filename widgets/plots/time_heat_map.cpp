@@ -60,7 +60,7 @@ int TimeHeatMap::rowAt(int y) const {
   return rowOf(std::clamp(row, first_row_, std::max(first_row_, last_row_)));
 }
 
-// Fetches only columns that are new to the cache or may have grown since.
+// Fetches columns that are not cached or may have grown.
 void TimeHeatMap::updateColumns() {
   const History* history = selection_->history();
   if (!history || rows_ <= 0 || range().empty() || !fetch) return codes_.clear();
@@ -69,13 +69,13 @@ void TimeHeatMap::updateColumns() {
   const std::int64_t first = range().first / stride, last = range().last / stride;
   const std::int64_t newest = history->steps().last;
   const std::uint64_t sequence = history->sequence();
-  // More appends than new steps: some step was replaced (a run that was reset), or a marker came. Start over.
+  // More appends than new steps: a step was replaced (a run was reset) or a marker was added. Fetches all.
   const std::int64_t appended = static_cast<std::int64_t>(sequence - known_sequence_);
   const bool rewritten = newest < known_last_step_ || appended > newest - known_last_step_;
   if (stride != stride_ || rewritten) codes_.clear();
 
   std::vector<std::uint8_t> next(static_cast<std::size_t>(last - first + 1) * rows_, kNoDataCode);
-  std::int64_t keep_first = last + 1, keep_last = last;  // columns that the cache still has complete
+  std::int64_t keep_first = last + 1, keep_last = last;  // cached columns that are complete
   if (!codes_.empty()) {
     const std::int64_t cached_last = first_column_ + static_cast<std::int64_t>(codes_.size()) / rows_ - 1;
     keep_first = std::max(first, first_column_);
@@ -138,7 +138,7 @@ void TimeHeatMap::paintStatic(QPainter& painter) {
   for (Tick& tick : labels) tick.value = yOf(tick.value + 0.5);
   const int widest = std::max(paintRowLabels(painter, labels, plotRect().left() - kSpace8),
                               painter.fontMetrics().horizontalAdvance(current_label_));
-  paintLeftCaption(painter, widest + kSpace12, row_caption_);  // with the pointer at the chosen row
+  paintLeftCaption(painter, widest + kSpace12, row_caption_);  // with room for the pointer at the selected row
   paintScale(painter);
 }
 
@@ -158,7 +158,7 @@ void TimeHeatMap::paintData(QPainter& painter) {
   if (hatched_code_ >= 0) paintHatch(painter, picture, place);
 }
 
-// Along whole runs of such cells, which are few: an expert that gets nothing goes on so for many steps.
+// Paints whole runs of such cells, which are few: an expert without tokens stays so for many steps.
 void TimeHeatMap::paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const {
   const QRgb hatched = legend_.lut[static_cast<std::size_t>(hatched_code_)];
   const QBrush lines = fineHatch(hatchOnZeroLoad(dark()));

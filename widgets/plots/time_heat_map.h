@@ -1,5 +1,5 @@
-// Rows over steps in colour: experts or exponents. Columns are slices of steps aligned to multiples of their width, so
-// that a growing run only ever adds columns; each is asked for once.
+// Rows over steps in colour, such as experts or exponents. Columns are slices of steps aligned to multiples of their
+// width, so that a growing run only adds columns; each is fetched once.
 #pragma once
 
 #include <vector>
@@ -21,15 +21,17 @@ class TimeHeatMap : public TimeAxisPlot {
   std::function<std::optional<FigureTarget>(int row, std::int64_t step)> figure;
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
-  // Called in refill: what is shown. Cells are kept as long as `source` stays the same.
+  // Sets the shown data, in refill. Cells are cached while `source` is equal.
   void setSource(const QString& source, int rows);
   void setVisibleRows(int first, int last);
   void setRowAxis(std::vector<Tick> ticks, const QString& caption, bool upward);
   void setLegend(const LegendScale& scale);
-  void setLegendElsewhere() { legend_elsewhere_ = true; }  // on the panel's answer line; pictures still have it
+  void setLegendElsewhere() {
+    legend_elsewhere_ = true;
+  }  // the legend is on the panel's answer line; pictures have it in the plot
   // Where rows or columns share a pixel, the code with the larger weight is shown.
   void setWeights(const std::array<std::uint8_t, 256>& weights) { weights_ = weights; }
-  void setHatched(int code) { hatched_code_ = code; }  // drawn with diagonal lines
+  void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
   // Columns without data repeat the one before, for values that are measured only every n-th step.
   void setHeld(bool held) { held_ = held; }
   void setCurrentRow(int row, const QString& label = {}) {
@@ -40,7 +42,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void setRowOrder(std::vector<int> order) { order_ = std::move(order); }
 
   int rowAt(int y) const;
-  double yOf(double place) const;  // upper edge of the row there, or its lower one when rows go upward
+  double yOf(double place) const;  // upper edge of the row at a place; the lower one if rows run upward
   std::int64_t stepsPerColumn() const { return stride_; }
 
  signals:
@@ -50,7 +52,7 @@ class TimeHeatMap : public TimeAxisPlot {
   QPoint cursorPosition() const override;
   QString staticKey() const override;
   void paintStatic(QPainter& painter) override;
-  void paintScale(QPainter& painter) const;  // of colours, unless it is elsewhere
+  void paintScale(QPainter& painter) const;  // paints the colour scale, unless it is elsewhere
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
@@ -60,7 +62,7 @@ class TimeHeatMap : public TimeAxisPlot {
   void updateColumns();
   int rowOf(int place) const { return order_.empty() ? place : order_[static_cast<std::size_t>(place)]; }
   int placeOf(int row) const;
-  QImage image(int pixel_rows) const;  // of the cells, one pixel a column, at most `pixel_rows` high
+  QImage image(int pixel_rows) const;  // the cells, one pixel for each column, at most `pixel_rows` high
   void paintHatch(QPainter& painter, const QImage& picture, const QRectF& place) const;
 
   QString source_;

@@ -44,7 +44,7 @@ QFontMetrics ValueTile::captionMetrics() const {
   return QFontMetrics(typeFont(font(), Type::caption));
 }
 
-// No text is cut: one that does not fit is left out.
+// Leaves out texts that do not fit; none is cut.
 void ValueTile::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   const Colors& c = colors(palette());

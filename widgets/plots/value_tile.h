@@ -1,4 +1,4 @@
-// A tile with a name over a number, and below that where it is from, if that is told. The number is read
+// A tile with a name above a number, and below it the place of the number if `place` is set. The number is computed
 // while painting, so that hidden tiles compute nothing. Checkable tiles choose what the plot below shows.
 #pragma once
 
@@ -16,9 +16,9 @@ class ValueTile : public QAbstractButton {
 
  public:
   ValueTile(Selection* selection, const QString& name, std::function<QString()> value, QWidget* parent = nullptr);
-  std::function<FigureTarget()> figure;    // what the number is, for the explain card; empty: not a single figure
-  void setShortName(const QString& name);  // shown where the name has no room
-  // Where the number is from, from long to short: {"layer 37", "L37"}.
+  std::function<FigureTarget()> figure;    // figure of the number, for the explain card; empty: not a single figure
+  void setShortName(const QString& name);  // shown if the name does not fit
+  // The place of the number, from long to short: {"layer 37", "L37"}.
   void setPlace(std::function<QStringList()> place);
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override;
@@ -31,7 +31,7 @@ class ValueTile : public QAbstractButton {
 
   QStringList names_;  // long to short
   std::function<QString()> value_;
-  std::function<QStringList()> place_;  // empty: not told
+  std::function<QStringList()> place_;  // place of the number; empty: not shown
 };
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ class XyPlot : public PlotFrame {
     Mark mark = Mark::disc;
     Qt::PenStyle line = Qt::NoPen;
     std::vector<QPointF> points;
-    std::vector<QString> names{};  // of the points, for the readout; may be empty
+    std::vector<QString> names{};  // names of the points for the readout; may be empty
   };
 
   explicit XyPlot(QWidget* parent = nullptr);

@@ -1,4 +1,4 @@
-// How far an expert is from being chosen, over the tokens of a step, and the bias that would give it its fair share:
+// Distance of an expert from being chosen over the tokens of a step, and the bias that would give it its fair share:
 // the distribution that quantile balancing cuts.
 #pragma once
 
@@ -21,7 +21,7 @@ class BiasAndFairSharePanel : public Panel {
   Answer answer() const override;
 
  private:
-  // Of one layer at the newest step that has it, and the expert that is shown.
+  // The distribution of a layer at the newest step that has it, and the shown expert.
   struct Shown {
     std::int64_t step = 0;
     int layer = 0, top_k = 0, n_experts = 0, expert = 0;

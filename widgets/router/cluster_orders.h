@@ -12,7 +12,8 @@ namespace moescope {
 
 class ClusterOrders {
  public:
-  // Empty: the run has no co-activation counts (yet), or not of this layer. Computed once for each newest frame.
+  // The order of a layer's experts; empty: the run has no co-activation counts of it yet. Computed once for each newest
+  // frame.
   const std::vector<int>& of(const History& history, int layer);
 
  private:

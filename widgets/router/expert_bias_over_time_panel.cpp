@@ -26,7 +26,7 @@ LegendScale biasLegend(double limit, bool dark) {
           .first_code = 2};
 }
 
-// On a diverging scale the value farther from 0 wins.
+// Weights of a diverging scale: the value farther from 0 is shown.
 std::array<std::uint8_t, 256> divergingWeights() {
   std::array<std::uint8_t, 256> weights{};
   const int neutral = divergingCode(0.5);
@@ -110,14 +110,14 @@ void ExpertBiasOverTimePanel::refillMap() {
   const QString of =
       QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(selection_->history())).arg(selection_->layer());
   if (std::exchange(drawn_, of) != of) largest_drawn_ = 0;
-  double largest = std::max(1e-3, largest_drawn_);  // one step of the usual rate: what is smaller is no colour
+  double largest = std::max(1e-3, largest_drawn_);  // one step at the usual rate; smaller biases have no colour
   for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
   const double next = niceRange(0, largest, false).high;
-  if (next > limit_ || next < limit_ / 4) limit_ = next;  // rarely, since it recolours the picture
+  if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since it recolours the picture
   const int experts = static_cast<int>(bias.size());
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
   map_->setSource(sourceKey(), experts);
-  // The cursor may stand outside the steps in which an expert was pinned: the scale reaches these, too.
+  // The scale also contains biases of pinned experts outside the visible steps.
   if (largest_drawn_ > limit_) {
     limit_ = niceRange(0, largest_drawn_, false).high;
     map_->setSource(sourceKey(), experts);
@@ -147,7 +147,7 @@ const std::vector<float>& ExpertBiasOverTimePanel::image(StepRange range, int bi
   return image_.bias;
 }
 
-// Of every bin the bias of `expert`, or, where that is -1, the one below which `share` of all lie.
+// The bias of `expert` in every bin; -1: the bias below which `share` of all lie.
 std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins, double share, int expert) const {
   const std::vector<float>& bias = image(range, bins);
   const std::size_t experts = bias.size() / static_cast<std::size_t>(bins);
@@ -210,7 +210,7 @@ QString ExpertBiasOverTimePanel::csv() const {
   text += QLatin1Char('\n');
   for (std::size_t i = 0; i < steps.size() && experts > 0; ++i) {
     const float* row = bias.data() + i * experts;
-    if (std::isnan(row[0])) continue;  // not kept
+    if (std::isnan(row[0])) continue;  // the bin was not kept
     text += QStringLiteral("%1,%2").arg(steps[i]).arg(selection_->layer());
     for (std::size_t e = 0; e < experts; ++e) text += QStringLiteral(",%1").arg(row[e], 0, 'g', 7);
     text += QLatin1Char('\n');

@@ -23,13 +23,14 @@ class ExpertBiasOverTimePanel : public Panel {
   Answer answer() const override;
 
  private:
-  const std::vector<float>* biasNow() const;  // of the layer at the cursor, or the last known one; nullptr: none
+  const std::vector<float>* biasNow()
+      const;  // biases of the layer at the cursor, or the last known ones; nullptr: none
   QString whyNothing() const;
   void refillMap();
   QString sourceKey() const;
   void refillLines();
   QStringList describe(int expert, std::int64_t step) const;
-  // History::expert_bias, kept from one curve to the next.
+  // Result of History::expert_bias(), cached from one curve to the next.
   const std::vector<float>& image(StepRange range, int bins) const;
   std::vector<PyramidBin> curve(StepRange range, int bins, double share, int expert) const;
 
@@ -38,8 +39,8 @@ class ExpertBiasOverTimePanel : public Panel {
   TimeHeatMap* map_;
   LinePlot* lines_;
   double limit_ = 0;          // of the colour scale
-  double largest_drawn_ = 0;  // of all biases that were drawn of this run and layer
-  QString drawn_;             // that run and layer
+  double largest_drawn_ = 0;  // largest drawn bias of this run and layer
+  QString drawn_;             // run and layer of largest_drawn_
   struct Image {
     const History* history = nullptr;
     std::uint64_t sequence = 0;

@@ -15,11 +15,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kBarsWidth = 130, kBarFigure = 40;  // of the bars beside the layers, with the room for figures
-constexpr int kLeastForBars = 460;                // width of the plot
+constexpr int kBarsWidth = 130, kBarFigure = 40;  // width of the bars beside the layers, and of the figures in it
+constexpr int kLeastForBars = 460;                // width of the plot from which bars are shown
 // An expert with twice its fair share is uneven: every rank waits for the one that holds it.
 constexpr float kUneven = 1;          // MaxVio
-constexpr double kFarFromRest = 0.5;  // of the largest MaxVio; bars of at least as much are strong
+constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
 
 QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
@@ -36,7 +36,7 @@ ExpertLoadPanel::ExpertLoadPanel(Selection* selection, View view, QWidget* paren
   views_->setCurrentIndex(view);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged})
     connect(selection_, signal, matrix_, &PlotFrame::markDirty);
-  connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars are of the cursor's step
+  connect(selection_, &Selection::timeChanged, stack_, &PlotFrame::markDirty);  // the bars show the cursor's step
   connect(selection_, &Selection::focusChanged, matrix_, [this] {
     markCurrent();
     matrix_->update();
@@ -230,7 +230,7 @@ void ExpertLoadPanel::refillStack() {
   stack_->setWindow(&window());
   stack_->setLegend(utilisationLegend(isDark(palette()), scale_->scale()));
   stack_->setSource(source, stack_->rowCount());
-  stack_->setHeld(history.count() < history.steps().size());  // of a log with some steps only
+  stack_->setHeld(history.count() < history.steps().size());  // for logs with a load on some steps only
   const std::int64_t steps = stack_->stepsPerColumn();
   const QString per = formatCount(static_cast<double>(steps));
   const bool mean = summary_->currentIndex() == 0;
@@ -273,7 +273,7 @@ void ExpertLoadPanel::refillMatrix() {
   markCurrent();
 }
 
-// The figure in each cell, where cells are large enough to hold it.
+// Paints the value in cells that are large enough.
 void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("0.00"), {6, 2}), [this](int row, int column) {
     const auto& counts = routerAt(row).tokens_per_expert;
@@ -283,7 +283,7 @@ void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   });
 }
 
-// Layers that are far from the rest are strong, so that the sick ones among many can be told at once.
+// Paints layers far from the rest as strong bars, so that uneven ones stand out among many.
 void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;

@@ -1,6 +1,6 @@
-// Who gets the tokens: the load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each
-// layer over steps, one layer below the other, with the mean of the last 50 steps as bars. At a step: layers x experts,
-// with the MaxVio of each layer as bars.
+// The load of every expert, 1 = fair, on a diverging log2 scale. Over time: the experts of each layer over steps, one
+// layer below the other, with the mean of the last 50 steps as bars. At a step: layers x experts, with the MaxVio of
+// each layer as bars.
 #pragma once
 
 #include <QComboBox>
@@ -39,7 +39,7 @@ class ExpertLoadPanel : public Panel {
   void buildStack();
   void buildControls(View view);
   void markDirty();
-  bool hasLoads();  // else both views say why not
+  bool hasLoads();  // whether the run has loads; otherwise both views say why not
   void refillMatrix();
   void refillStack();
   void markCurrent();
@@ -48,10 +48,10 @@ class ExpertLoadPanel : public Panel {
   QStringList describe(int row, int column) const;
   QStringList describeRow(int row, std::int64_t step) const;
   std::vector<std::uint8_t> stackCodes(StepRange range, int bins) const;
-  std::vector<int> shownLayers();  // that have room: the chosen one and the most uneven
+  std::vector<int> shownLayers();  // layers that fit: the selected one and the most uneven
   Answer answerOverTime() const;
   Answer answerAtAStep() const;
-  const RouterWindow& window() const;  // up to the cursor's step
+  const RouterWindow& window() const;  // window up to the cursor's step
   const RouterFrame& routerAt(int row) const { return frame_->routers[row]; }
   int expertAt(int row, int column) const { return order_[row][column]; }
   std::vector<int> orderOf(const RouterFrame& router, int columns);
@@ -65,7 +65,7 @@ class ExpertLoadPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   ClusterOrders clusters_;
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
-  // The layers of the stack, kept while nothing of this changes: they would jump otherwise.
+  // The layers of the stack, kept while these members are equal: they would jump otherwise.
   struct Shown {
     const History* history = nullptr;
     int chosen = -1, most = 0;

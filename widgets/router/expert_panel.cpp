@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/frame/router_stats.h"
-#include "core/frame/specialisation.h"  // before Qt, whose keyword `slots` is a name in it
+#include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
@@ -17,7 +17,7 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kContextBytes = 40;
-constexpr int kRoomForBias = 330, kRoomForTexts = 460;  // heights of the panel, beside the usual type
+constexpr int kRoomForBias = 330, kRoomForTexts = 460;  // heights of the panel from which bias and texts are shown
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 QString notChosenNotice() {
@@ -33,7 +33,7 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   expert_->setSpecialValueText("no expert");
   expert_->setMinimum(-1);
   followFont(expert_, [this] {
-    expert_->setMinimumWidth(expert_->fontMetrics().horizontalAdvance("expert 255") + 34);  // with its arrows
+    expert_->setMinimumWidth(expert_->fontMetrics().horizontalAdvance("expert 255") + 34);  // room for the arrows
   });
   expert_->setWrapping(true);
   expert_->setAccessibleName("Expert");
@@ -109,7 +109,7 @@ void ExpertPanel::resizeEvent(QResizeEvent* event) {
   showWhatThereIs();
 }
 
-// In a low panel the load has the room of the others.
+// Hides other plots in a low panel in favour of the load.
 void ExpertPanel::showWhatThereIs() {
   if (!isVisible()) return;
   const History* history = selection_->history();
@@ -139,7 +139,7 @@ void ExpertPanel::addTiles() {
   struct Figure {
     QString name;
     std::function<QString()> text;  // empty: nothing to show
-    LastArray* array = nullptr;     // that it shows an element of
+    LastArray* array = nullptr;     // array of which it shows an element
   };
   const std::vector<Figure> figures = {
       {"Load now", [this] { return loadText(); }},
@@ -248,7 +248,7 @@ QString ExpertPanel::loadText() const {
   return QString("%1 \u00d7 fair share").arg(formatValue(utilisation(at->tokens_per_expert, e), 3));
 }
 
-// Of the tokens of the step, each of which chooses an expert at most once.
+// Tokens of the step for this expert; each token chooses an expert at most once.
 QString ExpertPanel::tokensText() const {
   const RouterFrame* at = router();
   const auto e = static_cast<std::size_t>(std::max(0, selection_->expert()));
@@ -268,7 +268,7 @@ QString ExpertPanel::placeText() const {
   return QString("%1 of %2").arg(fuller + 1).arg(counts.size());
 }
 
-// Experts lie on the virtual ranks in order, E / R on each, as the volumes are counted.
+// The virtual rank of the expert; experts lie on ranks in order, E / R on each, as volumes are counted.
 QString ExpertPanel::rankText() const {
   const History* history = selection_->history();
   if (!history || selection_->expert() < 0 || history->info().ranks <= 0) return {};

@@ -1,5 +1,5 @@
-// Everything about the chosen expert: load and bias over time, domains and favourite tokens, its rank, its weights, and
-// the actions on it.
+// All figures of the selected expert: load and bias over time, domains and favourite tokens, rank and weights, and the
+// actions on it.
 #pragma once
 
 #include <QPushButton>
@@ -24,8 +24,8 @@ class ExpertPanel : public Panel {
   explicit ExpertPanel(Selection* selection, QWidget* parent = nullptr);
   QString csv() const override;
 
-  // The interventions on an expert at present. Called when the card is updated; not set or `possible` false: no model
-  // is in training, so there are no actions.
+  // The present interventions on an expert. Called when the panel is updated. Not set, or `possible` false: no run is
+  // in training, so there are no actions.
   struct Intervention {
     bool possible = false;
     bool killed = false;
@@ -35,8 +35,8 @@ class ExpertPanel : public Panel {
   void refreshActions();
 
  signals:
-  void killRequested(int layer, int expert, bool kill);                  // false: revive
-  void pinRequested(int layer, int expert, std::optional<double> bias);  // nullopt: back to the bias rule
+  void killRequested(int layer, int expert, bool kill);                  // `kill` false: revive
+  void pinRequested(int layer, int expert, std::optional<double> bias);  // nullopt: return to the bias rule
 
  protected:
   QString status() const override;
@@ -44,18 +44,18 @@ class ExpertPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
-  const RouterFrame* router() const;  // of the chosen layer at the cursor, nullptr: none
+  const RouterFrame* router() const;  // router of the selected layer at the cursor; nullptr: none
   QString whyNothing() const;
   void addNavigation();
   void followChoice();
-  void showWhatThereIs();  // plots and tiles that the run has no data for make room
+  void showWhatThereIs();  // hides plots and tiles without data
   void addTiles();
   void addActions();
   void refillLoad();
   void refillBias();
   void refillDomains();
   void refillTokens();
-  // Of the chosen expert, at the cursor or at the last step that has it; the second says which that is.
+  // Values of the selected expert at the cursor or at the last step that has them, and a text that names that step.
   const LastArray::Found* arrayAt(LastArray& array) const;  // nullptr: no expert is chosen, or there is no step
   QString figure(LastArray& array, bool share) const;
   QStringList stepOf(LastArray& array) const;

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kHotLoad = 2;  // from here on a bar is emphasised, besides the first
+constexpr double kHotLoad = 2;  // load from which a bar is emphasised, besides the first
 
 }  // namespace
 

@@ -24,8 +24,8 @@ class GateMassAgainstLoadPanel : public Panel {
 
  private:
   void refill();
-  void takeFrame();                   // at the cursor, or the last one before that has the mass
-  const RouterFrame* router() const;  // nullptr: none
+  void takeFrame();                   // takes the frame at the cursor, or the last one before that has gate masses
+  const RouterFrame* router() const;  // router of the selected layer; nullptr: none
   QStringList describe(int expert) const;
   const std::vector<float>& mass(const RouterFrame& router) const;
 

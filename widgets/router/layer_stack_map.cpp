@@ -9,11 +9,11 @@
 namespace moescope {
 namespace {
 
-constexpr int kLeastLayer = 72;          // height in which name, MaxVio and some experts can be read
-constexpr int kLayerBarsWidth = 150;     // with the room for figures
-constexpr int kLayerBarFigure = 40;      // of it for the figure beside the longest bar
-constexpr int kLeastForLayerBars = 460;  // width of the widget
-constexpr double kLeastBarScale = 2;     // times the fair share
+constexpr int kLeastLayer = 72;          // least height of a layer, for name, MaxVio and some experts
+constexpr int kLayerBarsWidth = 150;     // width of the bars with their figures
+constexpr int kLayerBarFigure = 40;      // part of it for the figure beside the longest bar
+constexpr int kLeastForLayerBars = 460;  // width of the widget from which bars are shown
+constexpr double kLeastBarScale = 2;     // least high end of the scale of bars, in fair shares
 
 }  // namespace
 
@@ -87,7 +87,7 @@ QString LayerStackMap::staticKey() const {
   return key;
 }
 
-// Every n-th expert has a label.
+// Distance between labelled experts.
 int LayerStackMap::expertTickStep() const {
   const double row = layers_.empty() ? 1 : (bottomOf(0) - topOf(0)) / experts_;
   int step = 1;
@@ -119,7 +119,7 @@ void LayerStackMap::paintStatic(QPainter& painter) {
   paintScale(painter);
 }
 
-// Rows between two layers have no cells.
+// Clears the rows between two layers.
 void LayerStackMap::paintData(QPainter& painter) {
   TimeHeatMap::paintData(painter);
   const QRect plot = plotRect();
@@ -133,7 +133,7 @@ QRect LayerStackMap::barsArea() const {
 }
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
-  const bool sparse = window.steps.size() > kWindowSteps;  // of a log with a load on some steps only
+  const bool sparse = window.steps.size() > kWindowSteps;  // a log with a load on some steps only
   MarginBars bars{.caption = (sparse ? QString("last %1 logged") : QString("last %1 steps")).arg(kWindowSteps),
                   .least_high = kLeastBarScale,
                   .reference = 1};

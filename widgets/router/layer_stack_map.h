@@ -24,7 +24,7 @@ class LayerStackMap : public TimeHeatMap {
   int layerAt(int row) const;              // -1: between two layers
   int expertAt(int row) const;
   int rowCount() const;
-  int mostLayers(int layers) const;  // of so many, those that can be read
+  int mostLayers(int layers) const;  // number of layers, of `layers`, that can be read
   bool showsBars() const;
 
  protected:

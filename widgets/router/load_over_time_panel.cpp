@@ -15,8 +15,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kTakesMuch = 4;          // times the fair share: named together in the answer
-constexpr int kLeastWidthWithBars = 520;  // of the panel, beside the usual type
+constexpr double kTakesMuch = 4;          // load, in fair shares, from which experts are named together in the answer
+constexpr int kLeastWidthWithBars = 520;  // width of the panel from which bars are shown
 
 }  // namespace
 
@@ -35,7 +35,7 @@ LoadOverTimePanel::LoadOverTimePanel(Selection* selection, QWidget* parent)
                            [scale = scale_->scale()](float u) { return utilisationCode(u, scale); });
     return codes;
   };
-  plot_->setHeld(true);  // a log may have one step of many
+  plot_->setHeld(true);  // a log may have loads on some steps only
   plot_->setWeights(utilisationWeights());
   plot_->setHatched(kZeroLoadCode);
   connect(plot_, &TimeHeatMap::rowClicked, selection_, &Selection::setExpert);
@@ -82,7 +82,7 @@ void LoadOverTimePanel::addViews() {
   giveFocusTo(plot_);
 }
 
-// Bars beside the map go first where there is little room.
+// Hides the bars beside the map in a narrow panel.
 void LoadOverTimePanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
   fullest_->setVisible(width() >= withType(kLeastWidthWithBars, fontMetrics()));
@@ -135,7 +135,7 @@ Panel::Answer LoadOverTimePanel::answer() const {
   return {question, {first + QStringLiteral(", ") + none, first, none}};
 }
 
-// Empty: by id.
+// Order of the experts; empty: by id.
 std::vector<int> LoadOverTimePanel::order() {
   const History& history = *selection_->history();
   if (sort_->currentIndex() == by_cluster) {
@@ -201,7 +201,7 @@ QStringList LoadOverTimePanel::describe(int expert, std::int64_t step) const {
   return lines;
 }
 
-// Mean and extreme of the column under the mouse, whichever is drawn; empty if a column is one step.
+// Text with mean and extreme of the column under the mouse; empty if the column is one step.
 QString LoadOverTimePanel::columnText(int expert, std::int64_t step) const {
   const std::int64_t steps = plot_->stepsPerColumn(), first = step / steps * steps;
   if (steps <= 1) return {};

@@ -27,11 +27,11 @@ class LoadOverTimePanel : public Panel {
   void addViews();
   void refill();
   void refillFullest();
-  const RouterFrame* router() const;  // of the chosen layer at the cursor; nullptr: none
+  const RouterFrame* router() const;  // router of the selected layer at the cursor; nullptr: none
   QStringList describe(int expert, std::int64_t step) const;
   QString columnText(int expert, std::int64_t step) const;
 
-  // Of the steps that share a pixel.
+  // Summary of the steps that share a pixel.
   Summary summary() const { return summary_->currentIndex() == 0 ? Summary::mean : Summary::farthest; }
   std::vector<int> order();
 

@@ -1,4 +1,4 @@
-// How far the colours of a load reach: to 4, 16 or 64 times the fair share; a click opens them one further.
+// A button for the end of the load's colour scale: 4, 16 or 64 times the fair share; a click goes to the next.
 #pragma once
 
 #include <QToolButton>

@@ -26,7 +26,7 @@ class PaddingAndCapacityPanel : public Panel {
   Answer answer() const override;
 
  private:
-  void showFigure(int figure);  // one of kAlignments, or one of capacity: dropped copies, then rows of filler
+  void showFigure(int figure);  // index of kAlignments, or after these dropped copies and filler rows
   void setCapacityFactor(double factor);
   double capacityFactor() const;
   void refill();

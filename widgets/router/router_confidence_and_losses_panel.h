@@ -1,5 +1,5 @@
-// How confident the router is of its choices, over steps, and its losses: entropy of a token's scores, how much the
-// choice depends on the token, margin, load-balance and z loss.
+// Confidence of the router over steps, and its losses: entropy of a token's scores, dependence of the choice on the
+// token, margin, load-balance and z loss.
 #pragma once
 
 #include "widgets/panel/figures_panel.h"

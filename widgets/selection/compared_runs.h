@@ -1,4 +1,4 @@
-// The open runs in a comparison: letters, names, and what is known of their settings.
+// The open runs in a comparison: letters, names, and known settings.
 #pragma once
 
 #include <QObject>
@@ -14,11 +14,11 @@ struct SettingDifference {
   QString key, of_a, of_this;
 };
 
-// Settings of one open run beside run A's; run A has none.
+// Settings in which an open run differs from run A; run A has none.
 struct ComparedRun {
   bool noise_twin = false;  // differs from run A by chance alone
-  bool same_start = true;   // as run A: no other seed, no other model
-  HistoryPtr twin_until;    // of a noise twin, if its settings or run A's change during the run: the part before
+  bool same_start = true;   // whether it starts like run A: equal seed and model
+  HistoryPtr twin_until;    // part of a noise twin before its settings or run A's were changed
   std::vector<SettingDifference> settings;
 };
 
@@ -29,11 +29,11 @@ class ComparedRuns : public QObject {
  public:
   explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
   void set(std::vector<ComparedRun> runs, const QString& about = {});
-  const QString& about() const { return about_; }  // what to expect of them, if documented; plain text
+  const QString& about() const { return about_; }  // expected results, if documented; plain text
   const std::vector<ComparedRun>& runs() const { return runs_; }
   bool isNoiseTwin(int place) const;
-  std::vector<PairedRun> others(const Selection& selection) const;  // all but run A
-  std::vector<PairedRun> twins(const Selection& selection) const;   // those that show what chance does
+  std::vector<PairedRun> others(const Selection& selection) const;  // all runs but run A
+  std::vector<PairedRun> twins(const Selection& selection) const;   // noise twins of run A
   Judging judging(const Selection& selection, double matters = kMatters) const;
 
  signals:
@@ -48,10 +48,9 @@ class ComparedRuns : public QObject {
 QString runLetter(const Selection& selection, int place);
 int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
 QString noiseTwinLetters(const Selection& selection);     // "N, N2"; empty: there is none
-QString runName(const Selection& selection, int place);   // "nano", "mxfp8_rceil": for twins what differs from A
+QString runName(const Selection& selection, int place);   // "nano"; of twins the difference to A: "mxfp8_rceil"
 QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
-// The run that panels show beside run A if they have room for only one: the active run, or B if that is A; -1: there is
-// none.
+// The run that panels show beside run A if only one fits: the active run, or B if that is A; -1: there is none.
 int comparedRun(const Selection& selection);
 QString nothingToCompareNotice();
 QString csvField(const QString& text);  // quoted

@@ -14,7 +14,7 @@ StepRange clampInto(StepRange range, StepRange all) {
   return range;
 }
 
-// Keeps the width and ends at `last`, as far as there is room.
+// A range of equal width that ends at `last`, within `all`.
 StepRange endingAt(StepRange range, std::int64_t last, StepRange all) {
   return clampInto({last - range.size() + 1, last}, all);
 }
@@ -192,7 +192,7 @@ void Selection::setTensor(OperandPlace tensor) {
   emit focusChanged();
 }
 
-// Dense layers and the head have operands that no MoE layer has.
+// Moves the selected tensor to the selected layer, unless its operand is of a dense layer or the head.
 void Selection::takeTensorAlong() {
   const GemmClass of = tensor_.gemm_class();
   if (of != GemmClass::dense_ffn && of != GemmClass::head) tensor_.layer = layer_;

@@ -1,4 +1,4 @@
-// What the user has selected: the one object that all panels share, so that no panel depends on another.
+// The selection of the user, shared by all panels, so that no panel depends on another.
 #pragma once
 
 #include <QObject>
@@ -19,37 +19,38 @@ class Selection : public QObject {
 
   // Data
   void setHistories(std::vector<std::shared_ptr<const History>> histories);
-  const History* history() const;  // of the active run, nullptr: none open
+  const History* history() const;  // history of the active run; nullptr: no run is open
   const std::vector<std::shared_ptr<const History>>& histories() const;
   int run() const;
   void setRun(int run);
-  // Which of them are noise twins of run A; false for those that are not told.
+  // Sets which runs are noise twins of run A; the others are not.
   void setNoiseTwins(std::vector<bool> twins);
   bool isNoiseTwin(int run) const;
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
-  std::int64_t step() const;        // what the "now" panels show
+  std::int64_t step() const;        // the cursor's step
   void setStep(std::int64_t step);  // stops following unless it is the newest
   bool following() const;
   void setFollowing(bool follow);
-  bool growing() const;  // new steps arrive, so that there is something to follow
+  bool growing() const;  // whether new steps arrive
   void setGrowing(bool growing);
-  StepRange range() const;         // visible on every time axis
-  void setRange(StepRange range);  // zoom or pan
-  void fitRange();                 // all steps, follow on
+  StepRange range() const;         // visible range of all time axes
+  void setRange(StepRange range);  // zooms or pans
+  void fitRange();                 // shows all steps and follows new ones
 
-  // What
+  // Layer, expert and tensor
   int layer() const;          // index among all layers; a MoE layer
-  void setLayer(int layer);   // as a person chose it: what shows the worst layer shows this one from then on
-  void showLayer(int layer);  // to begin with
+  void setLayer(int layer);   // selects a layer as the user does: panels of the worst layer then show this one
+  void showLayer(int layer);  // selects a layer by default
   int expert() const;         // -1: none
   void setExpert(int expert);
-  // Its layer follows layer() if the operand exists there; choosing an operand of a MoE layer chooses that layer.
+  // The selected operand. Its layer follows layer() if the operand exists there; selecting an operand of a MoE layer
+  // selects that layer.
   const OperandPlace& tensor() const;
   void setTensor(OperandPlace tensor);
 
-  // What the "now" panels draw: the newest frame with arrays, and with quantization statistics, at or before step().
-  // Unpacked once for all panels; nullptr: none.
+  // The newest frame with arrays, and with quantization statistics, at or before step(). Unpacked once for all panels;
+  // nullptr: none.
   std::shared_ptr<const TelemetryFrame> frame() const;
   std::shared_ptr<const TelemetryFrame> quantFrame() const;
 
@@ -57,7 +58,7 @@ class Selection : public QObject {
   std::int64_t hoverStep() const;
   void setHoverStep(std::int64_t step);
 
-  // How long the first step of the open runs will take, for panels that wait for it; nullopt: not known.
+  // Estimated time of the first step of the open runs, for panels that wait for it; nullopt: not known.
   std::optional<double> firstStepSeconds() const { return first_step_seconds_; }
   void setFirstStepSeconds(std::optional<double> seconds) { first_step_seconds_ = seconds; }
 
@@ -67,13 +68,13 @@ class Selection : public QObject {
  signals:
   void dataChanged();   // new frames or another history
   void timeChanged();   // cursor or range
-  void layerChosen();   // by a person, also the one that was shown already
+  void layerChosen();   // the user selected a layer, possibly the selected one
   void focusChanged();  // run, layer, expert or tensor
   void hoverStepChanged();
 
  private:
   void takeTensorAlong();
-  // Clamps both to the existing steps; true: something changed and timeChanged was emitted.
+  // Moves cursor and range, clamped to the existing steps. True: they changed and timeChanged was emitted.
   bool moveTime(std::int64_t step, StepRange range);
 
   std::vector<std::shared_ptr<const History>> histories_;

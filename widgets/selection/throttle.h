@@ -1,5 +1,5 @@
-// Passes changes on no faster than they can be followed: the first after a rest at once, then one in `interval_ms` at
-// most, and the last in any case.
+// Limits the rate of changes: passes the first after a rest at once, then one in `interval_ms` at most, and always the
+// last.
 #pragma once
 
 #include <QElapsedTimer>
@@ -15,7 +15,7 @@ class Throttle : public QObject {
   explicit Throttle(int interval_ms, QObject* parent = nullptr);
 
   void change();  // emits passed(), now or later
-  void forget();  // what waits is not passed on
+  void forget();  // drops a waiting change
 
  signals:
   void passed();
@@ -24,7 +24,7 @@ class Throttle : public QObject {
   void pass();
 
   QElapsedTimer since_passed_;
-  QTimer last_;  // for the one after which no other comes
+  QTimer last_;  // timer for the last change
 };
 
 }  // namespace moescope

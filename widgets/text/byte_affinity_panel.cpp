@@ -18,7 +18,7 @@ namespace moescope {
 
 namespace {
 
-// Where the lift of a kind of byte is highest: class x experts + expert.
+// Index, class x experts + expert, of the highest lift of a kind of byte.
 std::size_t mostParticular(const std::vector<float>& lift) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < lift.size(); ++i)
@@ -41,7 +41,7 @@ QSize ByteStrip::boxSize() const {
 void ByteStrip::paintData(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   painter.setPen(palette().text().color());
-  // Without what is in brackets where there is no room for it.
+  // Leaves out the part in brackets if it does not fit.
   painter.drawText(QRect(0, 0, width(), metrics.height() + 2), Qt::AlignVCenter,
                    fittingText({title_, title_.section(QStringLiteral(" ("), 0, 0)}, metrics, width()));
   const QSize box = boxSize();

@@ -1,4 +1,4 @@
-// Which bytes an expert gets: kinds of bytes by expert, and the bytes themselves of one expert.
+// Bytes that experts get: kinds of bytes by expert, and the bytes of one expert.
 #pragma once
 
 #include "widgets/panel/panel.h"

@@ -49,7 +49,7 @@ LegendScale CoactivationPanel::legend() const {
   return legend;
 }
 
-// Slots over tokens of the table itself: top_k may have been changed while it trained.
+// Slots over tokens in the table itself, since top_k may have changed in training.
 int CoactivationPanel::topK(const SpecialisationFrame& table) const {
   const std::size_t experts = table.n_experts();
   double alone = 0, pairs = 0;

@@ -1,4 +1,4 @@
-// Which experts of a layer are chosen together: N(i and j) / N(i) against chance.
+// Co-activation of the experts of a layer: N(i and j) / N(i) against chance.
 #pragma once
 
 #include <QComboBox>

@@ -15,8 +15,8 @@ namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
-constexpr std::size_t kMaxLines = 6;  // more layers are drawn as lowest, mean and highest
-constexpr int kAtATime = 16;          // routings that the worker takes in before the screen hears of them
+constexpr std::size_t kMaxLines = 6;  // most lines; more layers are drawn as lowest, mean and highest
+constexpr int kAtATime = 16;          // routings that the worker reads before it reports
 
 float lowest(const std::vector<float>& values) {
   float least = std::numeric_limits<float>::infinity();
@@ -172,7 +172,7 @@ QString RoutingStabilityPanel::whyNoTrack() const {
                                                     : QString("a comparison needs an earlier one"));
 }
 
-// Starts the worker where there is news. What it has found so far is drawn meanwhile.
+// Starts the worker if there is new data; earlier results are drawn meanwhile.
 void RoutingStabilityPanel::bringUpToDate() {
   const HistoryPtr history = active();
   if (!history || busy_) return;
@@ -198,7 +198,7 @@ void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& of) 
   setProperty("busy", false);
   if (of == active() && track.earlier() == earlier()) track_ = std::move(track);
   ++track_version_;
-  markAll();  // goes on where there is more
+  markAll();  // continues if there is more
 }
 
 LineSeries RoutingStabilityPanel::series(const QString& label, int color,
@@ -207,7 +207,7 @@ LineSeries RoutingStabilityPanel::series(const QString& label, int color,
   LineSeries line{.history = active(), .label = label, .color = color};
   line.fetch = [this, value](StepRange range, int bins) {
     std::vector<PyramidBin> slices(static_cast<std::size_t>(bins));
-    if (range.size() == 1) {  // what is read off at a step is the newest known there
+    if (range.size() == 1) {  // the value at a step is the newest known there
       const StabilityPoint* point = track_.at(range.first);
       if (point && !is_missing(value(*point))) slices[0].add(value(*point));
       return slices;
@@ -361,7 +361,7 @@ QString RoutingStabilityPanel::status() const {
       .arg(timeStatus(point->step, false), formatCount(static_cast<double>(point->reference)));
 }
 
-// Over steps all that are visible, else the bars'.
+// The values of the visible steps, or of the bars.
 QString RoutingStabilityPanel::csv() const {
   QString text = QStringLiteral(
       "step,earlier step,layer,unchanged sets [share of tokens],by chance,same experts [share of choices],by chance\n");

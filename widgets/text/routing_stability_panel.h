@@ -1,4 +1,4 @@
-// How much of the probe text's routing is the same as at an earlier step: over steps, layer by layer over steps, or of
+// Share of the probe text's routing that equals that of an earlier step: over steps, layer by layer over steps, or of
 // all layers at one step.
 #pragma once
 
@@ -37,7 +37,7 @@ class RoutingStabilityPanel : public Panel {
   EarlierStep earlier() const;
   HistoryPtr active() const;
   void markAll();
-  // Refills: each returns early with a notice where there is nothing to draw.
+  // Refill functions; each returns early with a notice if there is nothing to draw.
   QString whyNothing() const;
   QString whyNoTrack() const;
   void bringUpToDate();
@@ -60,7 +60,7 @@ class RoutingStabilityPanel : public Panel {
 
   StabilityTrack track_;
   HistoryPtr track_of_;
-  int track_version_ = 0;  // rises with all that is delivered
+  int track_version_ = 0;  // counts deliveries of the worker
   bool busy_ = false;
   LatestWorker worker_;
 };

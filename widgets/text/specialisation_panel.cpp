@@ -15,7 +15,7 @@ namespace moescope {
 namespace {
 
 enum Order { kById, kByDomain, kByTeam };
-constexpr float kHardlyAPreference = 1.3f;  // lift
+constexpr float kHardlyAPreference = 1.3f;  // lift below which an expert hardly prefers a domain
 
 }  // namespace
 
@@ -71,7 +71,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
 
 const SpecialisationFrame* SpecialisationPanel::table() const {
   const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
-  // A log may have it for one layer only: the axis says which.
+  // A log may have the table of one layer only, which the axis names.
   if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
   return chosen;
 }

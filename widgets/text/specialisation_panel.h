@@ -1,4 +1,4 @@
-// Which domain uses which expert of a layer: lift over the expert's share of all text.
+// Use of a layer's experts by domain: lift over the expert's share of all text.
 #pragma once
 
 #include <QComboBox>
@@ -30,14 +30,14 @@ class SpecialisationPanel : public Panel {
   QComboBox* order_;
   std::shared_ptr<const TelemetryFrame> frame_;
   std::vector<float> lift_, share_, base_;
-  std::vector<int> columns_;  // column -> expert
+  std::vector<int> columns_;  // expert of each column
 };
 
-// One layer's table in a frame; nullptr: there is none.
+// The table of a layer in a frame; nullptr: none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
-// Lift on the scale of utilisation: 1 neutral, blue below, orange above.
+// Legend of lift on the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
-QString liftText(float lift);  // in a cell; empty for none
+QString liftText(float lift);  // text of a cell; empty: no value
 QString domainName(const RunInfo& info, std::size_t domain);
 
 }  // namespace moescope

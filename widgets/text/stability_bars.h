@@ -19,7 +19,7 @@ class StabilityBars : public PlotFrame {
   explicit StabilityBars(QWidget* parent = nullptr) : PlotFrame(parent) { setMouseTracking(true); }
   void setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption);
   std::function<QStringList(int bar)> describe;
-  std::function<FigureTarget(int layer)> figureOfLayer;  // for the explain card
+  std::function<FigureTarget(int layer)> figureOfLayer;  // figure of a layer, for the explain card
   std::optional<FigureTarget> figureAt(QPoint position) const override;
 
  signals:

@@ -62,7 +62,8 @@ QFont TokenTextView::letters() const {
   return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
 }
 
-// One layer reads as text: a line feed ends a line. Many layers are a table: lines are as long as there is room.
+// Lays out one layer as text, in which a line feed ends a line, and several layers as a table with lines as long as
+// fits.
 void TokenTextView::layOut() {
   places_.clear();
   if (!text_) return;
@@ -114,7 +115,7 @@ int TokenTextView::tokenAt(QPoint position, int* row) const {
   return static_cast<int>(span_at(tokens_, static_cast<std::size_t>(found - places_.begin())).begin);
 }
 
-// The expert's colour; when another one is highlighted only a trace of it.
+// The expert's colour, or a trace of it while another expert is highlighted.
 QColor TokenTextView::blended(const Row& row, int position) const {
   const auto top_k = static_cast<std::size_t>(row.layer->top_k);
   const auto* experts = row.layer->experts_TK.data() + static_cast<std::size_t>(position) * top_k;
@@ -139,7 +140,7 @@ void TokenTextView::paintData(QPainter& painter) {
   paintLegend(painter);
 }
 
-// One pixel a cell, blown up: thousands of cells cost as much as their image.
+// Paints one pixel for each cell and enlarges the image, which takes the same time for thousands of cells.
 void TokenTextView::paintLines(QPainter& painter) const {
   const int columns = std::max(1, (plotRect().width() - left_) / letter_.width());
   const int rows = static_cast<int>(rows_.size());
@@ -213,7 +214,7 @@ const TokenTextView::Row* TokenTextView::legendRow() const {
   return rows_.empty() ? nullptr : &rows_.front();
 }
 
-// Experts by how many of the text's tokens they are first choice of.
+// Paints the experts in the order of the tokens for which they are first choice.
 void TokenTextView::paintLegend(QPainter& painter) {
   chips_.clear();
   const Row* row = legendRow();

@@ -17,15 +17,15 @@ class TokenTextView : public PlotFrame {
 
  public:
   struct Row {
-    const TokenLayer* layer;  // of the text
+    const TokenLayer* layer;  // routing of the text in a layer
     ExpertColors colors;
   };
 
   explicit TokenTextView(QWidget* parent = nullptr);
 
-  // With one row the letters are coloured, with more there is a line for each.
+  // Shows a text: with one row coloured letters, with several a line for each.
   void setText(std::shared_ptr<const TokenFrame> text, std::vector<Row> rows);
-  void setHighlight(int layer, int expert);  // only its tokens keep their colour; -1: all
+  void setHighlight(int layer, int expert);  // tokens of this expert keep their colour; -1: all do
   void setCurrent(int position);             // -1: none
   const TokenFrame* text() const { return text_.get(); }
   std::function<QStringList(int position, int layer)> describe;  // of the token that begins there
@@ -77,7 +77,7 @@ class TokenTextView : public PlotFrame {
   std::vector<TokenSpan> tokens_;
   std::vector<Place> places_;  // of bytes
   std::vector<Chip> chips_;
-  QSize letter_;  // of a cell
+  QSize letter_;  // size of a cell
   int row_height_ = 0, gap_ = 3, left_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
   int highlight_layer_ = -1, highlight_ = -1, current_ = -1;
 };

@@ -19,10 +19,10 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMaxProbeBytes = 1024;  // as the config allows
-constexpr int kFirstToken = 8;                // whose path is shown until one is chosen
+constexpr std::size_t kMaxProbeBytes = 1024;  // limit of the config
+constexpr int kFirstToken = 8;                // token whose path is shown until one is selected
 
-// Lines as lines, all else as escapes.
+// The text for editing: line ends as such, other special bytes as escapes.
 QString editableText(const std::string& bytes) {
   QString text;
   std::size_t begin = 0;
@@ -190,7 +190,7 @@ QString TokensAndSamplePanel::wantedDomain() const {
   return what_ ? what_->currentData().toString() : QString();
 }
 
-// The domains of the run that is open.
+// Fills the choice of texts with the domains of the open run.
 void TokensAndSamplePanel::fillTexts() {
   if (!what_ || !selection_->history()) return;
   const History* history = selection_->history();

@@ -1,4 +1,4 @@
-// A text routed token by token: the probe or a passage of the data, or what the model writes; and one token's path.
+// A text routed token by token (the probe, a passage of the data, or a sample of the model), and one token's path.
 #pragma once
 
 #include <QComboBox>
@@ -21,11 +21,11 @@ class TokensAndSamplePanel : public Panel {
   QString csv() const override;
   QString explain() const override;
 
-  void setEditable(bool editable);  // a run is in training, so the probe text can be changed
+  void setEditable(bool editable);  // whether the probe text can be changed, as in training
   TokenPathPlot* path() const { return path_; }
 
  signals:
-  void probeWanted(const QString& escaped);  // as telemetry.probe has it
+  void probeWanted(const QString& escaped);  // escaped as in telemetry.probe
 
  protected:
   QString status() const override;
@@ -42,7 +42,7 @@ class TokensAndSamplePanel : public Panel {
   ExpertColors colorsOf(const TokenLayer& layer);
   void choose(int layer, int expert);
   void applyEdit();
-  QString wantedDomain() const;  // empty: the probe
+  QString wantedDomain() const;  // selected domain; empty: the probe
   QStringList describe(int position, int layer) const;
 
   const Shows shows_;
@@ -54,12 +54,12 @@ class TokensAndSamplePanel : public Panel {
   QComboBox *what_ = nullptr, *color_;
   QToolButton *all_layers_, *edit_ = nullptr;
   std::shared_ptr<const TokenFrame> text_;
-  std::shared_ptr<const TelemetryFrame> arrays_;  // of the text's step: biases
+  std::shared_ptr<const TelemetryFrame> arrays_;  // frame of the text's step, for biases
   std::int64_t step_ = -1;
   int token_ = -1;
   bool editable_ = false;
-  std::string token_text_;  // whose token_ is
-  QString wished_;          // domain that restoreState asked for before the run was known
+  std::string token_text_;  // text to which token_ belongs
+  QString wished_;          // domain restored before the run was known
 };
 
 }  // namespace moescope

@@ -13,9 +13,9 @@
 namespace moescope {
 namespace {
 
-constexpr double kBarWidth = 0.84;  // of an element's place
+constexpr double kBarWidth = 0.84;  // share of an element's width
 constexpr float kChosenAlpha = 0.18F;
-constexpr int kLowBars = 84;  // height of the widget
+constexpr int kLowBars = 84;  // height of the widget below which it is low
 
 }  // namespace
 
@@ -83,7 +83,7 @@ bool BlockBars::isLow() const {
   return height() < withType(kLowBars);
 }
 
-// At the right of the caption: a hollow and a filled square.
+// Paints the key at the right of the caption: a hollow and a filled square.
 void BlockBars::paintKey(QPainter& painter) const {
   const QFontMetrics metrics(painter.font());
   const QRect row = freeInCaptionRow();

@@ -12,7 +12,7 @@ class BlockBars : public PlotFrame {
  public:
   explicit BlockBars(QWidget* parent = nullptr);
   void setBlock(const BlockAnatomy* block);  // owned by the caller
-  void setCurrent(int element);              // -1: none
+  void setCurrent(int element);              // selected element; -1: none
 
  signals:
   void elementChosen(int element);
@@ -28,7 +28,7 @@ class BlockBars : public PlotFrame {
 
  private:
   Axis valueAxis() const;
-  bool isLow() const;  // too low for a row with caption and key
+  bool isLow() const;  // whether the plot is too low for a row with caption and key
   void paintKey(QPainter& painter) const;
   QRectF slot(int element) const;
   int elementAt(QPoint position) const;
@@ -37,7 +37,7 @@ class BlockBars : public PlotFrame {
   int current_ = -1;
 };
 
-// "x3 = 0.5 -> 0.46875, error -0.03125, flushed to zero": for readouts.
+// The readout of an element: "x3 = 0.5 -> 0.46875, error -0.03125, flushed to zero".
 QStringList elementReadout(const BlockAnatomy& block, int element);
 
 }  // namespace moescope

@@ -14,7 +14,7 @@
 namespace moescope {
 namespace {
 
-// "0.0052", or a power of ten as in print.
+// A number as "0.0052", or with a power of ten in superscript.
 QString inDigits(double value, int digits) {
   const QString text = QString::number(value, 'g', digits);
   if (!text.contains(QLatin1Char('e'))) return withMinus(text);
@@ -38,7 +38,7 @@ BlockCard largestCard(const BlockAnatomy& block) {
   return card;
 }
 
-// What the largest value is stored as.
+// The card with the code of the largest value.
 BlockCard codeCard(const BlockAnatomy& block) {
   BlockCard card{QString("Largest code"), QStringLiteral("0"), {}};
   if (block.amax_at < 0) return card;
@@ -53,7 +53,7 @@ BlockCard codeCard(const BlockAnatomy& block) {
   return card;
 }
 
-// "Divided by 448", "Rounded up"; FLOOR and CEIL divide by the power of two in it.
+// Adds cards such as "Divided by 448" and "Rounded up"; FLOOR and CEIL divide by the power of two in 448.
 void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   const FormatTraits& f = traits(block.format.element);
   const ScaleRule rule = block.format.rule;

@@ -1,4 +1,4 @@
-// How a block gets its scale, in five cards from its largest value to that value's code.
+// The scale of a block in five cards, from its largest value to that value's code.
 #pragma once
 
 #include <QStringList>

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kBlock = 32;
 
-// std::mt19937 is the same everywhere; the sum of twelve uniforms keeps the library's normal distribution out of it.
+// Equal on all platforms: std::mt19937 is, and the sum of twelve uniforms replaces the library's normal distribution,
+// which is not.
 std::vector<float> gaussian(unsigned seed, double mean, double sigma) {
   std::mt19937 generator(seed);
   std::vector<float> values(kBlock);

@@ -1,4 +1,4 @@
-// Blocks worth looking at.
+// Example blocks for the microscope.
 #pragma once
 
 #include <QString>

@@ -25,7 +25,7 @@ std::optional<float> parseFloat(const QString& text) {
   const QByteArray bytes = text.trimmed().toLatin1();
   if (bytes.isEmpty()) return std::nullopt;
   char* end = nullptr;
-  // strtof reads what people write and what %a prints; the numeric locale of the program is "C".
+  // strtof reads decimal numbers and the output of %a; the program's numeric locale is "C".
   const float value = std::strtof(bytes.constData(), &end);
   if (end != bytes.constData() + bytes.size()) return std::nullopt;
   return value;
@@ -55,7 +55,7 @@ int BlockModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : kColumns;
 }
 
-// Six digits: what has more is exact in the tooltip and in the editor.
+// Shows six digits; tool tip and editor have the exact value.
 QString BlockModel::text(int element, int column) const {
   const ElementAnatomy& e = block_->elements[static_cast<std::size_t>(element)];
   const auto digits = [](float v) { return std::isfinite(v) ? withMinus(QString::number(v, 'g', 6)) : printed(v); };
@@ -118,7 +118,7 @@ QString BlockModel::toolTip(const ElementAnatomy& e, int column) const {
            withMinus(QString::number(e.error, 'g', 9)));
 }
 
-// By what values are divided; scales other than powers of two stand in the cards.
+// The heading of the scaled values with their divisor; scales other than powers of two stand in the cards.
 QString BlockModel::scaledHeading() const {
   const bool power = block_ && !block_->is_nan() && block_->format.scheme == QuantScheme::mx;
   return QStringLiteral("\u00f7 ") + (power ? formatPowerOfTwo(block_->scale.code - 127) : QString("scale"));

@@ -1,4 +1,4 @@
-// The same block as a table: value -> scaled -> bits -> decoded -> dequantized -> error. Values are edited in place.
+// A block as a table: value -> scaled -> bits -> decoded -> dequantized -> error. Values are edited in place.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -28,14 +28,14 @@ class BlockModel : public QAbstractTableModel {
 
  signals:
   void valueEdited(int element, float value);
-  void refused(const QString& why);  // the input is not a number
+  void refused(const QString& why);  // emitted if the input is not a number
 
  private:
   QString text(int element, int column) const;
   QString toolTip(const ElementAnatomy& e, int column) const;
   QString scaledHeading() const;
   const BlockAnatomy* block_ = nullptr;
-  int rows_ = 0;  // as last reported to the views: the block may change in place
+  int rows_ = 0;  // number of rows last reported to the views: the block may change in place
 };
 
 // Paints the bits of the code in the colours of their fields.
@@ -48,7 +48,8 @@ class BitsDelegate : public RowDelegate {
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 };
 
-// A decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf", "-inf"; infinite beyond the range of float32.
+// Parses a decimal or hexadecimal float ("1e-3", "0x1.8p-7"), "nan", "inf" or "-inf"; infinite beyond the range of
+// float32.
 std::optional<float> parseFloat(const QString& text);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kLeastSpan = 1e-6;  // of the whole line
+constexpr double kLeastSpan = 1e-6;  // least visible share of the line
 constexpr double kMargin = 1.04;
 
 }  // namespace
@@ -105,7 +105,7 @@ std::vector<Tick> NumberLine::ticks() const {
   return ticks;
 }
 
-// Of several rows each has its name at the left; one row is named by the caption.
+// Several rows have their names at the left; a single row is named by the caption.
 QMargins NumberLine::margins() const {
   int widest = 0;
   for (const Points& row : rows_) widest = std::max(widest, fontMetrics().horizontalAdvance(row.label));
@@ -149,7 +149,7 @@ void NumberLine::paintData(QPainter& painter) {
     painter.setPen(axisColor(palette()));
     painter.drawLine(plot.left(), base, plot.right(), base);
     painter.setPen(seriesColor(static_cast<int>(i), dark()));
-    int last = INT_MIN;  // many points share a pixel when zoomed out
+    int last = INT_MIN;  // zoomed out, many points share a pixel
     for (const float v : rows_[i].values) {
       const int x = static_cast<int>(std::lround(xOf(v)));
       if (x == last || x < plot.left() || x > plot.right()) continue;
@@ -158,7 +158,7 @@ void NumberLine::paintData(QPainter& painter) {
     }
   }
   if (rows_.empty()) return;
-  // From where a value lies (top) to where it is stored (the points' tips).
+  // A line from the value (top) to its rounded value (the tip of a point).
   const int top = plot.top() + 6, tip = plot.top() + rowHeight() - 2 - std::min(26, rowHeight() * 2 / 5);
   for (const Mark& mark : marks_) {
     if (std::isnan(mark.value)) continue;
