@@ -50,10 +50,6 @@ Theme desktopTheme() {
   return startedOnDark() ? Theme::dark : Theme::light;
 }
 
-bool followsDesktop() {
-  return !themeNamed(settings().value(kThemeKey).toString());
-}
-
 Theme rememberedTheme() {
   return themeNamed(settings().value(kThemeKey).toString()).value_or(desktopTheme());
 }

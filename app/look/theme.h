@@ -14,7 +14,6 @@ const char* themeName(Theme theme);
 Theme desktopTheme();
 // The theme that the user chose last; without a choice, or with "desktop", the desktop's theme.
 Theme rememberedTheme();
-bool followsDesktop();
 
 void applyTheme(Theme theme);
 void setTypeFactor(double factor);  // scales all fonts of the application; 1: the usual size

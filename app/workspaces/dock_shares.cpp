@@ -52,12 +52,6 @@ void DockShares::apply(QMainWindow* window, const QList<QDockWidget*>& docks) co
   window->resizeDocks(sized, heights, Qt::Vertical);
 }
 
-void DockShares::addColumn(const QDockWidget& dock, double width) {
-  if (shares_.isEmpty() || shares_.contains(dock.objectName())) return;
-  for (QSizeF& share : shares_) share.rwidth() *= 1 - width;
-  shares_[dock.objectName()] = {width, 1};
-}
-
 QVariantMap DockShares::remembered() const {
   QVariantMap shares;
   for (auto share = shares_.begin(); share != shares_.end(); ++share) shares[share.key()] = share.value();

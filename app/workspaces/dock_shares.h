@@ -16,8 +16,6 @@ class DockShares {
   // Learns the shares of the visible docks; hidden docks keep theirs.
   void learn(const QMainWindow& window, const QList<QDockWidget*>& docks);
   void apply(QMainWindow* window, const QList<QDockWidget*>& docks) const;
-  // Adds a dock that takes the whole height at one side; the others make room for it.
-  void addColumn(const QDockWidget& dock, double width);
   void forget() { shares_.clear(); }
   bool empty() const { return shares_.isEmpty(); }
 

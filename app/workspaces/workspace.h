@@ -84,11 +84,9 @@ class Workspace : public QMainWindow {
   // the user has moved something.
   virtual bool useRoomOfFolded() { return false; }  // returns whether something was moved
   virtual void giveRoomBack() {}
-  void keepRoom() { room_used_ = room_used_ && arranging_; }  // the user moved a dock that useRoomOfFolded() had moved
   virtual void setDefaultSizes() = 0;
   virtual void hideWhatNeedsAChoice() {}                 // hides panels that need a selection in a restored layout
   void setLeastRow(int height) { least_row_ = height; }  // least height of a row of panels, with the usual font size
-  void makeColumnFor(const QDockWidget& dock, double width) { shares_.addColumn(dock, width); }
   // Divides the room equally among the shown docks.
   void shareRoom(const QList<QDockWidget*>& docks, Qt::Orientation along = Qt::Horizontal);
   void setEssential(const QList<QDockWidget*>& docks) {

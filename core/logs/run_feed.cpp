@@ -441,7 +441,6 @@ struct AttachedRuns::State {
   std::string part;          // of a line
   std::size_t searched = 0;  // bytes of it without an end of a line
   std::size_t runs = 0;
-  std::int64_t first_bad = 0;
 
   State(const FeedAddress& at) : address(at), socket(connect_to(at)), log("attached to " + at.text()) {}
 

@@ -192,12 +192,6 @@ QString GapPlot::endText(std::size_t curve) const {
          signedGap(static_cast<double>(newestAt(curves_[curve].smooth, shownStep())));
 }
 
-QStringList GapPlot::endTexts() const {
-  QStringList texts;
-  for (std::size_t curve = 0; ends_ && curve < curves_.size(); ++curve) texts << endText(curve);
-  return texts;
-}
-
 // Paints names and values at the ends of the curves, moved apart where the ends are close.
 void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || curves_.empty() || range().empty()) return;

@@ -28,7 +28,6 @@ class GapPlot : public TimeAxisPlot {
   // Called in refill.
   void setSeries(std::vector<GapSeries> series, const RunGaps& gaps, const Ground& ground, bool every_step);
   void setCaption(const QString& caption) { caption_ = caption; }
-  QStringList endTexts() const;  // the painted texts: "D +0.0182"
 
  protected:
   QString staticKey() const override;

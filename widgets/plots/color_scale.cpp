@@ -213,10 +213,6 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   return width;
 }
 
-double glyphLength(double share) {
-  return share > 0 ? std::clamp(1 + std::log10(share) / 5, 0.0, 1.0) : 0.0;
-}
-
 LegendScale utilisationLegend(bool dark, LoadScale scale) {
   const Lut lut = utilisationLut(dark);
   const int limit = loadLimit(scale), octaves = scale == LoadScale::to_4 ? 1 : 2;  // octaves from label to label

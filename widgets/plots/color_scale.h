@@ -82,7 +82,4 @@ LegendScale utilisationLegend(bool dark, LoadScale scale = LoadScale::to_4);  //
 // width; without room it leaves out the caption, then all.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
 
-// Length of a bar for a share: 0 up to 0.001 %, 1 for 100 %, log10 between, because small shares matter.
-double glyphLength(double share);
-
 }  // namespace moescope

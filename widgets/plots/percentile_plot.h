@@ -39,7 +39,7 @@ class PercentilePlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  static constexpr double kLowest = 0.0625, kHighest = 16;  // limits of the axis
+  static constexpr double kHighest = 16;  // largest value of the axis at most
   Axis valueAxis() const;
   double xOf(std::size_t place) const;  // left edge of the place's column
   int placeAt(QPoint position) const;   // -1: none

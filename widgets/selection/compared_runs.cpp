@@ -57,13 +57,6 @@ int runColor(const Selection& selection, int place) {
                                       : number_of_its_kind(noiseTwins(selection), static_cast<std::size_t>(place));
 }
 
-QString noiseTwinLetters(const Selection& selection) {
-  QStringList letters;
-  for (int run = 0; run < std::ssize(selection.histories()); ++run)
-    if (selection.isNoiseTwin(run)) letters << runLetter(selection, run);
-  return letters.join(QStringLiteral(", "));
-}
-
 QString runName(const Selection& selection, int place) {
   const auto& histories = selection.histories();
   const QString first = QString::fromStdString(histories.front()->info().name) + QLatin1Char('+');

@@ -47,7 +47,6 @@ class ComparedRuns : public QObject {
 // Candidates are A, B, C, ... in their order, noise twins N, N2, ...
 QString runLetter(const Selection& selection, int place);
 int runColor(const Selection& selection, int place);      // index of seriesColor; kNoiseSeries for noise twins
-QString noiseTwinLetters(const Selection& selection);     // "N, N2"; empty: there is none
 QString runName(const Selection& selection, int place);   // "nano"; of twins the difference to A: "mxfp8_rceil"
 QString runLabel(const Selection& selection, int place);  // "A nano", "B mxfp8_rceil"
 // The run that panels show beside run A if only one fits: the active run, or B if that is A; -1: there is none.

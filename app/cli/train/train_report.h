@@ -70,7 +70,6 @@ class TrainReport : public EngineObserver {
   void serve();
   void save_checkpoint(bool last);
   void look_after_outputs();
-  void end_feed();
   void say(const std::string& warning);
   void summarize();
   void summarize_steps();

@@ -84,7 +84,6 @@ class Engine {
   void train_until(std::int64_t step);  // or until there is trouble
   // Ends train() after what is in flight: of several runs some may have taken the step, and the others not.
   void stop() { stopping_ = true; }
-  bool stopping() const { return stopping_; }
 
   const std::optional<Trouble>& trouble() const { return trouble_; }  // the last one
   void forget_trouble() { trouble_.reset(); }
