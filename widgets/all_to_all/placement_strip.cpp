@@ -55,11 +55,6 @@ QMargins PlacementStrip::margins() const {
           fontMetrics().height() + 6};
 }
 
-Axis PlacementStrip::axis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = top_, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
-}
-
 double PlacementStrip::columnWidth() const {
   return plotRect().width() / std::max(1.0, static_cast<double>(rank_load_.size()));
 }

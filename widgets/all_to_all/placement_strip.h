@@ -42,7 +42,7 @@ class PlacementStrip : public PlotFrame {
     int expert, replica, rank;
     double from, to;  // tokens, from the bottom of the column
   };
-  Axis axis() const;
+  Axis axis() const { return axisUp(0, top_); }
   double columnWidth() const;
   QPointF columnCentre(int rank) const;
   QRectF rectOf(const Block& block) const;

@@ -78,11 +78,6 @@ void GapPlot::chooseValueRange() {
   if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
 }
 
-Axis GapPlot::valueAxis() const {
-  const QRect plot = plotRect();
-  return {.low = values_.low, .high = values_.high, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
-}
-
 double GapPlot::centreOf(std::size_t bin, std::size_t bins) const {
   const double per_bin = static_cast<double>(range().size()) / static_cast<double>(bins);
   return static_cast<double>(range().first) - 0.5 + (static_cast<double>(bin) + 0.5) * per_bin;

@@ -47,7 +47,7 @@ class GapPlot : public TimeAxisPlot {
   double centreOf(std::size_t bin, std::size_t bins) const;
   std::size_t binAt(std::int64_t step) const;
   std::int64_t shownStep() const;
-  Axis valueAxis() const;
+  Axis valueAxis() const { return axisUp(values_.low, values_.high); }
   void chooseEnds();
   void chooseValueRange();
   QString endText(std::size_t curve) const;

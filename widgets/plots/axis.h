@@ -20,6 +20,7 @@ struct Axis {
   double toPixel(double value) const;
   double fromPixel(double pixel) const;
 };
+inline constexpr Axis kPixels{};  // for ticks whose values are pixels
 
 // Steps of 1, 2 or 5 times a power of ten, at most `most` of them inside [low, high].
 std::vector<Tick> linearTicks(double low, double high, int most);
@@ -29,6 +30,8 @@ std::vector<Tick> integerTicks(double low, double high, int most);
 std::vector<Tick> logTicks(double low, double high, int most);
 // Labels of powers of two, by formatPowerOfTwo(), for whole k in [low, high].
 std::vector<Tick> powerOfTwoTicks(int low, int high, int most);
+// From 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
+std::vector<Tick> octaveTicks(int octaves);
 
 // A range for the y axis that contains [low, high] and ends on round numbers, so that it rarely moves.
 struct ValueRange {

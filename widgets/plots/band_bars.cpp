@@ -89,11 +89,6 @@ QColor BandBars::colorOf(int color) const {
   return QColor(color == kPlain ? colors(palette()).plain_bar : colors(palette()).strong_bar);
 }
 
-Axis BandBars::axis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = top_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
-}
-
 double BandBars::rowHeight() const {
   return std::min<double>(withType(kThickestRow),
                           plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size())));

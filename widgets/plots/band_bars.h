@@ -50,7 +50,7 @@ class BandBars : public PlotFrame {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  Axis axis() const;
+  Axis axis() const { return axisAcross(0, top_); }
   double rowHeight() const;
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;

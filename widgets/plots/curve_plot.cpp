@@ -35,16 +35,6 @@ void CurvePlot::setXAxis(const QString& caption, double low, double high) {
   high_ = high;
 }
 
-Axis CurvePlot::xAxis() const {
-  const QRect plot = plotRect();
-  return {.low = low_, .high = high_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
-}
-
-Axis CurvePlot::valueAxis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = top_, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
-}
-
 QString CurvePlot::staticKey() const {
   return QStringLiteral("%1:%2:%3:%4").arg(low_).arg(high_).arg(top_).arg(bars_) + x_caption_ + value_caption_ +
          legendLabels().join(QLatin1Char(';'));

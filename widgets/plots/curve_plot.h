@@ -45,8 +45,8 @@ class CurvePlot : public PlotFrame {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  Axis xAxis() const;
-  Axis valueAxis() const;
+  Axis xAxis() const { return axisAcross(low_, high_); }
+  Axis valueAxis() const { return axisUp(0, top_); }
   void paintCurves(QPainter& painter) const;
   void paintBars(QPainter& painter) const;
   QStringList legendLabels() const;

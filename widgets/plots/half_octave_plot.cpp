@@ -74,11 +74,6 @@ int HalfOctavePlot::binAt(int x) const {
   return std::min(last_, first_ + (x - plot.left()) * (last_ + 1 - first_) / std::max(1, plot.width()));
 }
 
-Axis HalfOctavePlot::countAxis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = top_, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
-}
-
 QString HalfOctavePlot::staticKey() const {
   return QStringLiteral("%1:%2:%3:%4").arg(first_).arg(last_).arg(bins()).arg(top_) + texts_.caption;
 }
@@ -97,8 +92,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
   }
   // The last bin has no upper end: a label under its middle replaces it.
   if (lastIsShown()) edges.push_back({xOf(last_ + 0.5), orMore(last_)});
-  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintBottomAxis(painter, pixels, edges, captionForms(texts_.caption) + captionForms(texts_.in_short));
+  paintBottomAxis(painter, kPixels, edges, captionForms(texts_.caption) + captionForms(texts_.in_short));
   painter.setPen(axisColor(palette()));
   painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);
 }

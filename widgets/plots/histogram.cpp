@@ -35,11 +35,6 @@ int Histogram::categoryAt(int y) const {
                              std::max(0, static_cast<int>(shares_.size()) - 1));
 }
 
-Axis Histogram::shareAxis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = top_share_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
-}
-
 QString Histogram::staticKey() const {
   return QStringLiteral("%1:%2:%3").arg(first_).arg(shares_.size()).arg(top_share_) + share_caption_;
 }

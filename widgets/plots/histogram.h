@@ -30,7 +30,7 @@ class Histogram : public PlotFrame {
 
  private:
   double yOf(double category) const;  // y of the lower edge of a category
-  Axis shareAxis() const;
+  Axis shareAxis() const { return axisAcross(0, top_share_); }
 
   int first_ = 0;
   std::vector<double> shares_;

@@ -43,11 +43,6 @@ QMargins LaneChart::margins() const {
           axisLabelHeight()};
 }
 
-Axis LaneChart::axis() const {
-  const QRect plot = plotRect();
-  return {.low = 0, .high = end_, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
-}
-
 double LaneChart::laneHeight() const {
   return plotRect().height() / std::max(1.0, static_cast<double>(names_.size()));
 }

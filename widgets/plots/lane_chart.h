@@ -40,7 +40,7 @@ class LaneChart : public PlotFrame {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  Axis axis() const;
+  Axis axis() const { return axisAcross(0, end_); }
   double laneHeight() const;
   std::vector<Activity> keyed() const;  // activities that occur
   QStringList keyLabels() const;

@@ -115,15 +115,6 @@ void LinePlot::chooseValueRange() {
   if (!holds || next.high - next.low < 0.7 * (values_.high - values_.low)) values_ = next;
 }
 
-Axis LinePlot::valueAxis() const {
-  const QRect plot = plotRect();
-  return {.low = values_.low,
-          .high = values_.high,
-          .at_low = plot.bottom() + 0.0,
-          .at_high = plot.top() + 0.0,
-          .log = log_values_};
-}
-
 QString LinePlot::formatted(float value) const {
   if (is_missing(value)) return QStringLiteral("\u2013");
   if (exact_at_infinity_ && value == std::numeric_limits<float>::infinity()) return QString("exact");

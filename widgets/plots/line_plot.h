@@ -68,7 +68,7 @@ class LinePlot : public TimeAxisPlot {
   std::vector<Column> columnsOf(const LineSeries& series) const;
   std::vector<std::int64_t> stepsOfAll() const;
   void chooseValueRange();
-  Axis valueAxis() const;
+  Axis valueAxis() const { return axisUp(values_.low, values_.high, log_values_); }
   QString formatted(float value) const;  // a value as text; a dash: none
   void paintSeries(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   void paintPoints(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;

@@ -151,8 +151,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   std::vector<Tick> labels;
   for (std::size_t i = 0; i < column_ticks_.size(); i += stride)
     labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
-  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintBottomAxis(painter, pixels, labels, captionForms(column_caption_),
+  paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
                   cells.bottom() - plotRect().bottom() + extra_.bottom());
   painter.setFont(usual);
 }

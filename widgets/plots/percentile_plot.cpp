@@ -24,15 +24,6 @@ void PercentilePlot::setGroups(std::vector<Group> groups, const QString& caption
   octaves_ = static_cast<int>(std::ceil(std::log2(std::min(farthest, kHighest))));
 }
 
-Axis PercentilePlot::valueAxis() const {
-  const QRect plot = plotRect();
-  return {.low = std::exp2(-octaves_),
-          .high = std::exp2(octaves_),
-          .at_low = plot.bottom() + 0.0,
-          .at_high = plot.top() + 0.0,
-          .log = true};
-}
-
 double PercentilePlot::xOf(std::size_t place) const {
   const QRect plot = plotRect();
   return plot.left() + static_cast<double>(place) * plot.width() / std::max<std::size_t>(1, groups_.size());
@@ -66,19 +57,14 @@ QString PercentilePlot::staticKey() const {
 
 void PercentilePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  std::vector<Tick> ticks;
-  for (int power = -octaves_; power <= octaves_; ++power)
-    ticks.push_back(
-        {std::exp2(power), power < 0 ? QStringLiteral("1/%1").arg(1 << -power) : QString::number(1 << power)});
-  paintLeftAxis(painter, valueAxis(), ticks, value_caption_);
+  paintLeftAxis(painter, valueAxis(), octaveTicks(octaves_), value_caption_);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
   const int fair = static_cast<int>(std::lround(valueAxis().toPixel(1)));
   painter.drawLine(plot.left(), fair, plot.right(), fair);
   std::vector<Tick> labels;
   for (std::size_t i = 0; i < groups_.size(); ++i)
     labels.push_back({(xOf(i) + xOf(i + 1)) / 2, QString::number(groups_[i].id)});
-  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintBottomAxis(painter, pixels, labels, captionForms(group_caption_));
+  paintBottomAxis(painter, kPixels, labels, captionForms(group_caption_));
 }
 
 void PercentilePlot::paintData(QPainter& painter) {

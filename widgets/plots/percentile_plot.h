@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "widgets/plots/plot_frame.h"
@@ -40,7 +41,7 @@ class PercentilePlot : public PlotFrame {
 
  private:
   static constexpr double kHighest = 16;  // largest value of the axis at most
-  Axis valueAxis() const;
+  Axis valueAxis() const { return axisUp(std::exp2(-octaves_), std::exp2(octaves_), true); }
   double xOf(std::size_t place) const;  // left edge of the place's column
   int placeAt(QPoint position) const;   // -1: none
   int placeOf(int id) const;

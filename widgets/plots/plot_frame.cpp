@@ -104,6 +104,16 @@ QRect PlotFrame::plotRect() const {
   return rect().marginsRemoved(margins()).adjusted(label_excess_, room_above_, 0, 0);
 }
 
+Axis PlotFrame::axisAcross(double low, double high, bool log) const {
+  const QRect plot = plotRect();
+  return {low, high, plot.left() + 0.0, plot.right() + 0.0, log};
+}
+
+Axis PlotFrame::axisUp(double low, double high, bool log) const {
+  const QRect plot = plotRect();
+  return {low, high, plot.bottom() + 0.0, plot.top() + 0.0, log};
+}
+
 bool PlotFrame::dark() const {
   return isDark(palette());
 }

@@ -76,6 +76,9 @@ class PlotFrame : public QWidget {
   virtual void paintColorLegend(QPainter&) {}
 
   QRect plotRect() const;
+  // Axes over the plot, from its left edge to its right one, and from its lower edge to its upper one.
+  Axis axisAcross(double low, double high, bool log = false) const;
+  Axis axisUp(double low, double high, bool log = false) const;
   bool dark() const;
   // Paints labels right-aligned in the margin, which grows with them, and grid lines; above them the caption, or its
   // unit alone if it does not fit.

@@ -14,14 +14,6 @@ namespace {
 constexpr int kMaxOctaves = 6;
 constexpr double kNearPoint = 14;  // pixels
 
-std::vector<Tick> octaveTicks(int octaves) {
-  std::vector<Tick> ticks;
-  for (int power = -octaves; power <= octaves; ++power)
-    ticks.push_back(
-        {std::exp2(power), power < 0 ? QStringLiteral("1/%1").arg(1 << -power) : QString::number(1 << power)});
-  return ticks;
-}
-
 }  // namespace
 
 ScatterPlot::ScatterPlot(QWidget* parent) : PlotFrame(parent) {}
@@ -46,12 +38,8 @@ void ScatterPlot::setLegend(const LegendScale& scale) {
 }
 
 Axis ScatterPlot::axis(bool vertical) const {
-  const QRect plot = plotRect();
-  return {.low = std::exp2(-octaves_),
-          .high = std::exp2(octaves_),
-          .at_low = vertical ? plot.bottom() + 0.0 : plot.left() + 0.0,
-          .at_high = vertical ? plot.top() + 0.0 : plot.right() + 0.0,
-          .log = true};
+  return vertical ? axisUp(std::exp2(-octaves_), std::exp2(octaves_), true)
+                  : axisAcross(std::exp2(-octaves_), std::exp2(octaves_), true);
 }
 
 QPointF ScatterPlot::placeOf(int point) const {

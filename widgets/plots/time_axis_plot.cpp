@@ -116,8 +116,7 @@ void TimeAxisPlot::paintStepAxis(QPainter& painter) const {
   if (!labels_shown_) return;
   std::vector<Tick> ticks = stepTicks();
   for (Tick& tick : ticks) tick.value = xOf(tick.value);  // the axis is in pixels
-  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintBottomAxis(painter, pixels, ticks, stepCaptions());
+  paintBottomAxis(painter, kPixels, ticks, stepCaptions());
 }
 
 const std::vector<Mark>& TimeAxisPlot::marks() {

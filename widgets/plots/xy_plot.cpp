@@ -60,16 +60,6 @@ QMargins XyPlot::margins() const {
   return {axisLabelWidth(), keyBeside(y_caption_, keyLabels(), kLineSwatch).height, 12, axisLabelHeight()};
 }
 
-Axis XyPlot::xAxis() const {
-  const QRect plot = plotRect();
-  return {.low = x_.low, .high = x_.high, .at_low = plot.left() + 0.0, .at_high = plot.right() + 0.0};
-}
-
-Axis XyPlot::yAxis() const {
-  const QRect plot = plotRect();
-  return {.low = y_.low, .high = y_.high, .at_low = plot.bottom() + 0.0, .at_high = plot.top() + 0.0};
-}
-
 QPointF XyPlot::place(const QPointF& point) const {
   return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())};
 }

@@ -37,8 +37,8 @@ class XyPlot : public PlotFrame {
   QStringList readoutAt(QPoint position) const override;
 
  private:
-  Axis xAxis() const;
-  Axis yAxis() const;
+  Axis xAxis() const { return axisAcross(x_.low, x_.high); }
+  Axis yAxis() const { return axisUp(y_.low, y_.high); }
   QPointF place(const QPointF& point) const;
   QStringList keyLabels() const;
   double lineWidth() const;

@@ -125,9 +125,8 @@ void NumberLine::paintStatic(QPainter& painter) {
   std::vector<Tick> all = ticks();
   std::ranges::sort(all, {}, &Tick::value);
   for (Tick& tick : all) tick.value = xOf(tick.value);
-  const Axis pixels{.low = 0, .high = 1, .at_low = 0, .at_high = 1};
-  paintVerticalGrid(painter, pixels, all);
-  paintBottomAxis(painter, pixels, all, {});
+  paintVerticalGrid(painter, kPixels, all);
+  paintBottomAxis(painter, kPixels, all, {});
   painter.setPen(mutedText(palette()));
   painter.drawText(captionRow(), Qt::AlignLeft | Qt::AlignVCenter,
                    fittingText(captionForms(caption_), painter.fontMetrics(), width()));
