@@ -258,7 +258,7 @@ void ExportActions::exportWorkspace() {
                                    suggested("-" + workspace->name().toLower() + ".png"), "Pictures (*.png *.svg)");
   if (path.isEmpty()) return;
   messages_->warnOfErrors([&] {
-    saveWorkspaceFigure(workspace, *selection_, path);
+    saveWorkspacePicture(workspace, *selection_, path);
     messages_->saySaved(path);
   });
 }

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kLastSteps = 100;  // number of last steps of which the table shows means
 constexpr double kAnyDifference = 0;
-constexpr QSize kFigure{640, 330};
+constexpr QSize kPictureSize{640, 330};
 
 constexpr const char* kStyle = R"css(
 body { background: var(--surface); max-width: 1240px; margin: 24px auto; padding: 0 16px; }
@@ -130,7 +130,7 @@ class Report {
   std::vector<Health> healths_;              // router verdict of each run
   std::vector<PairedRun> twins_;
   QString out_;
-  int figure_ = 0;
+  int pictures_ = 0;
 };
 
 void Report::head() {
@@ -318,8 +318,8 @@ void Report::findings() {
 
 void Report::picture(const ReportPicture& wanted) {
   Panel* panel = wanted.panel;
-  const Figure drawn =
-      panelFigure(panel, *source_.selection, FigureKind::svg, kFigure, "f" + QByteArray::number(++figure_));
+  const PrintedPicture drawn =
+      panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, "f" + QByteArray::number(++pictures_));
   QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
   plots.removeIf([panel](const PlotFrame* plot) { return !plot->isVisibleTo(panel); });
   const bool empty =

@@ -52,9 +52,9 @@ void write(MainWindow* window, const ExportRequest& request, QSize size, Panel* 
   else if (request.to == "csv")
     write_whole_file(request.out.toStdString(), panel->csv().toStdString());
   else if (panel)
-    savePanelFigure(panel, *window->selection(), request.out, request.to, size);
+    savePanelPicture(panel, *window->selection(), request.out, request.to, size);
   else
-    saveWorkspaceFigure(window->workspaces()->current(), *window->selection(), request.out, request.to);
+    saveWorkspacePicture(window->workspaces()->current(), *window->selection(), request.out, request.to);
 }
 
 void exportOpened(MainWindow* window, const Arguments& arguments) {

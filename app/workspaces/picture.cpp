@@ -215,36 +215,36 @@ QString programLine() {
   return "MoEScope " + QCoreApplication::applicationVersion();
 }
 
-Figure drawn(QSize size, FigureKind kind, const QString& title, const QString& description, const QByteArray& id,
-             const std::function<void(QPainter&)>& paint) {
-  Figure figure;
-  if (kind == FigureKind::svg) {
+PrintedPicture drawn(QSize size, PictureKind kind, const QString& title, const QString& description,
+                     const QByteArray& id, const std::function<void(QPainter&)>& paint) {
+  PrintedPicture picture;
+  if (kind == PictureKind::svg) {
     SvgDevice device(size, title, description);
     QPainter painter(&device);
     painter.fillRect(QRect(QPoint(0, 0), size), QColor(kPaper));
     paint(painter);
     painter.end();
-    figure.svg = device.document();
-    figure.html = device.element(id);
-    return figure;
+    picture.svg = device.document();
+    picture.html = device.element(id);
+    return picture;
   }
-  figure.image = QImage(size * kPrintScale, QImage::Format_RGB32);
-  figure.image.setDevicePixelRatio(kPrintScale);
-  figure.image.fill(QColor(kPaper));
-  QPainter painter(&figure.image);
+  picture.image = QImage(size * kPrintScale, QImage::Format_RGB32);
+  picture.image.setDevicePixelRatio(kPrintScale);
+  picture.image.fill(QColor(kPaper));
+  QPainter painter(&picture.image);
   painter.setRenderHint(QPainter::TextAntialiasing);
   paint(painter);
-  return figure;
+  return picture;
 }
 
-void saveFigure(const Figure& figure, const QString& path) {
-  const QByteArray bytes = figure.svg.isEmpty() ? pngOf(figure.image) : figure.svg;
+void savePicture(const PrintedPicture& picture, const QString& path) {
+  const QByteArray bytes = picture.svg.isEmpty() ? pngOf(picture.image) : picture.svg;
   write_whole_file(path.toStdString(), bytes.toStdString());
 }
 
-FigureKind kindOf(const QString& path, const QString& form) {
+PictureKind kindOf(const QString& path, const QString& form) {
   const QString wanted = form.isEmpty() ? QFileInfo(path).suffix().toLower() : form;
-  return wanted == "svg" ? FigureKind::svg : FigureKind::image;
+  return wanted == "svg" ? PictureKind::svg : PictureKind::image;
 }
 
 // The visible docks that are not floating.
@@ -285,10 +285,11 @@ void paintDock(QPainter& painter, QDockWidget* dock, QPoint origin) {
 
 }  // namespace
 
-Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QSize size, const QByteArray& figure_id) {
+PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKind kind, QSize size,
+                            const QByteArray& id_prefix) {
   const Detached alone(panel);
   const OnPaper light(panel);
-  const QSize least = size.isValid() ? size : kLeastFigure;
+  const QSize least = size.isValid() ? size : kLeastPicture;
   const QSize wanted = size.isValid() ? size : panel->size().expandedTo(least);
   Resized resized(panel, wanted);
   resized.become(wanted + QSize(0, panel->bodyRect().top()));  // the header is not in the picture
@@ -302,7 +303,7 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
   const int head = kMargin + title_height + answer_height + line + caption_height + kSpace8;
   const QSize all(width + 2 * kMargin, head + body.height() + line + kMargin);
   return drawn(
-      all, kind, panel->title(), QStringList{answer, runs, caption}.join("; "), figure_id, [&](QPainter& painter) {
+      all, kind, panel->title(), QStringList{answer, runs, caption}.join("; "), id_prefix, [&](QPainter& painter) {
         int y = kMargin;
         drawLine(painter, {kMargin, y, width, title_height}, type.title, paper().text().color(), panel->title());
         y += title_height;
@@ -319,7 +320,7 @@ Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QS
       });
 }
 
-Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind) {
+PrintedPicture workspacePicture(Workspace* workspace, const Selection& selection, PictureKind kind) {
   const QFont font = workspace->font();
   const PictureType type(font);
   const int title_height = lineHeight(type.title), line = lineHeight(type.line);
@@ -339,12 +340,12 @@ Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureK
   });
 }
 
-void savePanelFigure(Panel* panel, const Selection& selection, const QString& path, const QString& form, QSize size) {
-  saveFigure(panelFigure(panel, selection, kindOf(path, form), size), path);
+void savePanelPicture(Panel* panel, const Selection& selection, const QString& path, const QString& form, QSize size) {
+  savePicture(panelPicture(panel, selection, kindOf(path, form), size), path);
 }
 
-void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path, const QString& form) {
-  saveFigure(workspaceFigure(workspace, selection, kindOf(path, form)), path);
+void saveWorkspacePicture(Workspace* workspace, const Selection& selection, const QString& path, const QString& form) {
+  savePicture(workspacePicture(workspace, selection, kindOf(path, form)), path);
 }
 
 QByteArray pngOf(const QImage& image) {
@@ -357,8 +358,8 @@ QByteArray pngOf(const QImage& image) {
 
 QMimeData* panelMimeData(Panel* panel, const Selection& selection) {
   auto* data = new QMimeData;
-  data->setImageData(panelFigure(panel, selection, FigureKind::image).image);
-  data->setData("image/svg+xml", panelFigure(panel, selection, FigureKind::svg).svg);
+  data->setImageData(panelPicture(panel, selection, PictureKind::image).image);
+  data->setData("image/svg+xml", panelPicture(panel, selection, PictureKind::svg).svg);
   data->setText(panel->csv());
   data->setData("text/csv", panel->csv().toUtf8());
   return data;

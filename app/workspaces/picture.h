@@ -13,29 +13,29 @@ namespace moescope {
 
 class Workspace;
 
-struct Figure {
+struct PrintedPicture {
   QByteArray svg;   // an SVG document
-  QByteArray html;  // <svg> element, its ids prefixed with figure_id
+  QByteArray html;  // <svg> element, its ids prefixed with id_prefix
   QImage image;     // image with kPrintScale times the resolution of the screen
 };
 inline constexpr int kPrintScale = 3;
-inline constexpr QSize kLeastFigure{560, 330};
+inline constexpr QSize kLeastPicture{560, 330};
 
-enum class FigureKind { svg, image };
+enum class PictureKind { svg, image };
 
 // "Runs A small, B small+mxfp8; 400 steps".
 QString runsLine(const Selection& selection);
 
-// Picture of an open panel. `size`: size of its plots; invalid: as on screen, at least kLeastFigure.
-Figure panelFigure(Panel* panel, const Selection& selection, FigureKind kind, QSize size = {},
-                   const QByteArray& figure_id = {});
-Figure workspaceFigure(Workspace* workspace, const Selection& selection, FigureKind kind);
+// Picture of an open panel. `size`: size of its plots; invalid: as on screen, at least kLeastPicture.
+PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKind kind, QSize size = {},
+                            const QByteArray& id_prefix = {});
+PrintedPicture workspacePicture(Workspace* workspace, const Selection& selection, PictureKind kind);
 
 // `form`: "svg" or "png"; empty: by the path's suffix. Throw std::runtime_error when the file cannot be written.
-void savePanelFigure(Panel* panel, const Selection& selection, const QString& path, const QString& form = {},
-                     QSize size = {});
-void saveWorkspaceFigure(Workspace* workspace, const Selection& selection, const QString& path,
-                         const QString& form = {});
+void savePanelPicture(Panel* panel, const Selection& selection, const QString& path, const QString& form = {},
+                      QSize size = {});
+void saveWorkspacePicture(Workspace* workspace, const Selection& selection, const QString& path,
+                          const QString& form = {});
 QByteArray pngOf(const QImage& image);
 // The picture (PNG and SVG) and the values (CSV) of a panel for the clipboard.
 QMimeData* panelMimeData(Panel* panel, const Selection& selection);

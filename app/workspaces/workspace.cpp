@@ -437,7 +437,7 @@ void Workspace::askAndSavePicture(Panel* panel) {
       QFileDialog::getSaveFileName(this, "Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)");
   if (path.isEmpty()) return;
   try {
-    savePanelFigure(panel, *selection_, path);
+    savePanelPicture(panel, *selection_, path);
     emit saved(path);
   } catch (const std::exception& e) {
     emit failed(QString::fromUtf8(e.what()));

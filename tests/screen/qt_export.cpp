@@ -180,12 +180,12 @@ class ExportTest : public QObject {
     int panels = 0;
     for (Workspace* workspace : window_->workspaces()->all()) {
       for (Panel* panel : workspace->panels()) {
-        const Figure svg = panelFigure(panel, *window_->selection(), FigureKind::svg);
+        const PrintedPicture svg = panelPicture(panel, *window_->selection(), PictureKind::svg);
         const auto elements = elementsOf(svg.svg);
         QVERIFY2(elements["text"] >= 3, qPrintable(panel->title()));
         QVERIFY2(svg.svg.contains("Run A nano"), qPrintable(panel->title()));
-        const Figure png = panelFigure(panel, *window_->selection(), FigureKind::image);
-        QVERIFY2(png.image.width() >= kPrintScale * kLeastFigure.width(), qPrintable(panel->title()));
+        const PrintedPicture png = panelPicture(panel, *window_->selection(), PictureKind::image);
+        QVERIFY2(png.image.width() >= kPrintScale * kLeastPicture.width(), qPrintable(panel->title()));
         qint64 light = 0, all = 0;
         for (int y = 0; y < png.image.height(); y += 7)
           for (int x = 0; x < png.image.width(); x += 7) light += qGray(png.image.pixel(x, y)) > 200, ++all;
@@ -203,7 +203,7 @@ class ExportTest : public QObject {
     Selection selection;
     selection.setHistories({run.history()});
     QuantizationErrorPanel panel(&selection);
-    const Figure svg = panelFigure(&panel, selection, FigureKind::svg);
+    const PrintedPicture svg = panelPicture(&panel, selection, PictureKind::svg);
     QVERIFY2(svg.svg.contains("SQNR, dB"), svg.svg.left(4000));
   }
 
@@ -215,7 +215,7 @@ class ExportTest : public QObject {
     QVERIFY(panel && panel->answerText().contains(QString::fromUtf8("\u00d7 the mean")));
     const auto textsOf = [&](QSize size) {
       QString texts;
-      QXmlStreamReader reader(panelFigure(panel, *window_->selection(), FigureKind::svg, size).svg);
+      QXmlStreamReader reader(panelPicture(panel, *window_->selection(), PictureKind::svg, size).svg);
       while (!reader.atEnd())
         if (reader.readNext() == QXmlStreamReader::StartElement && reader.name() == QLatin1String("text"))
           texts += reader.readElementText().trimmed() + ' ';
@@ -278,7 +278,7 @@ class ExportTest : public QObject {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
     const QRect place = panel->geometry();
     const QPalette colors = panel->palette();
-    panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
+    panelPicture(panel, *window_->selection(), PictureKind::image, {900, 500});
     QCOMPARE(panel->geometry(), place);
     QCOMPARE(panel->palette(), colors);
     QVERIFY(qGray(panel->grab().toImage().pixel(place.width() / 2, place.height() / 2)) < 100);
@@ -286,8 +286,8 @@ class ExportTest : public QObject {
 
   void aPictureHasTheAskedSize() {
     Panel* panel = window_->workspaces()->overview()->panel("dock_loss");
-    const Figure wide = panelFigure(panel, *window_->selection(), FigureKind::image, {900, 500});
-    const Figure small = panelFigure(panel, *window_->selection(), FigureKind::image, {860, 300});
+    const PrintedPicture wide = panelPicture(panel, *window_->selection(), PictureKind::image, {900, 500});
+    const PrintedPicture small = panelPicture(panel, *window_->selection(), PictureKind::image, {860, 300});
     QCOMPARE(wide.image.width() - small.image.width(), kPrintScale * 40);
     QCOMPARE(wide.image.height() - small.image.height(), kPrintScale * 200);
   }
@@ -297,14 +297,14 @@ class ExportTest : public QObject {
       window_->workspaces()->bringUp(name);
       QTest::qWait(50);
       const QString path = home_.filePath(QString(name) + ".svg");
-      saveWorkspaceFigure(window_->workspaces()->current(), *window_->selection(), path);
+      saveWorkspacePicture(window_->workspaces()->current(), *window_->selection(), path);
       QFile file(path);
       QVERIFY(file.open(QIODevice::ReadOnly));
       QVERIFY2(elementsOf(file.readAll())["text"] > 10, name);
     }
     window_->workspaces()->bringUp("overview");
-    QVERIFY_THROWS_EXCEPTION(std::runtime_error, saveWorkspaceFigure(window_->workspaces()->current(),
-                                                                     *window_->selection(), "/no/folder/x.png"));
+    QVERIFY_THROWS_EXCEPTION(std::runtime_error, saveWorkspacePicture(window_->workspaces()->current(),
+                                                                      *window_->selection(), "/no/folder/x.png"));
   }
 
   void copyTakesPictureAndFigures() {
