@@ -30,7 +30,7 @@ set(APP_FLOORS
     app/look
     app/workspaces
     app/setup
-    app/bars
+    "app/bars app/docks"
     app/actions
     "app/lessons app/export"
     app/start

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "app/actions/training_only.h"
-#include "app/bars/actions_dock.h"
+#include "app/docks/actions_dock.h"
 #include "app/session/run_session.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"

@@ -4,8 +4,8 @@
 #include <QUndoStack>
 #include <vector>
 
-#include "app/bars/actions_dock.h"
 #include "app/bars/live_popover.h"
+#include "app/docks/actions_dock.h"
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"

@@ -10,7 +10,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
-#include "app/bars/outcomes_dock.h"
+#include "app/docks/outcomes_dock.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"

@@ -13,7 +13,7 @@
 #include "app/actions/compare_actions.h"
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
-#include "app/bars/actions_dock.h"
+#include "app/docks/actions_dock.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"

@@ -13,8 +13,8 @@
 
 #include "app/actions/file_actions.h"
 #include "app/bars/notice_bar.h"
-#include "app/bars/outcomes_dock.h"
-#include "app/bars/outcomes_panel.h"
+#include "app/docks/outcomes_dock.h"
+#include "app/docks/outcomes_panel.h"
 #include "app/setup/compare_dialog.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"

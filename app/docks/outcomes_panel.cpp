@@ -1,4 +1,4 @@
-#include "app/bars/outcomes_panel.h"
+#include "app/docks/outcomes_panel.h"
 
 #include <QAbstractTableModel>
 #include <QApplication>

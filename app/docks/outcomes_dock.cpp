@@ -1,4 +1,4 @@
-#include "app/bars/outcomes_dock.h"
+#include "app/docks/outcomes_dock.h"
 
 #include <QDir>
 #include <QFileInfo>
@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "app/bars/outcomes_panel.h"
+#include "app/docks/outcomes_panel.h"
 #include "app/session/settings.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/look/layouts.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "app/bars/side_dock.h"
+#include "app/docks/side_dock.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/training/engine/checkpoint_ring.h"

@@ -1,4 +1,4 @@
-#include "app/bars/notes_dock.h"
+#include "app/docks/notes_dock.h"
 
 #include <QAction>
 #include <QHBoxLayout>

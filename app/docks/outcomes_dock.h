@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "app/bars/side_dock.h"
+#include "app/docks/side_dock.h"
 #include "core/training/engine/run_queue.h"
 #include "widgets/panel/latest_worker.h"
 

@@ -1,4 +1,4 @@
-#include "app/bars/side_dock.h"
+#include "app/docks/side_dock.h"
 
 #include <QEvent>
 #include <QHBoxLayout>

@@ -1,4 +1,4 @@
-#include "app/bars/actions_dock.h"
+#include "app/docks/actions_dock.h"
 
 #include <QAbstractItemView>
 #include <QComboBox>

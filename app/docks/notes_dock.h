@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "app/bars/side_dock.h"
+#include "app/docks/side_dock.h"
 #include "core/frame/frame.h"
 
 class QListWidget;
