@@ -14,8 +14,8 @@ struct MarginBar {
 };
 
 struct MarginBars {
-  std::vector<MarginBar> bars;
-  QString caption;        // above: "last 50 steps"
+  std::vector<MarginBar> bars = {};
+  QString caption = {};   // above: "last 50 steps"
   double least_high = 0;  // the scale reaches at least so far
   double reference = -1;  // a dashed line; negative: none
 };
