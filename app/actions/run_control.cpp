@@ -13,7 +13,6 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
-#include "core/config/config_toml.h"
 
 namespace moescope {
 

@@ -13,7 +13,6 @@
 #include "core/cluster/live_cost.h"
 #include "core/cluster/published_runs.h"
 #include "core/io/text_escape.h"
-#include "core/parallel/load_routing.h"
 #include "core/parallel/routing_patterns.h"
 
 namespace moescope {

@@ -15,7 +15,6 @@
 #include "app/look/theme.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/mixture_editor.h"
-#include "core/config/config_field.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -13,7 +13,6 @@
 
 #include "app/setup/number_edit.h"
 #include "app/setup/operands_dialog.h"
-#include "core/config/config_field.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"

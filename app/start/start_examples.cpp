@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 

@@ -53,7 +53,6 @@
 #include "core/history/worst_layer.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/overview/timeline_bar.h"

@@ -18,7 +18,6 @@
 //   rest  permuting and un-permuting move their bytes at memory bandwidth; for DeepEP the layout kernel.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "core/cluster/step_model.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <stdexcept>
 
 #include "core/cluster/pipeline.h"

@@ -39,7 +39,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/comparison/gap_track.h"
 

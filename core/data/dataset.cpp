@@ -1,6 +1,5 @@
 #include "core/data/dataset.h"
 
-#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "core/findings/load_episode.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/io/words.h"
-
 namespace moescope {
 
 namespace {

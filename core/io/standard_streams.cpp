@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <initializer_list>
-
 namespace moescope {
 
 // The lowest number that is free is taken, so in their order each gets its own.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <string_view>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"

@@ -9,7 +9,6 @@
 // the connections of those that have. Beyond it the oldest is dropped, and each has kGreetingMs to give the token.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

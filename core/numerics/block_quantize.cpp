@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "core/numerics/kernels/float_rounding.h"
 #include "core/numerics/kernels/four_over_six.h"

@@ -1,8 +1,6 @@
 // One factor of a matrix product, with all that its quantizer has to know; and the scales that it gets.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>

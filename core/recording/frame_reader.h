@@ -1,11 +1,8 @@
 // Frames of a run out of the tables of a recording of unknown origin.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <utility>
 
 #include "core/frame/frame.h"
 #include "core/io/sqlite.h"

@@ -6,7 +6,6 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "core/frame/frame.h"
 #include "core/history/history.h"

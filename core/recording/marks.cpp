@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "core/frame/change_marker.h"
 #include "core/io/trimmed.h"

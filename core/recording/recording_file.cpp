@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
 #include "core/io/input_file.h"
 #include "core/recording/schema.h"

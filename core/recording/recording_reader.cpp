@@ -16,7 +16,6 @@
 #include "core/recording/read_ahead.h"
 #include "core/recording/recording.h"
 #include "core/recording/recording_file.h"
-#include "core/recording/schema.h"
 
 namespace moescope {
 

@@ -5,7 +5,6 @@
 #include "widgets/all_to_all/link_bars.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {

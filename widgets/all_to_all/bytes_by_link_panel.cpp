@@ -4,7 +4,6 @@
 
 #include "widgets/all_to_all/link_bars.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {

@@ -10,7 +10,6 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {

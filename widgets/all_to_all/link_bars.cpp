@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/frame/frame.h"
-#include "widgets/panel/panel.h"
 
 namespace moescope {
 namespace {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "widgets/panel/metric_text.h"
-
 namespace moescope {
 namespace {
 

@@ -6,7 +6,6 @@
 
 #include "core/frame/router_stats.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

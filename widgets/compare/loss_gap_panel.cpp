@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "widgets/panel/metric_text.h"
-
 namespace moescope {
 namespace {
 

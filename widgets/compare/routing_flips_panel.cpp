@@ -8,7 +8,6 @@
 #include "core/logs/log_settings.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {

@@ -10,7 +10,6 @@
 #include "core/numerics/kernel_names.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/duration_text.h"
 

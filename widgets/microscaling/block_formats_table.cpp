@@ -3,7 +3,6 @@
 #include <QHeaderView>
 #include <cmath>
 
-#include "core/numerics/quantize.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"

@@ -7,7 +7,6 @@
 #include "core/numerics/quant_format.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/matrix_plot.h"

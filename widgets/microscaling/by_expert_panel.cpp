@@ -7,7 +7,6 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 

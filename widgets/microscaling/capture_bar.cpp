@@ -12,7 +12,6 @@
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {

@@ -14,7 +14,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
 

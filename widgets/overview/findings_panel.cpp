@@ -17,7 +17,6 @@
 #include "widgets/overview/expert_links.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/flow_row.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

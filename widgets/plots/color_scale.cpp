@@ -8,7 +8,6 @@
 #include <limits>
 #include <span>
 
-#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
 namespace moescope {

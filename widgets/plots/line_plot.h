@@ -75,7 +75,7 @@ class LinePlot : public TimeAxisPlot {
   void paintNonFinite(QPainter& painter, const std::vector<Column>& columns, const LineSeries& series) const;
   struct Named {
     int series = -1;  // -1: a reference line
-    QString name, value;
+    QString name = {}, value = {};
     QColor color;
     bool active = false;  // whether the curve is of the active run
     double y = 0;         // y of the end of the curve

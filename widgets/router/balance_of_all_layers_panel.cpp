@@ -5,7 +5,6 @@
 
 #include "core/frame/router_stats.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 
 namespace moescope {

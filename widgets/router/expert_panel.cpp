@@ -11,7 +11,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {

@@ -8,7 +8,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/expert_load_panel.h"
 

@@ -6,7 +6,6 @@
 
 #include "core/frame/router_stats.h"
 #include "widgets/look/layouts.h"
-#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 namespace {

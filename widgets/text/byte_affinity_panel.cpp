@@ -11,7 +11,6 @@
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {

@@ -8,7 +8,6 @@
 #include "core/frame/specialisation.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {

@@ -6,7 +6,6 @@
 
 #include "core/frame/specialisation.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
 

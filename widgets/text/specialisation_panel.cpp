@@ -7,7 +7,6 @@
 #include "core/frame/coactivation.h"
 #include "core/frame/specialisation.h"
 #include "widgets/panel/layer_combo.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

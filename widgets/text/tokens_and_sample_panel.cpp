@@ -12,8 +12,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/csv.h"
-#include "widgets/panel/metric_text.h"
-#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 

@@ -1,6 +1,5 @@
 #include "app/cli/train/train_report.h"
 
-#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 

@@ -7,7 +7,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"

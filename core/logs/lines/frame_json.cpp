@@ -1,7 +1,6 @@
 #include "core/logs/lines/frame_json.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "core/frame/describe.h"
 #include "core/io/text_escape.h"

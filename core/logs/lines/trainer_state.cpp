@@ -6,7 +6,6 @@
 #include "core/io/input_file.h"
 #include "core/io/json_line.h"
 #include "core/io/text_encoding.h"
-#include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "core/io/whole_file.h"
 #include "core/numerics/kernel_names.h"

@@ -6,7 +6,6 @@
 // AmbiguousRouting.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

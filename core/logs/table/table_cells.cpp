@@ -1,7 +1,5 @@
 #include "core/logs/table/table_cells.h"
 
-#include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>

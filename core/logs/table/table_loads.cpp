@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <set>
 #include <stdexcept>
 
 #include "core/io/unreadable.h"
-#include "core/logs/restart_rule.h"
-#include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
 
 namespace moescope {

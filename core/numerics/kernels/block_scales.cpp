@@ -8,10 +8,8 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <limits>
 
 #include "core/numerics/kernels/lanes.h"
-#include "core/numerics/scale_rules.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moescope {

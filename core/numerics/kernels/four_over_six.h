@@ -1,8 +1,6 @@
 // NVFP4's 4over6: which of two scales a block gets (scale_rules.h has both).
 #pragma once
 
-#include <cstddef>
-
 #include "core/numerics/matrix.h"
 #include "core/numerics/scale_rules.h"
 

@@ -6,8 +6,6 @@
 // taken once more in double.
 #pragma once
 
-#include <cstddef>
-
 #include "core/numerics/kernels/block_scales.h"
 
 namespace moescope {

@@ -8,7 +8,6 @@
 // numbers below 2^-126 count as zero.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "core/numerics/float_formats.h"
