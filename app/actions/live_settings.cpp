@@ -23,43 +23,22 @@ namespace moescope {
 
 namespace {
 
-// A change of a live setting. Undo makes the reverse change, which gets its own marker on the timeline.
+// A change of a live setting, which may stand for several others. Undo makes the reverse changes, each with its own
+// marker on the timeline.
 class LiveChangeCommand : public QUndoCommand {
  public:
-  LiveChangeCommand(RunSession* session, int run, Setting setting, ConfigValue from, ConfigValue to)
-      : session_(session), run_(run), setting_(setting), from_(std::move(from)), to_(std::move(to)) {
-    setText(QString("%1 %2 to %3")
-                .arg(QString::fromStdString(setting_.key()), QString::fromStdString(to_string(from_)),
-                     QString::fromStdString(to_string(to_))));
-  }
-  void undo() override { post(from_); }
-  void redo() override { post(to_); }
-
- private:
-  // An undo that is no longer valid (top_k after another change of the groups) is removed from the stack.
-  void post(const ConfigValue& value) {
-    if (!session_->change({.run = run_, .setting = setting_, .value = value}).isEmpty()) setObsolete(true);
-  }
-
-  RunSession* session_;
-  int run_;
-  Setting setting_;
-  ConfigValue from_, to_;
-};
-
-// A change of a setting that stands for several others. Undo restores each of them with its own marker.
-class RecipeCommand : public QUndoCommand {
- public:
-  RecipeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)
-      : session_(session), run_(run), setting_(setting), to_(std::move(to)) {
+  LiveChangeCommand(RunSession* session, int run, Setting setting, const RunConfig& before, ConfigValue to)
+      : session_(session), change_{.run = run, .setting = setting, .value = std::move(to)} {
     RunConfig after = before;
-    setting.field().set(after, to_);
+    setting.field().set(after, change_.value);
     for (const ConfigDifference& changed : difference(before, after))
       before_.push_back({.run = run, .setting = changed.setting, .value = changed.setting.field().get(before)});
-    setText(QString("%1 to %2").arg(QString::fromStdString(setting_.key()), QString::fromStdString(to_string(to_))));
+    const std::string from = setting.field().derived ? "" : " " + to_string(setting.field().get(before));
+    setText(QString::fromStdString(setting.key() + from + " to " + to_string(change_.value)));
   }
 
-  // Repeats the changes until none is refused: one of them may be valid only after another.
+  // Repeats the changes until none is refused: one of them may be valid only after another. One that stays refused
+  // (top_k after another change of the groups) removes the command from the stack.
   void undo() override {
     std::vector<LiveChange> left = before_;
     for (std::size_t refused = left.size() + 1; !left.empty() && left.size() < refused;) {
@@ -69,14 +48,12 @@ class RecipeCommand : public QUndoCommand {
     if (!left.empty()) setObsolete(true);
   }
   void redo() override {
-    if (!session_->change({.run = run_, .setting = setting_, .value = to_}).isEmpty()) setObsolete(true);
+    if (!session_->change(change_).isEmpty()) setObsolete(true);
   }
 
  private:
   RunSession* session_;
-  int run_;
-  Setting setting_;
-  ConfigValue to_;
+  LiveChange change_;
   std::vector<LiveChange> before_;
 };
 
@@ -139,8 +116,7 @@ void LiveSettings::change(int place, Setting setting, const ConfigValue& value) 
   const ConfigField& field = setting.field();
   if (!session_->isLive() || place >= static_cast<int>(session_->histories().size())) return;
   RunConfig wanted = session_->config(place);
-  const ConfigValue before = field.get(wanted);
-  if (before == value) return;
+  if (field.get(wanted) == value) return;
   const RunConfig now = wanted;
   field.set(wanted, value);
   if (difference(now, wanted).empty()) return;  // the choice "own" changes nothing
@@ -150,9 +126,7 @@ void LiveSettings::change(int place, Setting setting, const ConfigValue& value) 
     dock_->showProblem(problem);
     return;
   }
-  const int run = session_->runAt(place);
-  if (field.derived) return undo_->push(new RecipeCommand(session_, run, setting, now, value));
-  undo_->push(new LiveChangeCommand(session_, run, setting, before, value));
+  undo_->push(new LiveChangeCommand(session_, session_->runAt(place), setting, now, value));
 }
 
 void LiveSettings::focus(const QString& key) {
