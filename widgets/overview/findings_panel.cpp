@@ -14,7 +14,7 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/overview/expert_links.h"
+#include "widgets/overview/sentence_links.h"
 #include "widgets/panel/csv.h"
 #include "widgets/panel/flow_row.h"
 #include "widgets/plots/color_scale.h"
