@@ -43,52 +43,41 @@ enum OutcomeColumn {
 
 struct OutcomeHead {
   const char *name, *tip;
+  float (*figure)(const Outcome&) = nullptr;  // nullptr: the column holds text
 };
 constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
     {"candidate", "Name of the run in its group's recording"},
     {"differs in", "Settings in which it differs from run A"},
-    {"group", "It trains in, beside run A"},
-    {"steps", "Taken so far"},
+    {"group", "It trains in, beside run A", [](const Outcome& o) { return static_cast<float>(o.group); }},
+    {"steps", "Taken so far",
+     [](const Outcome& o) { return o.waits ? kNoValue : static_cast<float>(o.figures.steps); }},
     {"gap to A, nats/token",
      "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss "
-     "where "
-     "it is measured from the start, else of the training loss; measured"},
+     "where it is measured from the start, else of the training loss; measured",
+     [](const Outcome& o) { return o.conclusion.gap; }},
     {"+-",
      "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; "
-     "computed "
-     "from measured losses"},
+     "computed from measured losses",
+     [](const Outcome& o) { return o.conclusion.half; }},
     {"verdict", "Whether the gap is more than chance, and matters"},
-    {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured"},
-    {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured"},
-    {"underflow", "Largest share of an operand's values that became zero; as last measured"},
-    {"SQNR, worst, dB", kSqnrNote},
-    {"SQNR, mean, dB", kSqnrNote},
-    {"loss, nats/token", "Mean over the last 100 steps; measured"},
+    {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured",
+     [](const Outcome& o) { return o.costs.gradient_error; }},
+    {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured",
+     [](const Outcome& o) { return o.costs.flips; }},
+    {"underflow", "Largest share of an operand's values that became zero; as last measured",
+     [](const Outcome& o) { return o.costs.flushed; }},
+    {"SQNR, worst, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.worst_db; }},
+    {"SQNR, mean, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.mean_db; }},
+    {"loss, nats/token", "Mean over the last 100 steps; measured",
+     [](const Outcome& o) { return o.figures.mean_loss; }},
 };
 
+bool isText(int column) {
+  return !kOutcomeHeads[column].figure;
+}
+
 float figureOf(const Outcome& o, int column) {
-  switch (column) {
-    case kStepsColumn:
-      return o.waits ? kNoValue : static_cast<float>(o.figures.steps);
-    case kGapColumn:
-      return o.conclusion.gap;
-    case kHalfColumn:
-      return o.conclusion.half;
-    case kGradientColumn:
-      return o.costs.gradient_error;
-    case kFlipsColumn:
-      return o.costs.flips;
-    case kUnderflowColumn:
-      return o.costs.flushed;
-    case kWorstSqnrColumn:
-      return o.sqnr.worst_db;
-    case kMeanSqnrColumn:
-      return o.sqnr.mean_db;
-    case kLossColumn:
-      return o.figures.mean_loss;
-    default:
-      return static_cast<float>(o.group);
-  }
+  return isText(column) ? kNoValue : kOutcomeHeads[column].figure(o);
 }
 
 // More digits for small gaps: a noise twin may be a millionth away.
@@ -96,10 +85,6 @@ QString nats(float value) {
   if (is_missing(value)) return {};
   const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
   return tiny ? formatValue(value, 2) : withMinus(QString::number(static_cast<double>(value), 'f', 5));
-}
-
-bool isText(int column) {
-  return column == kCandidateColumn || column == kDiffersColumn || column == kVerdictColumn;
 }
 
 bool isRunA(const Outcome& o) {
@@ -357,37 +342,7 @@ std::optional<Provenance> OutcomesPanel::kind() const {
 }
 
 QString OutcomesPanel::explain() const {
-  return QString(
-             "<p><b>What came of the comparison.</b> Candidates that are more than can train side by side train in "
-             "groups, one after the other: run A and up to three candidates. Every group trains run A again on the "
-             "same "
-             "batches, and at every step its loss and gradient norm are checked to be those of the first group, to the "
-             "bit; so candidates of different groups compare as if all had trained together. If they differ the "
-             "comparison ends and says at which step.</p>"
-             "<p><b>Gap to A</b> is the mean of the candidate's loss minus run A's over the last half of their common "
-             "steps, in nats/token: of the validation loss where it is measured from the start "
-             "(telemetry.validation_every), else of the training loss. <b>\u00b1</b> is half of its 95 % interval by "
-             "the "
-             "noise twins among the candidates (without one, by the run's own fluctuations alone, and there is no "
-             "verdict). It is wider the more candidates there are, since each is a chance to be called different: "
-             "about "
-             "1 in 20 comparisons between equal runs calls any of them different. <b>Twin too near</b>: the twins have "
-             "not drifted apart from run A as the candidate has, so that they do not show yet how far chance goes; the "
-             "tool tip says how many more steps it takes. <b>Worse</b> and "
-             "<b>better</b>: the whole interval is on one side of 0. <b>Equal</b>: all of it is smaller than %1 % of "
-             "run A's loss. <b>Unclear</b>: it holds both 0 and gaps that matter; train longer or add a twin.</p>"
-             "<p><b>Gradient error</b> against a pass in FP32 on the same weights, <b>flips</b> of tokens to other "
-             "experts by rounding, and the largest <b>underflow</b> of an operand are as last measured; how often is "
-             "set by telemetry.gradient_every, flips_every and quant_every.</p><p><b>%2</b></p>"
-             "<p>Enter or a double click opens the recording of the row's group, also while it trains; where it is "
-             "open "
-             "already, a click makes the run active. A click on a column's title, or S with the cursor in it, sorts; "
-             "run A stays first and those that wait last. Groups that finished stay after a cancel; Continue trains "
-             "the "
-             "others. After a restart of the program Earlier candidates does: it reads which groups are in their "
-             "recordings and trains the rest, if the settings of the recordings are unchanged.</p>")
-      .arg(100 * kMatters)
-      .arg(QString::fromUtf8(kSqnrNote));
+  return explanation({QString::number(100 * kMatters), QString::fromUtf8(kSqnrNote)});
 }
 
 }  // namespace moescope
