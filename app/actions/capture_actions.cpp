@@ -1,6 +1,5 @@
 #include "app/actions/capture_actions.h"
 
-#include <QFileDialog>
 #include <algorithm>
 
 #include "app/session/kernel_question.h"
@@ -138,10 +137,8 @@ void CaptureActions::look() {
 }
 
 void CaptureActions::askAndSave() {
-  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save tensor", "operand.safetensors",
-                                                    "Tensors (*.safetensors)");
-  if (path.isEmpty() || !tensor_lab_->captured()) return;
-  messages_->warnOfErrors([&] {
+  messages_->saveAs("Save tensor", "operand.safetensors", "Tensors (*.safetensors)", [this](const QString& path) {
+    if (!tensor_lab_->captured()) return;
     save_captured(*tensor_lab_->captured(), path.toStdString());
     messages_->saySaved(path);
   });

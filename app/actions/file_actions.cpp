@@ -291,9 +291,8 @@ void FileActions::askOpenRecording() {
 
 void FileActions::askSaveConfig() {
   const RunConfig config = session_->isLive() ? session_->config() : form_->draft();
-  const QString path = QFileDialog::getSaveFileName(
-      messages_->window(), "Save config", QString::fromStdString(config.name) + ".toml", "Run configs (*.toml)");
-  if (!path.isEmpty()) messages_->warnOfErrors([&] { write_whole_file(path.toStdString(), to_toml(config)); });
+  messages_->saveAs("Save config", QString::fromStdString(config.name) + ".toml", "Run configs (*.toml)",
+                    [&](const QString& path) { write_whole_file(path.toStdString(), to_toml(config)); });
 }
 
 void FileActions::fillRecentFiles(QMenu* menu) {

@@ -94,13 +94,13 @@ void ExportActions::exportRecording(const QString& title, const QString& filter,
   if (!hasRuns()) return;
   messages_->warnOfErrors([&] {
     if (!hasRecording()) return;
-    const QString path = QFileDialog::getSaveFileName(messages_->window(), title, suggested(suffix), filter);
-    if (path.isEmpty()) return;
-    if (LiveRuns* live = session_->live()) live->flush();
-    const std::string from = session_->path().toStdString(), to = path.toStdString();
-    showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(),
-                              [=](const auto& progress) { return work(from, to, progress); }),
-              path);
+    messages_->saveAs(title, suggested(suffix), filter, [&](const QString& path) {
+      if (LiveRuns* live = session_->live()) live->flush();
+      const std::string from = session_->path().toStdString(), to = path.toStdString();
+      showEndOf(new ProgressJob("Writing " + QFileInfo(path).fileName(), messages_->window(),
+                                [=](const auto& progress) { return work(from, to, progress); }),
+                path);
+    });
   });
 }
 
@@ -135,27 +135,23 @@ void ExportActions::exportWeights() {
     const std::string run = session_->histories()[static_cast<std::size_t>(place)]->info().name;
     std::string from;
     if (!session_->isLive()) from = kept_checkpoint(session_->path().toStdString(), run, {});
-    const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save weights", suggested(".safetensors"),
-                                                      "Tensors (*.safetensors)");
-    if (path.isEmpty()) return;
-    const QTemporaryDir folder;
-    if (LiveRuns* live = session_->live()) {
-      live->save_checkpoint(folder.path().toStdString());
-      live->flush();
-      const auto files = newest_checkpoint(folder.path().toStdString());
-      from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
-    }
-    const int tensors = export_weights(from, path.toStdString());
-    messages_->say(QString("saved %1 tensors in %2").arg(tensors).arg(path), 8000);
+    messages_->saveAs("Save weights", suggested(".safetensors"), "Tensors (*.safetensors)", [&](const QString& path) {
+      const QTemporaryDir folder;
+      if (LiveRuns* live = session_->live()) {
+        live->save_checkpoint(folder.path().toStdString());
+        live->flush();
+        const auto files = newest_checkpoint(folder.path().toStdString());
+        from = files.at(std::min(static_cast<std::size_t>(place), files.size() - 1));
+      }
+      const int tensors = export_weights(from, path.toStdString());
+      messages_->say(QString("saved %1 tensors in %2").arg(tensors).arg(path), 8000);
+    });
   });
 }
 
 void ExportActions::exportReport() {
   if (!hasRuns()) return;
-  const QString path =
-      QFileDialog::getSaveFileName(messages_->window(), "Save report", suggested(".html"), "Reports (*.html)");
-  if (path.isEmpty()) return;
-  messages_->warnOfErrors([&] {
+  messages_->saveAs("Save report", suggested(".html"), "Reports (*.html)", [this](const QString& path) {
     QApplication::setOverrideCursor(Qt::WaitCursor);
     const QByteArray text = report(reportSource());
     QApplication::restoreOverrideCursor();
@@ -166,9 +162,8 @@ void ExportActions::exportReport() {
 
 void ExportActions::exportReplay() {
   if (!hasRuns()) return;
-  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save replay page", suggested("-replay.html"),
-                                                    "Pages (*.html)");
-  if (!path.isEmpty()) messages_->warnOfErrors([&] { saveReplay(path); });
+  messages_->saveAs("Save replay page", suggested("-replay.html"), "Pages (*.html)",
+                    [this](const QString& path) { saveReplay(path); });
 }
 
 void ExportActions::saveReplay(const QString& path) {
@@ -253,14 +248,11 @@ ReportSource ExportActions::reportSource() const {
 
 void ExportActions::exportWorkspace() {
   Workspace* workspace = workspaces_->current();
-  const QString path =
-      QFileDialog::getSaveFileName(messages_->window(), "Save picture of the workspace",
-                                   suggested("-" + workspace->name().toLower() + ".png"), "Pictures (*.png *.svg)");
-  if (path.isEmpty()) return;
-  messages_->warnOfErrors([&] {
-    saveWorkspacePicture(workspace, *selection_, path);
-    messages_->saySaved(path);
-  });
+  messages_->saveAs("Save picture of the workspace", suggested("-" + workspace->name().toLower() + ".png"),
+                    "Pictures (*.png *.svg)", [&](const QString& path) {
+                      saveWorkspacePicture(workspace, *selection_, path);
+                      messages_->saySaved(path);
+                    });
 }
 
 void ExportActions::saveTimeline(const QString& path) {
@@ -273,16 +265,14 @@ void ExportActions::saveTimeline(const QString& path) {
 
 void ExportActions::exportTimeline() {
   workspaces_->bringUp(workspaces_->cluster());
-  const QString path = QFileDialog::getSaveFileName(messages_->window(), "Save the modelled timeline",
-                                                    "moescope-timeline.json", "Chrome traces (*.json)");
-  if (!path.isEmpty()) messages_->warnOfErrors([&] { saveTimeline(path); });
+  messages_->saveAs("Save the modelled timeline", "moescope-timeline.json", "Chrome traces (*.json)",
+                    [this](const QString& path) { saveTimeline(path); });
 }
 
 void ExportActions::savePictureOfWindow() {
   const QString folder = QStandardPaths::writableLocation(QStandardPaths::PicturesLocation);
-  const QString path =
-      QFileDialog::getSaveFileName(messages_->window(), "Save picture", folder + "/moescope.png", "Pictures (*.png)");
-  if (!path.isEmpty()) messages_->warnOfErrors([&] { Workspace::savePicture(messages_->window(), path); });
+  messages_->saveAs("Save picture", folder + "/moescope.png", "Pictures (*.png)",
+                    [this](const QString& path) { Workspace::savePicture(messages_->window(), path); });
 }
 
 // The panel with the keyboard focus, else the panel under the mouse; nullptr: none.

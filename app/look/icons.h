@@ -13,7 +13,7 @@ QPixmap picturePixmap(Picture which, const QColor& color, int size = 16);
 
 QIcon applicationIcon();  // assets/moescope.svg
 
-QPixmap chipPixmap(const QString& letter, const QColor& color, int height,
-                   qreal ratio);  // a run's letter on a square of its colour
+// A run's letter on a square of its colour.
+QPixmap chipPixmap(const QString& letter, const QColor& color, int height, qreal ratio);
 
 }  // namespace moescope

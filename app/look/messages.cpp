@@ -1,5 +1,6 @@
 #include "app/look/messages.h"
 
+#include <QFileDialog>
 #include <QMessageBox>
 #include <QStatusBar>
 #include <exception>
@@ -45,6 +46,12 @@ void Messages::warnOfErrors(const std::function<void()>& action) {
   } catch (const std::exception& error) {
     warn(QString::fromUtf8(error.what()));
   }
+}
+
+void Messages::saveAs(const QString& title, const QString& suggested, const QString& filter,
+                      const std::function<void(const QString& path)>& save) {
+  const QString path = QFileDialog::getSaveFileName(window(), title, suggested, filter);
+  if (!path.isEmpty()) warnOfErrors([&] { save(path); });
 }
 
 // Clears only a readout; other messages stay.

@@ -28,6 +28,9 @@ class Messages : public QObject {
   void warn(const QString& text);
   // Runs `action` and shows an exception as a warning.
   void warnOfErrors(const std::function<void()>& action);
+  // Asks for the name of a file and passes it to `save`, whose exceptions it shows as warnings.
+  void saveAs(const QString& title, const QString& suggested, const QString& filter,
+              const std::function<void(const QString& path)>& save);
   // Shows the values under the mouse or the keyboard cursor; empty: none. Updates at most twelve times a second.
   void showReadout(const QString& text);
 

@@ -19,8 +19,8 @@ namespace {
 constexpr int kLeastRow = 158, kLeastRowOfColumn = 240;  // least height of a row of panels
 constexpr double kLeftShare = 0.33;                      // share of the width
 constexpr std::array kLeftShares{0.41, 0.295, 0.295};    // shares of the height: loss, all-to-all, quantization error
-constexpr std::array kColumnShares{0.2, 0.4, 0.2,
-                                   0.2};  // shares of the height in one column, with the expert load second
+// Shares of the height in one column, with the expert load second.
+constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
 }  // namespace
 

@@ -432,28 +432,26 @@ QList<QAction*> Workspace::panelActions(QDockWidget* dock, Panel* panel) {
   return actions;
 }
 
-void Workspace::askAndSavePicture(Panel* panel) {
-  const QString path =
-      QFileDialog::getSaveFileName(this, "Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)");
+void Workspace::askAndSave(const QString& title, const QString& suggested, const QString& filter,
+                           const std::function<void(const QString& path)>& save) {
+  const QString path = QFileDialog::getSaveFileName(this, title, suggested, filter);
   if (path.isEmpty()) return;
   try {
-    savePanelPicture(panel, *selection_, path);
+    save(path);
     emit saved(path);
   } catch (const std::exception& e) {
     emit failed(QString::fromUtf8(e.what()));
   }
 }
 
+void Workspace::askAndSavePicture(Panel* panel) {
+  askAndSave("Save picture", suggestedPath(*panel, ".png"), "Pictures (*.png *.svg)",
+             [&](const QString& path) { savePanelPicture(panel, *selection_, path); });
+}
+
 void Workspace::askAndSaveTable(Panel* panel) {
-  const QString path =
-      QFileDialog::getSaveFileName(this, "Save table", suggestedPath(*panel, ".csv"), "Tables (*.csv)");
-  if (path.isEmpty()) return;
-  try {
-    saveTable(*panel, path);
-    emit saved(path);
-  } catch (const std::exception& e) {
-    emit failed(QString::fromUtf8(e.what()));
-  }
+  askAndSave("Save table", suggestedPath(*panel, ".csv"), "Tables (*.csv)",
+             [&](const QString& path) { saveTable(*panel, path); });
 }
 
 void Workspace::savePicture(QWidget* widget, const QString& path) {

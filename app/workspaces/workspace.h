@@ -49,12 +49,12 @@ class Workspace : public QMainWindow {
   void project();   // projector view: shows the essential docks alone until the user's layout is restored
   void foldAnew();  // call after all docks were arranged
   void openFinding(const QString& id);  // opens the finding in the panel of findings, if there is one
-  void setVerdictHidden(
-      bool hidden);  // hides the verdict and other widgets above the panels while a lesson asks for a prediction
+  // Hides the verdict and other widgets above the panels while a lesson asks for a prediction.
+  void setVerdictHidden(bool hidden);
   bool verdictShown() const { return !verdict_->isHidden(); }
   void bringIntoView(QDockWidget* dock);  // shows the dock in front of its tabs and scrolls to it
 
-  // Asks for a file, saves, and emits saved() or failed().
+  // Ask for a file, save, and emit saved() or failed().
   void askAndSavePicture(Panel* panel);
   void askAndSaveTable(Panel* panel);
 
@@ -71,8 +71,8 @@ class Workspace : public QMainWindow {
  protected:
   QDockWidget* addDock(Panel* panel, const char* object_name);
   QDockWidget* addDock(QWidget* content, const QString& title, const char* object_name);
-  QDockWidget* addFindings(FindingsWatch* watch,
-                           const char* object_name);  // adds the panel of findings, whose tab shows their number
+  // Adds the panel of findings, whose tab shows their number.
+  QDockWidget* addFindings(FindingsWatch* watch, const char* object_name);
 
   void showEvent(QShowEvent* event) override;
   bool event(QEvent* event) override;
@@ -97,6 +97,9 @@ class Workspace : public QMainWindow {
   Selection* selection_;
 
  private:
+  // Asks for a file, saves, and emits saved() or failed().
+  void askAndSave(const QString& title, const QString& suggested, const QString& filter,
+                  const std::function<void(const QString& path)>& save);
   void addFoldLine();
   void showFoldLine(bool shown);
   void hideEmptyTabBars();
