@@ -29,9 +29,9 @@ class CompareActions : public Actions {
   CompareActions(const Context& context, ComparedRuns* compared, RunChips* chips);
 
   void addActionsTo(QMenu* menu);
-  void askForTwin(
-      std::optional<Setting> setting);  // asks for a twin with another value of `setting`; nullopt: of any setting
-  void addTwin(RunConfig twin);         // trains the twin beside run A and shows the comparison
+  // Asks for a twin with another value of `setting`; nullopt: of any setting.
+  void askForTwin(std::optional<Setting> setting);
+  void addTwin(RunConfig twin);                                 // trains the twin beside run A and shows the comparison
   void addTwinWith(Setting setting, const ConfigValue& value);  // adds a copy of run A with one setting changed
   // Trains the twins beside run A, each from step 0.
   void addTwins(const std::vector<RunConfig>& twins);

@@ -27,8 +27,8 @@ QueueActions::QueueActions(const Context& context, OutcomesDock* outcomes, Notic
     : Actions(context), outcomes_(outcomes), notice_(notice), files_(files) {
   connect(outcomes_, &OutcomesDock::begun, this, [this](const QString& recording, const QString& run) {
     const bool nothing_open = session_->histories().empty() && !session_->opening();
-    const bool replaced =
-        session_->showsLog() && session_->path() == recording;  // the group that was trained again replaced the file
+    // The group that was trained again replaced the file.
+    const bool replaced = session_->showsLog() && session_->path() == recording;
     if (replaced) files_->open({recording});
     if (nothing_open) openCandidate(recording, run);
   });

@@ -29,8 +29,8 @@ class RunControl : public Actions {
   // Starts the runs in lock-step, the first as run A; emits groupsRequested() for more runs than can train together.
   void startAll(std::vector<RunConfig> configs, Start start);
   void startAll(const ParsedConfig& parsed);  // starts the run of a file with the twins that it defines
-  void startForLesson(
-      const std::vector<RunConfig>& configs);  // starts the runs paused, without a recording and without an end
+  // Starts the runs paused, without a recording and without an end.
+  void startForLesson(const std::vector<RunConfig>& configs);
   void setRecorded(bool recorded) { recorded_ = recorded; }  // off: runs stay in memory only
   void setUntil(std::optional<qint64> step);  // pauses before this step, as the user asked; nullopt: no end
   void runUntil(qint64 step);

@@ -23,8 +23,8 @@ class RunCosts : public QObject {
   RunCosts(RunSession* session, Selection* selection, SetupForm* form, CompareActions* comparison, bool keeps);
 
   void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
-  QStringList presetTexts(
-      const QString& preset) const;  // describes a preset and its cost in one line, from long to short
+  // Describes a preset and its cost in one line, from long to short.
+  QStringList presetTexts(const QString& preset) const;
 
  private:
   void measureAnew();

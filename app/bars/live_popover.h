@@ -20,18 +20,18 @@ class LivePopover : public Popover {
  public:
   explicit LivePopover(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config,
-                  bool live);           // settings of the active run; nullptr: no run; not live: disabled
+  // Settings of the active run; nullptr: no run; not live: disabled.
+  void showConfig(const RunConfig* config, bool live);
   void showRun(const QString& letter);  // letter of the run whose settings are changed; empty: there is only one run
   void showProblem(const QString& problem);    // shows why a value was refused; empty: none was
   FieldEditor* editor(Setting setting) const;  // nullptr: the popover has no such setting
 
  signals:
   void changeRequested(moescope::Setting setting, moescope::ConfigValue value);
-  void twinRequested(moescope::Setting setting,
-                     moescope::ConfigValue value);  // asks for a twin of run A with this value
-  void compareRequested(
-      std::optional<moescope::Setting> setting);  // asks for a twin with another value of the setting; nullopt: of any
+  // Asks for a twin of run A with this value.
+  void twinRequested(moescope::Setting setting, moescope::ConfigValue value);
+  // Asks for a twin with another value of the setting; nullopt: of any.
+  void compareRequested(std::optional<moescope::Setting> setting);
   void allSettingsRequested();
   void undoRequested();
   void redoRequested();

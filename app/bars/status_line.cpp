@@ -132,8 +132,8 @@ bool StatusLine::event(QEvent* event) {
   QTimer::singleShot(0, items_, [this] {
     if (currentMessage().isEmpty() || items_->isHidden()) return;
     items_->hide();
-    items_->setAttribute(Qt::WA_WState_ExplicitShowHide,
-                         false);  // QStatusBar then shows the items again after the message
+    // QStatusBar then shows the items again after the message.
+    items_->setAttribute(Qt::WA_WState_ExplicitShowHide, false);
   });
   return done;
 }

@@ -26,8 +26,8 @@ class ActionsDock : public SideDock {
  public:
   explicit ActionsDock(QWidget* parent = nullptr);
 
-  void showConfig(const RunConfig* config,
-                  bool live);  // settings of the active run; nullptr: no run; not live: read-only
+  // Settings of the active run; nullptr: no run; not live: read-only.
+  void showConfig(const RunConfig* config, bool live);
   void showDomains(const std::vector<std::string>& domains);
   void showCheckpoints(const std::vector<KeptCheckpoint>& kept);
   void showProblem(const QString& problem);

@@ -42,8 +42,8 @@ class OutcomesDock : public SideDock {
   void keepHeight(int height);
 
  signals:
-  void begun(QString recording,
-             QString run);  // the recording of the group in training has steps; `run`: the name of its run A
+  // The recording of the group in training has steps; `run`: the name of its run A.
+  void begun(QString recording, QString run);
   void takeUpRequested(QString queue_file);  // asks to continue this queue; empty: asks for the file first
   void openRequested(QString recording, QString run);
   void runChosen(QString recording, QString run);  // selects the run if its recording is open

@@ -43,8 +43,8 @@ class LessonPane : public QWidget {
   void showTasks(const QList<LessonTaskState>& tasks);
   void showMissing(const QString& what);  // why the step cannot be done; empty: it can
   void showFigures(const QList<LessonFigureRow>& figures);
-  void showReveal(const QString& verdict,
-                  const QString& text);  // verdict and text of the explanation; both empty: none
+  // Verdict and text of the explanation; both empty: none.
+  void showReveal(const QString& verdict, const QString& text);
   enum class Reveal { none, locked, open };
   void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "when step 500 is trained"
   void setNext(bool ready, const QString& text = {});

@@ -24,10 +24,10 @@ class LessonTasks : public QObject {
   LessonTasks(RunSession* session, RunControl* control, LiveSettings* settings, CompareActions* comparison,
               TensorLab* tensor_lab, QObject* parent);
 
-  void startRuns(
-      const std::vector<RunConfig>& configs);  // starts the lesson's runs paused at step 0, in place of the open ones
-  void rest();                                 // pauses the runs after the lesson and removes the end of their training
-  bool runsAreOurs() const;                    // whether the open runs were started by a lesson and none was closed
+  // Starts the lesson's runs paused at step 0, in place of the open ones.
+  void startRuns(const std::vector<RunConfig>& configs);
+  void rest();               // pauses the runs after the lesson and removes the end of their training
+  bool runsAreOurs() const;  // whether the open runs were started by a lesson and none was closed
   void perform(const LessonTask& task);
   bool done(const LessonTask& task) const;       // whether a task is done, of any kind but `start`
   bool stillDone(const LessonTask& task) const;  // whether no run was rewound to a step before the end of the task

@@ -40,8 +40,8 @@ struct RunSession::Opened {
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
   bool snapshot = false;  // the files are not followed
-  bool glanced = false,
-       ambiguous = false;  // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape
+  // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape.
+  bool glanced = false, ambiguous = false;
   QString path, attached_to, error;
 };
 
@@ -51,8 +51,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFollowMs = 200;       // between two checks of a growing file
 constexpr int kTicksUntilRead = 10;  // ticks without new lines after which a follower has read its file to the end
-constexpr int kLeastWatchPauses =
-    19;  // least pause between two checks of a file, in multiples of the time of the last check
+// Least pause between two checks of a file, in multiples of the time of the last check.
+constexpr int kLeastWatchPauses = 19;
 constexpr std::chrono::milliseconds kWatchEvery{500};
 
 std::vector<std::string> textsOf(const QStringList& list) {

@@ -10,8 +10,8 @@ namespace moescope {
 
 inline constexpr int kKeptRecordings = 20;
 inline constexpr qint64 kKeptBytes = 8'000'000'000;  // limit on all recordings together
-inline constexpr qint64 kPauseAfterBytes =
-    2'000'000'000;  // a run pauses at this size, so that it does not fill the disk unattended
+// A run pauses at this size, so that it does not fill the disk unattended.
+inline constexpr qint64 kPauseAfterBytes = 2'000'000'000;
 inline constexpr int kRecentFiles = 8;
 
 QSettings settings();  // one INI file in the user's configuration directory

@@ -45,8 +45,8 @@ class CompareDialog : public QDialog {
  signals:
   void twinRequested(moescope::RunConfig twin);
   void candidatesRequested(const std::vector<moescope::RunConfig>& candidates);  // trains the candidates beside run A
-  void groupsRequested(const std::vector<moescope::RunConfig>& candidates,
-                       qint64 steps);  // trains the candidates in groups, one after the other
+  // Trains the candidates in groups, one after the other.
+  void groupsRequested(const std::vector<moescope::RunConfig>& candidates, qint64 steps);
 
  private:
   void onKeyChosen();

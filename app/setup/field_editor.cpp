@@ -21,8 +21,8 @@ namespace moescope {
 
 namespace {
 
-constexpr int kShownLetters =
-    12;  // letters of a choice for which the box has room; "mxfp8_e5m2_grad" would take half of the form
+// Letters of a choice for which the box has room; "mxfp8_e5m2_grad" would take half of the form.
+constexpr int kShownLetters = 12;
 
 QString shortestNumber(double value) {
   return QString::number(value, 'g', QLocale::FloatingPointShortest);

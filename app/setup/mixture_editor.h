@@ -17,8 +17,8 @@ class MixtureEditor : public QWidget {
  public:
   explicit MixtureEditor(QWidget* parent = nullptr);
   void setDomains(const std::vector<std::string>& domains);
-  void setMixture(
-      const std::string& text);  // sets the sliders without a signal; empty: all sliders alike, "as the data lie"
+  // Sets the sliders without a signal; empty: all sliders alike, "as the data lie".
+  void setMixture(const std::string& text);
 
  signals:
   void mixtureChosen(QString text);

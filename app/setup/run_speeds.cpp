@@ -16,8 +16,8 @@ namespace {
 
 constexpr char kSpeedsKey[] = "speeds";
 constexpr qsizetype kKeptSpeeds = 16;
-constexpr double kOtherFormats =
-    0.7;  // distance of another format in ln of work, as for twice the work: recipes differ by less than that
+// Distance of another format in ln of work, as for twice the work: recipes differ by less than that.
+constexpr double kOtherFormats = 0.7;
 
 // All settings that decide how fast a step of given work is: the recipes of the linear layers, and the optimizer.
 QString allFormats(const RunConfig& config) {

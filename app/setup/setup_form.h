@@ -45,8 +45,8 @@ class SetupForm : public QWidget {
   void setPurpose(const QString& text);  // purpose of the settings: "run A, in training"
   void takeFocus();
   FieldEditor* editor(const std::string& key) const;
-  bool showField(
-      const std::string& key);  // opens the field's group and scrolls to the field; false: there is no such field
+  // Opens the field's group and scrolls to the field; false: there is no such field.
+  bool showField(const std::string& key);
 
  signals:
   void closeRequested();
@@ -54,8 +54,8 @@ class SetupForm : public QWidget {
   void liveChangeRequested(moescope::Setting setting, moescope::ConfigValue value);
   void presetRequested(QString name);
   void openConfigRequested();
-  void compareRequested(
-      std::optional<moescope::Setting> setting);  // asks for a twin with another value of this setting; nullopt: of any
+  // Asks for a twin with another value of this setting; nullopt: of any.
+  void compareRequested(std::optional<moescope::Setting> setting);
   void valueTwinRequested(moescope::Setting setting, moescope::ConfigValue value);
   void twinRequested(moescope::RunConfig config);  // asks for a twin with the draft as settings
 

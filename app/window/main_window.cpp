@@ -90,8 +90,8 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
   resize(1280, 800);
   buildWorkspaces();
   buildDocks();
-  connect(&session_, &RunSession::opened, this,
-          &MainWindow::takeRuns);  // connected before all listeners that show the runs
+  // Connected before all listeners that show the runs.
+  connect(&session_, &RunSession::opened, this, &MainWindow::takeRuns);
   buildActions();
   buildLessons();
   buildMenus(about);

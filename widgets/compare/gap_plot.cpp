@@ -10,8 +10,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kSpared =
-    0.02;  // share of raw gaps outside the axis at either end: spikes of the first steps do not determine it
+// Share of raw gaps outside the axis at either end: spikes of the first steps do not determine it.
+constexpr double kSpared = 0.02;
 
 QString signedGap(double value) {
   if (!std::isfinite(value)) return QStringLiteral("–");

@@ -11,8 +11,8 @@ class RowDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
-  QSize sizeHint(const QStyleOptionViewItem& option,
-                 const QModelIndex& index) const override;  // size with semi-bold text
+  // Size with semi-bold text.
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
  protected:
   // Paints ground and edge of a row; its text is then drawn as that of any other row.

@@ -128,8 +128,8 @@ void ByExpertPanel::setCaptured(std::shared_ptr<const CapturedOperand> captured)
 
 void ByExpertPanel::fitColumns() {
   table_->resizeColumnsToContents();
-  table_->setColumnWidth(
-      kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);  // room for the arrow of the sort order
+  // Room for the arrow of the sort order.
+  table_->setColumnWidth(kExpert, table_->fontMetrics().horizontalAdvance("expert") + 30);
 }
 
 void ByExpertPanel::deliver(int request, const QuantSums& all, std::vector<QuantSums> experts) {

@@ -414,8 +414,8 @@ void OperandCostsPanel::fill() {
         rows.push_back({*cost.operand, QString::fromStdString(cost.operand->format), cost.operand->sqnr_db,
                         cost.operand->underflow, cost.operand->clipped, cost.share});
     model_->setRows(std::move(rows));
-    view_->setColumnHidden(OperandCostsModel::kFormat,
-                           !model_->onlyFormat().isEmpty());  // the header then names the format
+    // The header then names the format.
+    view_->setColumnHidden(OperandCostsModel::kFormat, !model_->onlyFormat().isEmpty());
     view_->setColumnHidden(OperandCostsModel::kClipped, !model_->anyClipped());
   }
   // Selects the costliest operand when the panel opens; later it follows the selection.

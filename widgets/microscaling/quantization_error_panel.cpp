@@ -76,8 +76,8 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   view_->setLegendElsewhere(false);  // the headings of the columns are in its place
   setPictureLegend([this] { return scale(); });
   followFont(view_, [this] {
-    view_->setExtraMargins(
-        {0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});  // no caption above the cells
+    // No caption above the cells.
+    view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});
   });
   const auto follow = [this] {  // most steps have no statistics
     if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();

@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kMaxShownElements = std::size_t{1}
                                           << 20;  // limit on elements read of a tensor; larger tensors are sampled
 
-constexpr std::size_t kMeasuredTensors =
-    256;  // limit on measured tensors; of a file with more, only visible ones are measured
+// Limit on measured tensors; of a file with more, only visible ones are measured.
+constexpr std::size_t kMeasuredTensors = 256;
 
 // Figures of slice 0 of a tensor in one format.
 QuantSums figuresOf(const TensorSource& source, const OperandFormat& format, BlockAxis axis, bool* sampled) {

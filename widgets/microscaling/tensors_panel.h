@@ -39,8 +39,8 @@ class TensorsPanel : public Panel {
  signals:
   void tensorChosen(const TensorSource& source);
   void openRequested();
-  void typeWanted(QString path,
-                  std::size_t bits);     // asks for the type of the file's values, which the file does not state
+  // Asks for the type of the file's values, which the file does not state.
+  void typeWanted(QString path, std::size_t bits);
   void fileOpened(const QString& path);  // path of the opened file; empty: it cannot be read
   void figuresChanged();
 

@@ -65,8 +65,8 @@ class FindingRow : public QFrame {
 
  public:
   FindingRow(const Finding& finding, QWidget* parent);
-  void show(const Finding& finding, const QString& run, bool muted,
-            bool open);  // `run`: letter of the run; empty: there is only one run
+  // `run`: letter of the run; empty: there is only one run.
+  void show(const Finding& finding, const QString& run, bool muted, bool open);
   const Finding& finding() const { return finding_; }
 
  signals:

@@ -20,8 +20,8 @@ class TimelineTrack : public PlotFrame {
   int xOf(double step) const;
   std::int64_t stepAt(double x) const;
   std::int64_t noteOrStepAt(int x) const;  // the step of the note whose flag is at x, else the step at x
-  void setCheckpoints(
-      const std::vector<std::int64_t>& steps);  // steps of checkpoints, drawn as ticks with a context menu
+  // Steps of checkpoints, drawn as ticks with a context menu.
+  void setCheckpoints(const std::vector<std::int64_t>& steps);
   // Findings of the active run as coloured parts of the bar, severe ones above warnings, past ones paler. A click on
   // one selects its layer, its expert and its first step.
   void setFindings(std::vector<Finding> findings);

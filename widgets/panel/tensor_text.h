@@ -19,8 +19,8 @@ QString gemmClassBrief(GemmClass gemm_class);   // "routed"
 QString tensorName(const OperandPlace& place);  // "w1 x forward"
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
-const QuantFrame* findTensor(const TelemetryFrame* frame,
-                             const OperandPlace& place);  // nullptr: the frame does not have it
+// nullptr: the frame does not have it.
+const QuantFrame* findTensor(const TelemetryFrame* frame, const OperandPlace& place);
 // Why a frame, which may be nullptr, has no statistics of a class.
 QString noQuantizationNotice(const RunInfo& info, const TelemetryFrame* frame, GemmClass gemm_class);
 QString noTensorNotice();  // notice of panels of a single tensor

@@ -18,8 +18,8 @@ class VerdictLine : public QWidget {
 
  public:
   explicit VerdictLine(QWidget* parent = nullptr);
-  void setVerdict(const QStringList& sentence,
-                  const QStringList& about);  // sentence and subject, each from long to short
+  // Sentence and subject, each from long to short.
+  void setVerdict(const QStringList& sentence, const QStringList& about);
 
   struct Judgement {
     Sign sign = Sign::unsure;

@@ -204,8 +204,8 @@ QString withMinus(QString number) {
 QString inPrint(const QString& text) {
   static const QRegularExpression kPower(
       QStringLiteral(R"((?:(?<=(?<![\w.])2)\^(-?\d+)(?!\d|\.\d))|\^(?:([A-Za-z])\b|\(([^()<>]+)\)))"));
-  static const QRegularExpression kMinus(
-      QStringLiteral(R"((?<![^\s(*])-(?=\d))"));  // a minus sign, not a hyphen in a range
+  // A minus sign, not a hyphen in a range.
+  static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
   QString printed;
   qsizetype done = 0;
   for (auto powers = kPower.globalMatch(text); powers.hasNext();) {

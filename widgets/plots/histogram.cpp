@@ -61,8 +61,8 @@ void Histogram::paintData(QPainter& painter) {
     if (shares_[i] <= 0) continue;
     const double top = yOf(first_ + i + 1), bottom = yOf(first_ + i);
     const double gap = bottom - top > 4 ? 1 : 0;
-    const double length =
-        std::max(1.0, shareAxis().toPixel(shares_[i]) - plot.left());  // even small shares are visible
+    // Even small shares are visible.
+    const double length = std::max(1.0, shareAxis().toPixel(shares_[i]) - plot.left());
     painter.fillRect(QRectF(plot.left(), top + gap / 2, length, bottom - top - gap), color);
   }
 }

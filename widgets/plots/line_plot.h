@@ -22,8 +22,8 @@ struct LineSeries {
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
   bool points = false;                                      // drawn as open circles, for values at a few steps
   std::vector<PyramidBin> slices(StepRange range, int bins) const;
-  std::vector<PyramidBin> atSteps(
-      const std::vector<std::int64_t>& steps) const;  // values at these steps, a slice for each
+  // Values at these steps, a slice for each.
+  std::vector<PyramidBin> atSteps(const std::vector<std::int64_t>& steps) const;
   float valueAt(std::int64_t step) const;
 };
 

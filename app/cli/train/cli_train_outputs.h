@@ -49,10 +49,10 @@ class JsonLines {
 // The folder of --checkpoint, in which an engine writes the checkpoints.
 class TrainCheckpoints {
  public:
-  explicit TrainCheckpoints(
-      const std::string& folder);  // creates the folder; empty: no checkpoints. Throws std::runtime_error.
-  void note(std::int64_t step,
-            const std::string& problem);  // records that the checkpoint of `step` was written, or why it was not
+  // Creates the folder; empty: no checkpoints. Throws std::runtime_error.
+  explicit TrainCheckpoints(const std::string& folder);
+  // Records that the checkpoint of `step` was written, or why it was not.
+  void note(std::int64_t step, const std::string& problem);
   const std::string& newest() const { return newest_; }  // FOLDER/<step>; empty: none was written
   const std::string& error() const { return error_; }    // error of the last checkpoint; empty: none
   // Says which files were removed after they had been written; empty: none, or already reported.
