@@ -9,7 +9,6 @@
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_field.h"
-#include "core/config/expert_list.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
 #include "widgets/router/load_over_time_panel.h"
@@ -127,16 +126,11 @@ bool RouterActions::possible(int layer, int expert) const {
   return layer >= model.n_dense_layers && layer < model.n_layers && expert >= 0 && expert < model.n_experts;
 }
 
-bool RouterActions::killed(int layer, int expert) const {
+std::optional<double> RouterActions::listed(List list, int layer, int expert) const {
   const RunConfig now = config();
-  return parse_experts(now.router.killed_experts, now.model, ListOf::experts).count({layer, expert}) > 0;
-}
-
-std::optional<double> RouterActions::pinned(int layer, int expert) const {
-  const RunConfig now = config();
-  const ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
-  const auto found = pins.find({layer, expert});
-  return found == pins.end() ? std::nullopt : std::optional(found->second);
+  const ExpertValues experts = parse_experts(now.router.*list.setting, now.model, list.of);
+  const auto found = experts.find({layer, expert});
+  return found == experts.end() ? std::nullopt : std::optional(found->second);
 }
 
 void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
@@ -158,41 +152,20 @@ void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
     menu->addAction(QString("&Let the bias go (pinned at %1)").arg(*bias), this, [=, this] { release(layer, expert); });
 }
 
-void RouterActions::kill(int layer, int expert) {
+void RouterActions::setListed(List list, int layer, int expert, std::optional<double> value) {
   if (!possible(layer, expert)) return;
   const RunConfig now = config();
-  ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
-  experts[{layer, expert}] = 0;
-  settings_->changeActive(&RouterConfig::killed_experts, experts_text(experts, now.model, ListOf::experts));
-}
-
-void RouterActions::revive(int layer, int expert) {
-  if (!possible(layer, expert)) return;
-  const RunConfig now = config();
-  ExpertValues experts = parse_experts(now.router.killed_experts, now.model, ListOf::experts);
-  experts.erase({layer, expert});
-  settings_->changeActive(&RouterConfig::killed_experts, experts_text(experts, now.model, ListOf::experts));
+  ExpertValues experts = parse_experts(now.router.*list.setting, now.model, list.of);
+  if (value)
+    experts[{layer, expert}] = *value;
+  else
+    experts.erase({layer, expert});
+  settings_->changeActive(list.setting, experts_text(experts, now.model, list.of));
 }
 
 void RouterActions::reviveAll() {
   if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
   settings_->changeActive(&RouterConfig::killed_experts, std::string());
-}
-
-void RouterActions::pin(int layer, int expert, double bias) {
-  if (!possible(layer, expert)) return;
-  const RunConfig now = config();
-  ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
-  pins[{layer, expert}] = bias;
-  settings_->changeActive(&RouterConfig::pinned_bias, experts_text(pins, now.model, ListOf::values));
-}
-
-void RouterActions::release(int layer, int expert) {
-  if (!possible(layer, expert)) return;
-  const RunConfig now = config();
-  ExpertValues pins = parse_experts(now.router.pinned_bias, now.model, ListOf::values);
-  pins.erase({layer, expert});
-  settings_->changeActive(&RouterConfig::pinned_bias, experts_text(pins, now.model, ListOf::values));
 }
 
 double RouterActions::biasNow(int layer, int expert) const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/actions/actions.h"
+#include "core/config/expert_list.h"
 #include "core/config/run_config.h"
 
 class QMenu;
@@ -25,16 +26,26 @@ class RouterActions : public Actions {
   void addActionsTo(QMenu* menu);  // adds the entries for the chosen expert
   void addActionsTo(QMenu* menu, int layer, int expert);
   bool possible(int layer, int expert) const;  // whether this expert exists and its run trains
-  bool killed(int layer, int expert) const;
-  std::optional<double> pinned(int layer, int expert) const;
-  void kill(int layer, int expert);
-  void revive(int layer, int expert);
+  bool killed(int layer, int expert) const { return listed(kKilled, layer, expert).has_value(); }
+  std::optional<double> pinned(int layer, int expert) const { return listed(kPinned, layer, expert); }
+  void kill(int layer, int expert) { setListed(kKilled, layer, expert, 0); }
+  void revive(int layer, int expert) { setListed(kKilled, layer, expert, {}); }
   void reviveAll();
-  void pin(int layer, int expert, double bias);
-  void release(int layer, int expert);  // removes the pin of the expert's bias
-  void askPin(int layer, int expert);   // asks for a bias; the dialog starts with the present one
+  void pin(int layer, int expert, double bias) { setListed(kPinned, layer, expert, bias); }
+  void release(int layer, int expert) { setListed(kPinned, layer, expert, {}); }  // removes the pin
+  void askPin(int layer, int expert);  // asks for a bias; the dialog starts with the present one
 
  private:
+  // A setting that lists experts.
+  struct List {
+    std::string RouterConfig::*setting;
+    ListOf of;
+  };
+  static constexpr List kKilled{&RouterConfig::killed_experts, ListOf::experts};
+  static constexpr List kPinned{&RouterConfig::pinned_bias, ListOf::values};
+  std::optional<double> listed(List list, int layer, int expert) const;  // nullopt: the expert is not on the list
+  void setListed(List list, int layer, int expert, std::optional<double> value);  // nullopt: takes it off the list
+
   RunConfig config() const;
   double biasNow(int layer, int expert) const;
   // Calls `act` for the chosen expert, or says that no expert is chosen.
