@@ -176,8 +176,7 @@ void RunSession::openFiles(const QStringList& paths, const RoutedShape& routed, 
       emit openingProgress(share);
       return !cancelled_.load();
     };
-    std::vector<std::string> files;
-    for (const QString& path : opened.paths) files.push_back(path.toStdString());
+    const std::vector<std::string> files = textsOf(opened.paths);
     for (const std::string& file : files)
       if (file_kind(file) != FileKind::recording) opened.watched.push_back({file, stamp_of(file)});
     options.glance = true;
@@ -199,22 +198,12 @@ void RunSession::follow(const QStringList& paths) {
     cancelled_ = true;
     return;
   }
-  const std::unique_ptr<LiveRuns> old = std::exchange(live_, nullptr);
-  stopFilling();
-  grower_ = {};
-  attached_to_.clear();
-  can_grow_ = shows_new_ = snapshot_ = false;
-  histories_.clear();
-  recorded_configs_.clear();
-  skipped_.clear();
-  missing_.clear();
-  followers_.clear();
-  catching_up_.clear();
+  Opened files;
+  files.path = paths.front();
+  files.paths = paths;
+  const std::unique_ptr<LiveRuns> old = take(files);
   for (const QString& path : paths)
     followers_.push_back(follow_file(path.toStdString(), static_cast<int>(followers_.size()), kMaxRuns));
-  path_ = paths.front();
-  paths_ = paths;
-  only_.clear();
   follow_timer_.start();
   emit opened();
 }
@@ -307,10 +296,8 @@ void RunSession::stopFilling() {
 
 // Reads the files completely and replaces the sample.
 void RunSession::fill() {
-  std::vector<std::string> files;
-  for (const QString& path : paths_) files.push_back(path.toStdString());
   filling_ = 0;
-  filler_ = std::thread([this, files = std::move(files), only = textsOf(only_), of = histories_] {
+  filler_ = std::thread([this, files = textsOf(paths_), only = textsOf(only_), of = histories_] {
     ImportOptions options;
     options.only = only;
     options.progress = [this](double share) {
@@ -389,15 +376,23 @@ void RunSession::adopt(Opened& result) {
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;
   }
-  const std::unique_ptr<LiveRuns> old = std::exchange(live_, std::move(result.live));
+  if (result.snapshot) result.watched.clear(), result.more.clear();
+  const auto watched = watch(result);
+  const std::unique_ptr<LiveRuns> old = take(result);
+  if (watched) result.more.push_back(watched);
+  if (result.glanced) fill();
+  emit opened();
+  if (!result.glanced) growWith(std::move(result.more));
+}
+
+std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
+  std::unique_ptr<LiveRuns> old = std::exchange(live_, std::move(result.live));
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
   stopFilling();
   grower_ = {};
   snapshot_ = result.snapshot;
-  if (snapshot_) result.watched.clear(), result.more.clear();
-  const auto watched = watch(result);
   histories_ = std::move(result.histories);
   recorded_configs_ = std::move(result.configs);
   path_ = result.path;
@@ -408,10 +403,7 @@ void RunSession::adopt(Opened& result) {
   attached_to_ = result.attached_to;
   can_grow_ = !result.more.empty();
   shows_new_ = !attached_to_.isEmpty();
-  if (watched) result.more.push_back(watched);
-  if (result.glanced) fill();
-  emit opened();
-  if (!result.glanced) growWith(std::move(result.more));
+  return old;
 }
 
 int RunSession::runAt(int place) const {
@@ -423,64 +415,57 @@ RunConfig RunSession::config(int place) const {
   return recorded_configs_.empty() ? RunConfig{} : recorded_configs_[static_cast<std::size_t>(place)];
 }
 
-QString RunSession::change(const LiveChange& change) {
-  if (!live_) return "only a model in training can be changed";
+QString RunSession::ask(const char* refusal, const std::function<void()>& act) {
+  if (!live_) return refusal;
   try {
-    live_->change(change);
+    act();
   } catch (const std::invalid_argument& refused) {
     return QString::fromUtf8(refused.what());
   }
-  emit configChanged();
   return {};
 }
 
-QString RunSession::addRun(const RunConfig& config) {
-  if (!live_) return "a twin can be trained only beside a model in training";
-  try {
-    live_->add_run(config);
-  } catch (const std::invalid_argument& refused) {
-    return QString::fromUtf8(refused.what());
-  }
-  if (const LiveStatus now = live_->status(); !now.running && now.step > 0) live_->run_until(now.step);
-  noticeRuns();
-  return {};
+QString RunSession::change(const LiveChange& change) {
+  return ask("only a model in training can be changed", [&] {
+    live_->change(change);
+    emit configChanged();
+  });
 }
 
 QString RunSession::rewind(std::int64_t step) {
-  if (!live_) return "only a model in training can be rewound";
-  try {
+  return ask("only a model in training can be rewound", [&] {
     live_->rewind(step);
-  } catch (const std::invalid_argument& refused) {
-    return QString::fromUtf8(refused.what());
-  }
-  emit configChanged();
-  return {};
+    emit configChanged();
+  });
+}
+
+QString RunSession::addRun(const RunConfig& config) {
+  return ask("a twin can be trained only beside a model in training", [&] {
+    live_->add_run(config);
+    catchUp(0);
+  });
 }
 
 QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) {
-  if (!live_) return "a twin can be trained only beside a model in training";
-  std::vector<LiveChange> changes;
-  for (const ConfigDifference& found : difference(config(place), twin))
-    changes.push_back({runAt(place), found.setting, found.setting.field().get(twin)});
-  try {
+  return ask("a twin can be trained only beside a model in training", [&] {
+    std::vector<LiveChange> changes;
+    for (const ConfigDifference& found : difference(config(place), twin))
+      changes.push_back({runAt(place), found.setting, found.setting.field().get(twin)});
     live_->branch(runAt(place), step, changes);
-  } catch (const std::invalid_argument& refused) {
-    return QString::fromUtf8(refused.what());
-  }
-  if (const LiveStatus now = live_->status(); !now.running && now.step > step) live_->run_until(now.step);
-  noticeRuns();
-  return {};
+    catchUp(step);
+  });
 }
 
 QString RunSession::removeRun(int place) {
-  if (!live_) return "a recording keeps its runs";
-  try {
+  return ask("a recording keeps its runs", [&] {
     live_->remove_run(runAt(place));
-  } catch (const std::invalid_argument& refused) {
-    return QString::fromUtf8(refused.what());
-  }
+    noticeRuns();
+  });
+}
+
+void RunSession::catchUp(std::int64_t from) {
+  if (const LiveStatus now = live_->status(); !now.running && now.step > from) live_->run_until(now.step);
   noticeRuns();
-  return {};
 }
 
 void RunSession::noticeRuns() {

@@ -102,6 +102,10 @@ class RunSession : public QObject {
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
+  std::unique_ptr<LiveRuns> take(Opened& result);  // replaces what is open; returns the training until now
+  // Acts on the runs in training. Returns why that was refused, `refusal` if nothing trains; empty: it was done.
+  QString ask(const char* refusal, const std::function<void()>& act);
+  void catchUp(std::int64_t from);  // trains new runs of a paused training up to its step, if that is after `from`
   void growWith(std::vector<std::function<std::size_t()>> more);
   std::function<std::size_t()> watch(const Opened& result);
   void followOpened();
@@ -118,8 +122,8 @@ class RunSession : public QObject {
   QStringList paths_, only_;
   bool snapshot_ = false;
   std::vector<std::unique_ptr<Follower>> followers_;
-  std::vector<std::unique_ptr<Follower>>
-      catching_up_;  // followers of grown files that have not read as much as is shown
+  // Followers of grown files that have not read as much as is shown.
+  std::vector<std::unique_ptr<Follower>> catching_up_;
   std::uint64_t caught_up_sequence_ = 0;
   int ticks_without_news_ = 0;
   QTimer follow_timer_;
