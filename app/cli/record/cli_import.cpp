@@ -49,7 +49,7 @@ void stop_at(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
-// A line that redraws itself on a terminal; elsewhere nothing until the end.
+// Shows the progress in a line that redraws itself on a terminal; elsewhere prints nothing until the end.
 class Percentage {
  public:
   explicit Percentage(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}

@@ -15,15 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFramesAWrite = 64;  // in one transaction
-constexpr const char* kPart = ".part-";    // and the number of the process that writes it
+constexpr std::size_t kFramesAWrite = 64;  // frames written in one transaction
+constexpr const char* kPart = ".part-";    // suffix of a file in work, followed by the process id
 
 void remove_part(const std::string& part) {
   std::error_code ignored;
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) fs::remove(part + suffix, ignored);
 }
 
-// What a command that was killed left beside the same file.
+// Removes unfinished files that killed commands left beside the same file.
 void remove_abandoned_parts(const fs::path& out) {
   const std::string begins = out.filename().string() + kPart;
   std::error_code error;
