@@ -1,4 +1,4 @@
-// Bytes as text (RFC 4648).
+// Base64 text of bytes (RFC 4648).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace moescope {
 
 std::string base64(std::span<const std::uint8_t> bytes);
-// With - and _ for + and /, without padding: a part of a link that nobody escapes.
+// Uses - and _ in place of + and /, without padding, so that the text can be part of a link without escaping.
 std::string base64url(std::string_view bytes);
-// The inverse of the latter; padding may be there. nullopt: it is no such text.
+// Decodes base64url text, with or without padding. nullopt if the text is not valid.
 std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace moescope

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{64} << 10;  // given to libcsv at a time: so much more than a row is kept
+constexpr std::size_t kPiece = std::size_t{64} << 10;  // bytes given to libcsv at a time, kept beyond a row
 
 struct Cell {
   std::size_t begin, size;
@@ -26,12 +26,12 @@ struct EndedRow {
 
 }  // namespace
 
-// Rows are kept until libcsv returns, so that nothing is thrown through its C.
+// Rows are kept until libcsv returns, so that no exception is thrown through its C code.
 struct CsvRows::State {
   explicit State(char delimiter) {
     if (csv_init(&parser, CSV_REPALL_NL) != 0) throw std::bad_alloc();
     csv_set_delim(&parser, static_cast<unsigned char>(delimiter));
-    csv_set_blk_size(&parser, kPiece);  // by which the room for a cell grows
+    csv_set_blk_size(&parser, kPiece);  // step by which the memory of a cell grows
   }
   ~State() { csv_free(&parser); }
 
@@ -51,7 +51,8 @@ struct CsvRows::State {
     texts.resize(row_texts);
     cells.resize(row_cells);
   }
-  // `end`: the character that ends the row, -1 at the end of the text. A line feed after a carriage return is its.
+  // `end`: the character that ends the row, -1 at the end of the text. A line feed after a carriage return belongs to
+  // it.
   void row(int end) {
     if (end == '\n' && last_end == '\r' && cells_in_row == 0) {
       last_end = end;
@@ -91,10 +92,10 @@ struct CsvRows::State {
   }
 
   csv_parser parser{};
-  std::string texts;  // of the rows that ended and were not handed out, and of the one that has begun
+  std::string texts;  // text of the ended rows that were not handed out, and of the current row
   std::vector<Cell> cells;
   std::vector<EndedRow> rows;
-  std::size_t row_cells = 0, row_texts = 0;  // where the row begins that has not ended
+  std::size_t row_cells = 0, row_texts = 0;  // where the current row begins
   std::size_t cells_in_row = 0, bytes_in_row = 0;
   std::int64_t line = 1, lines_in_row = 0;
   int last_end = -1;

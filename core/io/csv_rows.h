@@ -1,7 +1,8 @@
-// Rows of CSV text, by libcsv: quoted cells, which may hold the delimiter and line ends, and every kind of line end.
+// Reads rows of CSV text with libcsv. Cells may be quoted and then hold the delimiter and line ends; every kind of line
+// end is accepted.
 //
-// libcsv takes a text piece by piece and any delimiter. Debian's other parser in C++ (libfccp-dev) wants the number of
-// columns and the delimiter when it is compiled, and knows no line ends in cells.
+// libcsv takes the text piece by piece and any delimiter. Debian's other parser in C++ (libfccp-dev) needs the number
+// of columns and the delimiter at compile time, and does not accept line ends in cells.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@
 
 namespace moescope {
 
-// The cells of a row without the blanks around them, and the line at which it begins, from 1. Rows without a cell are
-// passed over; too long: its cells are not kept.
+// The cells of a row without surrounding blanks, and the line at which the row begins, counted from 1. Rows without a
+// cell are skipped. The cells of a row that is too long are not kept.
 struct CsvRow {
   std::span<const std::string_view> cells;
   std::int64_t line = 0;
@@ -31,11 +32,11 @@ class CsvRows {
   ~CsvRows();
   CsvRows(CsvRows&&) noexcept;
 
-  // The next piece of the text. Throws Unreadable: a quoted cell that does not end.
+  // Parses the next piece of the text. Throws Unreadable if a quoted cell does not end.
   void add(std::string_view piece, const TakeCsvRow& take);
-  void finish(const TakeCsvRow& take);  // a last row without a line end
-  bool holds_part() const;              // of a row
-  std::int64_t lines() const;           // that have ended
+  void finish(const TakeCsvRow& take);  // ends a last row that has no line end
+  bool holds_part() const;              // true inside a row
+  std::int64_t lines() const;           // lines that have ended
 
   struct State;
 

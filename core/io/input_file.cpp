@@ -37,13 +37,13 @@ void require_regular_file(const std::string& path) {
 }
 
 InputFile::InputFile(const std::string& path) : path_(path) {
-  require_regular_file(path);  // before it is opened: opening alone makes some devices act
+  require_regular_file(path);  // checked before opening, because opening some devices has effects
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) fail(path, std::string("cannot be opened: ") + std::strerror(errno));
   struct stat status {};
   try {
     if (::fstat(descriptor_, &status) != 0) fail(path, std::string("cannot be read: ") + std::strerror(errno));
-    require_regular(path, status);  // it may be another one by now
+    require_regular(path, status);  // the file may have been replaced since the check
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -100,7 +100,7 @@ std::string read_file(const std::string& path, std::uint64_t most_bytes, const c
     const std::size_t before = text.size();
     text.resize(before + chunk);
     text.resize(before + file.read(text.data() + before, chunk));
-    if (text.size() > most_bytes) refuse();  // a file of /proc, whose size is 0, or one that grows
+    if (text.size() > most_bytes) refuse();  // a file of /proc, whose size is 0, or a file that grows
     if (text.size() < before + chunk) return text;
   }
 }

@@ -14,20 +14,20 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kLeastCapacity = std::size_t{64} << 10;
-constexpr std::size_t kLargestKept = std::size_t{8} << 20;  // of a line; the parser takes some 14 times as much
+constexpr std::size_t kLargestKept = std::size_t{8} << 20;  // bytes of a line; the parser takes about 14 times as much
 
 bool holds_non_numbers(std::string_view line) {
   return line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
 }
 
-// Behind the string that `text` begins with.
+// Returns the position behind the string that `text` begins with.
 std::size_t string_end(std::string_view text) {
   for (std::size_t at = 1; (at = text.find_first_of("\"\\", at)) != std::string_view::npos; at += 2)
     if (text[at] == '"') return at + 1;
   return text.size();
 }
 
-// The line with what lies outside of strings replaced: replace(out, text) appends it.
+// Returns the line with the text outside of strings replaced: replace(out, text) appends the replacement.
 template <class Replace>
 std::string outside_of_strings(std::string_view line, Replace replace) {
   std::string out;
@@ -77,7 +77,7 @@ void widen_large_numbers(std::string& out, std::string_view text) {
   }
 }
 
-// The first literal outside of strings that other languages use for a value but JSON does not have.
+// Returns the first literal outside of strings that other languages use for a value but JSON does not have.
 std::string_view non_json_literal(std::string_view line) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   bool in_string = false;
@@ -117,7 +117,7 @@ simdjson::error_code JsonLines::parse_as_it_is(std::string_view text, JsonValue&
   if (parser_.capacity() < capacity || (parser_.capacity() > kLargestKept && capacity <= kLargestKept)) {
     parser_ = decltype(parser_)();
     if (const auto error = parser_.doc.allocate(capacity)) return error;
-    // The parser's depth is that of what stands inside: a number in 64 lists is 65 deep.
+    // The parser counts values as a level: a number in 64 lists has depth 65.
     if (const auto error = parser_.allocate(capacity, kMaxNesting + 1)) return error;
   }
   padded_.assign(text).append(simdjson::SIMDJSON_PADDING, ' ');

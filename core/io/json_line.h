@@ -1,4 +1,4 @@
-// Lines of JSON of unknown origin, an object each.
+// Reads lines of JSON of unknown origin, one object per line.
 #pragma once
 
 #include <simdjson.h>
@@ -10,18 +10,18 @@
 
 namespace moescope {
 
-// Parses one line after the other, in the same memory.
+// Parses lines one after the other and reuses the memory.
 class JsonLines {
  public:
-  // NaN, Infinity and -Infinity, which Python writes and JSON does not have, become strings of that name; whole numbers
-  // that 64 bits do not hold become floating-point numbers. What is returned holds until the next call. Throws
-  // Unreadable, also for nesting deeper than kMaxNesting.
+  // NaN, Infinity and -Infinity, which Python writes although JSON lacks them, become strings of that name; whole
+  // numbers that do not fit into 64 bits become floating-point numbers. The result is valid until the next call. Throws
+  // Unreadable, also if the nesting is deeper than kMaxNesting.
   JsonFields parse(std::string_view line);
 
  private:
   simdjson::error_code parse_as_it_is(std::string_view text, JsonValue& value);
   simdjson::dom::parser parser_;
-  std::string padded_;  // the text, and what the parser may read behind it
+  std::string padded_;  // the text and the padding that the parser may read behind it
 };
 
 }  // namespace moescope

@@ -10,7 +10,7 @@
 namespace moescope {
 
 nlohmann::json parse_json(std::string_view text) {
-  constexpr std::size_t kLongestWhy = 300;  // the library repeats what it read last, however long
+  constexpr std::size_t kLongestWhy = 300;  // the library repeats the text that it read last, however long
   using Event = nlohmann::json::parse_event_t;
   const auto check_depth = [](int depth, Event event, const nlohmann::json&) {
     if (depth >= kMaxNesting && (event == Event::object_start || event == Event::array_start)) throw BadJson(kTooDeep);
@@ -19,7 +19,7 @@ nlohmann::json parse_json(std::string_view text) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), check_depth);
   } catch (const nlohmann::json::exception& error) {
-    std::string why = error.what();  // begins with the library's own number of the error, in brackets
+    std::string why = error.what();  // begins with the library's error number in brackets
     why.erase(0, std::min(why.find("] ") + 2, why.size()));
     if (why.size() > kLongestWhy) why = why.substr(0, kLongestWhy) + "...";
     throw BadJson(why);

@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// Of a text the number that all of it is, as "2.5", "NaN" and "-Infinity" are.
+// Returns the number; of a text only if all of it is a number, as "2.5", "NaN" and "-Infinity" are.
 std::optional<double> number_of(JsonValue value) {
   double number = 0;
   if (value.get(number) == simdjson::SUCCESS) return number;
@@ -25,7 +25,7 @@ bool is_whole(std::optional<double> number, double lowest, double highest) {
   return number && *number >= lowest && *number <= highest && *number == std::floor(*number);
 }
 
-// As a reason names it.
+// Returns the value as error messages name it.
 std::string shown(JsonValue value) {
   std::string text = simdjson::minify(value);
   if (text.size() > 40) text.resize(40);
@@ -45,18 +45,18 @@ JsonFields::JsonFields(std::vector<Field> fields) : fields_(std::move(fields)) {
 }
 
 void JsonFields::order() {
-  // Keys lie in memory in the order of the line.
+  // Keys lie in memory in the order of the line, so that comparing addresses keeps the order of equal keys.
   std::sort(fields_.begin(), fields_.end(), [](const Field& a, const Field& b) {
     const int order = a.key.compare(b.key);
     return order != 0 ? order < 0 : a.key.data() < b.key.data();
   });
   const auto same_as_next = [](const Field& a, const Field& b) { return a.key == b.key; };
-  // From the back, so that of equal keys the last stays.
+  // Runs from the back, so that the last of equal keys stays.
   fields_.erase(fields_.begin(), std::unique(fields_.rbegin(), fields_.rend(), same_as_next).base());
 }
 
 const JsonValue* JsonFields::find(std::string_view key) const {
-  constexpr std::size_t kFew = 16;  // looked at one by one in less time: most differ in length
+  constexpr std::size_t kFew = 16;  // a linear search is faster up to here: most keys differ in length
   if (fields_.size() <= kFew) {
     const auto found = std::ranges::find(fields_, key, &Field::key);
     return found != fields_.end() ? &found->value : nullptr;
@@ -125,7 +125,7 @@ std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_
   std::vector<std::uint32_t> counts;
   counts.reserve(size);
   for (const JsonValue value : list_of(list, key, size, of_what)) {
-    std::int64_t count = 0;  // nearly always
+    std::int64_t count = 0;  // the usual type
     const bool fits = value.get(count) == simdjson::SUCCESS && count == static_cast<std::uint32_t>(count);
     counts.push_back(static_cast<std::uint32_t>(fits ? count : to_count(value, key, 4294967295.0)));
   }

@@ -1,4 +1,4 @@
-// Numbers, lists and fields from a line of JSON of unknown origin (json_line.h), checked; errors name the key.
+// Checked numbers, lists and fields of a line of JSON of unknown origin (json_line.h). Errors name the key.
 #pragma once
 
 #include <simdjson.h>
@@ -17,7 +17,7 @@ namespace moescope {
 using JsonValue = simdjson::dom::element;
 using JsonList = simdjson::dom::array;
 
-// An object's fields, in the order of their keys. Of a key that is there twice the last one holds.
+// The fields of an object, ordered by key. If a key occurs twice, its last value counts.
 class JsonFields {
  public:
   struct Field {
@@ -26,7 +26,7 @@ class JsonFields {
   };
   explicit JsonFields(simdjson::dom::object object);
   explicit JsonFields(std::vector<Field> fields);
-  const JsonValue* find(std::string_view key) const;  // nullptr: not there
+  const JsonValue* find(std::string_view key) const;  // nullptr if absent
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }
 
@@ -35,18 +35,18 @@ class JsonFields {
   std::vector<Field> fields_;
 };
 
-// The fields of an object. Throws Unreadable "KEY: WHY" for anything else.
+// Returns the fields of an object. Throws Unreadable "KEY: WHY" if `value` is not an object.
 JsonFields fields_of(JsonValue value, const char* key, const char* why = "not an object");
 
-// The value of the first of these keys that is present and not null; nullptr: none is.
+// Returns the value of the first of these keys that is present and not null; nullptr if there is none.
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
 
 // Numbers may be quoted: "2.5", "NaN", "-Infinity".
-float to_float(JsonValue value, const char* key);                       // null: kNoValue
+float to_float(JsonValue value, const char* key);                       // kNoValue for null
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);
-JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any
+JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any size
 std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size,
                                      const char* of_what = "experts");
 std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* of_what = "experts");

@@ -1,6 +1,6 @@
-// The limit on nesting in JSON and TOML of unknown origin: files, recordings, the network. What copies, prints or frees
-// a parsed text recurses, so a small file of 100,000 brackets would overflow the stack. Nothing that the program reads
-// is nested deeper than ten.
+// Limits the nesting in JSON and TOML of unknown origin: files, recordings, the network. Copying, printing and freeing
+// a parsed text are recursive, so a small file of 100,000 brackets would overflow the stack. Nothing that the program
+// reads is nested deeper than ten levels.
 #pragma once
 
 namespace moescope {

@@ -1,4 +1,4 @@
-// Stands for a number that the source does not have: not computed at this step, not in an imported log, null in JSON.
+// Stands for a missing number: not computed at this step, absent from an imported log, or null in JSON.
 #pragma once
 
 #include <bit>
@@ -6,7 +6,8 @@
 
 namespace moescope {
 
-// kNoValue is a NaN of its own kind (payload 0xda7a): a loss that became NaN by arithmetic is not a missing loss.
+// kNoValue is a NaN with a payload of its own (0xda7a), so that a loss that became NaN by arithmetic is not taken for a
+// missing loss.
 inline constexpr std::uint32_t kNoValueBits = 0x7fc0da7au;
 inline constexpr float kNoValue = std::bit_cast<float>(kNoValueBits);
 constexpr bool is_missing(float value) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By device and inode where both are there, else by path.
+// Compares device and inode if both files exist, otherwise the paths.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;

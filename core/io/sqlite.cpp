@@ -9,7 +9,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kInstructionsBetweenAsking = 20000;  // of SQLite's machine, some 1 ms
+constexpr int kInstructionsBetweenAsking = 20000;  // instructions of SQLite's virtual machine, about 1 ms
 
 void harden(sqlite3* db) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -122,7 +122,8 @@ bool Statement::next() {
   if (code == SQLITE_ROW) return true;
   parameter_ = 0;
   if (code != SQLITE_DONE) {
-    // The message is the connection's last, which a reset would repeat but a finalize of another could change.
+    // The message is the connection's last one. Resetting a statement would repeat it, finalizing another could change
+    // it.
     std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
     if (code == SQLITE_TOOBIG)
       message += ": damaged: it is longer than " +
@@ -141,7 +142,7 @@ std::int64_t Statement::get_integer() {
 
 bool Statement::get_real(double& value) {
   const int column = column_++;
-  value = sqlite3_column_double(statement_, column);  // of NULL 0: only of that the type is asked
+  value = sqlite3_column_double(statement_, column);  // 0 for NULL, so that the type is asked only then
   return value != 0 || sqlite3_column_type(statement_, column) != SQLITE_NULL;
 }
 

@@ -1,4 +1,4 @@
-// As much of SQLite as a recording needs: a connection and prepared statements that throw.
+// The part of SQLite that a recording needs: a connection and prepared statements, which throw on errors.
 #pragma once
 
 #include <sqlite3.h>
@@ -13,15 +13,15 @@
 
 namespace moescope {
 
-inline constexpr std::size_t kLongestName = 4096;  // bytes: of a run, a file, a domain, ...
-inline constexpr int kLongestValue = 1 << 28;      // bytes; the counts of 4096 ranks are half of it
+inline constexpr std::size_t kLongestName = 4096;  // bytes of the name of a run, a file, a domain, ...
+inline constexpr int kLongestValue = 1 << 28;      // bytes; the counts of 4096 ranks need half of it
 
-// A connection to a file of unknown origin: nothing in its schema is run (triggers, views, functions that only a
-// trusted file may call), and the sizes of texts, blobs and statements are limited. Throws std::runtime_error "PATH:
-// <what SQLite says>" from every member that can fail.
+// A connection to a file of unknown origin. Nothing in its schema is run (triggers, views, functions that only a
+// trusted file may call), and the sizes of texts, blobs and statements are limited. Members that can fail throw
+// std::runtime_error "PATH: <message of SQLite>".
 class Connection {
  public:
-  // `vfs`: the SQLite VFS to use in place of the default. `path` may be a URI, `shown` then names the file.
+  // `vfs`: the SQLite VFS to use in place of the default. If `path` is a URI, `shown` is the path in messages.
   Connection(const std::string& path, int open_flags, const char* vfs = nullptr, const std::string& shown = {});
   ~Connection();
   Connection(const Connection&) = delete;
@@ -29,10 +29,10 @@ class Connection {
 
   void execute(const char* sql);
   std::int64_t integer(const char* sql);  // first column of the first row
-  // Larger texts, blobs and rows are refused from now on.
+  // Sets the largest size of texts, blobs and rows from now on; larger ones are errors.
   void limit_length(int bytes);
-  // Called every few milliseconds while a statement runs; false ends the statement with an error. An empty function
-  // removes it.
+  // `go_on` is called every few milliseconds while a statement runs; if it returns false, the statement ends with an
+  // error. An empty function removes it.
   void on_progress(std::function<bool()> go_on);
   [[noreturn]] void fail(std::string_view what) const;
   int last_code() const { return sqlite3_extended_errcode(db_); }
@@ -52,9 +52,9 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Parameters, from left to right. Blobs and texts must live until the statement has run.
+  // Bind the parameters from left to right. Blobs and texts must live until the statement has run.
   Statement& bind(std::integral auto value) { return bind_integer(static_cast<std::int64_t>(value)); }
-  Statement& bind(double value);  // NaN binds NULL
+  Statement& bind(double value);  // binds NULL for NaN
   Statement& bind(std::string_view text);
   template <class T>
   Statement& bind(const std::vector<T>& array) {  // as a blob
@@ -65,20 +65,21 @@ class Statement {
   Statement& bind_all(const Values&... values) {
     return (bind(values), ..., *this);
   }
-  void run();    // a statement without result; ready for the next parameters
-  bool next();   // the next row; false: no more
-  void reset();  // ready for other parameters, before the last row
+  void run();    // runs a statement without result; then parameters can be bound again
+  bool next();   // moves to the next row; false after the last one
+  void reset();  // allows new parameters before the last row is reached
 
-  // Columns of the current row, from left to right.
+  // Read the columns of the current row from left to right.
   void skip() { ++column_; }
   std::int64_t get_integer();
-  bool get_real(double& value);  // false: NULL
-  // Of files that other programs wrote, whose columns may hold anything. False: no number, or no whole one.
+  bool get_real(double& value);  // false for NULL
+  // For files of other programs, whose columns may hold anything. False if the column is not a number, or not a whole
+  // one.
   bool get_number(double& value);
   bool get_whole(std::int64_t& value);
   // Throws std::runtime_error "PATH: WHAT has N bytes, expected at most M"; `what` may begin with the path.
   std::string get_text(const char* what = "a name", std::size_t most = kLongestName);
-  std::span<const std::uint8_t> get_blob();  // until the next row
+  std::span<const std::uint8_t> get_blob();  // valid until the next row
 
  private:
   Statement& bind_integer(std::int64_t value);

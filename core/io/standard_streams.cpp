@@ -5,7 +5,7 @@
 
 namespace moescope {
 
-// The lowest number that is free is taken, so in their order each gets its own.
+// open() returns the lowest free number, so opening in order gives each stream its own number.
 void keep_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1) continue;

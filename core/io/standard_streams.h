@@ -1,10 +1,10 @@
-// Standard input, output and error as a program may find them: closed.
+// Opens standard input, output and error if the program was started with them closed.
 #pragma once
 
 namespace moescope {
 
-// To be called before any file is opened, which would else become one of the three and be written to by every message.
-// A stream that is closed reads and writes nothing; writing to it fails, as it does where it is closed.
+// Call it before any file is opened: otherwise a file could become one of the three streams, and messages would be
+// written into it. Reading and writing a stream that was closed fails, as before.
 void keep_standard_streams();
 
 }  // namespace moescope

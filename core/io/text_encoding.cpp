@@ -19,8 +19,8 @@ struct Beginning {
   const char* what;
 };
 
-// RFC 1952, RFC 8878, the .xz and LZ4 frame formats, bzip2's and PKWARE's own; byte order marks: Unicode 23.8. UTF-32's
-// little-endian mark begins as UTF-16's does, so it goes first.
+// Sources: RFC 1952, RFC 8878, the .xz and LZ4 frame formats, bzip2's and PKWARE's specifications; byte order marks:
+// Unicode 23.8. UTF-32's little-endian mark begins with UTF-16's, so it comes first.
 constexpr std::array<Beginning, 10> kBeginnings = {{
     {"\x1f\x8b"sv, "is gzip-compressed: gunzip it first"},
     {"\x28\xb5\x2f\xfd"sv, "is zstd-compressed: unzstd it first"},
@@ -34,7 +34,7 @@ constexpr std::array<Beginning, 10> kBeginnings = {{
     {"\xfe\xff"sv, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 makes it readable"},
 }};
 
-// Without a mark: ASCII in two bytes each, the zero first or second.
+// Recognises UTF-16 without a mark: ASCII in two bytes each, of which the first or the second is zero.
 const char* utf16_without_mark(std::string_view text) {
   const std::size_t looked_at = std::min<std::size_t>(text.size(), 256) / 2 * 2;
   std::array<std::size_t, 2> zeros{};

@@ -58,8 +58,8 @@ std::optional<std::string> unescape_bytes(std::string_view text) {
 
 namespace {
 
-// The character that begins at text[i] and its bytes; 0 bytes: none does. Overlong forms, surrogates and what lies past
-// U+10FFFF are none.
+// Decodes the character that begins at text[i]; returns it with its number of bytes, 0 if it is not valid. Overlong
+// forms, surrogates and characters above U+10FFFF are not valid.
 std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
   const std::size_t bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostKeyParts = 16;
 
-// Behind the string that begins at `at`, or at the end of the text.
+// Returns the position behind the string that begins at `at`, or the end of the text.
 std::size_t after_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const bool lines = text.substr(at, 3) == std::string(3, quote);
@@ -20,14 +20,14 @@ std::size_t after_string(std::string_view text, std::size_t at) {
       ++at;
     else if (!lines && text[at] == '\n')
       return at;
-    else if (text.substr(at, end.size()) == end)  // to which two more quotes may belong
+    else if (text.substr(at, end.size()) == end)  // two more quotes may belong to the string
       return lines ? std::min({text.find_first_not_of(quote, at), at + 5, text.size()}) : at + 1;
   }
   return text.size();
 }
 
-// Where a dotted key has more parts than kMostKeyParts; npos: nowhere. Each part is a table in a table, which the
-// parser's own limit on nesting does not count.
+// Returns where a dotted key has more parts than kMostKeyParts; npos if no key has. Each part is a table in a table,
+// which the parser's own limit on nesting does not count.
 std::size_t long_key_at(std::string_view text) {
   int dots = 0;
   for (std::size_t at = 0; at < text.size();) {

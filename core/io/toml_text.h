@@ -1,4 +1,4 @@
-// TOML of unknown origin: the one place that parses it.
+// Parses TOML of unknown origin. No other file calls the TOML parser.
 #pragma once
 
 #include <toml++/toml.h>
@@ -8,11 +8,11 @@
 
 namespace moescope {
 
-// Throws toml::parse_error with the line and what is wrong, also for keys of more than 16 parts and values nested more
+// Throws toml::parse_error with the line and the reason, also if a key has more than 16 parts or values are nested more
 // than 256 deep.
 toml::table parse_toml(std::string_view text, std::string_view file_name);
 
-// The comment that a file begins with, without its signs.
+// Returns the comment at the beginning of a file, without the comment signs.
 std::string leading_comment(std::string_view text);
 
 }  // namespace moescope

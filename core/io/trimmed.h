@@ -1,4 +1,4 @@
-// Pieces of a text.
+// Functions that cut pieces out of a text.
 #pragma once
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 
 namespace moescope {
 
-// Without the blanks around it.
+// Returns the text without surrounding blanks.
 inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r") {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-// What stands before the next `end`; `text` goes on behind it.
+// Returns the text before the next `end` and removes it and `end` from `text`.
 inline std::string_view take_until(std::string_view& text, char end) {
   const std::size_t at = std::min(text.find(end), text.size());
   const std::string_view taken = text.substr(0, at);

@@ -1,4 +1,4 @@
-// What is wrong with a line of a log, or a record; the reader catches it, counts the line and goes on.
+// Error in a line of a log or in a record. The reader catches it, counts the line and goes on.
 #pragma once
 
 #include <stdexcept>

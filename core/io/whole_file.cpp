@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBuffer = std::size_t{256} << 10;
 constexpr int kTries = 16;
 
-// In the folder of `path`, with a short name, since that of `path` may be as long as possible already.
+// Returns a path in the folder of `path` with a short name, because the name of `path` may have the maximal length.
 std::string temporary_path(const std::string& path) {
   std::random_device random;
   char name[48];
@@ -30,7 +30,7 @@ std::string temporary_path(const std::string& path) {
   return (fs::path(path).parent_path() / name).string();
 }
 
-// False: errno says why.
+// Returns false and sets errno if writing fails.
 bool write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(file, bytes.data(), bytes.size());
@@ -41,7 +41,7 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-// So that the new name survives a power cut, too. Not every file system supports it.
+// Makes the new name survive a power cut. Not every file system supports this.
 void sync_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -84,7 +84,7 @@ void WholeFile::open() {
   if (file_ < 0) fail();
 }
 
-// A name of its own first: only renaming replaces a file that is there.
+// Gives the file a temporary name first, because only renaming can replace an existing file.
 void WholeFile::give_name() {
   const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
   for (int i = 0; i < kTries; ++i) {

@@ -1,12 +1,12 @@
-// How this program writes a file in one go: afterwards it is complete and on the disk, or not there at all.
+// Writes a file in one go: afterwards it is complete and on the disk, or it does not exist.
 //
-// The bytes go to a new file in the same folder that has no name, so that a program that is killed leaves none behind;
-// where the file system has no such files, to one with an unpredictable name, created exclusively, so that no file or
-// link that somebody placed there is written through. At the end it is synced and renamed over the file of that name,
-// whose permissions it keeps.
+// The bytes go to a new file without a name in the same folder, so that a killed program leaves no file behind. Where
+// the file system does not support such files, they go to a file with an unpredictable name, created exclusively, so
+// that no existing file or link is written through. At the end the file is synced and renamed to the target, whose
+// permissions it keeps.
 //
-// A target that is a symbolic link is refused, neither followed nor replaced: the user may not know where it leads. So
-// are folders, devices, pipes and sockets. Folders along the path may be links.
+// A target that is a symbolic link is refused, neither followed nor replaced, because the user may not know where it
+// leads. Folders, devices, pipes and sockets are refused as well. Folders along the path may be links.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@
 
 namespace moescope {
 
-// Why no file can be written at `path`, without the path: "is a symbolic link to ...", "is a folder", ...; empty: it
-// can.
+// Returns why no file can be written at `path`, without the path: "is a symbolic link to ...", "is a folder", ...;
+// empty if a file can be written.
 std::string output_problem(const std::string& path);
 
-// Every failure throws std::runtime_error "PATH: why".
+// Every member throws std::runtime_error "PATH: why" if it fails.
 class WholeFile {
  public:
   explicit WholeFile(const std::string& path);
@@ -27,14 +27,14 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   void write(std::string_view bytes);
-  void finish();  // may fail as write() does: a full disk may only be noticed now
+  void finish();  // may fail as write() does: a full disk may be noticed only here
 
  private:
   void open();
   void flush();
-  void give_name();  // to a file that has none
+  void give_name();  // if the file has no name yet
   [[noreturn]] void fail() const;
-  std::string path_, temporary_;  // empty: it has no name
+  std::string path_, temporary_;  // empty if the file has no name
   std::string buffer_;
   int file_ = -1;
   bool finished_ = false;
@@ -42,9 +42,9 @@ class WholeFile {
 
 void write_whole_file(const std::string& path, std::string_view bytes);
 
-// For output that is read while it grows: opens `path` for writing, created or truncated, without following a link to a
-// file. Pipes and devices are accepted, through a link as well (/dev/stdout, a shell's >(command)). Throws as WholeFile
-// does; the caller owns the descriptor.
+// Opens a file that is read while it grows. Creates or truncates `path` without following a link to a file. Pipes and
+// devices are accepted, also through a link (/dev/stdout, a shell's >(command)). Throws std::runtime_error "PATH: why";
+// the caller owns the descriptor.
 int open_growing_file(const std::string& path);
 
 }  // namespace moescope

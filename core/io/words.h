@@ -8,7 +8,7 @@
 
 namespace moescope {
 
-// As printf writes them.
+// Formats as printf does.
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
   std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), ' ');
@@ -18,7 +18,7 @@ std::string formatted(const char* format, Values... values) {
 std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
 std::string percent(double share);                       // "12 %", "0.83 %"
 std::string grouped(std::int64_t value);                 // "12,345"
-// "3", "3 and 7", "3, 7, 9 and 12 more": at most `most` are named.
+// Names at most `most` numbers: "3", "3 and 7", "3, 7, 9 and 12 more".
 std::string listed(std::span<const int> numbers, std::size_t most = 6);
 // "step 40" or "steps 40 to 90".
 std::string steps_in_words(std::int64_t first, std::int64_t last);
