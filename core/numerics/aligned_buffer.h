@@ -1,4 +1,4 @@
-// Memory that grows as needed and begins on a cache line; what it held is lost when it grows.
+// Memory that grows as needed and begins on a cache line. Growing it loses its contents.
 #pragma once
 
 #include <cstddef>

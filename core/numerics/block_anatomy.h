@@ -1,11 +1,11 @@
-// Everything that happens to one block, exact and in words: for the block microscope.
+// Every step of the quantization of one block, exact and in words, for the block microscope.
 //
-// The same arithmetic as block_quantize.h, element by element with every intermediate value kept:
+// Computes as block_quantize.h does, element by element, and keeps every intermediate value:
 //   amax -> scale code c (derivation in words) -> y = x * 2^(127 - c) -> code -> decoded -> q = decoded * 2^(c - 127)
-// and for NVFP4 as quantize.h:
+// for NVFP4 as in quantize.h:
 //   t of the tensor's amax -> E4M3 code of the block scale s -> y = x / (t s) -> code -> decoded -> q = decoded * (t s)
-// and for FP8:
-//   amax of all that shares the scale -> e = max / amax -> y = x * e -> code -> decoded -> q = decoded * (1 / e)
+// for FP8:
+//   amax of all values that share the scale -> e = max / amax -> y = x * e -> code -> decoded -> q = decoded * (1 / e)
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ struct CodeFields {
   std::string formula;  // "+ 2^(9 - 7) x (1 + 3/8) = 5.5"
 };
 CodeFields code_fields(ElementFormat format, std::uint8_t code);
-CodeFields e8m0_fields(std::uint8_t code);  // sign and mantissa 0
+CodeFields e8m0_fields(std::uint8_t code);  // with sign and mantissa 0
 
-// All finite values of a format, ascending, -0 and +0 once.
+// Returns all finite values of a format in ascending order, with -0 and +0 as one value.
 const std::vector<float>& representable_values(ElementFormat format);
 
-// The representable values around y: the largest <= y and the smallest >= y; both the same where y is one of them or
-// lies outside the range. NaN for NaN.
+// The largest representable value <= y and the smallest one >= y. Both are equal if y is representable or lies outside
+// of the range; NaN if y is NaN.
 struct Neighbours {
   float below, above;
 };
@@ -45,12 +45,12 @@ Neighbours neighbours(ElementFormat format, float y);
 struct ElementAnatomy {
   float value = 0;            // x
   float scaled = 0;           // y = x / scale
-  CodeFields fields;          // of the stored code
+  CodeFields fields;          // fields of the stored code
   float decoded = 0;          // value of the code
   float dequantized = 0;      // q; NaN in a NaN block
   double error = 0;           // q - x
-  Neighbours grid{0, 0};      // of y
-  double probability_up = 0;  // (y - below) / (above - below): what stochastic rounding draws against
+  Neighbours grid{0, 0};      // neighbours of y
+  double probability_up = 0;  // (y - below) / (above - below): probability with which stochastic rounding rounds up
   bool underflow = false;     // x != 0 and q == 0
   bool clipped = false;       // |y| > largest value of the format
 };
@@ -58,16 +58,17 @@ struct ElementAnatomy {
 struct BlockAnatomy {
   OperandFormat format;  // fp8, mx or nvfp4
   float amax = 0;
-  int amax_at = -1;  // index of the first element that has it, or of the first NaN or infinity; -1: all zero
+  int amax_at = -1;  // index of its first element, or of the first NaN or infinity; -1 if all are zero
   BlockScale scale;
   bool is_nan() const { return scale.value != scale.value; }
-  std::vector<std::string> derivation;  // one sentence a step, with this block's numbers
+  std::vector<std::string> derivation;  // one sentence per step, with the numbers of this block
   std::vector<ElementAnatomy> elements;
   QuantSums sums;
 };
 
-// `values` is the block. Stochastic rounding, by the format's, moves up with probability_up, decided by draw number
-// `draw` of a counter-based stream: the same draw gives the same codes. `shared_amax`: as block_scale has it.
+// `values` is the block. If the format rounds stochastically, an element is rounded up with probability_up, decided by
+// draw number `draw` of a counter-based stream, so that the same draw gives the same codes. `shared_amax` is that of
+// block_scale() in scale_rules.h.
 BlockAnatomy block_anatomy(const OperandFormat& format, std::span<const float> values, std::int64_t draw = 0,
                            float shared_amax = 0);
 

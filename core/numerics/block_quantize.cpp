@@ -21,7 +21,7 @@ float inverse_scale(std::uint8_t code) {
 float block_amax(const float* x, Index step, Index n) {
   std::uint32_t bits = 0;
   for (Index i = 0; i < n; ++i) bits = std::max(bits, std::bit_cast<std::uint32_t>(x[i * step]) & 0x7FFFFFFF);
-  return std::bit_cast<float>(bits);  // NaN sorts above infinity, infinity above all numbers
+  return std::bit_cast<float>(bits);  // NaN orders above infinity, infinity above all numbers
 }
 
 void encode_block(const ElementRounding& rounding, const float* __restrict x, Index n, float inverse,
@@ -30,7 +30,7 @@ void encode_block(const ElementRounding& rounding, const float* __restrict x, In
   for (Index i = 0; i < n; ++i) codes[i] = encode_number(f, x[i] * inverse);
 }
 
-// What one unit of element times scale is worth.
+// Returns the value of one unit of element times scale.
 double nvfp4_unit(const Nvfp4Scaling& scaling, float tensor_amax) {
   if (scaling.rule == Nvfp4Rule::divided) return static_cast<double>(nvfp4_tensor_scale(tensor_amax));
   return nvfp4_tensor(scaling, tensor_amax).unit;

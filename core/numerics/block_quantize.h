@@ -1,8 +1,9 @@
-// Microscaling block quantization: a shared E8M0 scale per block of consecutive elements along one axis.
+// Microscaling block quantization: one E8M0 scale per block of consecutive elements along one axis.
 //
 // For a block with amax = max |v|:  code = scale_code(rule, format, amax);  q_i = encode(v_i * 2^(127 - code));
-// dequantized v_i = decode(q_i) * 2^(code - 127). A NaN or infinity in a block gives code 255 and a NaN block.
-// Scale rules: scale_rules.h. A row whose length is no multiple of the block ends in a shorter block.
+// dequantized v_i = decode(q_i) * 2^(code - 127). If a block holds a NaN or an infinity, its code is 255 and all its
+// values become NaN. Scale rules: scale_rules.h. If the length of a row is no multiple of the block, its last block is
+// shorter.
 #pragma once
 
 #include <array>
@@ -13,11 +14,11 @@
 
 namespace moescope {
 
-// Sums from which every figure of QuantFrame follows; adding two gives those of both tensors together.
+// Sums from which every figure of QuantFrame follows. Adding the sums of two tensors gives those of both together.
 struct QuantSums {
   std::array<std::uint32_t, 256> e8m0_blocks{};
-  float amax = 0;                           // of finite values
-  double x2 = 0, q2 = 0, xq = 0, err2 = 0;  // sums over elements of blocks whose scale is not 255
+  float amax = 0;                           // amax of the finite values
+  double x2 = 0, q2 = 0, xq = 0, err2 = 0;  // sums over the elements of blocks whose scale is not 255
   std::uint64_t elements = 0;
   std::uint64_t nonzero = 0;    // x != 0
   std::uint64_t underflow = 0;  // x != 0 and q == 0
@@ -27,22 +28,22 @@ struct QuantSums {
   std::uint64_t crest_blocks = 0;
 
   void add(const QuantSums& other);
-  void join_blocks();  // parts of one tensor with one scale were counted as blocks: make them one
-  bool all_nan() const { return x2 == 0 && nonzero > 0; }  // nothing is left of which an error could be told
-  double sqnr_db() const;                                  // 10 log10(x2 / err2); +inf when exact, NaN when all_nan()
-  double relative_l2() const;                              // sqrt(err2 / x2); NaN when all_nan()
-  double cosine() const;                                   // NaN when either tensor is zero
+  void join_blocks();  // makes one block of the parts of a tensor with one scale, which were counted as blocks
+  bool all_nan() const { return x2 == 0 && nonzero > 0; }  // no value is left whose error could be computed
+  double sqnr_db() const;                                  // 10 log10(x2 / err2); +inf if exact, NaN if all_nan()
+  double relative_l2() const;                              // sqrt(err2 / x2); NaN if all_nan()
+  double cosine() const;                                   // NaN if either tensor is zero
   double underflow_share() const, clipped_share() const, clipped_blocks_share() const, mean_crest() const;
 };
 
 enum class BlockAxis : std::uint8_t { row, column };  // row: blocks along a row (last axis); column: down a column
 
-// The stored form of MX and NVFP4: one code a byte in the low bits, one scale byte per block, blocks along rows; of
-// squares, the scale's byte in every row. `tensor_amax`: of NVFP4 with a scale for the tensor. Rounds to nearest and
-// does not rotate.
+// Computes the stored form of MX and NVFP4: one code per byte in the low bits, one scale byte per block, blocks along
+// rows; for square blocks the scale's byte is repeated in every row. `tensor_amax` is for NVFP4 with a scale for the
+// tensor. Rounds to nearest and does not rotate.
 void quantize_rows(const OperandFormat& format, ConstMatrix<float> in, std::uint8_t* codes, std::uint8_t* scales,
                    float tensor_amax = 0);
-// `out`: rows without gaps.
+// The rows of `out` have no gaps.
 void dequantize_rows(const OperandFormat& format, const std::uint8_t* codes, const std::uint8_t* scales,
                      Matrix<float> out, float tensor_amax = 0);
 

@@ -1,6 +1,6 @@
 // Element formats of microscaling and their exact bit rules.
 //
-// OCP Microscaling Formats (MX) v1.0; where it leaves a choice open, torchao's rule is taken.
+// Source: OCP Microscaling Formats (MX) v1.0; where it leaves a choice open, the rule of torchao.
 //   format  s/e/m   bias  max       min normal  min subnormal  special codes
 //   E4M3    1/4/3   7     448       2^-6        2^-9           0x7F, 0xFF NaN; no infinity
 //   E5M2    1/5/2   15    57344     2^-14       2^-16          0x7C, 0xFC infinity; 0x7D-0x7F, 0xFD-0xFF NaN
@@ -22,10 +22,11 @@ namespace moescope {
 
 enum class ElementFormat : std::uint8_t { e4m3, e5m2, e3m2, e2m3, e2m1, int8 };
 
-// A row each, in the order of the enumeration: which formats there are and how they are laid out is said here alone.
+// One row of the table of formats, in the order of the enumeration. The table alone defines the formats and their
+// layouts.
 struct FormatTraits {
   const char* name;   // "e4m3"
-  int bits;           // of one element
+  int bits;           // bits of one element
   int exponent_bits;  // 0 for int8
   int mantissa_bits;
   int bias;
@@ -46,19 +47,19 @@ constexpr const FormatTraits& traits(ElementFormat format) {
 std::optional<ElementFormat> element_named(std::string_view name);
 std::string element_names();  // "e4m3, e5m2, ..."
 
-// Nearest, ties to even, gradual underflow; past the maximum and infinity give the maximum (saturating).
-// The sign is kept for results that round to zero, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the
-// largest positive code for FP6/FP4, 0 for INT8.
+// Rounds to nearest, ties to even, with gradual underflow. Values above the maximum and infinity give the maximum
+// (saturation). Results that round to zero keep the sign, except in INT8. NaN gives 0x7F for E4M3 and E5M2, the largest
+// positive code for FP6/FP4, and 0 for INT8.
 std::uint8_t encode(ElementFormat format, float value);
 float decode(ElementFormat format, std::uint8_t code);
 
 float decode_e8m0(std::uint8_t code);
 std::uint8_t encode_e8m0_up(float value, bool saturate);  // smallest 2^k >= value
 
-using Bf16 = std::uint16_t;  // bits: the upper half of the float32 of the same value
+using Bf16 = std::uint16_t;  // upper half of the bits of the equal float32
 
-// float32 -> bfloat16 -> float32, nearest-even, NaN kept.
+// Converts float32 -> bfloat16 -> float32, rounding to nearest-even; NaN stays NaN.
 float round_bf16(float value);
-void round_bf16(const float* in, std::size_t count, float* out);  // may be in place
+void round_bf16(const float* in, std::size_t count, float* out);  // `in` and `out` may be equal
 
 }  // namespace moescope

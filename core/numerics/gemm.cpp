@@ -12,16 +12,17 @@ CBLAS_TRANSPOSE flag(Trans trans) {
   return trans == Trans::yes ? CblasTrans : CblasNoTrans;
 }
 
-// Outside a parallel loop OpenBLAS would start threads of its own, and the result would depend on their number.
+// Outside of a parallel loop OpenBLAS would start threads of its own, and the result would depend on their number.
 [[maybe_unused]] const bool single_threaded = (openblas_set_num_threads(1), true);
 
-// libgomp, of which OpenBLAS asks the number at each call, keeps it per calling thread: each has to say it for itself.
+// OpenBLAS asks libgomp for the number of threads at each call, and libgomp keeps it per calling thread, so every
+// thread has to set it.
 void keep_openblas_on_this_thread() {
   thread_local const bool said = (openblas_set_num_threads(1), true);
   (void)said;
 }
 
-// Indices of OpenBLAS; a stride of 0, of a matrix without columns, is refused.
+// Converts to OpenBLAS's index type. OpenBLAS refuses a stride of 0, which a matrix without columns has.
 blasint blas(Index n) {
   return static_cast<blasint>(n);
 }

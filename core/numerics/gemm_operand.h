@@ -1,4 +1,4 @@
-// The operands of a training step's GEMMs: of which product, which of its two factors, in which of the three GEMMs.
+// Names of the operands of a training step's GEMMs: which product, which of its two factors, which of the three GEMMs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace moescope {
 
 enum class OperandRole : std::uint8_t { x, w, dy };
 enum class Direction : std::uint8_t { forward, dgrad, wgrad };
-// Kinds of weights that take a number format of their own.
+// Kinds of weights whose number formats are set separately.
 enum class GemmClass : std::uint8_t {
   experts,
   shared_experts,
@@ -17,13 +17,13 @@ enum class GemmClass : std::uint8_t {
   attention,
   router_gate,
   head,
-  payload  // not a GEMM: the rows that dispatch and combine carry between ranks
+  payload  // not a GEMM: rows that dispatch and combine move between ranks
 };
-inline constexpr int kNumGemmClasses = 6;   // without the payload
-inline constexpr int kNumQuantClasses = 7;  // with it
+inline constexpr int kNumGemmClasses = 6;   // without payload
+inline constexpr int kNumQuantClasses = 7;  // with payload
 
-// The products of a layer, each named after its weight, and the two transfers around the routed experts. Random bits of
-// the quantizers depend on the order of the first 15: it stays. w3 follows w1, as they lie in memory.
+// The products of a layer, each named after its weight, and the two transfers around the routed experts. The order of
+// the first 15 must not change, because the random bits of the quantizers depend on it. w3 follows w1, as in memory.
 enum class Gemm : std::uint8_t {
   wq,
   wq_a,
@@ -52,7 +52,7 @@ const char* direction_name(Direction direction);    // "forward", "dgrad", "wgra
 const char* gemm_class_name(GemmClass gemm_class);  // as the key in [precision]
 GemmClass gemm_class_of(Gemm gemm);
 const char* gemm_name(Gemm gemm);  // within its class: "wq", "w1", "dispatch"
-// Nothing: the class has none of that name.
+// Returns nullopt if the class has no GEMM of this name.
 std::optional<Gemm> find_gemm(GemmClass gemm_class, std::string_view name);
 
 }  // namespace moescope

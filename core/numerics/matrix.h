@@ -10,7 +10,7 @@ namespace moescope {
 
 using Index = std::ptrdiff_t;
 
-// `stride`: elements from row to row. Copies view the same elements. Debug builds check bounds.
+// `stride` is the number of elements from row to row. Copies view the same elements. Debug builds check bounds.
 template <class T>
 struct Matrix {
   T* data = nullptr;
@@ -24,7 +24,7 @@ struct Matrix {
         stride(static_cast<Index>(row_stride)) {
     assert(rows >= 0 && cols >= 0 && (stride >= cols || rows <= 1));
   }
-  // Rows without gaps.
+  // A matrix whose rows have no gaps.
   Matrix(T* elements, std::integral auto n_rows, std::integral auto n_cols)
       : Matrix(elements, n_rows, n_cols, n_cols) {}
   template <class U>
@@ -33,7 +33,7 @@ struct Matrix {
 
   Index size() const { return rows * cols; }
   bool empty() const { return rows == 0 || cols == 0; }
-  // May be one past the last row.
+  // r may be one past the last row.
   T* row(Index r) const {
     assert(r >= 0 && r <= rows);
     return data + r * stride;
@@ -50,7 +50,7 @@ struct Matrix {
   Matrix col_block(Index first, Index count) const { return block(0, first, rows, count); }
 };
 
-// A matrix that is only read. T is not deduced from it: a Matrix<T> converts.
+// A matrix that is only read. T is not deduced, so that a Matrix<T> converts.
 template <class T>
 using ConstMatrix = std::type_identity_t<Matrix<const T>>;
 

@@ -22,8 +22,8 @@ bool cpu_has_avx512_bf16() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-// With the operating system keeping the tiles of a process that it interrupts, which Linux does for those that have
-// asked for it.
+// Also requires that the operating system saves the tiles of an interrupted process, which Linux does for processes
+// that requested it.
 bool cpu_has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!cpu_has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
@@ -37,7 +37,7 @@ bool cpu_has_amx() {
   return granted;
 }
 
-// Zen 4 multiplies BF16 twice as fast as FP32. Intel's processors do not: without AMX sgemm is the faster one.
+// Zen 4 multiplies BF16 twice as fast as FP32. On Intel's processors without AMX sgemm is faster.
 bool vectors_beat_sgemm() {
   return __builtin_cpu_is("amd");
 }
@@ -63,7 +63,7 @@ MatrixUnit unit_of(std::string_view choice) {
   return choice == "avx512_bf16" || vectors_beat_sgemm() ? MatrixUnit::avx512_bf16 : MatrixUnit::none;
 }
 
-// "auto" and "off" can always be had.
+// "auto" and "off" are always possible.
 bool gives(std::string_view choice, MatrixUnit unit) {
   return choice == "auto" || choice == "off" || choice == kMatrixUnitNames[static_cast<int>(unit)];
 }

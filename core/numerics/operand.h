@@ -1,4 +1,4 @@
-// One factor of a matrix product, with all that its quantizer has to know; and the scales that it gets.
+// One factor of a matrix product with everything that its quantizer needs, and its scales.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace moescope {
 
-// How a matrix is quantized: its format, and the axis that blocks and scales run along.
+// How a matrix is quantized: its format, and the axis along which blocks and scales run.
 struct MatrixFormat {
   OperandFormat format = mx_format(ElementFormat::e4m3);
   BlockAxis axis = BlockAxis::row;
   bool operator==(const MatrixFormat&) const = default;
 };
 
-// Where random bits come from: they depend on seed, stream and the element's place in the whole tensor alone, so that
-// neither threads nor tiles change them. A tile says where it begins.
+// Key of the random bits. They depend on seed, stream and the element's place in the whole tensor alone, so that
+// threads and tiles do not change them. A tile sets its first row and column.
 struct RoundingKey {
-  std::uint64_t seed = 0;    // the run's, and its step
+  std::uint64_t seed = 0;    // seed of the run and its step
   std::uint64_t stream = 0;  // one for each tensor and direction
   std::uint32_t first_row = 0, first_col = 0;
-  std::uint64_t rotation_seed = 0;  // signs of the rotation: the same for both operands of a GEMM
+  std::uint64_t rotation_seed = 0;  // signs of the rotation; equal for both operands of a GEMM
 };
 
-// Values that share a scale of fp8, along the contracting dimension and across it; kWhole: all of them.
+// Values that share a scale of fp8: their numbers along and across the contracting dimension; kWhole: all.
 struct ScaleBlock {
   static constexpr Index kWhole = std::numeric_limits<Index>::max();
   Index along = kWhole, across = kWhole;
@@ -51,11 +51,11 @@ struct ScaleGrid {
   float* scales = nullptr;  // nullptr: the matrix has one scale
   Index rows = 0, stride = 0;
   ScaleBlock block{};
-  Index along = 0, across = 0;  // the value of the grid's matrix at which this one begins
+  Index along = 0, across = 0;  // position of this matrix in the matrix of the grid
 
   float* row(Index i) const { return scales + (along + i) / block.along * stride; }
   float& at(Index i, Index j) const { return row(i)[(across + j) / block.across]; }
-  // Values along the contracting dimension, from i on, whose scales are in the same row.
+  // Number of values along the contracting dimension, from i on, whose scales are in the same row.
   Index left(Index i) const { return block.along - (along + i) % block.along; }
   ScaleGrid from(Index skipped_along, Index skipped_across) const {
     ScaleGrid rest = *this;
@@ -64,11 +64,11 @@ struct ScaleGrid {
   }
 };
 
-// Two matrices of one shape may be multiplied as one, each with scales, random bits and statistics of its own: w1 above
+// Two matrices of one shape may be multiplied as one, each with its own scales, random bits and statistics: w1 above
 // w3, or the gradients of their outputs side by side.
 enum class Halves : std::uint8_t { none, stacked, side_by_side };
 
-// Whether an operand is multiplied as it is.
+// True if an operand is multiplied without quantization.
 constexpr bool is_plain(const OperandFormat& format) {
   return format.scheme == QuantScheme::fp32 && format.hadamard == 0;
 }
@@ -77,19 +77,19 @@ template <class T>
 struct Operand {
   static Index blocks(Index length, Index block) { return length == 0 ? 0 : (length - 1) / block + 1; }
 
-  Matrix<const T> matrix;  // both halves, if it has two
+  Matrix<const T> matrix;  // both halves, if there are two
   OperandFormat format{};
-  BlockAxis axis = BlockAxis::row;  // the contracting dimension: row lies along a row, column down a column
+  BlockAxis axis = BlockAxis::row;  // direction of the contracting dimension: along a row, or down a column
   RoundingKey key{};
-  QuantSums* sums = nullptr;  // every figure is added to it; nullptr: nobody counts
-  // Of the tensor that `matrix` is a piece of, for a tensor-wide scale; nothing: `matrix` is the tensor.
+  QuantSums* sums = nullptr;  // every figure is added to it; may be nullptr
+  // For a tensor-wide scale: amax of the tensor that `matrix` is a piece of; nullopt if `matrix` is the tensor.
   std::optional<float> tensor_amax{};
   Halves halves = Halves::none;
-  RoundingKey second_key{};  // of the second half
+  RoundingKey second_key{};  // key of the second half
   QuantSums* second_sums = nullptr;
 
   int parts() const { return halves == Halves::none ? 1 : 2; }
-  // Rows of a half that is stacked, columns of one that lies beside the other.
+  // Rows of a stacked half, columns of a half that lies side by side.
   Index half() const { return halves == Halves::stacked ? matrix.rows / 2 : matrix.cols / 2; }
   Operand part(int index) const {
     if (halves == Halves::none) return *this;
@@ -100,7 +100,8 @@ struct Operand {
     if (index == 1) one.key = second_key, one.sums = second_sums;
     return one;
   }
-  // Whether it is fp8 with more scales than one, and the grid of them, of one half if it has two.
+  // has_grid() is true for fp8 with more than one scale. grid() is the grid of these scales, of one half if there are
+  // two.
   bool has_grid() const { return format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::tensor; }
   ScaleGrid grid(float* scales) const {
     const bool along_row = axis == BlockAxis::row;
@@ -109,7 +110,7 @@ struct Operand {
     return {scales, blocks(along_row ? one.cols : one.rows, block.along),
             blocks(along_row ? one.rows : one.cols, block.across), block};
   }
-  // Of an operand without halves.
+  // The operand must not have halves.
   Operand block(Index row, Index col, Index rows, Index cols) const {
     Operand piece = *this;
     piece.matrix = matrix.block(row, col, rows, cols);

@@ -29,8 +29,8 @@ Index in_lines(Index count) {
   return (count + kLine - 1) / kLine * kLine;
 }
 
-// Elements of T: whole cache lines, for the second operand to begin on one. BF16 numbers take half of the values' part
-// and scales come after it.
+// Elements of T in whole cache lines, so that the second operand begins on one. BF16 numbers take half of the values'
+// part, and scales follow it.
 template <class T>
 Index scratch_of(const Operand<T>& operand) {
   if (is_plain(operand.format)) return 0;
@@ -49,7 +49,7 @@ QuantizedOperand<T> described(const Operand<T>& operand) {
   return quantized;
 }
 
-// Of the part `index` of an operand's matrix.
+// Returns the part of `whole` for the part `index` of an operand's matrix.
 template <class N, class T>
 Matrix<N> part_of(const Matrix<N>& whole, const Operand<T>& operand, int index) {
   if (operand.halves == Halves::none) return whole;
@@ -72,7 +72,7 @@ QuantizedOperand<T> in_full(const Operand<T>& operand, Threads threads, bool cou
   return quantized;
 }
 
-// Halves have their scales one after the other; those of the second begin with the second half.
+// The scales of the two halves are one after the other; those of the second half begin with it.
 void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<float>& quantized) {
   const bool along = (operand.halves == Halves::side_by_side) == (operand.axis == BlockAxis::row);
   ScaleGrid &first = quantized.scale[0].grid, &second = quantized.scale[1].grid;
@@ -82,7 +82,7 @@ void place_grids(const Operand<float>& operand, float* scales, QuantizedOperand<
   (along ? second.along : second.across) = -operand.half();
 }
 
-// False: BF16 lacks one of the numbers.
+// Returns false if BF16 lacks one of the numbers.
 bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, QuantizedOperand<float>& quantized) {
   const Matrix<Bf16> out(reinterpret_cast<Bf16*>(scratch), operand.matrix.rows, operand.matrix.cols);
   quantized = described(operand);
@@ -91,7 +91,7 @@ bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, Qua
   bool all_fit = true;
   for (int i = 0; i < operand.parts(); ++i) {
     ScaleGrid grid = quantized.scale[i].grid;
-    grid.along = grid.across = 0;  // of the half alone
+    grid.along = grid.across = 0;  // relative to the half
     const std::optional<float> scale = quantize_operand_bf16(operand.part(i), part_of(out, operand, i), grid, threads);
     quantized.scale[i].factor = scale.value_or(1);
     all_fit = all_fit && scale;
@@ -99,14 +99,14 @@ bool in_bf16(const Operand<float>& operand, Threads threads, float* scratch, Qua
   return all_fit;
 }
 
-// The calling thread's, for a second operand.
+// Returns memory of the calling thread for a second operand.
 Bf16* panels_for(Index n, Index k) {
   thread_local AlignedBuffer<Bf16> buffer;
   return buffer.of(panel_elements(n, k));
 }
 
-// Whether a second operand is packed as it is converted: BF16 that nobody counts, contracted along rows that lie below
-// each other, in one product with `first`.
+// True if a second operand can be packed while it is converted: BF16 without statistics, contracted along rows that are
+// below each other, in one product with `first`.
 bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& operand) {
   const bool counted = operand.sums || operand.second_sums,
              one_product = !first.scale[0].grid.scales && first.scale[0].factor == first.scale[1].factor;
@@ -114,7 +114,7 @@ bool packs_at_once(const QuantizedOperand<float>& first, const Operand<float>& o
          operand.halves != Halves::side_by_side;
 }
 
-// False: BF16 lacks one of the numbers.
+// Returns false if BF16 lacks one of the numbers.
 bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOperand<float>& quantized) {
   constexpr Index kBand = 2 * kUnitDepth;
   const Matrix<const float>& m = operand.matrix;
@@ -138,13 +138,13 @@ bool pack_in_bf16(const Operand<float>& operand, Threads threads, QuantizedOpera
   return all_fit;
 }
 
-// Whether matrix units may multiply them.
+// True if matrix units may multiply the operands.
 template <class T>
 bool on_units(const Operand<T>& a, const Operand<T>& b) {
   return std::is_same_v<T, float> && fits_bf16(a.format) && fits_bf16(b.format) && has_matrix_unit();
 }
 
-// `a` as it was taken, and b for the same unit; both in FP32 if BF16 lacks one of b's numbers.
+// Returns `a` as quantized before, and b for the same unit; both in FP32 if BF16 lacks one of b's numbers.
 template <class T>
 Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
                        T* scratch) {
@@ -160,7 +160,7 @@ Factors<T> with_second(const QuantizedOperand<T>& taken, const Operand<T>& a, co
   return {taken, in_full(b, threads, true, second)};
 }
 
-// Both operands of a product; what was quantized lies in `scratch`.
+// Quantizes both operands of a product into `scratch`.
 template <class T>
 Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, T* scratch) {
   bool counted = false;
@@ -174,8 +174,8 @@ Factors<T> quantized(const Operand<T>& a, const Operand<T>& b, Threads threads, 
   return with_second(in_full(a, threads, !counted, scratch), a, b, threads, scratch);
 }
 
-// The same after a product that took `a`, too, and left it at the beginning of `scratch`: it is quantized again only if
-// it is multiplied by another unit there. It is not counted again.
+// Quantizes the operands of a product after another product that also used `a` and left it at the beginning of
+// `scratch`. `a` is quantized again, without statistics, only if this product runs on another unit.
 template <class T>
 Factors<T> quantized_after(const QuantizedOperand<T>& taken, const Operand<T>& a, const Operand<T>& b, Threads threads,
                            T* scratch) {
@@ -185,7 +185,7 @@ Factors<T> quantized_after(const QuantizedOperand<T>& taken, const Operand<T>& a
   return quantized(uncounted, b, threads, scratch);
 }
 
-// Packs the second operand of several products on all threads, where matrix units multiply and it has one scale. Valid
+// Packs the second operand of several products on all threads, if matrix units multiply and it has one scale. Valid
 // until the calling thread's next call.
 template <class T>
 void pack_second(Trans tb, QuantizedOperand<T>& b) {
@@ -205,7 +205,7 @@ void pack_second(Trans tb, QuantizedOperand<T>& b) {
 
 // Products ----------------------------------------------------------------------------------------------------------
 
-// Elements [first, first + count) of A or B along the contracting dimension.
+// Returns elements [first, first + count) of A or B along the contracting dimension.
 template <class T>
 QuantizedOperand<T> along_k(bool k_is_columns, const QuantizedOperand<T>& operand, Index first, Index count) {
   return k_is_columns ? operand.block(0, first, operand.rows(), count) : operand.block(first, 0, count, operand.cols());
@@ -216,8 +216,8 @@ float* grown(std::vector<float>& memory, std::size_t count) {
   return memory.data();
 }
 
-// Of operands with a grid of scales: a product for each stretch of the contracting dimension under the same scales, its
-// sums scaled and added in FP32, as kernels of DeepSeek-V3's FP8 training promote theirs.
+// Multiplies operands with a grid of scales: one product for each stretch of the contracting dimension with equal
+// scales, whose sums are scaled and added in FP32, as in the kernels of DeepSeek-V3's FP8 training.
 void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, const QuantizedOperand<float>& b,
                         bool adds, const Matrix<float>& c) {
   thread_local std::vector<float> sums, a_scales, b_scales;
@@ -248,7 +248,7 @@ void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, co
   }
 }
 
-// A product whose operands have one scale each, or one grid.
+// Multiplies operands that have one scale each, or one grid.
 template <class T>
 void multiply_part(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedOperand<T>& b, bool adds,
                    const Matrix<T>& c) {
@@ -268,7 +268,7 @@ void multiply_part(Trans ta, Trans tb, const QuantizedOperand<T>& a, const Quant
   gemm(ta, tb, T{1}, a.values, b.values, beta, c);
 }
 
-// Rows or columns of the first half, where the second has another scale; 0: the operand has one.
+// Returns the rows or columns of the first half if the second has another scale; 0 if the operand has one scale.
 template <class T>
 Index cut_of(const QuantizedOperand<T>& operand) {
   if (operand.halves == Halves::none) return 0;
@@ -277,7 +277,7 @@ Index cut_of(const QuantizedOperand<T>& operand) {
   return !scaled_alike && operand.half < length ? std::max<Index>(operand.half, 0) : 0;
 }
 
-// The second half, or the part of it that there is.
+// Returns the second half, or its remaining part.
 template <class T>
 QuantizedOperand<T> second_half(const QuantizedOperand<T>& operand) {
   const Index first = std::max<Index>(operand.half, 0);
@@ -303,7 +303,7 @@ int tasks_of(Index length, Index task) {
 }
 
 // sum = (sum + parts[0]) + (parts[1] + parts[2]), parts `stride` apart: pairwise addition of four shards in one pass.
-// With two, sum + parts[0].
+// With two shards, sum + parts[0].
 template <class T>
 void join_shards(T* __restrict sum, const T* __restrict parts, Index stride, Index count, int shards) {
   assert(shards == 2 || shards == 4);
@@ -314,7 +314,7 @@ void join_shards(T* __restrict sum, const T* __restrict parts, Index stride, Ind
   for (Index i = 0; i < count; ++i) sum[i] = (sum[i] + parts[i]) + (parts[stride + i] + parts[2 * stride + i]);
 }
 
-// dW of the outputs of one task: each shard's own, then added pairwise.
+// dW for the outputs of one task: one sum per shard, then added pairwise.
 template <class T>
 struct WeightGradient {
   const Factors<T>& factors;
@@ -333,12 +333,12 @@ struct WeightGradient {
   }
 };
 
-// A task's shards stay in the cache of the thread that adds them.
+// The shards of a task stay in the cache of the thread that adds them.
 template <class T>
 void task_by_task(const WeightGradient<T>& of) {
   parallel_for(of.tasks(), [&](int task) {
     const Matrix<T> sum = of.of_task(task);
-    thread_local std::vector<T> others;  // apart from the thread's scratch, which may hold the operands
+    thread_local std::vector<T> others;  // separate from the thread's scratch, which may hold the operands
     others.resize(std::max<std::size_t>(others.size(), sum.size() * (of.shards - 1)));
     of.multiply_shard(task, 0, sum);
     for (int s = 1; s < of.shards; ++s)
@@ -347,7 +347,7 @@ void task_by_task(const WeightGradient<T>& of) {
   });
 }
 
-// The same sums in more tasks, for more threads than there are tasks.
+// Computes equal sums in more tasks, for more threads than there are tasks.
 template <class T>
 void shard_by_shard(const WeightGradient<T>& of) {
   constexpr Index kJoined = 1 << 14;
@@ -388,7 +388,7 @@ void multiply_weight_gradient(Factors<T> factors, const GradientProducts<T>& p) 
     task_by_task(gradient);
 }
 
-// The operands of dW; those of dY are counted for both products if it is quantized once.
+// Returns the operands of dW. If dY is quantized once, it is counted for both products.
 template <class T>
 Factors<T> weight_factors(const GradientProducts<T>& p, bool once, Threads threads, T* scratch) {
   if (!once) return quantized(p.wgrad_dy, p.x, threads, scratch);

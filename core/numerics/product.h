@@ -1,8 +1,8 @@
 // Products of matrices that are quantized as their formats say.
 //
-// Where both operands are numbers that BF16 has (quantize.h) and the processor has matrix units for them
-// (matrix_units.h), they are multiplied there; otherwise as FP32 by sgemm. double is for gradient checks: quantization
-// sees the values rounded to float, and products are in double.
+// If BF16 holds the numbers of both operands (quantize.h) and the processor has matrix units for BF16 (matrix_units.h),
+// the product runs there; otherwise it runs in FP32 by sgemm. double is for gradient checks: the quantizer gets the
+// values rounded to float, and products are in double.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@
 
 namespace moescope {
 
-// What products of an operand's numbers in BF16 are scaled by.
+// Factors of the products of an operand's BF16 numbers.
 struct OperandScale {
   float factor = 1;
-  ScaleGrid grid{};  // of FP8's blocks; it begins where the operand does
+  ScaleGrid grid{};  // scales of FP8's blocks; begins where the operand begins
 };
 
-// An operand after its quantization: numbers in T or in BF16, their scales, and the packed form that matrix units take.
+// A quantized operand: numbers in T or in BF16, their scales, and the packed form that matrix units take.
 template <class T>
 struct QuantizedOperand {
   Matrix<const T> values;
-  Matrix<const Bf16> bf16;  // in their place; without memory if there is but the packed form
+  Matrix<const Bf16> bf16;  // in place of `values`; without memory if only the packed form exists
   BlockAxis axis = BlockAxis::row;
   Halves halves = Halves::none;
-  Index half = 0;  // rows or columns that are left of the first half
+  Index half = 0;  // remaining rows or columns of the first half
   std::array<OperandScale, 2> scale{};
   PackedMatrix packed{};
   bool packed_across = false;  // the transpose was packed
@@ -37,31 +37,32 @@ struct QuantizedOperand {
   QuantizedOperand block(Index row, Index col, Index rows, Index cols) const;
 };
 
-// C = op(A) op(B), added to what C holds if `adds`, on the calling thread. The halves of A lie side by side, those of B
+// Computes C = op(A) op(B), added to C if `adds`, on the calling thread. Halves of A lie side by side, halves of B
 // above each other.
 template <class T>
 void multiply(Trans ta, Trans tb, const QuantizedOperand<T>& a, const QuantizedOperand<T>& b, bool adds, Matrix<T> c);
-// Quantizes both and multiplies them; on all threads in tasks of `task_rows` rows of C, or with 0 on the calling one.
+// Quantizes both operands and multiplies them: on all threads in tasks of `task_rows` rows of C, or on the calling
+// thread if it is 0.
 template <class T>
 void multiply(Trans ta, Trans tb, const Operand<T>& a, const Operand<T>& b, bool adds, Matrix<T> c,
               Index task_rows = 0);
 
-// The two products that the gradient dY of Y = X W^T takes part in: dW = dY^T X and dX = dY W. Where both formats make
-// the same numbers of dY, as BF16 does, it is quantized once.
+// The two products of the gradient dY of Y = X W^T: dW = dY^T X and dX = dY W. dY is quantized once if both formats
+// give equal numbers, as BF16 does.
 template <class T>
 struct GradientProducts {
   Operand<T> wgrad_dy{}, x{}, dgrad_dy{}, w{};
   Matrix<T> dw{}, dx{};
-  bool adds_dw = false, adds_dx = false;  // to what they hold
-  Index task_rows = 0;                    // of dX, as above
-  int shards = 1;  // 1, 2 or 4 parts of dY's rows, of which each sums its own dW; these are then added pairwise
+  bool adds_dw = false, adds_dx = false;  // add the product to the contents
+  Index task_rows = 0;                    // rows of dX per task
+  int shards = 1;  // 1, 2 or 4 parts of dY's rows; each sums its own dW, and these are added pairwise
 };
 template <class T>
 void multiply(const GradientProducts<T>& products);
 
-// Every number by itself, without a scale or a random bit.
+// True if every number is rounded by itself, without a scale or a random bit.
 bool is_nearest_bf16(const OperandFormat& format);
-// Whether both make the same numbers of a matrix, with the same figures, whichever way the contracting dimension lies.
+// True if both formats give equal numbers and figures for a matrix, whichever way the contracting dimension lies.
 bool quantize_alike(const OperandFormat& a, const OperandFormat& b);
 
 }  // namespace moescope

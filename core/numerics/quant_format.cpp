@@ -17,32 +17,33 @@ constexpr std::size_t kRceil = 1;
 struct Element {
   std::string_view name;
   double largest;                 // significand of the largest number, in [1, 2)
-  int mantissa_bits;              // to which EVEN rounds amax
-  std::array<double, 4> sqnr_db;  // of bell-shaped data in MX, in the order of kRules
-  double underflow;               // in MX by RCEIL
-  double by_128 = 0;              // dB that FP8 gains by an FP32 scale for each 1 x 128
+  int mantissa_bits;              // mantissa bits of the number to which EVEN rounds amax
+  std::array<double, 4> sqnr_db;  // for bell-shaped data in MX, in the order of kRules
+  double underflow;               // for MX with RCEIL
+  double by_128 = 0;              // gain of FP8 by an FP32 scale for each 1 x 128, dB
 };
 constexpr Element kElements[] = {{"e4m3", 1.75, 3, {30.6, 31.5, 31.2, 31.5}, 0, 0.28},
                                  {"e5m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0, 0.2},
                                  {"e2m3", 1.875, 3, {30.9, 30.9, 31.0, 28.8}, 0.023},
                                  {"e3m2", 1.75, 2, {25.4, 25.6, 25.6, 25.6}, 0.003},
                                  {"e2m1", 1.5, 1, {18.8, 18.8, 19.0, 16.8}, 0.107}};
-// By whether squares of 16x16 share a scale, and whether it is 4over6's, of which the best scale for one row of a
-// square is not that of another.
+// First index: whether squares of 16x16 share a scale. Second index: whether it is 4over6. With squares 4over6 gains
+// nothing, because the best scale for one row is not the best for another.
 constexpr double kNvfp4Sqnr[2][2] = {{20.4, 21.15}, {19.07, 19.07}};
 constexpr double kNvfp4Underflow[2][2] = {{0.068, 0.079}, {0.100, 0.101}};
-// dB: the squared error of rounding doubles; that of clipping does not, so that FLOOR in E4M3 loses 2.5.
+// dB. Stochastic rounding doubles the squared error of rounding, but not that of clipping, so that FLOOR in E4M3 loses
+// 2.5.
 constexpr double kStochasticCosts = 3.0;
-// In NVFP4 with 16 values to a scale: their largest is rounded, too, as the scale is no power of two.
+// For NVFP4 with 16 values per scale: the largest value is rounded as well, because the scale is no power of two.
 constexpr double kStochasticCostsNvfp4 = 3.2;
-constexpr double kFourOverSixMisses = 0.4;  // it chooses by the errors of rounding to nearest
+constexpr double kFourOverSixMisses = 0.4;  // its choice is by the errors of rounding to nearest
 
 const Element* find_element(std::string_view name) {
   const auto found = std::ranges::find(kElements, name, &Element::name);
   return found == std::end(kElements) ? nullptr : found;
 }
 
-// Between underscores; at least one.
+// Splits at underscores; returns at least one word.
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
   for (std::size_t from = 0, to = 0; to != name.npos; from = to + 1) {

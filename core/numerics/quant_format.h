@@ -6,8 +6,8 @@
 //          number_format.h's Nvfp4Scaling
 //   fp8_e4m3_SHARE  fp8_e5m2_SHARE    one FP32 scale for SHARE: tensor row 1x128 128x128
 //
-// "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in logs of
-// other programs: its scales are not known.
+// "_stochastic" is appended for stochastic rounding. "e4m3", the element alone, occurs in logs of other programs, whose
+// scales are unknown.
 //
 // Figures of bell-shaped data are those of a standard normal tensor of 1024 x 1024
 // (tests/core/numerics/test_quant_format.cpp).
@@ -23,21 +23,22 @@ enum class QuantScale : std::uint8_t { none, power_of_two, e4m3, fp32, unknown }
 
 struct QuantFormat {
   QuantScale scale = QuantScale::unknown;
-  std::string element;  // "e4m3"; empty: not known
-  std::string rule;     // of MX; of NVFP4 "4over6" or nothing
-  int block = 0;        // values that share a scale in a full block; 0: none, a whole row or tensor, or not known
+  std::string element;  // "e4m3"; empty if unknown
+  std::string rule;     // rule of MX; "4over6" or empty for NVFP4
+  int block = 0;        // values that share a scale in a full block; 0: no scale, a whole row or tensor, or unknown
   bool stochastic = false;
 };
 QuantFormat quant_format(std::string_view name);
 
-// SQNR of bell-shaped data, dB; for MX with RCEIL where the rule or the scale is not known. NaN: no such figure.
+// SQNR of bell-shaped data, dB. For MX, RCEIL is assumed if the rule or the scale is unknown. NaN if there is no such
+// figure.
 double bell_sqnr_db(const QuantFormat& format);
-// The same with RCEIL, whatever the rule; for formats that are not MX as above.
+// SQNR of bell-shaped data, dB, with RCEIL for MX whatever the rule is; other formats as in bell_sqnr_db().
 double bell_sqnr_db_by_rceil(const QuantFormat& format);
-// Share of non-zero values of bell-shaped data that become zero; in MX by RCEIL. NaN: no such figure.
+// Share of the non-zero values of bell-shaped data that become zero; RCEIL for MX. NaN if there is no such figure.
 double bell_underflow(const QuantFormat& format);
-// The largest relative error that clipping can cause in a block's largest value: 0.125 in E4M3 with FLOOR; 0 where
-// nothing clips; NaN: not known.
+// The largest relative error of a block's largest value by clipping: 0.125 in E4M3 with FLOOR; 0 if nothing clips; NaN
+// if unknown.
 double largest_cut(const QuantFormat& format);
 
 }  // namespace moescope

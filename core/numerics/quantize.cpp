@@ -20,7 +20,7 @@ namespace {
 
 constexpr Index kAll = ScaleBlock::kWhole;
 
-// What shares a scale, in rows and columns of the matrix as it lies in memory; kAll: all of them.
+// The rows and columns that share a scale, as the matrix is in memory; kAll: all.
 struct Scope {
   Index rows, cols;
 };
@@ -51,7 +51,7 @@ void quantize_scaled(const Scaling& scaling, const Tile& t, Scope scope, float t
                    [&](const Tile& area) { quantize_area(scaling, area, matrix_amax(area.in), sums); });
 }
 
-// Keys of columns [first, first + count) and 15 more, from a table of this thread that grows as needed.
+// Returns keys of columns [first, first + count) and 15 more, from a table of this thread that grows as needed.
 const std::uint32_t* column_keys(std::uint32_t first, Index count) {
   thread_local std::vector<std::uint32_t> keys;
   for (Index c = std::ssize(keys); c < first + count + 15; ++c)
@@ -60,7 +60,7 @@ const std::uint32_t* column_keys(std::uint32_t first, Index count) {
 }
 
 void quantize_unscaled(const OperandFormat& format, const Tile& t, QuantSums& sums) {
-  constexpr Index kElements = 4096;  // squares are added in float32 over so many
+  constexpr Index kElements = 4096;  // limits the sums of squares in float32
   const Index cols = std::min(t.in.cols, kElements);
   t.for_each_block(kElements / cols, cols, [&](const Tile& part) { convert_unscaled(format, part, sums); });
 }
@@ -73,10 +73,10 @@ void quantize_unrotated(const OperandFormat& format, const Tile& t, float tensor
 
 // Rotated pieces -----------------------------------------------------------------------------------------------------
 
-constexpr Index kRotatedElements = 16384;  // of a piece, written and read again in the second cache
-constexpr Index kRotatedCols = 256;        // at most, of blocks down columns
+constexpr Index kRotatedElements = 16384;  // elements of a piece, which stays in the second-level cache
+constexpr Index kRotatedCols = 256;        // limit for blocks down columns
 
-// Pieces that cut neither a scale nor a block of the rotation.
+// Pieces that divide neither a scale nor a block of the rotation.
 Scope rotated_scope(const OperandFormat& format, BlockAxis axis, const Matrix<const float>& m) {
   const bool rows = axis == BlockAxis::row, squares = format.scheme == QuantScheme::nvfp4 && format.nvfp4.square,
              scaled = is_scaled(format) && (squares || !has_tensor_scale(format));
@@ -130,7 +130,7 @@ void quantize_tile(const Operand<float>& operand, Tile tile) {
 
 // Bands for all threads ----------------------------------------------------------------------------------------------
 
-// How a matrix is cut: into rows as they lie in memory, or into columns where scales run all the way down.
+// How a matrix is divided: into rows as they are in memory, or into columns if scales run all the way down.
 struct Bands {
   bool of_rows;
   Index extent;  // a multiple of blocks and rotations
@@ -144,7 +144,7 @@ Bands bands_of(const Operand<float>& operand) {
   return {true, std::lcm(std::lcm(block, Index{std::max(format.hadamard, 1)}), kFewRows)};
 }
 
-// body(index, first row, first column, band) on all threads.
+// Calls body(index, first row, first column, band) on all threads.
 void for_each_band(const Operand<float>& operand, const auto& body) {
   const Bands bands = bands_of(operand);
   const Matrix<const float>& m = operand.matrix;
@@ -163,8 +163,8 @@ std::size_t count_of_bands(const Operand<float>& operand) {
   return ((bands.of_rows ? operand.matrix.rows : operand.matrix.cols) + bands.extent - 1) / bands.extent;
 }
 
-// With the amax of a tensor-wide scale, if it needs one. Where a rotation had to be made to find it, these are the
-// rotated values, in a format without one: nothing is rotated twice. They are the calling thread's, until its next
+// Adds the amax to an operand that needs it for a tensor-wide scale. If finding it took a rotation, returns the rotated
+// values in a format without rotation, so that nothing is rotated twice. They are the calling thread's, until its next
 // call.
 Operand<float> with_amax(Operand<float> operand, Threads threads) {
   if (!has_tensor_scale(operand.format) || operand.tensor_amax) return operand;
@@ -193,7 +193,7 @@ Operand<float> with_amax(Operand<float> operand, Threads threads) {
   return operand;
 }
 
-// quantize(first row, first column, band) for all bands, whose statistics are joined.
+// Calls quantize(first row, first column, band) for all bands and joins their statistics.
 void quantize_bands(const Operand<float>& operand, const auto& quantize) {
   std::vector<QuantSums> band_sums(operand.sums ? count_of_bands(operand) : 0);
   for_each_band(operand, [&](int index, Index row, Index col, Operand<float> band) {

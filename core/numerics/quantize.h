@@ -37,37 +37,38 @@
 
 namespace moescope {
 
-// Who works: bands of whole blocks are cut for all threads, the same ones whatever their number. The numbers are the
-// same either way, sums of squares are added in another order.
+// Threads that quantize. With `all`, bands of whole blocks are distributed; the bands do not depend on the number of
+// threads. The numbers are equal either way, but sums of squares are added in another order.
 enum class Threads : std::uint8_t { calling, all };
 
-// Quantizes an operand without halves and decodes it again into `out`, of its shape, which does not overlap it.
-// Statistics are of the rotated values when they are rotated, on which error figures do not depend. A "block" is what
-// shares a scale, so one tensor under a tensor-wide scale; fp32 and bf16 have none. Scales that are no powers of two
-// count in e8m0_blocks at floor(log2 scale) + 127, scale = q per element unit. fp8 scales come from amax, so fp8 never
-// clips: an excess by the rounding of the scale is not counted.
-// A piece of a tensor starts at multiples of 128 in both directions; a scale "per row" or a column of it must not be
-// cut. Values of type double, which are for gradient checks, are rounded to float first.
+// Quantizes an operand without halves and decodes it into `out`, which has the operand's shape and does not overlap it.
+// With a rotation, statistics are those of the rotated values, which does not change error figures. A "block" in
+// statistics is what shares a scale, so one tensor under a tensor-wide scale; fp32 and bf16 have no blocks. Scales that
+// are no powers of two count in e8m0_blocks at floor(log2 scale) + 127, scale = q per element unit. fp8 scales come
+// from amax, so fp8 never clips: an excess by the rounding of the scale is not counted. A piece of a tensor must start
+// at multiples of 128 in both directions; a scale "per row" or a column of it must not be cut. Values of type double
+// are for gradient checks and are rounded to float first.
 void quantize_operand(const Operand<float>& operand, Matrix<float> out, Threads threads = Threads::calling);
 void quantize_operand(const Operand<double>& operand, Matrix<double> out, Threads threads = Threads::calling);
 
-// Quantizes and decodes each row by itself, in place, as a transfer in that format does. `format` has no tensor-wide
-// scale. On all threads.
+// Quantizes and decodes each row by itself, in place, as a transfer in that format does, on all threads. `format` must
+// not have a tensor-wide scale.
 template <class T>
 void round_rows(const OperandFormat& format, Matrix<T> rows, QuantSums* sums = nullptr);
 
-// Largest magnitude, of the rotated values when they are rotated; NaN or infinity if there is one.
+// Returns the largest magnitude, with a rotation that of the rotated values; NaN or infinity if there is one.
 float operand_amax(const Operand<float>& operand);
-float larger_amax(float a, float b);  // the one that is not finite, if there is one
+float larger_amax(float a, float b);  // prefers a value that is not finite
 
-// Quantized for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * scale.
+// Quantization for BF16 matrix units (matrix_units.h), which multiply it exactly: q = BF16 number * scale.
 //   bf16, mx   the number is q, the scale 1
-//   nvfp4      element * s, which has 6 bits at most, and t or what one unit of that is worth (scale_rules.h)
+//   nvfp4      element * s, which has 6 bits at most, and t or the value of one unit of that (scale_rules.h)
 //   fp8        the element, and 1 / e: one scale for the tensor, or a grid of them
-// Whether the format is one of these: all but fp32.
+// fits_bf16() is true for all formats but fp32.
 bool fits_bf16(const OperandFormat& format);
-// quantize_operand with the number in `out` and, where there is one, the grid in `grid`, which has room for it. Returns
-// the scale; nothing: a number or the scale is smaller than BF16's smallest normal number, 2^-126, and `out` of no use.
+// Quantizes as quantize_operand does, but writes the BF16 numbers to `out` and, if the format has one, the grid of
+// scales to `grid`, which must have room for it. Returns the scale; nullopt if a number or the scale is smaller than
+// BF16's smallest normal number, 2^-126. The contents of `out` are then unspecified.
 std::optional<float> quantize_operand_bf16(const Operand<float>& operand, Matrix<Bf16> out, const ScaleGrid& grid = {},
                                            Threads threads = Threads::calling);
 

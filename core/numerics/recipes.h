@@ -1,10 +1,10 @@
-// Precision recipes: how each operand of a linear layer's three GEMMs is quantized.
+// Precision recipes: the quantization of each operand of a linear layer's three GEMMs.
 //
 //   forward  y_TN  = x_TK W_NK^T     contracts K
 //   dgrad    dx_TK = dy_TN W_NK      contracts N
 //   wgrad    dW_NK = dy_TN^T x_TK    contracts T
 //
-// Names are torchao's where it has the recipe. Every operand is quantized anew from high precision along the dimension
+// Names are torchao's if it has the recipe. Every operand is quantized anew from high precision along the dimension
 // that its GEMM contracts.
 #pragma once
 
@@ -38,11 +38,11 @@ inline constexpr int kNumRecipes = 15;
 
 struct RecipeInfo {
   Recipe recipe;
-  const char* name;         // in configs: "mxfp8_rceil"
-  const char* description;  // what it is and who uses it, one line
-  const char* source;       // of the definition
+  const char* name;         // name in configs: "mxfp8_rceil"
+  const char* description;  // one line: what it is and who uses it
+  const char* source;       // source of the definition
 };
-std::span<const RecipeInfo> recipes();  // in the order of the enumeration
+std::span<const RecipeInfo> recipes();  // order of the enumeration
 const RecipeInfo& recipe_info(Recipe recipe);
 std::optional<Recipe> recipe_named(std::string_view name);
 
@@ -52,11 +52,11 @@ struct RecipeOptions {
   int hadamard = 0;
 };
 
-// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programmer error. Both operands of a
-// GEMM are rotated or none is, so a rotation always cancels in the product.
+// Forward multiplies x and W, dgrad dY and W, wgrad dY and x; other pairs are a programming error. Either both operands
+// of a GEMM are rotated or neither is, so that a rotation cancels in the product.
 OperandFormat recipe_format(Recipe recipe, Direction direction, OperandRole operand, RecipeOptions options = {});
 
-// How the contracting dimension lies in x [T, K], W [N, K] and dY [T, N] stored row-major.
+// Returns the direction of the contracting dimension in x [T, K], W [N, K] and dY [T, N], stored row-major.
 BlockAxis contracting_axis(Direction direction, OperandRole operand);
 
 }  // namespace moescope

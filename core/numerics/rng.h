@@ -1,6 +1,6 @@
 // Counter-based random numbers: the n-th number of a stream is a pure function of (seed, purpose, n).
 //
-// One stream per purpose (one per weight tensor), so what else a program draws never changes a stream.
+// Each purpose has a stream of its own (one per weight tensor), so that other draws of a program never change it.
 #pragma once
 
 #include <cmath>
@@ -19,13 +19,13 @@ class RandomStream {
   std::uint64_t bits(std::uint64_t n) const { return mix(mix(n + kWeyl) ^ key_); }
   double uniform(std::uint64_t n) const { return static_cast<double>(bits(n) >> 11) * 0x1p-53; }  // [0, 1)
 
-  // Mean 0, standard deviation 1 (Box-Muller).
+  // Normal distribution with mean 0 and standard deviation 1 (Box-Muller).
   double normal(std::uint64_t n) const {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(2 * n)));
     return radius * std::cos(2.0 * std::numbers::pi * uniform(2 * n + 1));
   }
 
-  // The same, drawn again while outside +-cut.
+  // Normal distribution, drawn again while outside of +-cut.
   double truncated_normal(std::uint64_t n, double cut) const {
     for (std::uint64_t attempt = 0;; ++attempt) {
       const double value = normal(n + (attempt << 40));

@@ -1,5 +1,5 @@
-// The scales of every scheme from the largest magnitude (amax) of what shares them, each defined here and nowhere else;
-// the loops over many blocks inline them. quantize.h says where the formulas are from.
+// Computes the scales of every scheme from the largest magnitude (amax) of the values that share them. All are defined
+// here; the loops over many blocks inline them. quantize.h names the sources of the formulas.
 #pragma once
 
 #include <algorithm>
@@ -29,17 +29,17 @@ constexpr E8m0Rule e8m0_rule(ScaleRule rule, ElementFormat element) {
   switch (rule) {
     case ScaleRule::floor:
       return {1.0f, 0, 0, f.emax, 255};
-    case ScaleRule::ceil:  // infinity alone overflows
+    case ScaleRule::ceil:  // only infinity overflows
       return {1.0f, 0x7FFFFF, 0x7FFFFF, f.emax, 256};
     case ScaleRule::even:
       return {1.0f, half, half, f.emax, 255};
     case ScaleRule::rceil:
       break;
   }
-  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0, 255};  // at most 2^-127 stays there
+  return {1.0f / f.max, 0x7FFFFF, 0x3FFFFF, 0, 255};  // up to 2^-127 the code stays 0
 }
 
-// `amax_bits`: of a float32 without its sign.
+// `amax_bits`: bits of a float32 without its sign.
 [[gnu::always_inline]] inline std::int32_t e8m0_code(const E8m0Rule& rule, std::int32_t amax_bits) {
   constexpr std::int32_t kMinNormalBits = 0x00800000, kInfinity = 0x7F800000;
   const std::int32_t scaled = std::bit_cast<std::int32_t>(std::bit_cast<float>(amax_bits) * rule.factor);
@@ -55,15 +55,15 @@ inline std::uint8_t scale_code(ScaleRule rule, ElementFormat element, float amax
   return static_cast<std::uint8_t>(e8m0_code(e8m0_rule(rule, element), std::bit_cast<std::int32_t>(amax) & 0x7FFFFFFF));
 }
 
-// FP8's encoding scale e; the scale is 1 / e.
+// Returns FP8's encoding scale e; the scale is 1 / e.
 [[gnu::always_inline]] inline float fp8_encoding_scale(double element_max, bool power_of_two, float amax) {
   const float encode = static_cast<float>(element_max / static_cast<double>(std::max(amax, 1e-12f)));
   return power_of_two ? std::bit_cast<float>(std::bit_cast<std::int32_t>(encode) & 0x7F800000) : encode;
 }
 
-// NVFP4, Nvfp4Rule::divided: t, from the tensor's amax, and the block's s, an E4M3 number. Where s is held, between
-// E4M3's smallest normal number and its largest, rounding it needs no care for subnormals and saturation: the adder
-// does it (float_rounding.h).
+// NVFP4, Nvfp4Rule::divided: t, from the tensor's amax, and the block's s, an E4M3 number. Because s is held between
+// E4M3's smallest normal number and its largest, rounding it needs no handling of subnormals and saturation
+// (float_rounding.h).
 inline float nvfp4_tensor_scale(float tensor_amax) {
   return std::max(tensor_amax / (448.0f * 6.0f), 0x1p-120f);
 }
@@ -91,7 +91,7 @@ struct Nvfp4Tensor {
   float encode = 1, decode = 1;  // e and d; 1 / t and t
   float base = 1;                // e * (1/6)
   float amax = 0, bound = 0;     // a and 6 c
-  double unit = 1;               // a / (6 c), or t: what one unit of element times s is worth
+  double unit = 1;               // a / (6 c), or t: value of one unit of element times s
 };
 inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -122,7 +122,7 @@ inline Nvfp4Tensor nvfp4_tensor(const Nvfp4Scaling& scaling, float amax) {
 struct Nvfp4Block {
   float s, encode, decode;  // decode: s units, rounded once
 };
-// `four`: with 4over6, that the largest value goes to 4.
+// `four`: with 4over6, whether the largest value goes to 4.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
 [[gnu::always_inline]] inline Nvfp4Block nvfp4_block(const Nvfp4Tensor& t, float amax, bool four = false) {
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -144,14 +144,14 @@ Nvfp4Block nvfp4_block_of(const Nvfp4Scaling& scaling, const Nvfp4Tensor& t, flo
 
 // The scale of one block and how it is stored.
 struct BlockScale {
-  float value = 0;            // NaN where what shares it holds a NaN or an infinity
-  std::uint8_t code = 0;      // E8M0; of NVFP4 E4M3, of FP8 none
-  float tensor = 1;           // t of NVFP4
-  float encode = 0;           // what values are multiplied by; NVFP4's rule `divided` divides by value
-  std::uint8_t exponent = 0;  // place in QuantSums::e8m0_blocks: floor(log2 scale) + 127, of MX the code; 255: NaN
+  float value = 0;            // NaN if the values that share it hold a NaN or an infinity
+  std::uint8_t code = 0;      // E8M0 for MX, E4M3 for NVFP4, unused for FP8
+  float tensor = 1;           // t for NVFP4
+  float encode = 0;           // factor of the values; NVFP4's rule `divided` divides by `value` instead
+  std::uint8_t exponent = 0;  // index in QuantSums::e8m0_blocks: floor(log2 scale) + 127, for MX the code; 255: NaN
 };
-// `amax`: of the block; `shared_amax`: of all that has a say in the scale, NVFP4's whole tensor or what shares an FP8
-// scale; that of the block where the block has more.
+// `amax` is that of the block. `shared_amax` is that of all values that influence the scale: NVFP4's whole tensor, the
+// values that share an FP8 scale, or the block where it has a scale of its own.
 BlockScale block_scale(const OperandFormat& format, float amax, float shared_amax);
 
 }  // namespace moescope

@@ -23,20 +23,20 @@ namespace {
 std::atomic<int> requested_threads{0};
 std::mutex team_in_use;
 
-// Of the code that this thread runs.
-thread_local int team_threads = 0;  // what its loops may use; 0: outside a team
+// State of the code that this thread runs.
+thread_local int team_threads = 0;  // number for its loops; 0 outside of a team
 thread_local bool inside_loop = false;
 
 // Twins of `small` and `mini-v3` with two threads each took a step 1.2 and 1.0 times as fast as one after the other
-// with four, with eight each 1.6 and 1.4 times.
+// with four threads; with eight threads each 1.6 and 1.4 times.
 constexpr int kLeastShare = 2;
 
 struct FreeAligned {
   void operator()(void* p) const { std::free(p); }
 };
 
-// Neighbouring tasks of a loop, which one thread takes first: rows that it wrote in one loop are still in its cache in
-// the next loop of the same length. Threads that are done with their own share take from those of others.
+// Neighbouring tasks of a loop that one thread takes first: rows that it wrote in one loop are still in its cache in
+// the next loop of the same length. Threads that have finished their own share take tasks from others.
 class alignas(64) Share {
  public:
   void set(int first, int end) {
@@ -60,7 +60,7 @@ int share_begin(int tasks, int share, int shares) {
   return static_cast<int>(std::int64_t{tasks} * share / shares);
 }
 
-// ThreadSanitizer does not see how libgomp orders its tasks: what precedes hand_over() is visible after take_over().
+// ThreadSanitizer does not see how libgomp orders its tasks: writes before hand_over() are visible after take_over().
 void hand_over([[maybe_unused]] void* work) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(work);
@@ -82,7 +82,7 @@ class TeamThreads {
   int before_;
 };
 
-// The other threads of the team wait at the end of the region, and run tasks there.
+// The other threads of the team wait at the end of the region and run tasks there.
 void start_team(const std::function<void()>& body) {
   std::unique_lock lock(team_in_use, std::try_to_lock);
   const int threads = lock ? num_threads() : 1;
@@ -122,8 +122,8 @@ void run_tasks(int tasks, void (*call)(const void* body, int task), const void* 
   std::vector<Share> shares(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i)
     shares[static_cast<std::size_t>(i)].set(share_begin(tasks, i, threads), share_begin(tasks, i + 1, threads));
-  // As many OpenMP tasks as threads, each of which works off all shares: libgomp's lock is taken a few times a loop
-  // rather than once a task.
+  // As many OpenMP tasks as threads, each of which works through all shares, so that libgomp's lock is taken a few
+  // times per loop rather than once per task.
   hand_over(&shares);
 #pragma omp taskloop grainsize(1) shared(shares)
   for (int i = 0; i < threads; ++i) {

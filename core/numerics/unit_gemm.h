@@ -1,4 +1,4 @@
-// General products of BF16 matrices on the processor's matrix units, added in FP32, each on the calling thread alone.
+// Products of BF16 matrices on the processor's matrix units, added in FP32. Each runs on the calling thread alone.
 #pragma once
 
 #include "core/numerics/float_formats.h"
@@ -7,12 +7,13 @@
 
 namespace moescope {
 
-// gemm.h's product. beta: 0 or 1. Needs has_matrix_unit(). The order of an element's sum follows from k and the unit
-// alone.
+// Computes gemm.h's product with beta 0 or 1. Needs has_matrix_unit(). The order of an element's sum depends on k and
+// the unit alone.
 void gemm(Trans ta, Trans tb, float alpha, ConstMatrix<Bf16> a, ConstMatrix<Bf16> b, float beta, Matrix<float> c);
 
-// The same in two steps, for a second operand of several products: packed into `panels`, of panel_elements(n, k), which
-// have to begin on a cache line; n and k of the products may be less, k by whole kUnitDepth.
+// The product in two steps, for a second operand that several products use. pack() writes it into `panels`, which holds
+// panel_elements(n, k) elements and begins on a cache line. The n and k of a product may be smaller, k by multiples of
+// kUnitDepth.
 constexpr Index panel_elements(Index n, Index k) {
   return to_tiles(n, kUnitRows) * to_tiles(k, kUnitDepth);
 }

@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kChunks = 16;  // units of parallel work; fixed, so that sums do not depend on the thread count
+constexpr int kChunks = 16;  // units of parallel work; fixed, so that sums do not depend on the number of threads
 
 void load_tile(WhatIfTile& tile, const Matrix<const float>& in, BlockAxis axis, Index lane0, Index depth0) {
   const bool along_rows = axis == BlockAxis::row;
@@ -48,7 +48,7 @@ struct Stretch {
   BlockAxis axis;
 };
 
-// Every kChunks-th tile of all stretches.
+// Adds up every kChunks-th tile of all stretches.
 std::vector<WhatIfRow> chunk_rows(const std::vector<Stretch>& stretches, std::size_t chunk,
                                   const std::stop_token& stop) {
   std::vector<WhatIfRow> rows = empty_rows();

@@ -27,7 +27,7 @@ std::int32_t row_amax(const float* x, Index count, std::int32_t known) {
   return max_of(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
-// `kVectors`: of sixteen values, in each whole block; 0: any number.
+// `kVectors`: number of vectors of sixteen values in each whole block; 0: any number of values.
 template <Index kVectors>
 void row_blocks_amax(const Tile& t, Index width, std::int32_t* amax_bits) {
   alignas(64) std::int32_t tops[kSixteen * kSixteen];
@@ -62,7 +62,7 @@ void row_amax_of_width(const Tile& t, Index width, std::int32_t* amax_bits) {
   row_blocks_amax<0>(t, width, amax_bits);
 }
 
-// Four times sixteen columns side by side, while there are so many.
+// Four times sixteen columns side by side, as long as that many are left.
 void columns_amax(const Tile& t, std::int32_t* amax_bits) {
   Index c = 0;
   for (; c + 4 * kSixteen <= t.in.cols; c += 4 * kSixteen) {
@@ -84,7 +84,7 @@ void columns_amax(const Tile& t, std::int32_t* amax_bits) {
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 constexpr std::int32_t kSmallestE8m0Bits = 0x00400000;  // 2^-127
 constexpr std::int32_t kNanBits = 0x7FC00000;
-constexpr std::int32_t kNoCode = 255;  // of blocks whose scale is not finite
+constexpr std::int32_t kNoCode = 255;  // for blocks whose scale is not finite
 
 HWY_INLINE std::int32_t bits_of(float v) {
   return std::bit_cast<std::int32_t>(v);
@@ -97,10 +97,10 @@ void mx_scales(const Scaling& s, Index count, BlockBatch& b) {
   const E8m0Rule rule = e8m0_rule(s.format.rule, s.format.element);
   for (Index i = 0; i < count; ++i) {
     const std::int32_t amax = b.amax_bits[i], code = e8m0_code(rule, amax);
-    // A block of zeros is scaled by 1 instead of by a subnormal, which some processors are slow at.
+    // A block of zeros is scaled by 1 instead of by a subnormal, which is slow on some processors.
     const std::int32_t least = amax == 0 ? bits_of(1.0f) : kSmallestE8m0Bits;
     const std::int32_t decode = code == 0 ? least : code << 23;
-    // The encoding factor stays finite for NaN (255), too: q of such a block is set by its scale alone.
+    // The encoding factor stays finite for NaN (255) as well: the scale alone makes q of such a block NaN.
     const std::int32_t encode = code >= 254 ? kSmallestE8m0Bits : (254 - code) << 23;
     b.code[i] = code;
     b.decode[i] = b.bf16_decode[i] = float_of(code == 255 ? kNanBits : decode);
@@ -133,7 +133,7 @@ HWY_INLINE Floats nan_without_code(Ints code, Floats scale) {
   return bits_as<float>(if_less(code, splat(kNoCode), bits_as<std::int32_t>(scale), splat(kNanBits)));
 }
 
-// nvfp4_block_scale() of sixteen blocks, and what follows from it.
+// nvfp4_block_scale() of sixteen blocks, and the values that follow from it.
 template <bool kCorrected>
 void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Floats tensor = splat(s.tensor_scale), per_tensor = splat(1.0f / s.tensor_scale), one = splat(1.0f);
@@ -155,7 +155,7 @@ void nvfp4_scales(const Scaling& s, Index count, BlockBatch& b) {
   }
 }
 
-// The other arithmetics of NVFP4, whose values are multiplied.
+// The other rules of NVFP4, which multiply values by the encoding factor.
 template <Nvfp4Rule kRule, bool kFourOverSix = false>
 void nvfp4_multiplied_scales(const Scaling& s, Index count, BlockBatch& b) {
   const Nvfp4Tensor tensor = s.nvfp4;
@@ -233,7 +233,8 @@ HWY_EXPORT(scales);
 Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
   Scaling s{.format = format, .rounding = rounding_of(format.element)};
   assert(format.scheme != QuantScheme::nvfp4 || format.element == ElementFormat::e2m1);
-  // The rounding of an FP32 scale, or of its reciprocal, lifts amax above max by an ulp or two: that is not clipping.
+  // The rounding of an FP32 scale, or of its reciprocal, lifts amax above max by an ulp or two, which does not count as
+  // clipping.
   const bool reciprocal = format.scheme == QuantScheme::nvfp4 && format.nvfp4.rule != Nvfp4Rule::divided;
   s.clip_limit = format.scheme == QuantScheme::fp8 || reciprocal ? s.rounding.max * (1 + 0x1p-20f) : s.rounding.max;
   if (format.scheme == QuantScheme::nvfp4) {
@@ -242,10 +243,10 @@ Scaling scaling_of(const OperandFormat& format, float tensor_amax) {
       s.ratio = s.tensor_scale > 0x1p-60f ? Scaling::Ratio::corrected : Scaling::Ratio::divided;
     } else {
       s.nvfp4 = nvfp4_tensor(format.nvfp4, tensor_amax);
-      if (std::isinf(s.nvfp4.encode)) s.ratio = Scaling::Ratio::limited;  // torchao's, of a tensor below 2^-116
+      if (std::isinf(s.nvfp4.encode)) s.ratio = Scaling::Ratio::limited;  // torchao's rule for a tensor below 2^-116
     }
   }
-  // BF16's smallest normal number is 2^-126; matrix units take smaller ones for zero.
+  // BF16's smallest normal number is 2^-126; matrix units treat smaller ones as zero.
   if (format.scheme == QuantScheme::mx) s.least_bf16_code = 1 - std::ilogb(traits(format.element).min_subnormal);
   return s;
 }

@@ -1,5 +1,5 @@
-// Blocks of values that share a scale: their largest magnitudes, and the scales that follow. Every scheme's definition
-// is in quantize.h.
+// Blocks of values that share a scale: their largest magnitudes, and the scales that follow. quantize.h defines every
+// scheme.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@ struct Scaling {
   ElementRounding rounding;
   float clip_limit = 0;              // scaled magnitudes above it are clipped
   float tensor_scale = 1;            // t of nvfp4
-  Nvfp4Tensor nvfp4 = {};            // of the arithmetics other than `divided`
-  std::int32_t least_bf16_code = 0;  // of blocks whose decoded elements are BF16 numbers, not subnormal ones
+  Nvfp4Tensor nvfp4 = {};            // for the rules other than `divided`
+  std::int32_t least_bf16_code = 0;  // lowest scale code at which the decoded elements are normal BF16 numbers
 
-  // How x is scaled: x * encode, or x / decode, for which the former may be corrected while nothing is subnormal.
-  // limited: x * encode with an encode that is infinite, the result held at the largest element.
+  // How x is scaled. multiplied: x * encode. divided: x / decode. corrected: the same quotient, computed from x *
+  // encode, which is exact while no number is subnormal. limited: x * encode with an infinite encode, held at the
+  // largest element.
   enum class Ratio : std::uint8_t { multiplied, corrected, divided, limited };
   Ratio ratio = Ratio::multiplied;
   bool divides() const { return ratio == Ratio::corrected || ratio == Ratio::divided; }
@@ -30,8 +31,8 @@ Scaling scaling_of(const OperandFormat& format, float tensor_amax);
 
 inline constexpr Index kMaxBlocks = 256;
 
-// Blocks of a batch, row after row or column beside column. From the count to the next multiple of 16 the arrays are
-// filled by blocks of zeros.
+// Blocks of a batch, row after row or column beside column. Blocks of zeros fill the arrays from the count to the next
+// multiple of 16.
 struct BlockBatch {
   BlockBatch(Index blocks, Index elements_of_each) : count(blocks) {
     const Index padded = (blocks + 15) / 16 * 16;
@@ -41,31 +42,32 @@ struct BlockBatch {
   }
 
   Index count;
-  alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // NaN above infinity above all numbers
+  alignas(64) std::array<std::int32_t, kMaxBlocks> amax_bits;  // ordered as integers: numbers < infinity < NaN
   alignas(64) std::array<float, kMaxBlocks> encode;            // 1 / decode, rounded
-  alignas(64) std::array<float, kMaxBlocks> decode;            // NaN under code 255
+  alignas(64) std::array<float, kMaxBlocks> decode;            // NaN for code 255
   alignas(64) std::array<float, kMaxBlocks> bf16_decode;       // decode without tensor-wide scales
-  alignas(64) std::array<std::int32_t, kMaxBlocks> code;       // place in the histogram of scales; 255: not finite
+  alignas(64) std::array<std::int32_t, kMaxBlocks> code;       // index in the histogram of scales; 255 if not finite
   alignas(64) std::array<float, kMaxBlocks> scaled_amax;       // in units of the scale
   alignas(64) std::array<float, kMaxBlocks> x2;                // sum of squares, in units of the scale
-  alignas(64) std::array<float, kMaxBlocks> elements;          // of each block
-  alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // 4over6 alone: whether the largest value goes to 4
+  alignas(64) std::array<float, kMaxBlocks> elements;          // number of elements of each block
+  alignas(64) std::array<std::int32_t, kMaxBlocks> four;       // 4over6 only: whether the largest value goes to 4
 
-  // Of the blocks that are not all zeros:
+  // Over the blocks that are not all zeros:
   std::int32_t top_amax = 0;  // bits
   std::int32_t top_code = 0, least_code = 255;
   std::uint32_t nonzero = 0, clipped = 0;
-  bool vanishing = false;  // one is so far below its scale that float32 loses its squares
+  bool vanishing = false;  // a block is so far below its scale that float32 loses its squares
 };
 
-// Everything about the first batch.count blocks that follows from their amax_bits and, with 4over6, from `four`.
+// Fills in everything about the first batch.count blocks that follows from their amax_bits and, with 4over6, from
+// `four`.
 void find_scales(const Scaling& scaling, BlockBatch& batch);
 
-// Largest magnitude; NaN or infinity if there is one.
+// Returns the largest magnitude; NaN or infinity if the matrix holds one.
 float matrix_amax(ConstMatrix<float> matrix);
-// Of every block of `width` columns, row by row.
+// Writes the amax of every block of `width` columns, row by row.
 void find_row_amax(const Tile& tile, Index width, std::int32_t* amax_bits);
-// Of every column.
+// Writes the amax of every column.
 void find_column_amax(const Tile& tile, std::int32_t* amax_bits);
 
 }  // namespace moescope

@@ -17,12 +17,12 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A power of two near the largest scale of a batch: squares are added in units of its square.
+// Returns a power of two near the largest scale of a batch; squares are added in units of its square.
 HWY_INLINE double unit_of(const BlockBatch& b) {
   return power_of_two(std::clamp(b.top_code, 1, 253));
 }
 
-// How many values are not 0.
+// Returns the number of values that are not 0.
 std::uint64_t nonzero_of(const Tile& t) {
   Words counts = zero<std::uint32_t>();
   for (Index r = 0; r < t.in.rows; ++r)
@@ -31,7 +31,7 @@ std::uint64_t nonzero_of(const Tile& t) {
   return sum_of(counts);
 }
 
-// What every conversion counts of a batch, sixteen at a time.
+// Counts and sums of a batch, sixteen lanes at a time.
 struct BatchCounts {
   Floats q2 = zero<float>(), err2 = q2;  // in units of unit^2
   Words nonzero_out = zero<std::uint32_t>();
@@ -39,19 +39,19 @@ struct BatchCounts {
   double unit;
 
   HWY_INLINE explicit BatchCounts(const BlockBatch& b) : unit(unit_of(b)) {}
-  // `no_zeros`: there is none among the values.
+  // `no_zeros`: no value is zero.
   HWY_INLINE BatchSums sums(const Tile& t, bool no_zeros) const {
     const std::uint64_t values = no_zeros ? t.in.size() : nonzero_of(t);
     return {unit, sum_of(q2), sum_of(err2), values, values - sum_of(nonzero_out), clipped};
   }
 };
 
-// Two ways to convert a batch. Each has a type for what it needs of a block's scales, and one for what it adds up of a
-// block, of which y2 are the squares of its values in units of its scale. at(array) are the numbers of sixteen values'
-// blocks.
+// Two ways to convert a batch. Each has a type `Scales` for the numbers that it needs of a block's scales, and a type
+// `Block` for the sums of a block, in which y2 are the squares of the values in units of the scale. at(array) returns
+// an array's numbers for the blocks of sixteen values.
 
-// A batch as nearly all of MX are: each scale is a power of two and nothing clips. Values are then exact in units of
-// their scales, and what is counted needs no decoded ones.
+// True for nearly all batches of MX: each scale is a power of two and nothing clips. Values are then exact in units of
+// their scales, so that statistics do not need decoded values.
 bool is_plain(const Scaling& s, const BlockBatch& b) {
   return s.format.scheme == QuantScheme::mx && s.rounding.sign_bit != 0 && b.clipped == 0;
 }
@@ -71,7 +71,7 @@ class PlainConversion {
       : batch_(b), element_(element_lanes(s.rounding)), column_keys_(t.column_keys), counts_(b) {
     const Floats inverse_unit = splat(static_cast<float>(1 / counts_.unit));
     for (Index i = 0; i < b.count; i += kSixteen) {
-      const Floats scale = load(b.decode.data() + i) * inverse_unit;  // of zeros it may be far too large
+      const Floats scale = load(b.decode.data() + i) * inverse_unit;  // may be far too large for a block of zeros
       const Ints amax = load(b.amax_bits.data() + i), none = zero<std::int32_t>();
       store(squared_scale_.data() + i,
             bits_as<float>(if_equal(amax, none, none, bits_as<std::int32_t>(scale * scale))));
@@ -84,7 +84,7 @@ class PlainConversion {
     if constexpr (kStochastic) {
       y = bits_as<float>(magnitude_bits(x)) * scales.encode;
       r = rounded_by_draw(element_, y, draws_of(row, column_keys_ + col));
-    } else {  // either sign rounds alike; that of a zero is lost
+    } else {  // both signs round alike; the sign of a zero is lost
       y = x * scales.encode;
       r = rounded_at(element_, y, exponent_bits(element_, y));
     }
@@ -100,7 +100,7 @@ class PlainConversion {
     counts_.q2 = fused(block.r2, scale2, counts_.q2);
     counts_.err2 = fused(block.err2, scale2, counts_.err2);
   }
-  // A zero becomes zero: where nothing did, there was none.
+  // Zeros become zeros: if no result is zero, no value was.
   HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, sum_of(counts_.nonzero_out) == t.in.size()); }
 
  private:
@@ -111,7 +111,7 @@ class PlainConversion {
   alignas(64) std::array<float, kMaxBlocks> squared_scale_;  // in units of unit^2
 };
 
-// Any batch. `kCorrected`: known to be one of Scaling::Ratio::corrected.
+// Converts any batch. `kCorrected`: the batch is known to have Scaling::Ratio::corrected.
 template <bool kStochastic, bool kCorrected>
 class Conversion {
  public:
@@ -164,7 +164,7 @@ class Conversion {
   HWY_INLINE BatchSums sums(const Tile& t) const { return counts_.sums(t, min_of(least_) > 0); }
 
  private:
-  // Which of the four holds for a whole batch: no copies of the loop for each.
+  // The ratio is the same for a whole batch, so that branching here avoids copies of the loop for each.
   HWY_INLINE Floats scaled(Floats magnitude, Floats encode, Floats decode) const {
     if constexpr (kCorrected) return quotient(magnitude, decode, encode);
     if (ratio_ == Scaling::Ratio::multiplied) return magnitude * encode;
@@ -185,7 +185,7 @@ class Conversion {
   alignas(64) std::array<float, kMaxBlocks> decode_in_units_;
 };
 
-// Numbers of blocks, for sixteen values: all of one block, or of sixteen columns that are one each.
+// Numbers of blocks for sixteen values: all of one block, or of sixteen columns that are a block each.
 struct OfBlock {
   Index index;
   HWY_INLINE Floats operator()(const std::array<float, kMaxBlocks>& numbers) const { return splat(numbers[index]); }
@@ -197,7 +197,7 @@ struct OfColumns {
   }
 };
 
-// Sums of squares of blocks, one after the other, sixteen of which are joined at once.
+// Sums of squares of consecutive blocks, sixteen of which are joined at once.
 class BlockSquares {
  public:
   HWY_INLINE explicit BlockSquares(BlockBatch& b) : x2_(b.x2.data()) {}
@@ -217,9 +217,9 @@ class BlockSquares {
   alignas(64) float waiting_[kSixteen * kSixteen];
 };
 
-// One row of a tile, of which nothing is read again from the tile after a store.
+// One row of a tile, copied so that it is not read again from the tile after a store.
 struct TileRow {
-  Index index, to;  // `to`: where its converted values begin
+  Index index, to;  // `to`: position of its converted values
   const float* in;
   RowKey key;
 };
@@ -228,7 +228,7 @@ HWY_INLINE TileRow row_of(const Tile& t, Index r) {
   return {r, r * t.out_stride(), t.in.row(r), Convert::kDraws ? row_key_of(t, r) : RowKey{}};
 }
 
-// Thirty-two values of one block, or of two.
+// Converts thirty-two values of one block, or of two.
 template <Index kWidth>
 HWY_INLINE void convert_pair(auto& convert, const Tile& t, const TileRow& row, Index c, BlockSquares& squares) {
   static_assert(kWidth == kSixteen || kWidth == 2 * kSixteen);
@@ -263,10 +263,10 @@ HWY_INLINE void convert_block(auto& convert, const Tile& t, const TileRow& row, 
   squares.add(own.y2);
 }
 
-// `kWidth`: 16 or 32 if blocks are so wide, otherwise 0.
+// `kWidth`: width of the blocks if it is 16 or 32, otherwise 0.
 template <class Convert, Index kWidth>
 BatchSums rows(const Scaling& s, const Tile& tile, Index width, BlockBatch& b) {
-  const Tile t = tile;  // out of what stores may reach
+  const Tile t = tile;  // a copy that stores cannot alias
   Convert convert(s, t, b);
   BlockSquares squares(b);
   for (Index r = 0; r < t.in.rows; ++r) {
@@ -280,7 +280,7 @@ BatchSums rows(const Scaling& s, const Tile& tile, Index width, BlockBatch& b) {
   return convert.sums(t);
 }
 
-// kStrips times sixteen columns side by side; with one, there may be fewer.
+// kStrips times sixteen columns side by side; with one strip, there may be fewer columns.
 template <int kStrips, class Convert>
 HWY_INLINE void convert_strips(Convert& convert, const Tile& t, Index first, BlockBatch& b) {
   static_assert(kStrips == 1 || kStrips % 2 == 0);
@@ -356,7 +356,7 @@ BlockSums sums_of_blocks(const BlockBatch& b, double unit) {
     const Ints amax = load(b.amax_bits.data() + i),
                scaling = bits_as<std::int32_t>(load(b.decode.data() + i) * inverse_unit);
     const Floats scale =
-        bits_as<float>(if_equal(amax, splat(0), splat(0), scaling));  // of zeros it may be far too large
+        bits_as<float>(if_equal(amax, splat(0), splat(0), scaling));  // may be far too large for a block of zeros
     x2 += own * scale * scale;
     crest += square_root(scaled * scaled * load(b.elements.data() + i) / if_less(none, own, own, largest));
   }

@@ -1,21 +1,21 @@
-// Values of a batch become elements of their format and numbers again, at scales that are known; and what is counted of
-// them on the way.
+// Converts the values of a batch to elements of their format and back, with known scales, and counts clipping,
+// underflow and errors.
 #pragma once
 
 #include "core/numerics/kernels/block_scales.h"
 
 namespace moescope {
 
-// Of all values of a batch. Squares are in units of `unit`, a power of two near the largest scale.
+// Sums over all values of a batch. Squares are in units of `unit`, a power of two near the largest scale.
 struct BatchSums {
   double unit = 1;
   double q2 = 0, err2 = 0;
   std::uint64_t nonzero = 0, underflow = 0, clipped = 0;
 };
 
-// Blocks of `width` columns, row by row; of each the sum of squares in batch.x2.
+// Converts blocks of `width` columns, row by row. batch.x2 becomes the sum of squares of each block.
 BatchSums convert_rows(const Scaling& scaling, const Tile& tile, Index width, BlockBatch& batch);
-// Columns are the blocks. Adds to batch.x2: rows may come in several tiles.
+// Converts blocks that are columns. Adds to batch.x2, because the rows may come in several tiles.
 BatchSums convert_columns(const Scaling& scaling, const Tile& tile, BlockBatch& batch);
 
 struct BlockSums {
@@ -24,7 +24,7 @@ struct BlockSums {
 };
 BlockSums sum_blocks(const BlockBatch& batch, double unit);
 
-// fp32: values are copied; bf16: each is rounded by itself. There are no scales. A few thousand values at most.
+// fp32 copies the values, bf16 rounds each by itself; neither has scales. For a few thousand values at most.
 void convert_unscaled(const OperandFormat& format, const Tile& tile, QuantSums& sums);
 
 }  // namespace moescope

@@ -17,7 +17,7 @@ namespace {
 
 enum class Unscaled : std::uint8_t { copied, bf16_nearest, bf16_stochastic };
 
-// Infinity and NaN stay, NaN as a quiet one.
+// Keeps infinity and NaN; a NaN becomes quiet.
 template <Unscaled kHow, bool kOrdinary>
 HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   const Words bits = bits_as<std::uint32_t>(x), kept = splat(0xFFFF0000u);
@@ -33,7 +33,7 @@ HWY_INLINE Floats rounded_bf16(Floats x, RowKey row, const std::uint32_t* column
   return bits_as<float>(if_less(magnitude, infinity, bits_as<std::int32_t>(up & kept), special));
 }
 
-// Infinities are left out.
+// Returns the largest finite magnitude.
 std::int32_t top_of_finite(const Tile& t) {
   const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
   Ints top = none;
@@ -45,7 +45,7 @@ std::int32_t top_of_finite(const Tile& t) {
   return max_of(top);
 }
 
-// Squares are added in units of 4^exponent, an exponent near that of the largest value.
+// Squares are added in units of 4^exponent, with an exponent near that of the largest value.
 struct SquareUnit {
   std::int32_t exponent;  // biased
   explicit SquareUnit(std::int32_t top_bits) : exponent(std::clamp(top_bits >> 23, 1, 253)) {}
@@ -56,7 +56,7 @@ struct SquareUnit {
   }
 };
 
-// What values and what became of them add up to, by lanes.
+// Sums of values and results, by lanes.
 struct SquareSums {
   Floats x2 = zero<float>(), q2 = x2, err2 = x2;
 
@@ -74,14 +74,14 @@ struct SquareSums {
   }
 };
 
-// Squares, and counts.
+// Adds up squares and counts.
 template <Unscaled kHow>
 struct UnscaledConverter {
   Floats inverse_unit;
   SquareSums squares;
   Words nonzero = zero<std::uint32_t>(), nonzero_out = nonzero;
   Ints overflowed = zero<std::int32_t>();
-  Words least = splat(0x7F800000u);  // bits of the smallest magnitude but 0, less by one
+  Words least = splat(0x7F800000u);  // bits of the smallest magnitude other than 0, minus one
 
   HWY_INLINE explicit UnscaledConverter(float inverse) : inverse_unit(splat(inverse)) {}
 
@@ -89,11 +89,11 @@ struct UnscaledConverter {
     Floats value = x;
     if constexpr (kHow != Unscaled::copied) value = rounded_bf16<kHow, false>(x, row, column_keys, col);
     Ints x_bits = magnitude_bits(x), q_bits = magnitude_bits(value);
-    // Less by one, zero is the largest.
+    // Subtracting one makes zero the largest.
     least = smaller(least, bits_as<std::uint32_t>(q_bits) - splat(1u));
     count_nonzero(bits_as<float>(x_bits), nonzero);
     count_nonzero(bits_as<float>(q_bits), nonzero_out);
-    // Sums leave out what is not finite, before or after.
+    // Sums leave out elements that are not finite before or after.
     const Ints infinity = splat(0x7F800000), none = zero<std::int32_t>();
     overflowed += if_less(x_bits, infinity, if_less(q_bits, infinity, none, splat(1)), none);
     x_bits = if_less(q_bits, infinity, x_bits, none);
@@ -105,7 +105,7 @@ struct UnscaledConverter {
 
 template <Unscaled kHow>
 void convert_any(const Tile& tile, QuantSums& sums) {
-  const Tile t = tile;  // out of what stores may reach
+  const Tile t = tile;  // a copy that stores cannot alias
   const std::int32_t top_bits = top_of_finite(t);
   const SquareUnit unit(top_bits);
   UnscaledConverter<kHow> convert(unit.inverse());
@@ -127,7 +127,8 @@ void convert_any(const Tile& tile, QuantSums& sums) {
   sums.amax = std::max(sums.amax, std::bit_cast<float>(top_bits));
 }
 
-// A normal number far from both ends of the exponents. Adding 1.5 * 2^16 times its power of two leaves BF16's bits.
+// Rounds a normal number far from both ends of the exponents. Adding 1.5 * 2^16 times its power of two leaves BF16's
+// bits.
 template <Unscaled kHow>
 HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* column_keys, Index col) {
   if constexpr (kHow == Unscaled::copied) return x;
@@ -136,8 +137,8 @@ HWY_INLINE Floats rounded_ordinary(Floats x, RowKey row, const std::uint32_t* co
   return exactly_fused_minus(power, to_last, exactly_fused(power, to_last, x));
 }
 
-// A tile as nearly all are: no zeros, and squares that float32 holds as they are. One pass. False: it is none, and what
-// was written is of no use.
+// Converts a tile in one pass if it has no zeros, and squares that float32 holds without scaling, as nearly all tiles
+// do. Returns false for other tiles; the output is then unspecified.
 template <Unscaled kHow>
 bool convert_ordinary(const Tile& tile, QuantSums& sums) {
   constexpr std::int32_t kLeast = (127 - 60) << 23, kLeastTop = (127 - 48) << 23, kMostTop = (127 + 50) << 23;
@@ -146,7 +147,7 @@ bool convert_ordinary(const Tile& tile, QuantSums& sums) {
   Ints least = splat(0x7FFFFFFF), top = zero<std::int32_t>();
   const auto converted = [&](Floats x, RowKey key, Index c) HWY_ATTR {
     const Ints magnitude = magnitude_bits(x);
-    least = smaller(least, magnitude), top = larger(top, magnitude);  // columns that are missing count as zeros
+    least = smaller(least, magnitude), top = larger(top, magnitude);  // missing columns count as zeros
     const Floats value = rounded_ordinary<kHow>(x, key, t.column_keys, c);
     squares.x2 = fused(x, x, squares.x2);
     if constexpr (kHow == Unscaled::copied) return value;

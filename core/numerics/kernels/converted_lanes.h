@@ -1,4 +1,4 @@
-// What converting values has in common, with scales and without. See lanes.h for how it is included.
+// Functions that conversions with and without scales share. lanes.h says how this file is included.
 #if defined(MOESCOPE_CONVERTED_LANES_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOESCOPE_CONVERTED_LANES_H
 #undef MOESCOPE_CONVERTED_LANES_H
@@ -18,30 +18,30 @@ HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
 
-// 2^(exponent - 127), of a float's exponent as it is stored.
+// Returns 2^(exponent - 127); `exponent` is the exponent field of a float.
 HWY_INLINE double power_of_two(std::int32_t exponent) {
   return std::bit_cast<double>(static_cast<std::int64_t>(exponent - 127 + 1023) << 52);
 }
 
-// Sixteen at a time: counts of each lane's magnitudes that are not 0.
+// Adds 1 to the count of each lane whose magnitude is not 0.
 HWY_INLINE void count_nonzero(Floats magnitude, Words& counts) {
   counts += smaller(bits_as<std::uint32_t>(magnitude), splat(1u));
 }
 
-// What lies below a tile is mostly converted after it. Fetched meanwhile, its largest magnitudes need not wait for
-// memory.
+// Prefetches the values below a tile, which are mostly converted next, so that finding their largest magnitudes does
+// not wait for memory.
 HWY_INLINE void fetch_below(const Tile& t, Index row, Index col) {
   hwy::Prefetch(t.in.data + (row + t.in.rows) * t.in.stride + col);
 }
 
-// Where a tile's converted values go: FP32, or BF16 that holds them without rounding.
+// Stores converted values of a tile: as FP32, or as BF16 if BF16 holds them without rounding.
 HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Index count) {
   if (t.bf16.data)
     store_upper_halves(t.bf16.data + at, values, count);
   else
     store_first(t.out.data + at, values, count);
 }
-// Thirty-two that are all there.
+// Stores thirty-two values, all of which exist.
 HWY_INLINE void store_converted(const Tile& t, Index at, Floats values, Floats next) {
   if (t.bf16.data) return store_upper_halves(t.bf16.data + at, values, next);
   store(t.out.data + at, values);

@@ -1,4 +1,4 @@
-// Rounding sixteen scaled values to an element format, to nearest or stochastically. See lanes.h for how it is
+// Rounds sixteen scaled values to an element format, to nearest or stochastically. lanes.h says how this file is
 // included.
 #if defined(MOESCOPE_ELEMENT_LANES_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOESCOPE_ELEMENT_LANES_H
@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
 
-// A value with exponent e is rounded by adding 1.5 * 2^(e + 23 - m) and taking it away again (float_rounding.h), which
-// is a power of two times a constant. The half more keeps the sum of a value just below a power of two in its binade.
+// A value with exponent e is rounded by adding and subtracting 1.5 * 2^(e + 23 - m) (float_rounding.h), a power of two
+// times a constant. The factor 1.5 keeps the sum for a value just below a power of two in its binade.
 struct ElementLanes {
   Ints min_normal;    // bits
   Floats to_last;     // 1.5 * 2^(23 - m)
@@ -32,12 +32,12 @@ HWY_INLINE ElementLanes element_lanes(const ElementRounding& f) {
           splat(f.sign_bit ? -0.0f : 0.0f)};
 }
 
-// Not above the largest element; as bits, so that a NaN becomes that too.
+// Limits values to the largest element. Compares bits, so that a NaN becomes the largest element as well.
 HWY_INLINE Floats saturated(const ElementLanes& f, Floats y) {
   return bits_as<float>(smaller(bits_as<std::int32_t>(y), f.max));
 }
 
-// Exponents of magnitudes, as bits: those of the smallest normal at least.
+// Returns the exponents of magnitudes as bits, at least those of the smallest normal number.
 HWY_INLINE Ints exponent_bits(const ElementLanes& f, Floats y) {
   return larger(bits_as<std::int32_t>(y) & splat(0x7F800000), f.min_normal);
 }
@@ -47,12 +47,13 @@ HWY_INLINE Floats rounded_at(const ElementLanes& f, Floats y, Ints exponent) {
   return exactly_fused_minus(power, f.to_last, moved);
 }
 
-// The element nearest to each magnitude, ties to even.
+// Returns the element nearest to each magnitude, ties to even.
 HWY_INLINE Floats rounded_to_nearest(const ElementLanes& f, Floats y) {
   return saturated(f, rounded_at(f, y, exponent_bits(f, y)));
 }
 
-// Each magnitude is moved by its draw, by less than half the distance to a neighbour, and goes to the nearest element.
+// Moves each magnitude by its draw, by less than half the distance to a neighbour, and rounds it to the nearest
+// element.
 HWY_INLINE Floats rounded_by_draw(const ElementLanes& f, Floats y, Words draw) {
   const Floats held = saturated(f, y);
   const Ints exponent = exponent_bits(f, held);
@@ -65,7 +66,7 @@ HWY_INLINE Floats rounded_by_draw(const ElementLanes& f, Floats y, Words draw) {
 HWY_INLINE RowKey row_key_of(const Tile& t, Index row) {
   return row_key(t.key.seed, t.key.stream, t.key.first_row + row);
 }
-// Draws of sixteen neighbours of a row, in the upper 16 bits.
+// Returns draws for sixteen neighbours of a row, in the upper 16 bits.
 HWY_INLINE Words draws_of(RowKey row, const std::uint32_t* column_keys) {
   return (load(column_keys) ^ splat(row.mask)) * splat(row.factor);
 }

@@ -1,8 +1,8 @@
 // The arithmetic of rounding to an element format, inlined into the scalar encoder and into the vectorised block loops.
 //
-// Adding 2^(e + 23 - m) to a value with exponent e leaves a float32 whose last bit weighs 2^(e - m): the adder itself
-// rounds to m mantissa bits, nearest-even. The exponent is held at that of the smallest normal below it, which gives
-// gradual underflow; INT8 is the case where it is held at 2^0 over the whole range.
+// Adding 2^(e + 23 - m) to a value with exponent e leaves a float32 whose last bit weighs 2^(e - m), so the addition
+// itself rounds to m mantissa bits, nearest-even. Below the smallest normal number the exponent is held at that of this
+// number, which gives gradual underflow. For INT8 it is held at 2^0 over the whole range.
 #pragma once
 
 #include <algorithm>
@@ -37,13 +37,13 @@ inline ElementRounding rounding_of(ElementFormat format) {
           static_cast<std::uint8_t>(format == ElementFormat::int8 ? 0 : 1 << (f.bits - 1))};
 }
 
-// What to add so that the adder rounds `magnitude` (not above 2 * max).
+// Returns the bits of the number whose addition rounds `magnitude` (not above 2 * max).
 inline std::int32_t rounding_magic_bits(const ElementRounding& f, float magnitude) {
   const std::int32_t exponent = std::bit_cast<std::int32_t>(magnitude) & 0x7F800000;
   return std::max(exponent, f.min_normal_bits) + f.magic_offset;
 }
 
-// Nearest value of the format, saturating; `magnitude` is not negative and not NaN.
+// Returns the nearest value of the format, saturating; `magnitude` must not be negative or NaN.
 inline float round_magnitude(const ElementRounding& f, float magnitude) {
   const float clamped = magnitude < 2 * f.max ? magnitude : 2 * f.max;
   const float magic = std::bit_cast<float>(rounding_magic_bits(f, clamped));
@@ -51,7 +51,7 @@ inline float round_magnitude(const ElementRounding& f, float magnitude) {
   return rounded < f.max ? rounded : f.max;
 }
 
-// Code without its sign.
+// Returns the code without its sign.
 inline std::int32_t encode_magnitude(const ElementRounding& f, float magnitude) {
   const float clamped = magnitude < 2 * f.max ? magnitude : 2 * f.max;
   const std::int32_t magic = rounding_magic_bits(f, clamped);
@@ -60,7 +60,7 @@ inline std::int32_t encode_magnitude(const ElementRounding& f, float magnitude) 
   return std::min<std::int32_t>((fields_above_min << f.mantissa_bits) + steps, f.max_code);
 }
 
-// The whole code; saturating, `value` not NaN.
+// Returns the code with its sign, saturating; `value` must not be NaN.
 inline std::uint8_t encode_number(const ElementRounding& f, float value) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(value);
   const std::int32_t magnitude = encode_magnitude(f, std::bit_cast<float>(bits & 0x7FFFFFFF));

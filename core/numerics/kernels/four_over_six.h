@@ -1,4 +1,4 @@
-// NVFP4's 4over6: which of two scales a block gets (scale_rules.h has both).
+// NVFP4's 4over6: chooses one of two scales for a block (scale_rules.h defines both).
 #pragma once
 
 #include "core/numerics/matrix.h"
@@ -6,15 +6,15 @@
 
 namespace moescope {
 
-// Values that share a scale: `rows` of up to sixteen of `count` values of up to sixteen.
+// Values that share a scale: up to sixteen rows of up to sixteen values each.
 struct SharedBlock {
   const float* x;
   Index rows, row_stride, count, step;
 };
 
-// Whether the block's largest value, `amax`, goes to 4 and not to 6: the error of that is smaller. Errors of a row are
-// added one after the other, those of sixteen rows pairwise, eight apart, then four, two and one; of values as they
-// are, all in float32, as TransformerEngine adds them.
+// Returns whether the block's largest value, `amax`, goes to 4 and not to 6, because that gives the smaller error.
+// Errors of one row are added one after the other; those of sixteen rows are added pairwise, eight apart, then four,
+// two and one. Errors are in units of the values, in float32, as in TransformerEngine.
 bool goes_to_four(const Nvfp4Scaling& scaling, const Nvfp4Tensor& tensor, float amax, const SharedBlock& block);
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Where rotated values go: to memory, into the largest magnitude, or to both.
+// The destination of rotated values: memory, the largest magnitude, or both.
 class Sink {
  public:
   HWY_INLINE Sink(float* out, std::int32_t* amax_bits) : out_(out), amax_bits_(amax_bits), top_(zero<std::int32_t>()) {}
@@ -38,7 +38,7 @@ class Sink {
 };
 
 // The fast Walsh-Hadamard transform: a + b and a - b of values that are 1 apart, then 2, 4, and so on. Rows and columns
-// add in this order, and so agree to the bit.
+// add in this order, so that they agree to the bit.
 
 HWY_INLINE void join(Floats& a, Floats& b) {
   const Floats sum = a + b;
@@ -49,7 +49,7 @@ template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
 HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
   (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
 }
-// Values of the same lane of all vectors.
+// Joins values of one lane in all vectors.
 template <std::size_t kHalf = 1, std::size_t kCount>
 HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
   if constexpr (kHalf < kCount) {
@@ -58,7 +58,7 @@ HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
   }
 }
 
-// Sixteen values of one row that are `kHalf` apart.
+// Joins values of one row that are `kHalf` apart, among sixteen.
 template <Index kHalf>
 HWY_INLINE Floats join_lanes(Floats v) {
   constexpr Index kWidth = Floats::kWidth;
@@ -77,12 +77,12 @@ HWY_INLINE Floats join_lanes(Floats v) {
     }
     const auto partners = hn::SetTableIndices(Tag<float>(), partner);
     const auto signs = hn::Load(Tag<float>(), sign);
-    for (auto& part : v.part) part = hn::MulAdd(part, signs, hn::TableLookupLanes(part, partners));  // product is exact
+    for (auto& part : v.part) part = hn::MulAdd(part, signs, hn::TableLookupLanes(part, partners));  // exact product
     return v;
   }
 }
 
-// Along rows: kVectors times sixteen neighbours are a block.
+// Rotates a block along rows: kVectors times sixteen neighbours.
 template <Index kVectors>
 HWY_INLINE void rotate_row_block(const float* in, const float* factor, Index at, Sink& sink) {
   Floats v[kVectors];
@@ -97,7 +97,7 @@ template <Index kVectors>
 HWY_INLINE void rotate_row(const float* in, Index count, const float* factor, Index at, Sink& sink) {
   for (Index i = 0; i < count; i += kVectors * kSixteen) rotate_row_block<kVectors>(in + i, factor + i, at + i, sink);
 }
-// Blocks of n columns, 16, 32, 64 or 128, that fill the rows.
+// Rotates blocks of n columns, 16, 32, 64 or 128, that fill the rows.
 void rotate_rows(const Matrix<const float>& in, Index n, const float* factor, const Matrix<float>& out,
                  std::int32_t* amax_bits) {
   Sink sink(out.data, amax_bits);
@@ -112,7 +112,7 @@ void rotate_rows(const Matrix<const float>& in, Index n, const float* factor, co
   sink.close();
 }
 
-// Down columns: kCount rows, `stride` apart, of up to sixteen columns.
+// Rotates down columns: kCount rows, `stride` apart, of up to sixteen columns.
 template <Index kCount>
 HWY_INLINE void rotate_sixteen(const float* in, Index stride, Index cols, const float* factor, Index at,
                                Index at_stride, Sink& sink) {
@@ -122,7 +122,7 @@ HWY_INLINE void rotate_sixteen(const float* in, Index stride, Index cols, const 
   for (Index k = 0; k < kCount; ++k) sink.put(at + k * at_stride, v[k], cols);
 }
 
-// A longer block takes two turns: sixteen neighbours at a time, then what is sixteen rows apart.
+// Rotates a longer block in two steps: sixteen neighbours at a time, then values sixteen rows apart.
 template <Index kTimes>
 HWY_INLINE void rotate_long(const float* in, Index stride, Index cols, const float* factor, Index at, Index at_stride,
                             Sink& sink) {
@@ -139,7 +139,7 @@ HWY_INLINE void rotate_long(const float* in, Index stride, Index cols, const flo
   }
 }
 
-// A block: all rows, n of them.
+// Rotates a block of all n rows.
 void rotate_columns(const Matrix<const float>& in, const float* factor, const Matrix<float>& out,
                     std::int32_t* amax_bits) {
   Sink sink(out.data, amax_bits);
@@ -173,7 +173,7 @@ HWY_EXPORT(rotate_columns);
 
 constexpr Index kMaxBlock = 128;
 
-// Bit i: the sign of value i is minus (TransformerEngine, get_wgrad_sign_vector).
+// Bit i is 1 if the sign of value i is minus (TransformerEngine, get_wgrad_sign_vector).
 constexpr std::uint32_t kFixedSigns = 0xD7E8;
 
 float sign_of(const Rotation& rotation, Index index) {
@@ -185,8 +185,8 @@ float norm_of(Index n) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(n)));
 }
 
-// Signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread: tiles of one
-// tensor come one after the other.
+// Returns the signs of values [first, first + count) of blocks of n, times 1 / sqrt(n), from a table of this thread,
+// because tiles of one tensor come one after the other.
 const float* factors_of(const Rotation& rotation, Index n, Index first, Index count) {
   thread_local std::vector<float> factors;
   thread_local std::uint64_t of_seed = 0;
@@ -199,7 +199,7 @@ const float* factors_of(const Rotation& rotation, Index n, Index first, Index co
   return factors.data() + first;
 }
 
-// A block of less than sixteen values of a row.
+// Rotates a block of less than sixteen values of a row.
 void rotate_few(const float* in, Index n, const float* factor, float* out, std::int32_t* amax_bits) {
   float v[16];
   for (Index k = 0; k < n; ++k) v[k] = in[k] * factor[k];
@@ -215,7 +215,8 @@ void rotate_few(const float* in, Index n, const float* factor, float* out, std::
     for (Index k = 0; k < n; ++k) *amax_bits = std::max(*amax_bits, std::bit_cast<std::int32_t>(v[k]) & 0x7FFFFFFF);
 }
 
-// body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length` values.
+// Calls body(first value, count of values, size n of their blocks, factor of each) for the stretches of `length`
+// values.
 void for_each_size(Index length, const Rotation& rotation, Index first, const auto& body) {
   const int block = rotation.block;
   assert(block > 0 && block <= kMaxBlock && std::has_single_bit(static_cast<unsigned>(block)));

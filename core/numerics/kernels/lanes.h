@@ -1,11 +1,11 @@
 // Sixteen floats side by side: one vector of AVX-512, two of AVX2, four of SSE4 and NEON. Written once with Highway and
-// compiled for each of these; the program takes the best one when it runs.
+// compiled for each of these; the program chooses the best one at run time.
 //
-// Kernels are written over Lanes, not over vectors of the processor's length, so that a sum is always taken over
-// sixteen partial sums in one order, and every processor gives the same bits. Nothing is fused but by fused().
+// Kernels are written over Lanes, not over vectors of the processor's length, so that a sum always has sixteen partial
+// sums in one order, and every processor gives the same bits. Only fused() fuses multiplications and additions.
 //
-// Included by files that begin with foreach_target.h, once for each target: hence no #pragma once. Every function here
-// is inlined into one that has that target's instructions.
+// Files that begin with foreach_target.h include this file once per target, hence no #pragma once. Every function here
+// is inlined into a function that has the target's instructions.
 #if defined(MOESCOPE_LANES_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOESCOPE_LANES_H
 #undef MOESCOPE_LANES_H
@@ -22,8 +22,8 @@
 
 #include "core/numerics/matrix.h"
 
-// Before each function of lanes. Sixteen scalars, which are for processors of before 2008, would take half of the
-// compiler's time if they were inlined everywhere.
+// Written before each function of lanes. The scalar target, for processors from before 2008, would take half of the
+// compile time if it were inlined everywhere.
 #undef MOESCOPE_ON_LANES
 #if HWY_TARGET == HWY_SCALAR
 #define MOESCOPE_ON_LANES [[gnu::noinline, maybe_unused]] static
@@ -46,7 +46,7 @@ struct Lanes {
   static constexpr std::size_t kWidth = hn::MaxLanes(Tag()), kParts = kLanes<T> / kWidth;
   hn::Vec<Tag> part[kParts];
 
-  HWY_INLINE Lanes() {}  // not left to the compiler, which would make it without the target's instructions
+  HWY_INLINE Lanes() {}  // not defaulted: the compiler would generate it without the target's instructions
 };
 template <class T>
 using Tag = typename Lanes<T>::Tag;
@@ -78,9 +78,9 @@ MOESCOPE_ON_LANES void store(T* p, Lanes<T> v) {
   for (std::size_t k = 0; k < v.kParts; ++k) hn::StoreU(v.part[k], Tag<T>(), p + k * v.kWidth);
 }
 #undef MOESCOPE_MASKS_MEMORY
-#define MOESCOPE_MASKS_MEMORY (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // no lane without a mask's bit is touched
+#define MOESCOPE_MASKS_MEMORY (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)  // lanes without mask bit are not accessed
 
-// The first `count` lanes, zeros after them.
+// Loads the first `count` lanes; the others are zero.
 template <class T>
 MOESCOPE_ON_LANES Lanes<T> load_first(const T* p, std::size_t count) {
   if (count >= kLanes<T>) return load(p);
@@ -114,7 +114,7 @@ MOESCOPE_ON_LANES Lanes<double> load_doubles(const float* p) {
   return r;
 }
 
-// Of the first `count` floats the upper halves of their bits, which for a BF16 number are all of it.
+// Stores the upper 16 bits of each of the first `count` floats. For a BF16 number they are the whole number.
 MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_t count) {
   alignas(64) std::uint16_t whole[kLanes<float>];
   std::uint16_t* to = count >= kLanes<float> ? p : whole;
@@ -126,7 +126,7 @@ MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, std::size_
   }
   if (to == whole) std::memcpy(p, whole, count * sizeof(std::uint16_t));
 }
-// The same of all of `v` and of all of `next` after it, in half the operations.
+// Stores the upper halves of all of `v` and then of all of `next`, in half the operations.
 MOESCOPE_ON_LANES void store_upper_halves(std::uint16_t* p, Floats v, Floats next) {
 #if HWY_TARGET == HWY_SCALAR
   store_upper_halves(p, v, kLanes<float>);
@@ -204,7 +204,7 @@ MOESCOPE_ON_LANES Floats to_floats(Ints a) {
   return r;
 }
 
-// a < b ? yes : no, lane by lane.
+// Returns a < b ? yes : no for each lane.
 template <class T>
 MOESCOPE_ON_LANES Lanes<T> if_less(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<T> no) {
   for (std::size_t k = 0; k < a.kParts; ++k)
@@ -217,7 +217,7 @@ MOESCOPE_ON_LANES Lanes<T> if_equal(Lanes<T> a, Lanes<T> b, Lanes<T> yes, Lanes<
     a.part[k] = hn::IfThenElse(hn::Eq(a.part[k], b.part[k]), yes.part[k], no.part[k]);
   return a;
 }
-// In how many lanes a > b.
+// Returns the number of lanes with a > b.
 template <class T>
 MOESCOPE_ON_LANES std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
   std::size_t count = 0;
@@ -225,13 +225,13 @@ MOESCOPE_ON_LANES std::uint32_t count_greater(Lanes<T> a, Lanes<T> b) {
   return static_cast<std::uint32_t>(count);
 }
 
-// a * b + c, rounded once.
+// Returns a * b + c, rounded once.
 template <class T>
 MOESCOPE_ON_LANES Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
 #if HWY_NATIVE_FMA
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
-#else  // processors of before 2013
+#else  // processors from before 2013
   alignas(64) T x[kLanes<T>], y[kLanes<T>], z[kLanes<T>];
   store(x, a), store(y, b), store(z, c);
   for (std::size_t l = 0; l < kLanes<T>; ++l) x[l] = std::fma(x[l], y[l], z[l]);
@@ -239,20 +239,21 @@ MOESCOPE_ON_LANES Lanes<T> fused(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
 #endif
 }
 
-// The same where each product is exact, or c adds nothing but the sign of a zero: rounded once or twice is then the
-// same.
+// Returns a * b + c where each product is exact, or c adds only the sign of a zero, so that rounding once or twice
+// gives equal results.
 MOESCOPE_ON_LANES Floats exactly_fused(Floats a, Floats b, Floats c) {
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::MulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
 }
-// The same of c - a * b.
+// Returns c - a * b under the condition of exactly_fused().
 MOESCOPE_ON_LANES Floats exactly_fused_minus(Floats a, Floats b, Floats c) {
   for (std::size_t k = 0; k < a.kParts; ++k) a.part[k] = hn::NegMulAdd(a.part[k], b.part[k], c.part[k]);
   return a;
 }
 
-// a / b, rounded once, in half the time: `reciprocal` is 1 / b, rounded, and no product of them is subnormal. What the
-// first guess leaves is exact, and corrects it (Markstein, IBM J. Res. Dev. 34, 1990).
+// Returns a / b, rounded once, in half the time of a division. `reciprocal` is 1 / b, rounded; no product of the
+// numbers may be subnormal. The remainder of the first guess is exact and corrects it (Markstein, IBM J. Res. Dev. 34,
+// 1990).
 HWY_INLINE float quotient(float a, float b, [[maybe_unused]] float reciprocal) {
 #if HWY_NATIVE_FMA
   const float guess = a * reciprocal;
@@ -277,7 +278,7 @@ MOESCOPE_ON_LANES Ints magnitude_bits(Floats x) {
   return bits_as<std::int32_t>(x) & splat(0x7FFFFFFF);
 }
 
-// The magnitudes of `values` with the signs of x.
+// Returns the magnitudes of `values` with the signs of x.
 MOESCOPE_ON_LANES Floats with_signs_of(Floats x, Floats values) {
   for (std::size_t k = 0; k < x.kParts; ++k) x.part[k] = hn::CopySign(values.part[k], x.part[k]);
   return x;
@@ -302,7 +303,7 @@ struct Largest {
   }
 };
 
-// Joins the lanes of a vector, its upper half with the lower one first.
+// Joins the lanes of a vector to one value, first its upper half with the lower one.
 template <class D, class V, class Join>
 MOESCOPE_ON_LANES hn::TFromD<D> joined_vector([[maybe_unused]] D d, V v, [[maybe_unused]] Join join) {
   constexpr std::size_t kWidth = hn::MaxLanes(D());
@@ -339,8 +340,8 @@ MOESCOPE_ON_LANES T min_of(Lanes<T> v) {
   return joined(v, Smallest());
 }
 
-// Two vectors, of which neighbouring groups of `kHalf` lanes meet: those of `a` in its even groups, those of `b` in the
-// odd ones.
+// Joins neighbouring groups of `kHalf` lanes of two vectors: groups of `a` into the even groups of the result, groups
+// of `b` into the odd ones.
 #if HWY_TARGET != HWY_SCALAR
 template <std::size_t kHalf, class D, class V, class Join>
 MOESCOPE_ON_LANES V joined_groups(D d, V a, V b, Join join) {
@@ -368,7 +369,7 @@ MOESCOPE_ON_LANES V joined_vectors(D d, V (&v)[kCount], Join join) {
   }
 }
 #endif
-// joined() of each of sixteen rows of sixteen, to the bit, in a third of the operations.
+// Returns joined() of each of sixteen rows of sixteen lanes with equal bits, in a third of the operations.
 template <class T, class Join>
 MOESCOPE_ON_LANES Lanes<T> joined_rows(const T* rows, Join join) {
   static_assert(kLanes<T> == kSixteen);

@@ -20,7 +20,7 @@ bool can_narrow_natively() {
   return can;
 }
 
-// GCC 12 warns of what its own intrinsics leave undefined.
+// GCC 12 warns of variables that its own intrinsics leave undefined.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -35,7 +35,7 @@ __mmask16 first_lanes(std::size_t count) {
   return static_cast<__mmask16>(count >= kFloats ? 0xFFFF : (1u << count) - 1);
 }
 
-// Of two vectors of sixteen, one after the other: their elements side by side.
+// Indices that put the elements of two vectors of sixteen side by side.
 constexpr auto kSideBySide = [] {
   std::array<std::uint16_t, 2 * kFloats> order{};
   for (std::uint16_t i = 0; i < kFloats; ++i)
@@ -74,10 +74,10 @@ MOESCOPE_AVX512_BF16 void narrow_pair_natively(const float* upper, const float* 
 }
 
 MOESCOPE_AVX512_BF16 bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, Index panel_stride) {
-  constexpr Index kRowsAhead = 16;  // fetched meanwhile: what a gradient meets has mostly left the caches
+  constexpr Index kRowsAhead = 16;  // rows to prefetch: the operand of a gradient has mostly left the caches
   const __m512i order = _mm512_loadu_si512(kSideBySide.data());
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF), one = _mm512_set1_epi32(1);
-  __m512i least = magnitude;  // less by one: zero is the largest
+  __m512i least = magnitude;  // minus one, which makes zero the largest
   const float* in = rows.data;
   for (Index r = 0; r < to_tiles(rows.rows, kUnitDepth); r += 2, in += 2 * rows.stride, out += 2 * kUnitRows)
     for (Index c = 0; c < rows.cols; c += kUnitRows) {

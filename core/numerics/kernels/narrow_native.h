@@ -1,4 +1,4 @@
-// FP32 to BF16 by the processor's own instruction, where it has one.
+// Converts FP32 to BF16 with the processor's own instruction, if it has one.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,18 @@
 
 namespace moescope {
 
-// VCVTNEPS2BF16, which is part of AVX-512's BF16 units.
+// True if the processor has VCVTNEPS2BF16, which is part of AVX-512's BF16 units.
 bool can_narrow_natively();
 
-// To nearest, ties to even; magnitudes below 2^-126 become zeros of their sign, NaN a quiet one.
+// Rounds to nearest, ties to even. Magnitudes below 2^-126 become zeros with their sign, a NaN becomes a quiet NaN.
 void narrow_natively(const float* in, std::size_t n, Bf16* out);
 
-// Two rows side by side, element by element, as matrix units take a second operand: out[2i] and out[2i + 1].
+// Interleaves two rows as matrix units read a second operand: out[2i] from `upper`, out[2i + 1] from `lower`.
 void narrow_pair_natively(const float* upper, const float* lower, std::size_t n, Bf16* out);
 
-// Rows of a second operand into its panels (tile_products.h), padded with zeros to whole tiles. `out`: where the first
-// two rows go in the first panel; panel_stride: PackedMatrix's. False: a number that is not 0 is below 2^-126.
+// Writes rows of a second operand into its panels (tile_products.h), padded with zeros to whole tiles. `out` is the
+// place of the first two rows in the first panel; panel_stride is PackedMatrix's. Returns false if a number other than
+// 0 is below 2^-126.
 bool narrow_to_panels(ConstMatrix<float> rows, Bf16* out, Index panel_stride);
 
 }  // namespace moescope

@@ -15,9 +15,9 @@ namespace {
 constexpr Index kBatchElements = 4096;
 constexpr Index kAreaCols = 1024;
 constexpr Index kNvfp4Square = 16;
-constexpr Index kStretchRows = 128;  // of columns: sums in float32 are no longer
+constexpr Index kStretchRows = 128;  // rows of a column whose squares are added in float32
 
-// What the values of blocks with finite scales add up to.
+// Sums over the values of blocks with finite scales.
 struct Totals {
   double x2 = 0, q2 = 0, xq = 0, err2 = 0;
   std::uint64_t nonzero = 0, underflow = 0, clipped = 0;
@@ -29,13 +29,13 @@ void add_totals(const Totals& t, Index elements, QuantSums& sums) {
   sums.nonzero += t.nonzero, sums.underflow += t.underflow, sums.clipped += t.clipped;
 }
 
-// Blocks of each scale. Neighbours mostly have the same one, and adding to one counter waits for the addition before:
-// they take turns at four.
+// Counts blocks by scale. Neighbours mostly have one scale, and adding to a counter waits for its previous addition, so
+// four counters take turns.
 class ScaleCounts {
  public:
   void add(const BlockBatch& b) {
     for (Index i = 0; i < b.count; ++i) ++counts_[i & (kTurns - 1)][static_cast<Index>(b.code[i])];
-    const bool zeros = b.nonzero < b.count;  // their code is left out of least_code and top_code
+    const bool zeros = b.nonzero < b.count;  // their code is not in least_code and top_code
     least_ = std::min(least_, zeros ? 0 : b.least_code), top_ = std::max(top_, zeros ? 255 : b.top_code);
   }
   void add_to(QuantSums& sums) const {
@@ -49,10 +49,10 @@ class ScaleCounts {
   int least_ = 255, top_ = 0;  // codes that occurred
 };
 
-// False where float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their
-// batch while those are (nearly) exact.
+// False if float32 was too narrow for the squares: beyond its range, or values that vanish beside others of their batch
+// that are (nearly) exact.
 bool squares_hold(const BlockBatch& b, const BatchSums& sums, double x2) {
-  constexpr std::int32_t kTopBits = 0x7F000000;  // from 2^127 on a decoded value may be infinite
+  constexpr std::int32_t kTopBits = 0x7F000000;  // from 2^127 on, a decoded value may be infinite
   const bool spread = b.top_code - b.least_code > 30 && x2 > 0;
   const bool lost_error = sums.err2 <= x2 * 0x1p-60 && (sums.underflow > 0 || spread);
   return b.top_amax < kTopBits && !b.vanishing && !lost_error;
@@ -65,7 +65,7 @@ Totals totals_of(const BatchSums& sums, double x2) {
   return t;
 }
 
-// The same from values and what they were decoded to, in double; the scale is finite.
+// Computes the totals from values and decoded values, in double; the scale must be finite.
 Totals totals_in_double(const Scaling& s, const Tile& t, float encode, float decode) {
   Totals totals;
   for (Index r = 0; r < t.in.rows; ++r)
@@ -83,7 +83,7 @@ Totals totals_in_double(const Scaling& s, const Tile& t, float encode, float dec
   return totals;
 }
 
-// Values whose scale is not finite.
+// Counts values whose scale is not finite.
 void add_nonfinite(const Tile& t, QuantSums& sums) {
   for (Index r = 0; r < t.in.rows; ++r)
     for (Index c = 0; c < t.in.cols; ++c) {
@@ -118,14 +118,14 @@ void note_small_numbers(const Scaling& s, const BlockBatch& b, const Tile& t) {
   if (t.bf16.data && b.nonzero > 0 && b.least_code < s.least_bf16_code) *t.too_small = true;
 }
 
-// The scale of the block that begins at this row and column of the tile.
+// Stores the scale of the block that begins at this row and column of the tile.
 void note_scale(const Tile& t, Index row, Index col, float scale) {
   if (!t.grid.scales) return;
   const bool along_row = t.axis == BlockAxis::row;
   t.grid.at(along_row ? col : row, along_row ? row : col) = scale;
 }
 
-// The tile with its decoded values in FP32: it has them, or convert(tile) makes them once more.
+// Returns the tile with its decoded values in FP32; convert(tile) computes them again if the tile does not have them.
 Tile decoded(const Tile& t, const auto& convert) {
   if (!t.bf16.data) return t;
   thread_local std::vector<float> values;
@@ -137,7 +137,7 @@ Tile decoded(const Tile& t, const auto& convert) {
   return again;
 }
 
-// Adds a converted batch; block_at(i) is the tile of one of its blocks, with decoded values.
+// Adds a converted batch; block_at(i) returns the tile of one of its blocks, with decoded values.
 void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sums, const Tile& t, const auto& convert,
                const auto& block_at, ScaleCounts& counts, QuantSums& sums) {
   if (b.top_code < 255) {
@@ -163,7 +163,7 @@ void add_batch(const Scaling& s, const BlockBatch& b, const BatchSums& batch_sum
   }
 }
 
-// Before find_scales(); block_at(i) are the values of block i.
+// Call it before find_scales(); block_at(i) returns the values of block i.
 void choose_four_or_six(const Scaling& s, BlockBatch& b, const auto& block_at) {
   if (s.format.scheme != QuantScheme::nvfp4 || s.format.nvfp4.four_over_six == FourOverSix::off) return;
   for (Index i = 0; i < b.count; ++i)
@@ -197,7 +197,7 @@ void add(const BatchSums& stretch, BatchSums& all) {
   all.nonzero += stretch.nonzero, all.underflow += stretch.underflow, all.clipped += stretch.clipped;
 }
 
-// Columns of one scale each.
+// Quantizes columns with one scale each.
 void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   BlockBatch b(t.in.cols, t.in.rows);
   find_column_amax(t, b.amax_bits.data());
@@ -217,7 +217,7 @@ void quantize_column_batch(const Scaling& s, const Tile& t, ScaleCounts& counts,
       counts, sums);
 }
 
-// A row of squares, each a block of the batch. They are converted as the rows of sixteen values that they consist of.
+// Quantizes a row of squares, each a block of the batch. They are converted as rows of sixteen values.
 void quantize_square_batch(const Scaling& s, const Tile& t, ScaleCounts& counts, QuantSums& sums) {
   const Index per_row = (t.in.cols + kNvfp4Square - 1) / kNvfp4Square;
   BlockBatch squares(per_row, kNvfp4Square * kNvfp4Square);
@@ -281,14 +281,14 @@ void quantize_column_blocks(const Scaling& s, const Tile& t, Index depth, QuantS
 
 void quantize_area(const Scaling& s, const Tile& t, float amax, QuantSums& sums) {
   const Index cols = std::min(t.in.cols, kAreaCols), rows = std::min(kMaxBlocks, kBatchElements / cols);
-  BlockBatch b(rows, cols);  // rows, all with the scale of the area
+  BlockBatch b(rows, cols);  // one block per row, all with the scale of the area
   std::fill_n(b.amax_bits.begin(), b.count, std::bit_cast<std::int32_t>(amax));
   find_scales(s, b);
   note_small_numbers(s, b, t);
   note_scale(t, 0, 0, b.decode[0]);
   double x2 = 0;
   t.for_each_block(rows, cols, [&](const Tile& part) {
-    b.x2.fill(0);  // of rows that the last part has not
+    b.x2.fill(0);  // for rows that the last part lacks
     const auto convert = [&](const Tile& tile) { return convert_rows(s, tile, cols, b); };
     const BatchSums batch_sums = convert(part);
     if (b.code[0] == 255) return add_nonfinite(part, sums);

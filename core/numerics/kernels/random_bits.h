@@ -1,9 +1,9 @@
-// Random bits as a pure function of (seed, stream, row, column): the source of stochastic rounding.
+// Random bits as a pure function of (seed, stream, row, column), for stochastic rounding.
 //
-// Rows have a key of 64 mixed bits (SplitMix64's finalizer; Steele, Lea, Flood 2014), columns one of 32 that knows
-// nothing of the run, so that tables of it can be kept. The two meet in (column ^ mask) * factor modulo 2^32, the
-// factor being odd, of which the upper 16 bits are the draw: multiply-shift hashing (Dietzfelbinger et al. 1997),
-// uniform for every column and, between any two of a row, all but independent.
+// Rows have a key of 64 mixed bits (SplitMix64's finalizer; Steele, Lea, Flood 2014). Columns have a key of 32 bits
+// that does not depend on the run, so that tables of it can be kept. The draw is the upper 16 bits of (column ^ mask) *
+// factor modulo 2^32 with an odd factor: multiply-shift hashing (Dietzfelbinger et al. 1997), uniform for every column
+// and nearly independent for any two columns of a row.
 #pragma once
 
 #include <cstdint>

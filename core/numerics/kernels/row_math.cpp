@@ -31,12 +31,12 @@ HWY_INLINE T largest_scaled(const T* in, std::size_t n, T scale) {
     for (std::size_t i = 1; i < n; ++i) most = std::max(most, in[i] * scale);
     return most;
   }
-  Lanes<T> top = load(in + n - kLanes<T>) * scale;  // some of them twice
+  Lanes<T> top = load(in + n - kLanes<T>) * scale;  // reads some values twice
   for (std::size_t i = 0; i + kLanes<T> < n; i += kLanes<T>) top = larger(top, load(in + i) * scale);
   return max_of(top);
 }
 
-// The values that fill no whole lanes are added last, one by one.
+// Values that do not fill all lanes are added last, one by one.
 template <class T>
 HWY_INLINE T softmax_lanes(const T* in, std::size_t n, T scale, T* out, T* largest) {
   const T most = largest_scaled(in, n, scale);

@@ -11,12 +11,12 @@ namespace moescope {
 struct Tile {
   Matrix<const float> in{};
   Matrix<float> out{};
-  Matrix<Bf16> bf16{};        // in place of `out`: elements times block scales, without tensor-wide scales
-  bool* too_small = nullptr;  // set if BF16 has no such number; not null with bf16
+  Matrix<Bf16> bf16{};        // used in place of `out`: elements times block scales, without tensor-wide scales
+  bool* too_small = nullptr;  // set to true if a number is too small for BF16; not null with bf16
   ScaleGrid grid{};           // with bf16, for fp8 with a scale grid
   BlockAxis axis = BlockAxis::row;
-  RoundingKey key{};                           // with the tile's own first row and column
-  const std::uint32_t* column_keys = nullptr;  // of the tile's columns (random_bits.h) and 15 more; stochastic alone
+  RoundingKey key{};                           // with the first row and column of the tile
+  const std::uint32_t* column_keys = nullptr;  // keys of the tile's columns and of 15 more; only if stochastic
 
   Index out_stride() const { return bf16.data ? bf16.stride : out.stride; }
 
@@ -31,7 +31,7 @@ struct Tile {
     part.key.first_col += static_cast<std::uint32_t>(col);
     return part;
   }
-  // body(block) for blocks of `rows` x `cols`, smaller ones at the ends, row by row.
+  // Calls body(block) for blocks of `rows` x `cols`, row by row; blocks at the ends may be smaller.
   void for_each_block(Index rows, Index cols, const auto& body) const {
     for (Index r = 0; r < in.rows; r += std::min(rows, in.rows))
       for (Index c = 0; c < in.cols; c += std::min(cols, in.cols)) body(block(r, c, rows, cols));

@@ -14,7 +14,7 @@ namespace moescope {
 
 #if defined(__x86_64__)
 
-// GCC 12 warns of what its own intrinsics leave undefined.
+// GCC 12 warns of variables that its own intrinsics leave undefined.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -24,14 +24,14 @@ namespace moescope {
 
 namespace {
 
-// Places in them are told to kernels as a row and a column: a copy that points there would be read back from memory
-// just written, which waits for all stores before it, those of the last tiles included.
+// Kernels get positions as a row and a column instead of a copy that points there: a copy would be read back from
+// memory just written, which waits for all earlier stores, including those of the last tiles.
 struct TileProduct {
   const Bf16 *a, *b;
   float* c;
   Index lda, pair_stride, panel_stride, ldc;
   float scale;
-  bool fetches;  // results, from memory
+  bool fetches;  // prefetch results from memory
 
   const Bf16* a_at(Index row) const { return a + row * lda; }
   const Bf16* b_at(Index col) const { return b + col / kUnitRows * panel_stride; }
@@ -52,8 +52,8 @@ MOESCOPE_AVX512_BF16 inline __m512bh as_pairs(__m512i bits) {
   return reinterpret_cast<const __m512bh&>(bits);
 }
 
-// kRows x kVectors vectors of C stay in registers; each pair of B is read once. Results from memory are fetched first:
-// they arrive while the sums are taken.
+// kRows x kVectors vectors of C stay in registers; each pair of B is read once. Results in memory are prefetched, so
+// that they arrive during the sums.
 template <int kRows, int kVectors>
 MOESCOPE_AVX512_BF16 void multiply_in_registers(const TileProduct& p, Index row, Index col, Index pairs, bool adds) {
   const Bf16 *a = p.a_at(row), *b = p.b_at(col);
@@ -87,7 +87,7 @@ void multiply_columns(const TileProduct& p, Index m, Index col, Index pairs, boo
   for (Index row = 0; row < m; row += kRows) multiply_in_registers<kRows, kVectors>(p, row, col, pairs, adds);
 }
 
-// Three panels of B stay in the first cache for all rows of A.
+// Three panels of B stay in the first-level cache for all rows of A.
 constexpr Index kDepthInCache = 256;
 
 void multiply_depth(const TileProduct& p, Index m, Index n, Index k, bool adds) {
@@ -120,7 +120,7 @@ constexpr TileConfig kTileConfig;
 MOESCOPE_AMX void configure_tiles() {
   _tile_loadconfig(&kTileConfig);
 }
-// Of what tiles have just stored.
+// Scales the results that tiles have just stored.
 MOESCOPE_AVX512_BF16 void scale_results(const TileProduct& p, Index row, Index rows, Index cols) {
   const __m512 scale = _mm512_set1_ps(p.scale);
   for (Index r = 0; r < rows; ++r)
@@ -136,9 +136,9 @@ MOESCOPE_AMX void release_tiles() {
 
 constexpr int kTileCols = 2 * kLanes;
 
-// Results that will be stored, or added to, are fetched meanwhile, a few rows with each of `steps` products: tiles
-// would wait for memory, and many lines at once would hold up the operands. Always inlined, because GCC 12 leaves out
-// calls of functions that do nothing else.
+// Prefetches results that will be stored or added to, a few rows with each of `steps` products. Otherwise tiles would
+// wait for memory, and many lines at once would delay the operands. Always inlined, because GCC 12 leaves out calls of
+// functions that only prefetch.
 class FetchedRows {
  public:
   [[gnu::always_inline]] FetchedRows(const float* first, Index stride, Index rows, Index steps)
@@ -156,9 +156,9 @@ class FetchedRows {
   Index rows_at_once_;
 };
 
-// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. What the next products need is loaded as soon as the
-// last product that needs what is there has begun. B is loaded with the hint that it will not be needed again soon:
-// otherwise, 512 deep, it would push the rows of A out of the first cache before the next columns need them.
+// Tiles 0 to 3 hold C, 4 and 5 rows of A, 6 and 7 columns of B. A tile is loaded for the next products as soon as the
+// last product that needs its contents has begun. B is loaded with the hint that it will not be needed again soon;
+// otherwise, 512 deep, it would push the rows of A out of the first-level cache before the next columns need them.
 template <int kRowTiles, int kColTiles>
 MOESCOPE_AMX void multiply_in_tiles(const TileProduct& p, Index row, Index col, Index depth, bool adds,
                                     const float* fetched) {
@@ -208,7 +208,7 @@ MOESCOPE_AMX void multiply_in_tiles(const TileProduct& p, Index row, Index col, 
 template <int kRowTiles>
 void multiply_tile_rows(const TileProduct& p, Index row, Index n, Index k, bool adds) {
   for (Index col = 0; col < n; col += kTileCols) {
-    const Index next = adds ? col + kTileCols : col;  // what is added to is loaded at once
+    const Index next = adds ? col + kTileCols : col;  // results that are added to are loaded at once
     const float* fetched = p.fetches && next < n ? p.c_at(row, next) : nullptr;
     if (n - col >= kTileCols)
       multiply_in_tiles<kRowTiles, 2>(p, row, col, k, adds, fetched);
@@ -218,7 +218,7 @@ void multiply_tile_rows(const TileProduct& p, Index row, Index n, Index k, bool 
   if (p.scale != 1) scale_results(p, row, kRowTiles * kUnitRows, n);
 }
 
-// Rows of A, which lie far apart, stay in the first cache while B's panels, which lie in order, go by.
+// Rows of A, which are far apart in memory, stay in the first-level cache while B's panels are read in order.
 void multiply_by_amx(const TileProduct& p, Index m, Index n, Index k, bool adds) {
   Index row = 0;
   for (; m - row >= 2 * kUnitRows; row += 2 * kUnitRows) multiply_tile_rows<2>(p, row, n, k, adds);
@@ -227,7 +227,7 @@ void multiply_by_amx(const TileProduct& p, Index m, Index n, Index k, bool adds)
 
 // Layouts -------------------------------------------------------------------------------------------------------------
 
-// Sixteen rows of sixteen words: pairs and fours of lanes change places, then quarters of vectors.
+// Transposes sixteen rows of sixteen words: exchanges pairs and fours of lanes, then quarters of vectors.
 MOESCOPE_AVX512_BF16 inline void transpose(__m512i (&a)[16]) {
   __m512i b[16];
   for (int i = 0; i < 16; i += 2) {
@@ -259,12 +259,12 @@ MOESCOPE_AVX512_BF16 inline void store_rows(const __m512i (&rows)[16], void* out
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(static_cast<std::byte*>(out) + i * stride_bytes, rows[i]);
 }
 
-// The first `count` of n lanes.
+// Mask of the first `count` of n lanes.
 inline std::uint32_t first_of(Index count, Index n) {
   return count >= n ? ~0u >> (32 - n) : (1u << std::max<Index>(count, 0)) - 1;
 }
 
-// Rows `row` and `row` + 1 side by side, sixteen columns from `col` on; zeros where the matrix has none.
+// Returns rows `row` and `row` + 1 side by side, sixteen columns from `col` on; zeros outside of the matrix.
 MOESCOPE_AVX512_BF16 inline __m512i pair_at(const Matrix<const Bf16>& in, Index row, Index col, __mmask16 cols) {
   if (row >= in.rows) return _mm512_setzero_si512();
   const Bf16* upper = in.data + row * in.stride + col;
@@ -353,7 +353,7 @@ void transpose_words(const void* in, Index rows, Index cols, Index in_stride, vo
 TileProducts::TileProducts() = default;
 TileProducts::~TileProducts() = default;
 void TileProducts::multiply(ConstMatrix<Bf16>, const PackedMatrix&, bool, Matrix<float>, float, Results) const {
-  assert(false);  // there are no matrix units
+  assert(false);  // no matrix units
 }
 void rows_of_transpose(ConstMatrix<Bf16>, Bf16*) {
   assert(false);

@@ -11,14 +11,14 @@
 #include "core/numerics/kernels/element_lanes.h"
 #include "core/numerics/scale_rules.h"
 
-// Beside the rounding itself these are loops over sixteen lanes of which the compiler makes vectors.
+// Besides the rounding these are loops over sixteen lanes, which the compiler vectorises.
 HWY_BEFORE_NAMESPACE();
 namespace moescope {
 namespace HWY_NAMESPACE {
 namespace {
 
 constexpr int kLeast = kWhatIfBlocks.front();
-constexpr int kStretch = 64;  // float32 sums are no longer than this
+constexpr int kStretch = 64;  // limits the length of float32 sums
 constexpr std::int32_t kInfinityBits = 0x7F800000;
 
 // Sums of a block at one scale, in units of that scale.
@@ -54,7 +54,7 @@ void measure_blocks(WhatIfTile& tile) {
   tile.finite_amax = std::bit_cast<float>(finite);
 }
 
-// Each larger block from its two halves.
+// Combines each larger block from its two halves.
 void combine_blocks(WhatIfTile& tile) {
   for (int level = 1; level < kWhatIfLevels; ++level) {
     const int count = (tile.depth + kWhatIfBlocks[level] - 1) / kWhatIfBlocks[level];
@@ -78,8 +78,8 @@ HWY_INLINE float inverse_scale(std::int32_t code) {
   return std::bit_cast<float>(code == 254 ? 0x00400000 : (254 - code) << 23);
 }
 
-// Squares are in units of the scale, so that 1e-30 and 1e30 stay within float32. |y| < 2^(emax + 1) always: the scale
-// is at least 2^(exponent of amax - emax).
+// Squares are in units of the scale, so that 1e-30 and 1e30 stay within float32. |y| < 2^(emax + 1) always, because the
+// scale is at least 2^(exponent of amax - emax).
 HWY_INLINE void scan_block(const ElementLanes& f, const float* x, int depth, const float* inverse_scales,
                            ScaledLanes& sums) {
   const Floats inverse = load(inverse_scales), top = bits_as<float>(f.max);
@@ -107,7 +107,7 @@ HWY_INLINE void scan_block(const ElementLanes& f, const float* x, int depth, con
 
 using Codes = std::array<std::int32_t, kWhatIfLanes>;
 
-// By every rule, in the order of the enumeration.
+// Computes the codes for every rule, in the order of the enumeration.
 HWY_INLINE void scale_codes(ElementFormat format, const std::array<std::int32_t, kWhatIfLanes>& amax_bits,
                             std::array<Codes, kWhatIfRules>& codes) {
   for (int r = 0; r < kWhatIfRules; ++r) {
@@ -138,7 +138,7 @@ double crest_of(const WhatIfBlock& block, int lane) {
   return amax / std::sqrt(block.x2[lane] / block.depth);
 }
 
-// What all formats and rules share at one block size: as if no scale overflowed.
+// Returns the sums that all formats and rules share at one block size, without regard to scales that overflow.
 QuantSums shared_sums(const WhatIfTile& tile, int level) {
   QuantSums sums;
   sums.amax = tile.finite_amax;
@@ -158,7 +158,7 @@ QuantSums shared_sums(const WhatIfTile& tile, int level) {
   return sums;
 }
 
-// EVEN, and RCEIL in INT8, run out of scales at the very top of float32: such a block counts as a NaN block.
+// EVEN, and RCEIL in INT8, lack a scale at the very top of float32; such a block counts as a NaN block.
 void drop_overflowed(const WhatIfBlock& block, int lane, QuantSums& sums) {
   sums.x2 -= block.x2[lane];
   sums.crest -= crest_of(block, lane);
@@ -182,7 +182,7 @@ void add_lanes(const RuleLanes& lanes, int count, QuantSums& sums) {
   }
 }
 
-// One format at one block size; `rows` are its four rules.
+// Adds one format at one block size; `rows` are its four rules.
 void add_format(const WhatIfTile& tile, int level, ElementFormat format, WhatIfRow* rows) {
   const ElementLanes element = element_lanes(rounding_of(format));
   std::array<RuleLanes, kWhatIfRules> totals{};

@@ -1,7 +1,6 @@
-// What-if of one tile (what_if.h): statistics of its blocks of every size, in every element format and by every rule.
+// What-if of one tile (what_if.h): statistics of its blocks for every size, element format and scale rule.
 //
-// Value d of lane l lies at x[d * kWhatIfLanes + l]; lanes are independent blocks, so that nothing is summed across
-// them.
+// Value d of lane l lies at x[d * kWhatIfLanes + l]. Lanes are independent blocks, so that no sum crosses lanes.
 #pragma once
 
 #include <array>
@@ -12,18 +11,18 @@
 namespace moescope {
 
 inline constexpr int kWhatIfLanes = 16;
-inline constexpr int kWhatIfDepth = kWhatIfBlocks.back();  // of a tile: blocks of every size nest in it
+inline constexpr int kWhatIfDepth = kWhatIfBlocks.back();  // depth of a tile; blocks of every size nest in it
 inline constexpr int kWhatIfLevels = static_cast<int>(kWhatIfBlocks.size());
 
-// What a block is before any format is chosen, lane by lane.
+// Statistics of a block that do not depend on the format, lane by lane.
 struct WhatIfBlock {
-  alignas(64) std::array<std::int32_t, kWhatIfLanes> amax_bits{};  // NaN and infinity sort above all numbers
+  alignas(64) std::array<std::int32_t, kWhatIfLanes> amax_bits{};  // NaN and infinity order above all numbers
   alignas(64) std::array<double, kWhatIfLanes> x2{};
   alignas(64) std::array<std::int32_t, kWhatIfLanes> nonzero{};
   int depth = 0;
 };
 
-// A stretch of up to kWhatIfDepth values of up to kWhatIfLanes rows (or columns).
+// Up to kWhatIfDepth consecutive values of up to kWhatIfLanes rows (or columns).
 struct WhatIfTile {
   alignas(64) std::array<float, kWhatIfDepth * kWhatIfLanes> x;
   std::array<std::array<WhatIfBlock, kWhatIfDepth / kWhatIfBlocks.front()>, kWhatIfLevels> blocks;
@@ -31,7 +30,7 @@ struct WhatIfTile {
   float finite_amax = 0;
 };
 
-// Adds a tile whose values are loaded to the rows of its axis.
+// Adds a loaded tile to the rows of its axis.
 void add_tile(WhatIfTile& tile, WhatIfRow* rows_of_axis);
 
 }  // namespace moescope
