@@ -6,7 +6,7 @@
 namespace moescope {
 namespace {
 
-// The index in a grid of the scale of an element.
+// Returns the index in a grid of the scale of an element.
 std::size_t scale_at(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape, std::size_t element) {
   std::size_t at = 0, times = 1;
   for (std::size_t d = shape.size(); d-- > 0; element /= shape[d]) {
@@ -17,7 +17,7 @@ std::size_t scale_at(const CodeScaleGrid& grid, const std::vector<std::size_t>& 
   return at;
 }
 
-// "128 x 128" of the last two dimensions; "" where one scale holds for all.
+// Returns "128 x 128" for the last two dimensions; "" if the tensor has one scale.
 std::string block_text(const CodeScaleGrid& grid, const std::vector<std::size_t>& shape) {
   if (grid.scales.elements() == 1) return {};
   std::string text;
@@ -28,7 +28,8 @@ std::string block_text(const CodeScaleGrid& grid, const std::vector<std::size_t>
 
 }  // namespace
 
-CodeScales::CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std::optional<CodeScaleGrid> second, bool divides)
+CodeScales::CodeScales(std::vector<std::size_t> shape, CodeScaleGrid blocks, std::optional<CodeScaleGrid> second,
+                       bool divides)
     : shape_(std::move(shape)), blocks_(std::move(blocks)), second_(std::move(second)), divides_(divides) {}
 
 std::vector<float> CodeScales::row_scales(std::size_t first, std::size_t count) const {

@@ -25,14 +25,14 @@ bool is_wide_float(DType dtype) {
   return dtype <= DType::bf16;
 }
 
-// `name` with `suffix` in place of the end `end`; "": it does not end so.
+// Returns `name` with `suffix` in place of the end `end`; "" if it has another end.
 std::string with_end(std::string_view name, std::string_view end, std::string_view suffix) {
   if (!name.ends_with(end)) return {};
   return std::string(name.substr(0, name.size() - end.size())) + std::string(suffix);
 }
 
 struct NamePair {
-  std::string_view of_codes, of_scales;  // ends of their names
+  std::string_view of_codes, of_scales;  // ends of the names of codes and scales
 };
 constexpr NamePair kScaleNames[] = {{"", "_scale_inv"},     {"", "_scale"},          {"", "_scales"},
                                     {"_packed", "_scale"},  {"_packed", "_scales"},  {"_blocks", "_scales"},
@@ -40,7 +40,7 @@ constexpr NamePair kScaleNames[] = {{"", "_scale_inv"},     {"", "_scale"},     
                                     {".weight", ".scales"}, {".qweight", ".scales"}, {"", ".absmax"},
                                     {".weight", ".SCB"}};
 constexpr NamePair kSecondNames[] = {{"", "_scale_2"}, {"", "_global_scale"}, {"_packed", "_global_scale"}};
-// What else changes the values of codes, in ways that are not read here.
+// Names of other tensors that change the values of codes; these layouts are not supported.
 constexpr NamePair kOtherNames[] = {{"", "_zero_point"}, {"_packed", "_zero_point"}, {".qweight", ".qzeros"},
                                     {"", ".quant_map"},  {"", ".nested_absmax"},     {"", ".nested_quant_map"}};
 // Scales of what is multiplied by the codes, which change no value of theirs.
@@ -49,9 +49,9 @@ constexpr NamePair kActivationNames[] = {{".weight", ".input_scale"},
                                          {".weight", ".input_global_scale"},
                                          {".weight_packed", ".input_global_scale"}};
 
-// What stands beside the codes.
+// Tensors that belong to codes.
 struct Beside {
-  std::vector<std::size_t> scales, seconds, others;  // places in the file
+  std::vector<std::size_t> scales, seconds, others;  // indices in the file
 };
 
 std::vector<std::size_t> find_beside(const MappedTensors& file, std::string_view codes,
@@ -64,7 +64,7 @@ std::vector<std::size_t> find_beside(const MappedTensors& file, std::string_view
   return found;
 }
 
-// One scale for every `block` values along a row.
+// Returns the blocks if there is one scale for every `block` values along a row.
 std::optional<Shape> blocks_along_rows(const Shape& codes, const Shape& scales, std::size_t block) {
   if (codes.empty() || codes.size() != scales.size()) return std::nullopt;
   if (!std::equal(codes.begin(), codes.end() - 1, scales.begin())) return std::nullopt;
@@ -74,8 +74,8 @@ std::optional<Shape> blocks_along_rows(const Shape& codes, const Shape& scales, 
   return blocks;
 }
 
-// One scale for the tensor or for each matrix of a stack, and there for all of it, each row, each tile, or each row of
-// `tile.cols` values.
+// Returns the blocks if there is one scale for the tensor, or for each matrix of a stack; and within it for the whole
+// matrix, each row, each tile, or each row of `tile.cols` values.
 std::optional<Shape> tiles_of(const Shape& codes, Shape scales, const ScaleTile& tile) {
   if (std::ranges::all_of(scales, [](std::size_t size) { return size == 1; })) return codes;
   if (codes.size() < 2 || scales.size() > codes.size()) return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<Shape> tiles_of(const Shape& codes, Shape scales, const ScaleTile&
   return blocks;
 }
 
-// How codes and scales make a weight.
+// How codes and scales form a weight.
 struct JoinedCodes {
   DType dtype;
   Shape shape;
@@ -208,7 +208,7 @@ class Joiner {
     return JoinedCodes{dtype, shape, scales, *block};
   }
 
-  // Of two codes in a byte; of gpt-oss the bytes of a block have a dimension of their own.
+  // Shape of codes that are two in a byte; in gpt-oss's layout the bytes of a block have a dimension of their own.
   static Shape unpacked_shape(const TensorView& codes, const TensorView& scales) {
     Shape shape = codes.shape;
     if (codes.name.ends_with("blocks") && shape.size() == scales.shape.size() + 1 && shape.back() == kBytesOfMxBlock) {
@@ -220,7 +220,7 @@ class Joiner {
     return shape;
   }
 
-  // FP8 and FP4 with nothing beside them may be meant as they are, or their scales are in another file.
+  // FP8 and FP4 without scales in the file may be plain values, or their scales may be in another file.
   void note_bare_codes(TensorView& tensor) {
     if (tensor.holds != Holds::values || tensor.scales || !(is_fp8(tensor.dtype) || tensor.dtype == DType::f4)) return;
     if (is_shard(file_.path) && file_.shards.empty()) {

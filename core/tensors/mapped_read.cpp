@@ -7,22 +7,22 @@
 namespace moescope {
 namespace {
 
-thread_local sigjmp_buf* volatile reader = nullptr;  // where this thread's copy goes on; nullptr: it copies nothing
+thread_local sigjmp_buf* volatile reader = nullptr;  // place where this thread continues after SIGBUS; may be nullptr
 struct sigaction before {};
 
 void on_bus_error(int) {
   if (reader) siglongjmp(*reader, 1);
-  ::sigaction(SIGBUS, &before, nullptr);  // the access is tried again, and then is that handler's
+  ::sigaction(SIGBUS, &before, nullptr);  // the access is repeated and reaches that handler
 }
 
 bool install() {
   struct sigaction action {};
   action.sa_handler = on_bus_error;
-  action.sa_flags = SA_NODEFER;  // siglongjmp leaves the handler without an end
+  action.sa_flags = SA_NODEFER;  // siglongjmp leaves the handler without returning
   return ::sigaction(SIGBUS, &action, &before) == 0;
 }
 
-// Runs `copy`, which reads mapped pages and owns nothing; false: they are not there any more.
+// Runs `copy`, which reads mapped pages and must not own anything; false if the pages no longer exist.
 template <class Copy>
 bool run_guarded(Copy copy) {
   static const bool installed = install();

@@ -1,5 +1,5 @@
-// Reading of a memory-mapped file that another program may shorten meanwhile: the system then ends the reader with
-// SIGBUS, unless it is caught.
+// Reads a memory-mapped file that another program may shorten at the same time. The system then sends SIGBUS, which
+// ends the program unless it is caught.
 //
 // Plain reads need none of this, but a map of block scales reads two million values in runs of 64: 8 MB in runs of 256
 // bytes took 90 ms by pread and 2 ms from mapped pages.
@@ -9,10 +9,12 @@
 
 namespace moescope {
 
-// Copies; false: the pages are not there any more, and `to` holds anything. Any thread. The first call takes over the
-// process's SIGBUS handler, and hands every other SIGBUS to the one before.
+// Copies bytes. Returns false if the pages no longer exist; the contents of `to` are then unspecified. May be called
+// from any thread. The first call installs a handler for SIGBUS, which passes every other SIGBUS to the previous
+// handler.
 [[nodiscard]] bool copy_mapped(const std::byte* from, std::byte* to, std::size_t bytes);
-// The same of `count` elements of `size` bytes, each `step` bytes behind the one before.
+// Copies `count` elements of `size` bytes, each `step` bytes behind the previous one. Returns false as copy_mapped()
+// does.
 [[nodiscard]] bool gather_mapped(const std::byte* from, std::size_t step, std::size_t size, std::size_t count,
                                  std::byte* to);
 

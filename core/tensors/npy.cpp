@@ -22,7 +22,7 @@ constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 20;
 }
 
 struct Descr {
-  std::string_view name;  // behind the sign of its byte order
+  std::string_view name;  // without the sign of the byte order
   DType dtype;
 };
 constexpr Descr kDescrs[] = {{"f8", DType::f64},    {"f4", DType::f32}, {"f2", DType::f16}, {"i8", DType::i64},
@@ -30,7 +30,7 @@ constexpr Descr kDescrs[] = {{"f8", DType::f64},    {"f4", DType::f32}, {"f2", D
                              {"u4", DType::u32},    {"u2", DType::u16}, {"u1", DType::u8},  {"b1", DType::boolean},
                              {"f1", DType::f8_e5m2}};  // ml_dtypes' float8_e5m2
 
-// The header is a Python dict of three entries, and nothing else is taken for one.
+// Parses the header, a Python dict of exactly three entries.
 class NpyDict {
  public:
   NpyDict(std::string_view text, std::optional<DType> bytes_are) : rest_(text), bytes_are_(bytes_are) {}
@@ -78,7 +78,7 @@ class NpyDict {
     rest_.remove_prefix(end + 1);
     return text;
   }
-  // A word without quotes: True, or the digits of a number.
+  // Reads a word without quotes: True, or the digits of a number.
   std::string_view word() {
     skip_spaces();
     const auto is_part = [](char c) {
@@ -142,7 +142,7 @@ class NpyDict {
     while (!take(')')) {  // skips spaces
       const std::string before = shown_rest();
       std::string_view digits = word();
-      if (digits.ends_with('L')) digits.remove_suffix(1);  // Python 2's long integers
+      if (digits.ends_with('L')) digits.remove_suffix(1);  // long integers of Python 2
       std::size_t size = 0;
       const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
       if (error != std::errc{} || stop != digits.data() + digits.size())
@@ -162,7 +162,7 @@ class NpyDict {
   bool has_descr_ = false, has_order_ = false, has_shape_ = false;
 };
 
-// Of values that are stored column by column.
+// Returns the strides of values that are stored column by column.
 std::vector<std::size_t> column_strides(const std::vector<std::size_t>& shape) {
   std::vector<std::size_t> strides(shape.size(), 1);
   for (std::size_t d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * std::max<std::size_t>(shape[d - 1], 1);

@@ -1,5 +1,5 @@
-// NumPy's .npy, one array: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, and .npz, a zip
-// archive of them.
+// Reads NumPy's .npy, a single array (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html), and
+// .npz, a zip archive of such arrays.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,21 @@ class ZipArchive;
 struct NpyHeader {
   DType dtype = DType::f32;
   std::vector<std::size_t> shape;
-  std::size_t data_at = 0;  // where the values begin
+  std::size_t data_at = 0;  // position of the values
   bool big_endian = false, columns_first = false;
 };
-// Of the first bytes of a file. `bytes_are`: the type of values without one, if they have as many bits. Throws
-// std::runtime_error with what is wrong and what is allowed, UntypedArray where nothing says the type.
+// Parses the first bytes of a file. `bytes_are` is the type of values that have none in the file, if its number of bits
+// is the same. Throws std::runtime_error with the reason and what is allowed, UntypedArray if the type is not known.
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are = std::nullopt);
 
-// The array whose values are `data`. Throws std::runtime_error: they are more or fewer than its shape needs.
+// Returns the array whose values are `data`. Throws std::runtime_error if their number does not fit the shape.
 TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const std::byte> data);
 
-// One tensor, named like the file without its suffix. Throws std::runtime_error or UntypedArray "PATH: ..." with what
-// is allowed.
+// Reads one tensor, named like the file without its suffix. Throws std::runtime_error or UntypedArray "PATH: ..." with
+// what is allowed.
 std::shared_ptr<MappedTensors> read_npy(const std::string& path, std::optional<DType> bytes_are);
 
-// Every array of an .npz, under its name there. Those that are no tensors are skipped.
+// Adds every array of an .npz under its name there. Entries that are not tensors are skipped.
 void read_npz(MappedTensors& file, ZipArchive& archive, std::optional<DType> bytes_are);
 
 }  // namespace moescope

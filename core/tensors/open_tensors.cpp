@@ -51,7 +51,7 @@ std::shared_ptr<MappedTensors> read_file_of_tensors(const std::string& path, con
     return file;
   }
   if (begins_like_zip(bytes)) return read_zip(path, options);
-  // A header of safetensors would begin so if it had 128 to 133 + 256 n bytes; then an opening brace follows its
+  // A header of safetensors with 128 to 133 + 256 n bytes has an equal beginning, but an opening brace follows its
   // length.
   const bool may_be_safetensors = bytes.size() > 8 && bytes[8] == '{';
   if (begins_like_pickle(bytes) && !may_be_safetensors) return read_legacy_torch(path);
@@ -73,7 +73,7 @@ nlohmann::json read_json(const fs::path& path, std::uint64_t most, const char* w
   }
 }
 
-// The files that an index names, each once.
+// Returns the files that an index names, each once.
 std::set<std::string> files_of_index(const std::string& path) {
   const nlohmann::json index = read_json(path, kLargestIndex, "index of a checkpoint");
   const auto map = index.find("weight_map");
@@ -91,8 +91,8 @@ std::set<std::string> files_of_index(const std::string& path) {
 }
 
 struct FolderFiles {
-  std::vector<std::string> indices, tensors;  // names
-  bool others = false, config = false;        // files of other kinds; config.json
+  std::vector<std::string> indices, tensors;  // names of files
+  bool others = false, config = false;        // other kinds of files exist; config.json exists
 };
 
 FolderFiles files_in(const fs::path& folder) {
@@ -151,7 +151,7 @@ std::shared_ptr<MappedTensors> read_folder(const std::string& path, const Tensor
   return read_shards(path, path, found.tensors, options);
 }
 
-// Of FP8 weights, from the config.json beside them; DeepSeek's where it says nothing.
+// Returns the tile of FP8 weights from the config.json in their folder; DeepSeek's tile if it does not say.
 ScaleTile tile_beside(const fs::path& path) {
   const fs::path config = (fs::is_directory(path) ? path : path.parent_path()) / "config.json";
   std::error_code error;
@@ -161,7 +161,7 @@ ScaleTile tile_beside(const fs::path& path) {
     const auto& sizes = json.at("quantization_config").at("weight_block_size");
     const ScaleTile tile{sizes.at(0).get<std::size_t>(), sizes.at(1).get<std::size_t>()};
     if (sizes.size() == 2 && tile.rows > 0 && tile.cols > 0) return tile;
-  } catch (const std::exception&) {  // another config, which is no business of this file's
+  } catch (const std::exception&) {  // a config.json in another form
   }
   return {};
 }
@@ -173,7 +173,7 @@ bool begins_like_npy(std::string_view bytes) {
 }
 
 bool begins_like_zip(std::string_view bytes) {
-  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // the second: without entries
+  return bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06");  // second: without entries
 }
 
 bool is_checkpoint_index(const std::string& path) {

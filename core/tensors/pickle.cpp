@@ -9,9 +9,9 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of memory; a few bytes of a pickle may make many values
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // memory; a few bytes may make many values
 constexpr std::int64_t kSharedNumbers = 65536;
-// Of places in the memo and on the stack, with what their containers need.
+// Memory of an entry of the memo and of the stack, including the container's share.
 constexpr std::size_t kMemoBytes = 48, kPlaceBytes = 16;
 
 [[noreturn]] void fail(const std::string& why) {
@@ -68,7 +68,7 @@ class Machine {
     pickle_.values.emplace_back().kind = kind;
     return &pickle_.values.back();
   }
-  // Lists of numbers may be long: small ones share a value, and so do all that is none.
+  // Lists of numbers may be long, so small numbers share one value each, and so do all values of kind none.
   PicklePtr make_number(std::int64_t number) {
     const bool small = number >= 0 && number < kSharedNumbers;
     if (small && shared_.empty()) shared_.resize(kSharedNumbers);
@@ -132,7 +132,7 @@ class Machine {
     keep(kPlaceBytes);
     marks_.push_back(stack_.size());
   }
-  // Into the container on top. What OrderedDict() and defaultdict() make is one, too.
+  // Adds items to the container on top. Results of OrderedDict() and defaultdict() are containers as well.
   void extend(const std::vector<PicklePtr>& items) {
     keep(items.size() * kPlaceBytes);
     std::vector<PicklePtr>& into = top().items;
@@ -144,7 +144,7 @@ class Machine {
       return push(make(Kind::dict));
     push(make_list(Kind::call, {function, arguments}));
   }
-  // Of what is called with arguments; attributes of containers hold no tensors.
+  // Sets the state of the result of a call. Attributes of containers are ignored: they hold no tensors.
   void build() {
     PicklePtr state = pop();
     if (top().kind == Kind::call) top().state = state;
@@ -169,7 +169,7 @@ class Machine {
   std::size_t kept_ = 0, deepest_ = 0;
 };
 
-// Numbers and texts; the rest in step_on_values().
+// Handles numbers and texts; step_on_values() handles the other opcodes.
 void Machine::step(unsigned char opcode) {
   switch (opcode) {
     case 0x80:  // PROTO
@@ -196,7 +196,7 @@ void Machine::step(unsigned char opcode) {
       return push_long(number(4));
     case 'G':  // BINFLOAT
       take(8);
-      return push(make_none());  // no tensor depends on one
+      return push(make_none());  // no tensor depends on its value
     case 'X':                    // BINUNICODE
     case 'B':                    // BINBYTES
     case 'T':                    // BINSTRING
@@ -296,7 +296,7 @@ bool Machine::step_on_values(unsigned char opcode) {
     case 0x81:  // NEWOBJ
       call();
       return true;
-    case 0x92:  // NEWOBJ_EX: with named arguments, which come last
+    case 0x92:  // NEWOBJ_EX: the last arguments are named
       pop();
       call();
       return true;

@@ -1,6 +1,6 @@
-// Reads a pickle of containers, numbers and strings, without running anything: where Python would call a function, the
-// value says which one, with what. Protocols 2 to 5, as far as torch.save writes them.
-// Format: CPython's Lib/pickletools.py.
+// Reads a pickle of containers, numbers and strings without running anything: where Python would call a function, the
+// value holds the function's name and the arguments. Protocols 2 to 5, as far as torch.save writes them. Format:
+// CPython's Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct PickleValue {
     list,    // lists, tuples and sets: `items`
     dict,    // `items` of key and value in turn
     global,  // the function or class `name` of the module `text`
-    call,    // of items[0] with the arguments items[1]; `state` is what it is given afterwards
-    storage  // a persistent id, items[0]: bytes that lie beside the pickle
+    call,    // call of items[0] with the arguments items[1]; `state` is passed to the result afterwards
+    storage  // a persistent id, items[0], of bytes outside of the pickle
   };
   Kind kind = Kind::none;
   std::int64_t number = 0;
-  std::string_view text, name;  // in the bytes that were read
+  std::string_view text, name;  // point into the pickle
   std::vector<PickleValue*> items;
   PickleValue* state = nullptr;
 
@@ -33,14 +33,14 @@ struct PickleValue {
   }
 };
 
-// Values may stand in several places, even in themselves.
+// A value may occur in several places, even in itself.
 struct Pickle {
   std::deque<PickleValue> values;
   const PickleValue* root = nullptr;
-  std::size_t bytes = 0;  // that it takes of those given
+  std::size_t bytes = 0;  // length of the pickle in the given bytes
 };
-// `bytes` must outlive the pickle; others may follow behind its end. Throws std::runtime_error: "pickle ends too
-// early", "pickle takes more than 256 MiB of memory", ...
+// `bytes` must outlive the result and may go on behind the end of the pickle. Throws std::runtime_error: "pickle ends
+// too early", "pickle takes more than 256 MiB of memory", ...
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace moescope

@@ -17,27 +17,27 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kPrefixBytes = 8;                 // the header's length
+constexpr std::size_t kPrefixBytes = 8;                 // length of the header
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // of memory, of a member of the header
-constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // about, of a JSON value and of a key with its node
+constexpr std::size_t kMostMemberBytes = std::size_t{64} << 20;  // limits the memory of a member of the header
+constexpr std::size_t kValueBytes = 32, kKeyBytes = 96;          // approximate memory of a value and of a key
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw std::runtime_error(path + ": " + what);
 }
 
 [[noreturn]] void fail_tensor(const std::string& path, const std::string& tensor, const std::string& what) {
-  fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could forge lines of the message
+  fail(path, "tensor '" + printable(tensor) + "': " + what);  // a name could fake lines of the message
 }
 
-// Values as they stand in the file, cut short for messages.
+// Returns values as text of the file, shortened for messages.
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-// nullopt: a type that is not read here.
+// Returns nullopt if the type is not supported.
 std::optional<DType> parse_dtype(const std::string& path, const std::string& tensor, const Json& value) {
   if (!value.is_string()) fail_tensor(path, tensor, "dtype is " + shown(value) + "; allowed: a name");
   return dtype_named(value.get_ref<const std::string&>());
@@ -64,7 +64,7 @@ std::vector<std::size_t> parse_shape(const std::string& path, const std::string&
   return shape;
 }
 
-// Throws where the product does not fit: such a tensor cannot be in a file.
+// Throws if the product overflows: such a tensor cannot be in a file.
 std::size_t bytes_of(const std::string& path, const std::string& tensor, DType dtype,
                      const std::vector<std::size_t>& shape) {
   const auto bytes = tensor_bytes(dtype, shape);
@@ -89,7 +89,7 @@ ByteRange parse_offsets(const std::string& path, const std::string& tensor, cons
   return range;
 }
 
-// An entry of the header: a tensor, or of a type that is not read the bytes that it takes.
+// An entry of the header: a tensor, or the bytes of a type that is not supported.
 struct ParsedEntry {
   TensorView tensor;
   bool skipped = false;
@@ -122,7 +122,7 @@ ParsedEntry parse_tensor(const std::string& path, const std::string& name, const
   return parsed;
 }
 
-// Hands on the members of the header one by one, so that a header of a million tensors is never held as a whole.
+// Passes on the members of the header one by one, so that a header of a million tensors is never in memory as a whole.
 class HeaderReader : public nlohmann::json_sax<Json> {
  public:
   using Take = std::function<void(const std::string& name, const Json& entry)>;
@@ -135,7 +135,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return put(value); }
   bool number_float(number_float_t value, const string_t&) override { return put(value); }
   bool string(string_t& value) override { return put(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // not in a text
+  bool binary(binary_t&) override { return false; }  // does not occur in text
   bool start_object(std::size_t) override { return begin(Json::value_t::object); }
   bool start_array(std::size_t) override { return begin(Json::value_t::array); }
   bool end_object() override { return end(); }
@@ -150,7 +150,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // A member is held as a whole, so it must not be large.
+  // A member is in memory as a whole, so its size is limited.
   void keep(std::size_t bytes) {
     kept_ += bytes;
     if (kept_ > kMostMemberBytes)
@@ -176,14 +176,14 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     return true;
   }
   bool end() {
-    if (open_.empty()) return true;  // of the header
+    if (open_.empty()) return true;  // end of the header
     Json value = std::move(open_.back());
     open_.pop_back();
     keys_.pop_back();
     place(std::move(value));
     return true;
   }
-  // A whole value, into what it belongs to.
+  // Adds a complete value to its container.
   void place(Json value) {
     if (open_.empty()) {
       take_(name_, value);
@@ -204,9 +204,9 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   Take take_;
   std::size_t kept_ = 0;
   bool in_header_ = false;
-  std::string name_;               // of the member in work
-  std::vector<Json> open_;         // its objects and lists that are not at their ends
-  std::vector<std::string> keys_;  // of the values in work, in objects of `open_`
+  std::string name_;               // name of the current member
+  std::vector<Json> open_;         // its objects and lists that have not ended
+  std::vector<std::string> keys_;  // keys of the current values in objects of `open_`
 };
 
 void read_header(const std::string& path, std::string_view text, HeaderReader::Take take) {
@@ -234,7 +234,7 @@ struct NamedBytes {
   std::string_view name;
 };
 
-// The format demands that tensors fill the data without overlap and without holes.
+// The format demands that tensors fill the data without overlap and without gaps.
 void check_coverage(const MappedTensors& file, std::vector<NamedBytes> skipped, std::span<const std::byte> data) {
   std::vector<NamedBytes>& parts = skipped;
   for (const TensorView& tensor : file.tensors) parts.push_back({tensor.bytes, tensor.name});
@@ -329,7 +329,7 @@ SafetensorsStream::SafetensorsStream(const std::string& path, const std::vector<
     declared_ = end;
   }
   text += '}';
-  text.append((8 - text.size() % 8) % 8, ' ');  // keeps the data aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the data
   const std::uint64_t length = text.size();
   char prefix[kPrefixBytes];
   for (std::size_t i = 0; i < kPrefixBytes; ++i) prefix[i] = static_cast<char>(length >> (8 * i));

@@ -1,4 +1,4 @@
-// Reading (memory-mapped) and writing of .safetensors: 8-byte little-endian header length, JSON header, raw tensors.
+// Reads (memory-mapped) and writes .safetensors: 8-byte little-endian header length, JSON header, raw tensors.
 // https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace moescope {
 
-// Tensors of types that are not read here are skipped by name. Throw std::runtime_error naming the file, what is wrong,
-// what was found and what is allowed.
+// Tensors of types that cannot be read are skipped, with their names. Throw std::runtime_error naming the file, the
+// problem, what was found and what is allowed.
 std::shared_ptr<MappedTensors> read_safetensors(const std::string& path);
 class SafetensorsFile : public TensorFile {
  public:
@@ -28,8 +28,8 @@ struct TensorSpec {
   std::vector<std::size_t> shape;
 };
 
-// Writes a file whose tensors do not fit into memory together: all are declared first, then appended in that order. The
-// file is complete after finish(); until then nothing changes (whole_file.h). Throws std::runtime_error.
+// Writes a file whose tensors do not fit into memory together: all are declared first, then appended in this order. The
+// file exists after finish(), not before (whole_file.h). Throws std::runtime_error.
 class SafetensorsStream {
  public:
   SafetensorsStream(const std::string& path, const std::vector<TensorSpec>& tensors,
@@ -44,10 +44,10 @@ class SafetensorsStream {
   std::size_t declared_ = 0, written_ = 0;
 };
 
-// The same from memory.
+// Writes a file whose tensors fit into memory.
 class SafetensorsWriter {
  public:
-  void add(std::string name, DType dtype, std::vector<std::size_t> shape, std::span<const std::byte> bytes);  // copied
+  void add(std::string name, DType dtype, std::vector<std::size_t> shape, std::span<const std::byte> bytes);  // copies
   void set_metadata(std::string key, std::string value);
   void write(const std::string& path) const;  // throws std::runtime_error
 

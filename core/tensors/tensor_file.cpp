@@ -27,12 +27,12 @@ struct DTypeInfo {
   const char* name;
   std::size_t bits;
 };
-// In the order of DType.
+// Indexed by DType.
 constexpr DTypeInfo kDTypes[] = {{"F64", 64},    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
                                  {"F8_E8M0", 8}, {"F4", 4},   {"I64", 64}, {"I32", 32},  {"I16", 16},    {"I8", 8},
                                  {"U64", 64},    {"U32", 32}, {"U16", 16}, {"U8", 8},    {"BOOL", 8}};
 constexpr std::size_t kPart = 1024;        // elements converted at a time
-constexpr std::size_t kMostOfAName = 256;  // compared to find similar ones
+constexpr std::size_t kMostOfAName = 256;  // bytes compared to find similar names
 
 template <class T>
 T load(const std::byte* at) {
@@ -54,7 +54,7 @@ float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
 }
 
-// `count` elements along the last axis, from the one at `first` on; of a tensor with strides.
+// Copies `count` elements along the last axis, from the one at `first` on, of a tensor with strides.
 bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, std::size_t size, std::byte* out) {
   std::size_t at = 0, rest = first;
   for (std::size_t d = t.shape.size(); d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];
@@ -63,7 +63,7 @@ bool copy_along_row(const TensorView& t, std::size_t first, std::size_t count, s
   return stride == 1 ? copy_mapped(from, out, count * size) : gather_mapped(from, stride * size, size, count, out);
 }
 
-// Elements [first, first + count) in the order of their indices, as this machine stores them.
+// Copies elements [first, first + count) in the order of their indices, in the byte order of this machine.
 void copy_elements(const TensorView& t, std::size_t first, std::size_t count, std::byte* out) {
   const std::size_t size = dtype_bits(t.dtype) / 8;
   bool copied = true;
@@ -81,7 +81,7 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
   for (std::size_t i = 0; i < count; ++i) std::reverse(out + i * size, out + (i + 1) * size);
 }
 
-// As each_element(), of pairs in a byte.
+// Calls `sink` as each_element() does, for codes that are two in a byte.
 template <class Sink>
 void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
   std::array<std::byte, kPart> part;
@@ -287,7 +287,7 @@ void MappedTensors::keep(std::size_t more) {
 }
 
 void MappedTensors::add(TensorView tensor) {
-  // Twice: the names are indexed, and shown.
+  // The name counts twice: in the index and in the list of tensors.
   keep(sizeof tensor + 2 * tensor.name.size() + (tensor.shape.size() + tensor.strides.size()) * sizeof(std::size_t));
   tensors.push_back(std::move(tensor));
 }

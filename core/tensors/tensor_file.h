@@ -1,4 +1,5 @@
-// A file of tensors, mapped into memory: what safetensors.h, npy.h and torch_file.h read. open_tensors.h opens any.
+// A file of tensors, mapped into memory, as safetensors.h, npy.h and torch_file.h read it. open_tensors.h opens any of
+// them.
 #pragma once
 
 #include <cstddef>
@@ -42,13 +43,13 @@ const char* dtype_name(DType dtype);  // "F32"
 bool is_floating(DType dtype);
 std::optional<DType> dtype_named(std::string_view name);
 
-// Of a part of a file, which a checksum vouches for. It is compared before the first byte is used and not when the file
-// is opened: files of tensors are mapped, and only what is shown is read.
+// Checksum of a part of a file. It is compared before the first byte is used and not when the file is opened, because
+// files of tensors are mapped and only what is shown is read.
 class PartChecksum {
  public:
   PartChecksum(std::string part, std::span<const std::byte> bytes, std::uint32_t crc32)
       : part_(std::move(part)), bytes_(bytes), crc32_(crc32) {}
-  void require() const;  // throws std::runtime_error "PART: ..."; any thread
+  void require() const;  // throws std::runtime_error "PART: ..."; may be called from any thread
 
  private:
   enum class State : std::uint8_t { unknown, right, wrong };
@@ -64,24 +65,25 @@ class CodeScales;  // code_scales.h
 struct TensorView {
   std::string name;
   DType dtype;
-  std::vector<std::size_t> shape;  // empty: a scalar
+  std::vector<std::size_t> shape;  // empty for a scalar
   // Points into the mapped file, unaligned. Use it for address and size only: reading the bytes directly kills the
   // program if another one has truncated the file, which all methods below turn into std::runtime_error.
   std::span<const std::byte> bytes;
-  std::vector<std::size_t> strides = {};  // in elements, as many as dimensions; empty: row by row without gaps
+  std::vector<std::size_t> strides = {};  // in elements, one per dimension; empty: row by row without gaps
   bool big_endian = false;
-  std::shared_ptr<const PartChecksum> checksum = {};  // nullptr: the file has none
-  std::shared_ptr<const CodeScales> scales = {};      // the values are codes times these; nullptr: as they are stored
-  // What the values are. Scales belong to other tensors; of codes the scales are missing or of a layout that is not
-  // read here, so they are no weight. `note` says whose scales, why they are codes, or what of.
+  std::shared_ptr<const PartChecksum> checksum = {};  // nullptr if the file has none
+  std::shared_ptr<const CodeScales> scales = {};      // factors of the values; nullptr if these are not codes
+  // values: may be a weight. scales: belong to another tensor. codes: scales are missing or the layout is not
+  // supported. `note` names the tensor that the scales belong to, or the reason.
   enum class Holds : std::uint8_t { values, scales, codes } holds = Holds::values;
   std::string note = {};
 
   std::size_t elements() const;
   bool floating() const { return scales || is_floating(dtype); }
   std::string type_text() const;          // "BF16", "F8_E4M3 x F32"
-  void copy_bytes(std::byte* out) const;  // all, unconverted, row by row
-  // Converted copy of elements [first, first + count); integers convert exactly where float/double can hold them.
+  void copy_bytes(std::byte* out) const;  // copies all values unconverted, row by row
+  // Returns a converted copy of elements [first, first + count). Integers convert exactly where float/double can hold
+  // them.
   std::vector<float> floats(std::size_t first, std::size_t count) const;
   std::vector<float> floats() const { return floats(0, elements()); }
   std::vector<double> doubles() const;
@@ -90,15 +92,15 @@ struct TensorView {
 
 std::string shape_text(const std::vector<std::size_t>& shape);  // "[3, 4]"
 
-// More dimensions than any program makes: NumPy allows 64.
+// Limit for damaged files. NumPy allows 64 dimensions.
 inline constexpr std::size_t kMostDimensions = 64;
-// Of a tensor; nullopt: 2^64 bytes or more, which no file holds.
+// Bytes of a tensor; nullopt if 2^64 or more.
 std::optional<std::size_t> tensor_bytes(DType dtype, const std::vector<std::size_t>& shape);
 
-// An entry of a file that is no tensor which can be read here.
+// An entry of a file that cannot be read as a tensor.
 struct SkippedEntry {
   std::string name, why;
-  std::size_t untyped_bits = 0;  // of a value, where only its type is missing (open_tensors.h)
+  std::size_t untyped_bits = 0;  // bits of a value if only the type is missing (open_tensors.h)
 };
 
 struct MappedTensors;
@@ -107,19 +109,19 @@ class TensorFile {
  public:
   explicit TensorFile(std::shared_ptr<const MappedTensors> tensors) : mapped_(std::move(tensors)) {}
   const std::string& path() const;
-  std::vector<std::string> files() const;                      // all that it was read from
-  const std::string& file_of(const TensorView& tensor) const;  // of those the one that holds this tensor of it
-  const std::vector<TensorView>& tensors() const;              // in file order
-  const TensorView* find(std::string_view name) const;         // nullptr: absent
+  std::vector<std::string> files() const;                      // all files that were read
+  const std::string& file_of(const TensorView& tensor) const;  // the one of files() that holds this tensor
+  const std::vector<TensorView>& tensors() const;              // order of the file
+  const TensorView* find(std::string_view name) const;         // nullptr if absent
   const TensorView& at(std::string_view name) const;           // throws std::runtime_error, naming similar ones
   const std::map<std::string, std::string>& metadata() const;
-  const std::vector<SkippedEntry>& skipped() const;  // in file order
+  const std::vector<SkippedEntry>& skipped() const;  // order of the file
 
  private:
   std::shared_ptr<const MappedTensors> mapped_;
 };
 
-// For the readers: the mapped bytes, and the tensors in them as they are found.
+// The mapped bytes and the tensors found in them so far, for the readers.
 struct MappedTensors {
   std::string path;
   std::byte* data = nullptr;
@@ -127,32 +129,32 @@ struct MappedTensors {
   std::vector<TensorView> tensors;
   std::vector<SkippedEntry> skipped;
   std::map<std::string, std::string> metadata;
-  std::unordered_map<std::string_view, std::size_t> by_name;  // names are those of `tensors`, or `other_names`
+  std::unordered_map<std::string_view, std::size_t> by_name;  // names point into `tensors` or `other_names`
   std::deque<std::pair<std::string, std::size_t>> other_names;
-  std::deque<std::vector<std::byte>> unpacked;               // bytes that lie compressed in the file
-  std::vector<std::shared_ptr<const MappedTensors>> shards;  // of a checkpoint in several files
+  std::deque<std::vector<std::byte>> unpacked;               // contents of compressed entries
+  std::vector<std::shared_ptr<const MappedTensors>> shards;  // files of a checkpoint in several files
 
-  explicit MappedTensors(const std::string& file);  // throws std::runtime_error: cannot be read
-  MappedTensors() = default;                        // of shards
+  explicit MappedTensors(const std::string& file);  // throws std::runtime_error if the file cannot be read
+  MappedTensors() = default;                        // for a file with shards
   ~MappedTensors();
   MappedTensors(const MappedTensors&) = delete;
   MappedTensors& operator=(const MappedTensors&) = delete;
 
-  // Throw std::runtime_error "PATH: ...": what is asked for is not in the file any more; two tensors of one name; more
-  // is to be kept than kMostKeptBytes.
+  // Throw std::runtime_error "PATH: ..." if the bytes are no longer in the file, two tensors have one name, or more
+  // than kMostKeptBytes would be kept.
   std::string copied(std::size_t first, std::size_t count) const;
   void index_names();
   void add(TensorView tensor);
   void skip(std::string name, std::string why);
-  void keep(std::size_t more);  // bytes of memory
+  void keep(std::size_t more);  // counts bytes of memory
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
   std::size_t kept_ = 0;
 };
 
-// A small file may describe so many tensors under such long names that the memory does not hold them. The largest
-// checkpoints that are published need 50 MB.
+// Limits the memory for names and shapes, because a small file may describe very many tensors with very long names. The
+// largest published checkpoints need 50 MB.
 inline constexpr std::size_t kMostKeptBytes = std::size_t{256} << 20;
 
 }  // namespace moescope

@@ -24,7 +24,7 @@ Pickle pickle_of(const MappedTensors& file, std::string_view bytes) {
   }
 }
 
-// Of the entries of an archive, "NAME/"; "" where they lie in none.
+// Returns the folder of the entries of an archive, "NAME/"; "" if they are not in one.
 std::string folder_of(const MappedTensors& file, const ZipArchive& archive) {
   std::set<std::string> folders;
   for (const ZipEntry& entry : archive.entries()) {
@@ -36,8 +36,8 @@ std::string folder_of(const MappedTensors& file, const ZipArchive& archive) {
   return *folders.begin();
 }
 
-// PyTorch before 1.6: the pickles of a magic number, a version, facts about the machine, and the object; then one of
-// the keys of its storages, and for each an element count of 8 bytes and its elements.
+// Reads files of PyTorch before 1.6: pickles of a magic number, a version, facts about the machine, and the object;
+// then a pickle of the keys of its storages, and for each storage a count of elements in 8 bytes and the elements.
 class LegacyReader {
  public:
   explicit LegacyReader(MappedTensors& file)
@@ -47,7 +47,7 @@ class LegacyReader {
     if (const Pickle magic = next(); magic.root->kind != Kind::large || magic.root->text != kMagic)
       file_.fail(
           "is a pickle, but not one of torch.save; torch.save(model.state_dict(), path) writes what is read here");
-    next();  // the version, which has always been 1001
+    next();  // the version is always 1001
     const bool little = is_little(next());
     const Pickle object = next(), keys = next();
     place_storages(object, keys, little);
@@ -119,7 +119,7 @@ bool is_torch_archive(const ZipArchive& archive) {
   });
 }
 
-// Protocols 2 to 5.
+// Recognises protocols 2 to 5.
 bool begins_like_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }

@@ -1,10 +1,10 @@
-// Tensors that torch.save wrote: a zip archive of a pickle and of the raw bytes of each storage (PyTorch 1.6 and later,
-// and TorchScript), or one pickle after another and then the storages (before 1.6). Pickles are read and not run
+// Reads tensors that torch.save wrote: a zip archive of a pickle and of the raw bytes of each storage (PyTorch 1.6 and
+// later, and TorchScript), or several pickles followed by the storages (before 1.6). Pickles are read, not run
 // (pickle.h).
 //
-// Read are tensors of any strides over storages of plain types, alone, as parameters, in containers and in the
-// attributes of objects. Everything else is skipped by name: quantized, sparse and nested tensors, subclasses whose
-// values their class computes, what functions would make. A DTensor is read where its local part is the whole.
+// Reads tensors of any strides over storages of plain types: single tensors, parameters, tensors in containers and in
+// attributes of objects. Everything else is skipped, with its name: quantized, sparse and nested tensors, subclasses
+// whose class computes the values, and results of functions. A DTensor is read if its local part is the whole.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,13 @@ namespace moescope {
 
 class ZipArchive;
 
-// Tensors in dicts and lists are named by the way to them, "layers.0.w1"; a tensor alone is named like the file without
-// its suffix. Throw std::runtime_error "PATH: ..." with what is wrong and what is allowed.
+// Tensors in dicts and lists are named by their path, "layers.0.w1"; a single tensor is named like the file without its
+// suffix. Throw std::runtime_error "PATH: ..." with the reason and what is allowed.
 void read_torch(MappedTensors& file, ZipArchive& archive);
 std::shared_ptr<MappedTensors> read_legacy_torch(const std::string& path);
 
-// Whether an archive is one of torch.save, and a file that begins so one of PyTorch before 1.6 or of pickle.dump.
+// True if torch.save wrote the archive, or if these are the first bytes of a file of PyTorch before 1.6 or of
+// pickle.dump.
 bool is_torch_archive(const ZipArchive& archive);
 bool begins_like_pickle(std::string_view bytes);
 

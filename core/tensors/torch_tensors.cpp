@@ -18,19 +18,19 @@ using Items = std::vector<PickleValue*>;
 
 constexpr int kMostDepth = 64;
 constexpr std::size_t kMostAttributes = 128;  // and values of a tensor's state
-// A value that stands in several places is visited in each.
+// Limits visits of a value in several places, because each place is visited.
 constexpr std::size_t kMostPlaces = 10'000;
 constexpr std::size_t kMostVisits = 3'000'000, kMostPassed = 100'000'000, kMostTooDeep = 1000;
-// An expanded tensor shows few values in many places. Figures of more take minutes.
+// Limits the elements of expanded tensors, which show few values in many places: figures of more take minutes.
 constexpr std::size_t kMostRepeated = std::size_t{1} << 30;
 
-// Keys may be long, and stand in the way to a tensor again and again.
+// Limits names, because long keys may occur in the path of a tensor again and again.
 constexpr std::size_t kLongestTensorName = std::size_t{16} << 20;
 
 struct TorchType {
   std::string_view storage, dtype;
   std::size_t bytes;
-  std::optional<DType> read_as;  // nullopt: its tensors are skipped
+  std::optional<DType> read_as;  // nullopt: tensors of this type are skipped
 };
 constexpr TorchType kTypes[] = {{"DoubleStorage", "float64", 8, DType::f64},
                                 {"FloatStorage", "float32", 4, DType::f32},
@@ -70,9 +70,9 @@ struct SkippedTensor : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a part of the way to a value is called.
+// Part of the path to a value.
 struct Step {
-  const PickleValue* key = nullptr;  // of a dict; nullptr: `index` in a list
+  const PickleValue* key = nullptr;  // key in a dict; nullptr: `index` in a list
   std::size_t index = 0;
 };
 
@@ -81,12 +81,12 @@ std::string shown_global(const PickleValue& global) {
   return printable(std::string(module) + (module.empty() ? "" : ".") + std::string(name));
 }
 
-// A module's parameters are attributes of these names.
+// True for the attributes that hold a module's parameters.
 bool is_part_of_module(std::string_view attribute) {
   return attribute == "_parameters" || attribute == "_buffers" || attribute == "_modules";
 }
 
-// Functions of torch._utils that make tensors which are skipped, and what those are.
+// Functions of torch._utils whose tensors are skipped, with a description of these.
 struct KnownMaker {
   std::string_view name, what;
 };
@@ -108,13 +108,14 @@ class Collector {
     if (empty_.contains(&value)) return;
     const std::size_t visits = visits_, found = file_.tensors.size() + file_.skipped.size();
     visit(value);
-    // Containers of containers may stand in each other so that there are more ways through them than can be gone.
+    // Containers may contain each other so that there are too many paths. A container in which no tensor was found is
+    // not visited again.
     if (visits_ > visits + 1 && found == file_.tensors.size() + file_.skipped.size()) empty_.insert(&value);
   }
 
  private:
   void visit(const PickleValue& value) {
-    // What is plain is passed over quickly; of lists of numbers there may be long ones.
+    // Plain values are passed over quickly, because lists of numbers may be long.
     passed_ += value.items.size();
     if (++visits_ > kMostVisits || passed_ > kMostPassed)
       file_.fail("holds more than " + std::to_string(kMostVisits) + " containers and objects, or more values than " +
@@ -188,7 +189,7 @@ class Collector {
     collect_object(call);
   }
 
-  // The attributes of an object may be tensors; its class is not asked.
+  // Collects the attributes of an object that are tensors, whatever its class is.
   void collect_object(const PickleValue& object) {
     const std::size_t before = file_.tensors.size();
     ++objects_;
@@ -198,7 +199,7 @@ class Collector {
       skip("is the Python object " + shown_global(*object.items[0]) + ", and nothing in a file is run here");
   }
 
-  // False: it makes something else.
+  // Returns false if the function makes something other than a tensor.
   bool take_maker(std::string_view maker, const Items& arguments) {
     if (maker == "_rebuild_parameter" || maker == "_rebuild_parameter_with_state") {
       if (!arguments.empty()) collect_same_place(*arguments[0]);
@@ -235,7 +236,7 @@ class Collector {
     if (computed) throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
   }
 
-  // A DTensor's local part is the tensor where it has all of it.
+  // Takes a DTensor's local part as the tensor if it is the whole.
   void take_wrapper(const PickleValue& type, const Items& inner, const Items& arguments) {
     if (!type.name.ends_with("DTensor") || inner.size() < 3 || arguments.size() < 4)
       throw SkippedTensor("is a " + shown_global(type) + ", whose values its class computes");
@@ -248,7 +249,7 @@ class Collector {
     collect_same_place(*local);
   }
 
-  // Of a dict, or of a pair of dicts, which the attributes of some classes are.
+  // Finds an attribute in a dict or in a pair of dicts, as some classes have it.
   static const PickleValue* attribute(const PickleValue& state, std::string_view name) {
     if (state.kind == Kind::list)
       return state.items.size() == 2 && state.items[1]->kind == Kind::dict ? attribute(*state.items[1], name) : nullptr;
@@ -309,7 +310,7 @@ class Collector {
     if (tensor.dtype == DType::f4) unpack_pairs(tensor);
   }
 
-  // Of float4_e2m1fn_x2, whose elements are pairs.
+  // Unpacks float4_e2m1fn_x2, whose elements are pairs.
   static void unpack_pairs(TensorView& tensor) {
     if (!tensor.strides.empty() || tensor.shape.empty())
       throw SkippedTensor("has the type float4_e2m1fn_x2 and is not stored row by row; save tensor.contiguous()");
@@ -339,15 +340,15 @@ class Collector {
   const FindStorage& find_;
   bool big_endian_;
   MappedTensors& file_;
-  std::unordered_set<const PickleValue*> empty_;                // containers of containers without a tensor in them
-  std::unordered_map<const PickleValue*, std::size_t> places_;  // of each tensor and object
-  std::vector<Step> way_;                                       // from the root to the value in work
-  int objects_ = 0;                                             // of those on the way that are attributes
-  int same_place_ = 0;                                          // how often a tensor is wrapped in another one
+  std::unordered_set<const PickleValue*> empty_;                // containers whose containers hold no tensor
+  std::unordered_map<const PickleValue*, std::size_t> places_;  // visits of each tensor and object
+  std::vector<Step> way_;                                       // from the root to the current value
+  int objects_ = 0;                                             // number of attributes on the path
+  int same_place_ = 0;                                          // number of tensors wrapped in each other here
   std::size_t visits_ = 0, passed_ = 0, too_deep_ = 0;
 };
 
-// {"a.b": x, "a": {"b": y}} has two tensors of one way.
+// {"a.b": x, "a": {"b": y}} has two tensors with one path.
 void skip_same_names(MappedTensors& file) {
   std::vector<std::size_t> again;
   {

@@ -1,4 +1,4 @@
-// The tensors of a pickle that torch.save wrote, whatever file it lies in (torch_file.h).
+// The tensors of a pickle that torch.save wrote, for every kind of file (torch_file.h).
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 
 namespace moescope {
 
-// The arguments of a persistent id that are needed here.
+// The parts of a persistent id that readers need.
 struct TorchStorage {
   std::string_view type;  // "FloatStorage"
   std::string_view key;
-  std::size_t first_element = 0;  // of a view into another storage, as PyTorch before 1.6 wrote
+  std::size_t first_element = 0;  // for views into another storage, which PyTorch before 1.6 wrote
 };
-std::optional<TorchStorage> torch_storage(const PickleValue& id);  // nullopt: it is none
+std::optional<TorchStorage> torch_storage(const PickleValue& id);  // nullopt if it is not a storage
 
-std::optional<DType> torch_type(std::string_view name);              // of "FloatStorage" and "float32"
-std::optional<std::size_t> torch_type_bytes(std::string_view name);  // also of types that are skipped
+std::optional<DType> torch_type(std::string_view name);              // for names such as "FloatStorage" and "float32"
+std::optional<std::size_t> torch_type_bytes(std::string_view name);  // also for types that are skipped
 
 struct TorchBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const PartChecksum> checksum;
-  std::string missing;  // why they are not there
+  std::string missing;  // why the bytes are missing
 };
 using FindStorage = std::function<TorchBytes(std::string_view key)>;
 

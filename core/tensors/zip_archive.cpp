@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMostEntries = 1'000'000;
 constexpr std::size_t kLongestEntryName = 4096;
-constexpr std::size_t kMostShrunk = 1032;  // times: deflate's best
-constexpr uLong kEncrypted = 1;            // bit of an entry's flag
+constexpr std::size_t kMostShrunk = 1032;  // largest ratio of deflate
+constexpr uLong kEncrypted = 1;            // bit in the flags of an entry
 constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The entries of a zip archive, read by minizip: stored as they are or compressed by deflate, zip64 or not. Bytes of
-// stored entries stay where they lie in the mapped file.
+// The entries of a zip archive, read by minizip: stored or compressed by deflate, with or without zip64. Bytes of
+// stored entries stay in the mapped file.
 #pragma once
 
 #include <cstddef>
@@ -17,33 +17,34 @@ namespace moescope {
 
 struct ZipEntry {
   std::string name;
-  std::size_t bytes = 0;  // unpacked
-  std::size_t first = 0;  // of stored ones, in the file
+  std::size_t bytes = 0;  // uncompressed
+  std::size_t first = 0;  // position in the file, of stored entries
   bool deflated = false;
   std::uint32_t crc32 = 0;
-  std::size_t in_directory = 0;  // where minizip finds it again
+  std::size_t in_directory = 0;  // position in minizip's directory
 };
 
-// What an entry holds.
+// The contents of an entry.
 struct StoredBytes {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const PartChecksum> checksum;  // nullptr: none, or compared already
+  std::shared_ptr<const PartChecksum> checksum;  // nullptr if it is absent or has been compared
 };
 
 class ZipArchive {
  public:
-  // Throws std::runtime_error "PATH: ...": no archive, damaged, encrypted, two entries of one name.
+  // Throws std::runtime_error "PATH: ..." if the file is no archive, damaged or encrypted, or two entries have one
+  // name.
   explicit ZipArchive(MappedTensors& file);
   ZipArchive(const ZipArchive&) = delete;
   ZipArchive& operator=(const ZipArchive&) = delete;
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  const ZipEntry* find(std::string_view name) const;  // nullptr: there is none
+  const ZipEntry* find(std::string_view name) const;  // nullptr if absent
 
-  // Compressed ones are unpacked into memory that `file` owns; nullopt: all of them take more than kMostUnpackedBytes.
-  // Throws std::runtime_error "PATH: ..." where one is damaged.
+  // Compressed entries are unpacked into memory that `file` owns. nullopt if all of them together take more than
+  // kMostUnpackedBytes. Throws std::runtime_error "PATH: ..." if an entry is damaged.
   std::optional<StoredBytes> stored(const ZipEntry& entry);
-  // The same, copied and compared with its checksum.
+  // Returns a copy of an entry's contents, which are compared with the checksum. Throws as stored() does.
   std::string text(const ZipEntry& entry);
 
  private:
@@ -55,7 +56,7 @@ class ZipArchive {
   std::unique_ptr<void, int (*)(void*)> archive_;  // minizip's
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string_view, std::size_t> by_name_;
-  std::unordered_map<std::size_t, StoredBytes> taken_;  // by place in entries_
+  std::unordered_map<std::size_t, StoredBytes> taken_;  // key: index in entries_
   std::size_t unpacked_bytes_ = 0;
 };
 
