@@ -3,7 +3,7 @@
 namespace moescope {
 namespace {
 
-// A probe text would fill the timeline.
+// Shortens a value, because a probe text would fill the timeline.
 std::string shortened(std::string text) {
   constexpr std::size_t kLongest = 48;
   if (text.size() <= kLongest) return text;

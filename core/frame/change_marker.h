@@ -1,4 +1,4 @@
-// The marker of a live change: which setting got which value, and the sentence that the timeline shows of it.
+// The marker of a live change: the setting, its new value, and the sentence that the timeline shows.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace moescope {
 
 inline constexpr const char* kChangeKind = "change";
 
-// "router.bias_update_rate 0.001 -> 0.01"; an empty value is "none", and a long old value is cut short.
-// `for_all_runs`: says so, of the mixture of several runs.
+// Returns "router.bias_update_rate 0.001 -> 0.01". An empty value becomes "none", and a long old value is shortened.
+// `for_all_runs` appends that the change is for all runs, which is so for the mixture.
 std::string change_text(std::string_view key, const std::string& before, const std::string& value,
                         bool for_all_runs = false);
 Marker change_marker(int run, std::int64_t step, std::string key, const std::string& before, std::string value,

@@ -9,7 +9,7 @@ namespace moescope {
 
 namespace {
 
-// Clusters of experts, each named by one of its members, with the similarity of every pair of them.
+// Clusters of experts, each named by one of its members, with the similarity of every pair of clusters.
 class Linkage {
  public:
   Linkage(std::span<const std::uint32_t> together_EE, int n_experts)
@@ -51,7 +51,8 @@ class Linkage {
  private:
   std::size_t first_alive() const { return std::ranges::find(alive_, true) - alive_.begin(); }
 
-  // The most alike living cluster; on a tie `preferred` (else the chain would not end), then the lowest.
+  // Returns the most similar living cluster. On a tie `preferred` wins, because the chain would not end otherwise, then
+  // the lowest.
   std::size_t nearest(std::size_t cluster, std::size_t preferred) const {
     const float* row = similarity_.data() + cluster * size_;
     std::size_t best = preferred;
@@ -65,7 +66,7 @@ class Linkage {
     return best;
   }
 
-  // b into a; the similarity to any third is the mean over the pairs of members (Lance and Williams).
+  // Merges b into a; the similarity to any third cluster is the mean over the pairs of members (Lance and Williams).
   void merge(std::size_t a, std::size_t b) {
     const auto weight_a = static_cast<float>(members_[a].size());
     const auto weight_b = static_cast<float>(members_[b].size());
@@ -79,7 +80,7 @@ class Linkage {
     join(members_[a], members_[b]);
   }
 
-  // Appends `right` to `left`, either of them reversed where that brings more alike ends together.
+  // Appends `right` to `left`, either of them reversed if that joins more similar ends.
   void join(std::vector<int>& left, std::vector<int>& right) const {
     const auto alike = [this](int i, int j) { return leaf_similarity_[static_cast<std::size_t>(i) * size_ + j]; };
     const float ends[] = {alike(left.back(), right.front()), alike(left.back(), right.back()),
@@ -103,7 +104,7 @@ class Linkage {
 
   std::size_t size_;
   std::vector<float> leaf_similarity_, similarity_;  // [E, E]
-  std::vector<std::vector<int>> members_;            // in drawing order
+  std::vector<std::vector<int>> members_;            // members in drawing order
   std::vector<bool> alive_;
 };
 

@@ -1,5 +1,5 @@
-// What the rows of a frame that hold figures consist of, said once. Recordings, JSON lines and packed frames are
-// visitors: a field that is added here is in all of them.
+// The fields of the rows of a frame that hold figures, declared once. Recordings, JSON lines and packed frames are
+// visitors, so that a new field here is in all of them.
 //
 // describe(row, visitor) calls, in the order of the columns of a recording,
 //   visitor.layer(int&, LayerColumn)            among all layers
@@ -9,7 +9,7 @@
 //   visitor.bins(HalfOctaves&, Column)
 //   visitor.name(Enum&, Column, Names)          an enumerator by its name
 //   visitor.text(string&, Column)
-// and those of one row alone as said there. `row` may be const.
+// and the calls that the comments of single rows name. `row` may be const.
 #pragma once
 
 #include <concepts>
@@ -22,23 +22,23 @@
 namespace moescope {
 
 struct Column {
-  const char* name;       // in recordings; in JSON lines the key
-  const char* note = "";  // beside the column in the schema; of blobs what they are an array of
+  const char* name;       // column in recordings, key in JSON lines
+  const char* note = "";  // beside the column in the schema; for blobs the type of their array
 };
 struct LayerColumn {
   const char* note = "";
-  int lowest = 0;  // -1: may be of no layer
+  int lowest = 0;  // -1 if the row may have no layer
 };
-// The first `count` enumerators.
+// Names of the first `count` enumerators.
 template <class Enum>
 struct Names {
   const char* (*name_of)(Enum);
   int count;
 };
-template <class Enum>  // which clang before 17 does not deduce of aggregates by itself
+template <class Enum>  // clang before 17 does not deduce it for aggregates
 Names(const char* (*)(Enum), int)->Names<Enum>;
 
-// The enumerator called `name`; nullopt: none is.
+// Returns the enumerator called `name`; nullopt if there is none.
 template <class Enum>
 std::optional<Enum> find_named(std::string_view name, Names<Enum> names) {
   for (int i = 0; i < names.count; ++i)
@@ -49,7 +49,7 @@ std::optional<Enum> find_named(std::string_view name, Names<Enum> names) {
 template <class Row, class Frame>
 concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;
 
-// `volume` is a table of its own in recordings, and no column.
+// `volume` is a table of its own in recordings, not a column.
 void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.layer(router.layer, LayerColumn{"among all layers"});
   visit.figures(router, kRouterFigures);
@@ -66,7 +66,7 @@ void describe(RowOf<RouterFrame> auto& router, auto& visit) {
   visit.bins(router.margin_tokens, Column{"margin_tokens", "uint32 [40] or [48]: tokens by margin"});
 }
 
-// Also visitor.gemm(quant.gemm), the class of the weight and its name, and visitor.scales(quant.e8m0_blocks).
+// Also calls visitor.gemm(quant.gemm), the class of the weight and its name, and visitor.scales(quant.e8m0_blocks).
 void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.layer(quant.layer, LayerColumn{"-1: not of a layer", -1});
   visit.gemm(quant.gemm);
@@ -77,7 +77,7 @@ void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.scales(quant.e8m0_blocks);
 }
 
-// Of which reference it is, the list says that it is in.
+// The list that holds a row determines its reference.
 void describe(RowOf<FlipFrame> auto& flip, auto& visit) {
   visit.layer(flip.layer, LayerColumn{});
   visit.figures(flip, kFlipFigures);
@@ -95,7 +95,7 @@ void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
   visit.figures(gradient, kGradientFigures);
 }
 
-// Bytes of an E8M0 histogram between its first and its last scale that occurs; count 0: all are zero.
+// The bytes of an E8M0 histogram from the first to the last scale that occurs; count 0 if all are zero.
 struct ByteRange {
   int first = 0;
   int count = 0;

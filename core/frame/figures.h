@@ -1,7 +1,7 @@
 // The figures of a frame, each declared once: its place in the frame, its column in recordings, its key in JSON lines,
-// and the card that explains it on the screen. History, recordings, JSON lines, cards, lessons and imports of logs go
-// through these tables and name no figure of their own. A new one stands last in its table: nan_mask has a bit for
-// each.
+// and the card that explains it on the screen. History, recordings, JSON lines, cards, lessons and imports of logs use
+// these tables and name no figure of their own. A new figure must be the last of its table, because nan_mask has one
+// bit per figure.
 //
 // Legend of the formulas: T tokens of the batch, E routed experts, K top_k, n_e slots assigned to expert e, n their
 // mean T K / E, u_e = n_e / n; x a value before and q after quantization.
@@ -16,7 +16,7 @@
 
 namespace moescope {
 
-// Every scalar that has a time axis. Those of a frame stand in the order of its table below.
+// Every scalar with a time axis. Figures of a frame are in the order of their table below.
 enum class Metric {
   ce_loss,
   aux_loss,
@@ -27,7 +27,7 @@ enum class Metric {
   val_loss,
   max_logit,
   step_ms,
-  max_vio_p50,  // of all MoE layers at each step
+  max_vio_p50,  // over all MoE layers at each step
   max_vio_p90,
   max_vio_max,
   max_vio_window_p50,
@@ -39,42 +39,42 @@ enum class Metric {
   entropy_norm,
   dead_fraction,
   score_entropy,
-  margin,  // per MoE layer, or
+  margin,  // this to flip_rate: per MoE layer, or mean over layers (kWholeRun)
   router_aux_loss,
   router_z_loss,
   padding_fraction,
   dropped_fraction,
   mutual_information,
-  predicted_share,  // kWholeRun: mean over layers
-  flip_rate,        // the same
+  predicted_share,
+  flip_rate,
   quant_sqnr_db,    // mean over the layer's (all) quantized operands
-  gradient_snr_db,  // of all tensors of the layer, any kind of layer, or of the model
+  gradient_snr_db,  // over all tensors of the layer, which may be dense, or of the model
   gradient_cosine,
-  ranks_per_token,  // per MoE layer or mean over layers, as those that follow
+  ranks_per_token,  // this and those below: per MoE layer, or mean over layers
   nodes_per_token,
   rank_overload,
   rounding_flip_rate,
 };
 inline constexpr int kNumMetrics = static_cast<int>(Metric::rounding_flip_rate) + 1;
-inline constexpr int kWholeRun = -1;  // in place of a layer
+inline constexpr int kWholeRun = -1;  // layer of figures of the whole run
 
-// What the screen says about a figure.
+// Texts about a figure for the screen.
 struct MetricInfo {
-  const char* key;      // of lessons, findings and cards; a figure of a frame mostly has the name of its column
+  const char* key;      // key in lessons, findings and cards; mostly the name of its column
   const char* name;     // on screen
   const char* unit;     // "" for a plain number
   const char* formula;  // plain text
-  const char* good;     // what good looks like
-  const char* bad;      // what bad looks like, and what it means
+  const char* good;     // good values
+  const char* bad;      // bad values and their meaning
   const char* source;   // paper or repository of the definition
   Provenance provenance = Provenance::measured_here;
 };
 
 template <class Frame>
 struct FigureField {
-  std::optional<Metric> metric;  // nothing: it has no time axis
+  std::optional<Metric> metric;  // nullopt if the figure has no time axis
   float Frame::*member;
-  const char* column;  // in recordings; in JSON lines the key
+  const char* column;  // column in recordings, key in JSON lines
   const char* note;    // beside the column in the schema
 };
 template <class Frame>
@@ -299,7 +299,7 @@ inline constexpr std::array<FrameFigure<GradientFrame>, 2> kGradientFigures = {{
       "against an FP32 forward and backward of the same weights and batch; arXiv:2506.20752"}},
 }};
 
-// The history finds a frame's figures in its columns by their order.
+// The history finds the figures of a frame in its columns by their order.
 template <std::size_t N, class Frame>
 constexpr bool in_order_of_metric(const std::array<FrameFigure<Frame>, N>& figures, Metric first) {
   for (std::size_t i = 0; i < N; ++i)

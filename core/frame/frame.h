@@ -1,7 +1,7 @@
 // The telemetry of one training step: plain values, immutable once published.
 //
-// Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks.
-// Empty vectors and NaN mean "this source does not have it" (another cadence, an imported log); panels say so.
+// Legend of shapes: T tokens of the batch, E routed experts, K top_k, R virtual ranks, N nodes of ranks. Empty vectors
+// and NaN mean that the source does not have a value (another cadence, an imported log); panels say so.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,17 @@
 
 namespace moescope {
 
-// Where the time of a step goes. `experts` holds the grouped GEMMs with their quantization. On one process it also
-// holds the copying of tokens to their rows and of gradients to theirs, which experts do as they begin; between ranks
-// those are `dispatch` and `combine`, as the sums of what comes back always are.
+// Parts of the time of a step. `experts` holds the grouped GEMMs with their quantization. On one process it also holds
+// copying tokens to their rows and gradients to theirs, because the experts begin with it; between ranks this copying
+// is in `dispatch` and `combine`. `combine` always holds the sums of the experts' outputs.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
 inline constexpr int kNumPhases = 11;
 const char* phase_name(Phase phase);  // "dense FFN"
-std::string phase_key(Phase phase);   // in files: "dense_ffn"
+std::string phase_key(Phase phase);   // "dense_ffn", as in files
 
-// Counts by magnitude, two bins to a factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1; the
-// first also takes all that is smaller, the last all that is larger. What has no upper end is counted in
-// kWideHalfOctaves bins, the last of which ends at 16.
+// Counts by magnitude, two bins per factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1. The
+// first bin also holds all smaller values, the last all larger ones. Values without an upper limit use kWideHalfOctaves
+// bins, the last of which ends at 16.
 inline constexpr int kHalfOctaves = 40, kWideHalfOctaves = 48;
 using HalfOctaves = std::array<std::uint32_t, kHalfOctaves>;
 inline float half_octave_edge(int bin) {
@@ -42,8 +42,8 @@ inline int half_octave_bin(float value, int bins = kHalfOctaves) {
   return std::clamp(bin, 0, bins - 1);
 }
 
-// Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose.
-// Row-major, [source rank][destination]. Times bytes per token these are the all-to-all volumes.
+// Token copies between R virtual ranks for one MoE layer's dispatch; combine is its transpose. Row-major, [source
+// rank][destination]. Multiplied by bytes per token they are the all-to-all volumes.
 struct VolumeFrame {
   int ranks = 0;
   int ranks_per_node = 0;
@@ -52,103 +52,105 @@ struct VolumeFrame {
   std::vector<std::uint32_t> nodes_RN;     // DeepEP: one copy per destination node, own node counted
 };
 
-// What a step's all-to-alls really moved, where experts are spread over processes: all layers, forward and backward.
+// The bytes that the all-to-alls of a step really moved if experts are spread over processes: all layers, forward and
+// backward.
 struct WireFrame {
-  int ranks = 0;                       // 0: one process
-  bool over_nodes = false;             // by way of nodes (two_hop.h), or straight to the rank
-  std::vector<std::uint64_t> sent_RR;  // bytes given to the transport, [source][destination]; the diagonal stays
-  std::vector<float> all_to_all_ms_R;  // time in all-to-alls, waiting for other ranks included
+  int ranks = 0;                       // 0 on one process
+  bool over_nodes = false;             // through nodes (two_hop.h), not straight to the rank
+  std::vector<std::uint64_t> sent_RR;  // bytes given to the transport, [source][destination]; the diagonal is not sent
+  std::vector<float> all_to_all_ms_R;  // time in all-to-alls, including waiting for other ranks
 };
 
 // Router of one MoE layer. Formulas: core/frame/router_stats.h.
 struct RouterFrame {
   int layer = 0;                                 // index among all layers
   std::vector<std::uint32_t> tokens_per_expert;  // [E]
-  std::vector<float> expert_bias;                // [E] after the step's update
-  std::vector<float> score_mass;                 // [E] mean over tokens of the score's share, sums to 1
-  std::vector<float> gate_mass;                  // [E] share of the mixing weights that each expert received, sums to 1
-  float max_vio = kNoValue;                      // max_e u_e - 1, this batch
-  float max_vio_window = kNoValue;               // the same over the last `window` steps
+  std::vector<float> expert_bias;                // [E] after the update of the step
+  std::vector<float> score_mass;                 // [E] mean over tokens of the score's share; sums to 1
+  std::vector<float> gate_mass;                  // [E] share of the mixing weights that each expert received; sums to 1
+  float max_vio = kNoValue;                      // max_e u_e - 1 over this batch
+  float max_vio_window = kNoValue;               // max_e u_e - 1 over the last `window` steps
   float cv = kNoValue;
-  float entropy_norm = kNoValue;              // of tokens_per_expert, H / ln E
-  float dead_fraction = kNoValue;             // no token in the last `window` steps
+  float entropy_norm = kNoValue;              // H / ln E of tokens_per_expert
+  float dead_fraction = kNoValue;             // share of experts without a token in the last `window` steps
   float score_entropy = kNoValue;             // mean over tokens, nats
   float mutual_information = kNoValue;        // entropy of the mean score distribution minus score_entropy, nats
   float margin = kNoValue;                    // mean over tokens of K-th minus (K+1)-th biased score
-  float aux_loss = kNoValue;                  // with its coefficient
-  float z_loss = kNoValue;                    // with its coefficient
+  float aux_loss = kNoValue;                  // times its coefficient
+  float z_loss = kNoValue;                    // times its coefficient
   float padding_fraction = kNoValue;          // rows added to reach multiples of 32, over T*K
-  float dropped_fraction = kNoValue;          // beyond router.capacity_factor
-  float predicted_share = kNoValue;           // of the choices, from those of the MoE layer before (layer_prediction.h)
-  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias of the T K
-  std::vector<std::uint32_t> score_rejected;  // chosen experts, and of all others
+  float dropped_fraction = kNoValue;          // share of token copies above router.capacity_factor
+  float predicted_share = kNoValue;           // share predicted from the layer before (layer_prediction.h)
+  std::vector<std::uint32_t> score_chosen;    // [kHalfOctaves or kWideHalfOctaves] scores before the bias, of the T K
+  std::vector<std::uint32_t> score_rejected;  // chosen experts and of all others
   std::vector<std::uint32_t> margin_tokens;   // [kHalfOctaves or kWideHalfOctaves] tokens by margin
   VolumeFrame volume;
 };
 
-// Who chooses which expert in one MoE layer, over all batches since the frame before that had it, and what the experts'
-// weights are like after the step. Formulas of what the screen shows of it: core/frame/specialisation.h.
+// Which tokens choose which expert in one MoE layer, summed over all batches since the previous frame with these
+// tables, and figures of the experts' weights after the step. core/frame/specialisation.h has the formulas of the
+// figures on the screen.
 struct SpecialisationFrame {
   int layer = 0;
   std::vector<std::uint32_t> domain_DE;    // slots of expert e from domain d (RunInfo::domains)
   std::vector<std::uint32_t> together_EE;  // tokens that chose both i and j; [i][i]: tokens of i
   std::vector<std::uint32_t> byte_256E;    // slots of expert e from tokens that are byte b
-  std::vector<float> weight_norm_E;        // length of an expert's w1, w2 and w3 together
-  std::vector<float> weight_sqnr_E;        // dB, of the same in the run's format; kNoValue: not quantized
-  // [E, kBiasShares] of the step alone: quantiles over the tokens of r = cutoff - score, the bias at which expert e
-  // would stand at a token's (K+1)-th best choice; at which shares: bias_shares() in specialisation.h. Empty: no score
-  // chose, or all were chosen.
+  std::vector<float> weight_norm_E;        // norm of an expert's w1, w2 and w3 together
+  std::vector<float> weight_sqnr_E;        // dB, of these weights in the run's format; kNoValue if not quantized
+  // [E, kBiasShares] of this step alone: quantiles over the tokens of r = cutoff - score, the bias that makes expert e
+  // a token's (K+1)-th best choice; bias_shares() in specialisation.h has the shares. Empty if experts were chosen
+  // without scores, or all were chosen.
   std::vector<float> bias_for_share_EQ;
-  int experts = 0;  // E where byte_256E is not there: an imported log
+  int experts = 0;  // E if byte_256E is empty, as in an imported log
   std::size_t n_experts() const {
     return byte_256E.empty() ? static_cast<std::size_t>(experts) : byte_256E.size() / 256;
   }
 };
 
-// How a text was routed, token by token (a token is a byte). Probe and sample: by the weights and expert_bias after the
-// step; a passage of the batch: in the step itself.
+// How a text was routed, token by token (a token is a byte). Probe and sample are routed with the weights and
+// expert_bias after the step, a passage of the batch in the step itself.
 struct TokenLayer {
   int layer = 0;
   int top_k = 0;
-  std::vector<std::uint16_t> experts_TK;  // best biased score first
-  std::vector<float> scores_TK;           // theirs, before bias, normalisation and route_scale
+  std::vector<std::uint16_t> experts_TK;  // by biased score, best first
+  std::vector<float> scores_TK;           // scores of these experts, before bias, normalisation and route_scale
   std::vector<float> margin_T;            // K-th minus (K+1)-th biased score
 };
 enum class TextKind : std::uint8_t {
-  probe,   // the same text every time, so that steps and runs can be compared
-  sample,  // written by the model itself
-  batch    // a passage that it was just trained on
+  probe,   // one fixed text, so that steps and runs can be compared
+  sample,  // written by the model
+  batch    // a passage that the model was just trained on
 };
 inline constexpr int kNumTextKinds = 3;
 const char* text_kind_name(TextKind kind);
 struct TokenFrame {
   TextKind kind = TextKind::probe;
   std::string text;           // [T]
-  int prompt = 0;             // of a sample: its first bytes, which were given
-  std::string domain;         // of a passage of the data; empty: unknown
-  std::vector<float> loss_T;  // nats, of predicting this byte from those before it; the first of a sequence has none
+  int prompt = 0;             // length of a sample's given beginning, bytes
+  std::string domain;         // domain of a passage of the data; empty if unknown
+  std::vector<float> loss_T;  // nats, for predicting this byte from those before it; the first of a sequence has none
   std::vector<TokenLayer> layers;
 };
 
-// What the quantizer did to one operand of one GEMM, of the routed experts to all of the layer together.
+// Statistics of the quantization of one operand of one GEMM. Routed experts of a layer are counted together.
 struct QuantFrame : OperandPlace {
   std::string format;                            // "mxfp8_e4m3_rceil", "nvfp4": quant_format.h
-  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by floor(log2 scale) + 127; 255: NaN or Inf
+  std::array<std::uint32_t, 256> e8m0_blocks{};  // blocks by floor(log2 scale) + 127; 255: NaN or infinity
   float amax = kNoValue;
-  float sqnr_db = kNoValue;  // +inf when exact
+  float sqnr_db = kNoValue;  // +inf if exact
   float relative_l2 = kNoValue;
   float cosine = kNoValue;
   float underflow = kNoValue;  // share of non-zero values that became zero
-  float clipped = kNoValue;    // share of values beyond the format's maximum after scaling
+  float clipped = kNoValue;    // share of values above the format's maximum after scaling
   float clipped_blocks = kNoValue;
   float crest = kNoValue;  // mean over blocks of amax / rms
 };
 
-// Tokens of one MoE layer whose set of chosen experts differs from a reference's at the same step and on the same
+// Tokens of one MoE layer whose set of chosen experts differs from the set of a reference at this step for the same
 // tokens. The reference is
-// - run 0: how far the runs have drifted apart, whose weights differ by then (TelemetryFrame::flips). Empty where the
-//   runs' routers cannot be compared: another number of experts or top_k, or the layer is dense there;
-// - an FP32 pass with this run's own weights: what its number formats do at this step (rounding_flips).
+// - run 0, for how far the runs have drifted apart by their weights (TelemetryFrame::flips). Empty if the routers
+//   cannot be compared: another number of experts or top_k, or the layer is dense in run 0;
+// - an FP32 pass with this run's own weights, for the effect of its number formats at this step (rounding_flips).
 struct FlipFrame {
   // Margins are the reference's K-th minus (K+1)-th biased score.
   static constexpr int kMarginBins = kHalfOctaves;
@@ -156,69 +158,70 @@ struct FlipFrame {
   using MarginHistogram = HalfOctaves;
 
   int layer = 0;
-  float flip_rate = kNoValue;        // share of the batch's tokens, compared as sets: the order does not matter
-  float overlap = kNoValue;          // mean over tokens of the experts in common, over K
-  MarginHistogram margin_tokens{};   // all tokens; those without a margin (balance forced) are in no bin
-  MarginHistogram margin_flipped{};  // those of them that flipped
+  float flip_rate = kNoValue;        // share of the batch's tokens whose sets of experts differ
+  float overlap = kNoValue;          // mean over tokens of the number of experts in common, divided by K
+  MarginHistogram margin_tokens{};   // all tokens; tokens without a margin (forced balance) are in no bin
+  MarginHistogram margin_flipped{};  // tokens that flipped
 };
 
-// Tensors whose gradients are judged together. Norm gains count with what they feed: attention_norm, q_norm and kv_norm
-// with attention, the last norm with the head; ffn_norm, which gate, experts and FFN share, only with `all`.
+// Tensors whose gradients are judged together. Gains of norms belong to the layer that they feed: attention_norm,
+// q_norm and kv_norm to attention, the last norm to the head. ffn_norm, which gate, experts and FFN share, belongs only
+// to `all`.
 enum class GradientGroup : std::uint8_t { attention, gate, experts, ffn, embedding, head, all };
 inline constexpr int kNumGradientGroups = 7;
 const char* gradient_group_name(GradientGroup group);
 
-// The run's gradient g against the gradient r of a forward and backward pass in FP32 with the same weights, expert_bias
-// and batch (routed by its own scores, so that flips count).
+// The run's gradient g compared with the gradient r of a forward and backward pass in FP32 with the same weights,
+// expert_bias and batch. That pass routes by its own scores, so that flips count.
 struct GradientFrame {
-  int layer = -1;  // -1: not of a layer (embedding, head, and `all` over the whole model)
+  int layer = -1;  // -1 if not of a layer (embedding, head, and `all` over the whole model)
   GradientGroup group = GradientGroup::all;
-  float snr_db = kNoValue;  // 20 log10(|r| / |g - r|), +inf when equal
+  float snr_db = kNoValue;  // 20 log10(|r| / |g - r|), +inf if equal
   float cosine = kNoValue;  // g.r / (|g| |r|)
 };
 
 struct TelemetryFrame {
   int run = 0;
-  std::int64_t step = 0;     // from 0: the step that was just taken
-  double wall_s = 0;         // since the run's first step
-  std::int64_t tokens = 0;   // seen so far, this step included
+  std::int64_t step = 0;     // number of this step, from 0
+  double wall_s = 0;         // since the first step of the run
+  std::int64_t tokens = 0;   // since the first step, including this step
   float ce_loss = kNoValue;  // mean cross-entropy, nats per byte
   float aux_loss = 0, z_loss = 0;
-  float val_loss = kNoValue;   // the same of the held-out batches, after the step
-  float max_logit = kNoValue;  // largest score of attention before its softmax, of all layers, heads and tokens
+  float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats per byte
+  float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
   float grad_norm = kNoValue;  // before clipping
   float lr = kNoValue;
   float tokens_per_s = kNoValue;
   std::array<float, kNumPhases> phase_ms{};
-  std::vector<RouterFrame> routers;  // MoE layers in order
+  std::vector<RouterFrame> routers;  // one per MoE layer, in order
   std::vector<QuantFrame> quants;
-  std::vector<FlipFrame> flips;                     // per MoE layer; of runs beside run 0
-  std::vector<GradientFrame> gradients;             // per layer and group, then those of no layer
-  std::vector<FlipFrame> rounding_flips;            // per MoE layer, of the FP32 pass that gives the gradients
+  std::vector<FlipFrame> flips;                     // per MoE layer; only in runs other than run 0
+  std::vector<GradientFrame> gradients;             // per layer and group, then those without a layer
+  std::vector<FlipFrame> rounding_flips;            // per MoE layer, for the FP32 pass that gives the gradients
   std::vector<SpecialisationFrame> specialisation;  // per MoE layer
   std::vector<TokenFrame> texts;
   WireFrame wire;
 };
 
-// Of the MoE layer; nullptr: no frame, or it has none of this layer.
+// Returns the router of an MoE layer; nullptr if there is no frame or it lacks this layer.
 const RouterFrame* find_router(const TelemetryFrame* frame, int layer);
 
-// Kinds of markers beside "change" (change_marker.h) and "event". Settings: those in the log of an imported run, a JSON
-// object, at the run's first step.
+// Kinds of markers besides "change" (change_marker.h) and "event". Settings: those in the log of an imported run, as a
+// JSON object at its first step.
 inline constexpr const char* kNoteKind = "note";
 inline constexpr const char* kSettingsMarker = "settings";
 
-// A live change, a note or an event, pinned to the step before which it happened.
+// A live change, a note or an event, attached to the step before which it happened.
 struct Marker {
   int run = 0;
   std::int64_t step = 0;
   std::string kind;  // "change", "note", "event"
   std::string text;  // "router.bias_update_rate 0.001 -> 0.01"
-  // Of a change: the setting and its new value as TOML has them, a text without quotes; else empty.
+  // Setting and new value of a change, as TOML writes them, texts without quotes; otherwise empty.
   std::string key = {}, value = {};
 };
 
-// What a panel must know of a run besides its frames.
+// Facts about a run that panels need besides its frames.
 struct RunInfo {
   int run = 0;
   std::string name;
@@ -232,10 +235,10 @@ struct RunInfo {
   int ranks = 0, ranks_per_node = 0;
   int dim = 0;  // bytes per token copy = 2 * dim in BF16
   int window = 0;
-  std::vector<std::string> domains;  // of the data, as SpecialisationFrame counts them
-  std::string kernels;               // that computed it (kernel_names.h); empty: not recorded
+  std::vector<std::string> domains;  // domains of the data, in the order of SpecialisationFrame
+  std::string kernels;               // kernels that computed the run (kernel_names.h); empty if not recorded
 
-  // Without a router to show, and not for want of data as in a log.
+  // True if the run has no router; false if data are missing, as in a log.
   bool all_layers_dense() const { return !config_toml.empty() && moe_layers.empty(); }
 };
 

@@ -16,7 +16,7 @@ LayerPrediction::LayerPrediction(int n_experts, int top_k, std::size_t most_aske
       score_(experts_),
       order_(experts_) {}
 
-// `by` 1 counts; 2^32 - 1 takes back, modulo 2^32.
+// Adds `by` to the counts; 2^32 - 1 subtracts one, modulo 2^32.
 void LayerPrediction::teach(Row before_K, Row chosen_K, std::uint32_t by) {
   for (const std::uint16_t i : before_K) {
     if (i >= experts_) continue;
@@ -26,7 +26,7 @@ void LayerPrediction::teach(Row before_K, Row chosen_K, std::uint32_t by) {
   }
 }
 
-// How many of the chosen experts are among the guessed ones.
+// Returns how many of the chosen experts are among the predicted ones.
 std::size_t LayerPrediction::hits(Row before_K, Row chosen_K) {
   std::ranges::fill(score_, 0);
   for (const std::uint16_t i : before_K)

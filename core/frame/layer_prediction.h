@@ -1,9 +1,9 @@
-// How well the experts that a token got in one MoE layer tell which it gets in the next.
+// How well the experts of a token in one MoE layer predict its experts in the next one, as inference engines need it
+// that fetch experts ahead.
 //
-// Legend: T tokens, K top_k, E experts; N_ij tokens with i in the layer before and j in this one, N_i tokens with i.
-// Every second token teaches N; of the others, evenly spread, the K experts j of the largest
-//   sum over the token's i of N_ij / N_i
-// are guessed, the lower number where two are equal. What inference engines that fetch experts ahead build on.
+// Legend: T tokens, K top_k, E experts; N_ij tokens with expert i in the previous layer and j in this one, N_i tokens
+// with i. Every second token counts in N. For the others, evenly spread, the prediction is the K experts j with the
+// largest sum over the token's i of N_ij / N_i, the lower number first if two are equal.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,12 @@ class LayerPrediction {
  public:
   static constexpr int kMostExperts = 4096;
 
-  // At most `most_asked` tokens of a pair of layers are guessed, each of which takes time for K E numbers.
+  // `most_asked` limits the tokens of a pair of layers that are predicted; each takes time for K E numbers.
   LayerPrediction(int n_experts, int top_k, std::size_t most_asked);
 
-  // Share of the guessed tokens' experts that are among the K guessed ones. Numbers of E and above are slots without an
-  // expert. kNoValue: fewer than two tokens, tables of another size, more than kMostExperts, or no expert was chosen.
+  // Returns the share of the predicted tokens' experts that are among the K predicted ones. Numbers of E and above are
+  // slots without an expert. kNoValue if there are fewer than two tokens, tables of different sizes or more than
+  // kMostExperts, or no expert was chosen.
   float share(std::span<const std::uint16_t> before_TK, std::span<const std::uint16_t> chosen_TK);
 
  private:
@@ -30,7 +31,7 @@ class LayerPrediction {
   std::size_t hits(Row before_K, Row chosen_K);
 
   std::size_t experts_, top_k_, most_asked_;
-  std::vector<std::uint32_t> together_, tokens_;  // [E, E], [E]; zeros between two calls
+  std::vector<std::uint32_t> together_, tokens_;  // [E, E], [E]; zero between two calls
   std::vector<double> score_;
   std::vector<std::uint16_t> order_;
 };

@@ -1,5 +1,5 @@
-// What every figure on the screen is: its name, unit, formula, how to read it and where the definition comes from.
-// Figures that a frame holds are declared in figures.h, those that follow from a frame's values and arrays here.
+// Name, unit, formula, interpretation and source of every figure on the screen. figures.h declares the figures that a
+// frame holds; this file declares those that follow from a frame's values and arrays.
 #pragma once
 
 #include <algorithm>
@@ -96,7 +96,7 @@ inline constexpr MetricInfo kScalesCard = {
     "scale. Blocks with NaN or Inf are counted separately.",
     "OCP Microscaling Formats v1.0; NVFP4: arXiv:2509.25149; FP8: torchao float8"};
 
-// Drawn as arrays.
+// Figures drawn as arrays.
 inline constexpr std::array<MetricInfo, 23> kArrayMetrics = {{
     {"utilisation", "Utilisation", "x fair share", "u_e = n_e E / (K T)",
      "1 is the fair share. The standard deviation of chance is sqrt((1 - K/E) / n), n = T K / E the fair number of "
@@ -225,13 +225,14 @@ constexpr std::array<MetricInfo, kQuantFigures.size() + 1> quant_cards() {
   cards.back() = kScalesCard;
   return cards;
 }
-// Figures of QuantFrame, in its order, and e8m0_blocks.
+// Figures of QuantFrame, in its order, then e8m0_blocks.
 inline constexpr std::array<MetricInfo, kQuantFigures.size() + 1> kQuantMetrics = quant_cards();
 
 constexpr const MetricInfo& metric_info(Metric metric) {
   return *kMetricCards[static_cast<std::size_t>(metric)];
 }
-// Any of these by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr: there is none.
+// Finds any of these figures by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr if there is
+// none.
 constexpr const MetricInfo* find_metric(std::string_view key) {
   for (const MetricInfo* info : kMetricCards)
     if (key == info->key) return info;
@@ -244,14 +245,14 @@ constexpr const MetricInfo* find_metric(std::string_view key) {
   return nullptr;
 }
 
-// The one with that key among those that have a time axis.
+// Finds the figure with that key that has a time axis.
 constexpr std::optional<Metric> find_scalar(std::string_view key) {
   for (int m = 0; m < kNumMetrics; ++m)
     if (key == metric_info(static_cast<Metric>(m)).key) return static_cast<Metric>(m);
   return std::nullopt;
 }
 
-// Which figure is meant. A key that the source names is looked up by the compiler: a wrong one does not build.
+// Names a figure. Keys in the source are looked up at compile time, so that a wrong key does not compile.
 class FigureKey {
  public:
   template <std::size_t N>
@@ -259,7 +260,7 @@ class FigureKey {
     if (!info_) throw "there is no such figure";
   }
   constexpr FigureKey(Metric metric) : info_(&metric_info(metric)) {}
-  constexpr FigureKey(const MetricInfo& info) : info_(&info) {}  // of the tables above
+  constexpr FigureKey(const MetricInfo& info) : info_(&info) {}  // a row of the tables above
 
   constexpr const MetricInfo& info() const { return *info_; }
   constexpr bool operator==(FigureKey other) const { return std::string_view(info_->key) == other.info_->key; }

@@ -1,4 +1,4 @@
-// Keeps the newest of the values added during a run, so that old ones do not fill memory or screen.
+// Keeps the newest of the values added during a run, so that old values do not fill memory or the screen.
 #pragma once
 
 #include <cstddef>

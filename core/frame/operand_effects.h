@@ -1,4 +1,5 @@
-// What rounding one operand alone does to a training step, for each of them. Taken by core/training/operand_scan.h.
+// The effect on a training step of rounding a single operand, for each operand. Measured by
+// core/training/operand_scan.h.
 #pragma once
 
 #include <string>
@@ -8,22 +9,22 @@
 
 namespace moescope {
 
-// An operand of one GEMM of all weights of one class in one layer.
+// An operand of one GEMM, of all weights of one class in one layer.
 struct OperandEffect {
-  int layer = 0;  // -1: the head
+  int layer = 0;  // -1 for the head
   GemmClass gemm_class = GemmClass::experts;
   OperandRole operand = OperandRole::x;
   Direction gemm = Direction::forward;
-  std::string recipe;         // by which it was rounded
-  double gradient_error = 0;  // |g - g0| / |g0|: of all weights' gradients, g0 in FP32
-  double loss_change = 0;     // cross-entropy of the batch, nats per token, against FP32; 0 of dgrad and wgrad
-  double share = 0;           // of the sum of all gradient_error^2; 0 where nothing has an error
+  std::string recipe;         // recipe that rounded it
+  double gradient_error = 0;  // |g - g0| / |g0| over all weights' gradients, g0 in FP32
+  double loss_change = 0;     // change of the batch's cross-entropy against FP32, nats per token; 0 for dgrad and wgrad
+  double share = 0;           // share of the sum of all gradient_error^2; 0 if no operand has an error
 };
 
 struct OperandScan {
-  std::vector<OperandEffect> effects;  // the largest gradient error first
-  double loss = 0;                     // in FP32, nats per token
-  double all_gradient_error = 0;       // all of these operands rounded at once
+  std::vector<OperandEffect> effects;  // by gradient error, largest first
+  double loss = 0;                     // loss in FP32, nats per token
+  double all_gradient_error = 0;       // with all of these operands rounded
   double all_loss_change = 0;
 };
 

@@ -1,4 +1,4 @@
-// Names an operand of a GEMM of the model: QuantFrames are of operands, and captures.
+// Names an operand of a GEMM of the model, for QuantFrames and captures.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace moescope {
 
 struct OperandPlace {
-  int layer = 0;  // -1: not of a layer (head)
+  int layer = 0;  // -1 if not of a layer (head)
   Gemm gemm = Gemm::expert_w1;
   OperandRole operand = OperandRole::x;
   Direction direction = Direction::forward;

@@ -1,9 +1,9 @@
-// How a number came to be: every number on the screen says it.
+// Kinds of numbers by their origin. Every number on the screen shows its kind.
 #pragma once
 
 namespace moescope {
 
-// provenance_meaning says it in a sentence. Each word is used for one thing.
+// provenance_meaning() explains each in a sentence.
 enum class Provenance { measured_here, from_log, measured_elsewhere, counted, modelled, fitted, assumed, published };
 inline constexpr int kNumProvenances = 8;
 const char* provenance_name(Provenance provenance);     // "measured here", "from the log", "counted", ...

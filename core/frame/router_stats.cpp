@@ -19,10 +19,10 @@ std::uint64_t total(std::span<const Count> counts) {
   return sum;
 }
 
-// n ln n. Counts lie close together, so that nearly all are found in the cache.
+// Computes n ln n. Counts are close together, so that nearly all are found in the cache.
 class TimesLn {
  public:
-  // Of all counts, of which none is above `largest`. The loop of every day calls nothing.
+  // Returns the sum over all counts, none of which may be above `largest`. The usual loop calls no function.
   static double sum(std::span<const std::uint32_t> counts, std::uint32_t largest) {
     const std::vector<double>& table = TimesLn::table();
     double sum = 0;
@@ -130,7 +130,7 @@ float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alig
 
 namespace {
 
-// The sum over experts of beyond(n_e, cap), over all copies.
+// Returns the sum over experts of beyond(n_e, cap), divided by all copies.
 template <class Beyond>
 float against_capacity(std::span<const std::uint32_t> counts, double capacity_factor, Beyond beyond) {
   const std::uint64_t sum = total(counts);
@@ -168,8 +168,8 @@ bool can_choose(std::int64_t tokens, int top_k, int n_experts) {
   return tokens > 0 && top_k > 0 && n_experts > 1 && top_k <= n_experts;
 }
 
-// Calls visit(m, P(m)) for m = n_e of Binomial(T, K / E), rising, K < E, as far as P is there in double precision: mean
-// +- 12 deviations, and some for skew at small means. Returns the first m.
+// Calls visit(m, P(m)) for rising m = n_e of Binomial(T, K / E), K < E, where P is representable in double precision:
+// mean +- 12 deviations, and some more for skew at small means. Returns the first m.
 template <class Visit>
 double each_count(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
   const double t = static_cast<double>(tokens);

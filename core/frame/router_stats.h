@@ -1,8 +1,8 @@
-// All figures computed from a router's counts and scores, each defined once, here.
+// All figures computed from a router's counts and scores, each defined only here.
 //
-// Legend: T tokens of the batch, E routed experts, K top_k; n_e slots assigned to expert e, sum n_e = T K (nothing is
-// dropped); n without index their mean, T K / E. `counts` is [n_0 ... n_(E-1)]. Where nothing was routed (sum n_e = 0)
-// a figure is kNoValue. Sums are taken in expert order in double precision: the same counts give the same bits.
+// Legend: T tokens of the batch, E routed experts, K top_k; n_e slots assigned to expert e, sum n_e = T K (no copy is
+// dropped); n without index their mean, T K / E. `counts` is [n_0 ... n_(E-1)]. If nothing was routed (sum n_e = 0) a
+// figure is kNoValue. Sums are taken in expert order in double precision, so that equal counts give equal bits.
 #pragma once
 
 #include <cstddef>
@@ -27,60 +27,59 @@ float max_vio(std::span<const std::uint64_t> counts);
 // arXiv:1701.06538.
 float coefficient_of_variation(std::span<const std::uint32_t> counts);
 
-// H / ln E with H = -sum p_e ln p_e, p_e = n_e / sum n_e: 1 is uniform, 0 all on one. 1 for E = 1.
+// H / ln E with H = -sum p_e ln p_e, p_e = n_e / sum n_e: 1 is uniform, 0 is all on one expert. 1 for E = 1.
 float entropy_norm(std::span<const std::uint32_t> counts);
 
-// #{e : n_e = 0} / E; pass the counts of a window, since a batch of few tokens has empty experts by chance.
+// #{e : n_e = 0} / E. Pass the counts of a window, because a batch of few tokens has empty experts by chance.
 float dead_fraction(std::span<const std::uint64_t> counts);
 
-// sum_e (ceil(n_e / A) A - n_e) / sum n_e: zero rows that a grouped GEMM computes because each expert's rows are padded
-// to a multiple of A = `alignment` (32: a wgrad scale block must not straddle two experts, torchao MXFP8).
+// sum_e (ceil(n_e / A) A - n_e) / sum n_e: share of zero rows that a grouped GEMM computes because each expert's rows
+// are padded to a multiple of A = `alignment` (32: a wgrad scale block must not straddle two experts, torchao MXFP8).
 float padding_fraction(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
-// Four of these in the time of one; `alignment` is a power of two.
+// Four of these figures, computed in the time of one; `alignment` must be a power of two.
 struct LoadFigures {
   float max_vio = kNoValue, cv = kNoValue, entropy_norm = kNoValue, padding_fraction = kNoValue;
 };
 LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment);
 
-// sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): what a router with
-// this capacity drops. kNoValue for capacity_factor <= 0.
+// sum_e max(0, n_e - cap) / sum n_e with cap = ceil(capacity_factor K T / E) (arXiv:2101.03961): share of copies that a
+// router with this capacity drops. kNoValue for capacity_factor <= 0.
 float dropped_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
-// sum_e max(0, cap - n_e) / sum n_e: rows with gate 0 that fill every expert up to its capacity (Megatron-LM
-// --moe-pad-expert-input-to-capacity). They are sent and computed, and add nothing to a result or a gradient. kNoValue
-// as above.
+// sum_e max(0, cap - n_e) / sum n_e: share of rows with gate 0 that fill every expert up to its capacity (Megatron-LM
+// --moe-pad-expert-input-to-capacity). They are sent and computed, and add nothing to results and gradients. kNoValue
+// for capacity_factor <= 0.
 float filler_fraction(std::span<const std::uint32_t> counts, double capacity_factor);
 
-// The value below which the share q of `values` lies, interpolated between two of them (Hyndman and Fan's type 7, as
-// numpy's default); only finite values count. kNoValue if there is none.
+// The value below which the share q of `values` lies, interpolated between two values (Hyndman and Fan's type 7,
+// numpy's default). Only finite values count. kNoValue if there is none.
 float percentile(std::vector<float> values, double q);
 
 // Mean MaxVio of a perfectly balanced router by chance alone: every token picks K of E experts, all sets equally
-// likely. Each n_e is then Binomial(T, K / E). The expected largest of E independent such counts is M = sum_(m >= 0) (1
-// - F(m)^E), F their distribution function, summed exactly. The counts are not independent: they sum to T K. For
-// jointly normal counts that makes the excess of the largest over the mean greater by sqrt(E / (E - 1)):
+// likely. Each n_e then follows Binomial(T, K / E). The expected largest of E independent such counts is M = sum_(m >=
+// 0) (1 - F(m)^E), F their distribution function, summed exactly. The counts are not independent: they sum to T K. For
+// jointly normal counts this makes the excess of the largest over the mean greater by sqrt(E / (E - 1)):
 //   floor = sqrt(E / (E - 1)) (M - n) / n.
-// Within 2 % of simulation for n >= 4 (tests/core/frame/test_router_stats.cpp). Over a window give the window's
-// tokens.
+// Within 2 % of simulation for n >= 4 (tests/core/frame/test_router_stats.cpp). For a window pass the window's tokens.
 float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts);
-// The same over `steps` batches of a run; NaN: its sizes are not known.
+// max_vio_noise_floor() for `steps` batches of a run; NaN if its sizes are unknown.
 double chance_max_vio(const RunInfo& info, int steps = 1);
 
-// What else chance alone does to the load of that router, every n_e being Binomial(T, K / E), n = T K / E:
+// Other effects of chance on the load of that router, every n_e following Binomial(T, K / E), n = T K / E:
 // - standard deviation of u_e: sqrt((1 - K / E) / n). kNoValue as for the floor;
-// - mean entropy in nats of n_e / (T K): ln(T K) - E mean(n_e ln n_e) / (T K), exact, since the sum of all n_e is
-// fixed.
-//   exp of it is the number of experts that such a sample shows in use: 27 of 64 with 6 tokens and top 6.
+// - mean entropy in nats of n_e / (T K): ln(T K) - E mean(n_e ln n_e) / (T K), exact, because the sum of all n_e is
+//   fixed. exp of it is the number of experts that such a sample shows in use: 27 of 64 with 6 tokens and top 6.
 float utilisation_noise(std::int64_t tokens, int top_k, int n_experts);
 double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts);
 
 // Entropy in nats of one token's scores as shares: -sum p_e ln p_e, p_e = s_e / sum s. Measures the confidence of the
-// router; not the entropy of the load. Scores are not negative (sigmoid or softmax).
+// router, not the entropy of the load. Scores must not be negative (sigmoid or softmax).
 float score_entropy(std::span<const float> scores_E);
 
 // H(P) - mean H(p_t) in nats, P_e the mean over tokens of p_te = s_te / sum s (RouterFrame::score_mass) and mean H(p_t)
-// the mean score entropy: what the token says about the expert. 0: every token has the same scores; at most ln E.
+// the mean score entropy: the information of the token about the expert. 0 if every token has the same scores; at most
+// ln E.
 float mutual_information(std::span<const float> score_mass_E, float mean_score_entropy);
 
 // Counts of the last `window` steps and their sum, from which max_vio_window and dead_fraction are computed.
@@ -89,14 +88,14 @@ class LoadWindow {
   LoadWindow(int n_experts, int window);
   void push(std::span<const std::uint32_t> counts);
   std::span<const std::uint64_t> counts() const { return sums_; }
-  int steps() const { return filled_; }              // pushed so far, at most `window`
-  std::span<const std::uint32_t> step(int i) const;  // counts of the i-th oldest of them
+  int steps() const { return filled_; }              // steps in the window, at most `window`
+  std::span<const std::uint32_t> step(int i) const;  // counts of the i-th oldest step
 
  private:
   std::size_t n_experts_;
   int window_;
   int filled_ = 0;
-  int next_ = 0;                     // row of `ring_` that the next push takes
+  int next_ = 0;                     // row of `ring_` that the next push writes
   std::vector<std::uint32_t> ring_;  // [window, E]
   std::vector<std::uint64_t> sums_;  // [E]
 };

@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kContextBytes = 4;  // on both sides, by which two occurrences of a byte are the same
+constexpr std::size_t kContextBytes = 4;  // bytes on both sides that make two occurrences of a byte equal
 
 void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
   if (sum.empty()) sum.resize(more.size());
@@ -45,7 +45,7 @@ std::string_view surroundings(const TokenFrame& text, std::size_t position) {
   return std::string_view(text.text).substr(first, position + kContextBytes + 1 - first);
 }
 
-// How many of a token's K experts are the same, by token; empty where the two cannot be compared.
+// Returns for each token how many of its K experts are in common; empty if the two frames cannot be compared.
 std::vector<std::size_t> shared_experts(const TokenFrame& now, const TokenFrame& then, int layer) {
   const TokenLayer *a = find_layer(now, layer), *b = find_layer(then, layer);
   if (!a || !b || a->top_k != b->top_k || now.text != then.text) return {};

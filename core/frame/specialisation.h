@@ -1,7 +1,7 @@
-// All figures computed from specialisation frames and routed texts, each defined once, here.
+// All figures computed from specialisation frames and routed texts, each defined only here.
 //
 // Legend: E experts, K top_k, D domains, T tokens; n_de slots of expert e from domain d, N_ij tokens that chose both i
-// and j, N_i tokens that chose i. Where nothing was counted a figure is kNoValue.
+// and j, N_i tokens that chose i. If nothing was counted a figure is kNoValue.
 #pragma once
 
 #include <array>
@@ -14,25 +14,25 @@
 
 namespace moescope {
 
-// Shares at which SpecialisationFrame::bias_for_share_EQ is known, rising from 0 to 1: half of them up to twice the
-// fair share K / E, which is bias_shares()[kFairShare].
+// Shares for which SpecialisationFrame::bias_for_share_EQ holds the bias, rising from 0 to 1: half of them up to twice
+// the fair share K / E, which is bias_shares()[kFairShare].
 inline constexpr int kBiasShares = 33, kFairShare = 8;
 std::array<double, kBiasShares> bias_shares(int top_k, int n_experts);
-// The share of the tokens whose r is below `bias`, by straight lines between those known: below the expert's own bias
-// those that chose it, at it those that would have chosen it next.
+// Share of the tokens whose r is below `bias`, interpolated linearly. Values of r below the expert's own bias belong to
+// tokens that chose it, values equal to it to tokens whose (K+1)-th choice it was.
 double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias);
 
-// Adds `more` to `sum`, which is empty or of the same layer and shape: longer counting is less noisy.
+// Adds `more` to `sum`, which is empty or of the same layer and shape. Longer counting is less noisy.
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more);
 
-// P(e) = sum_d n_de / sum_de n_de, [E]: what a domain without any preference would give.
+// P(e) = sum_d n_de / sum_de n_de, [E]: the share in a domain without any preference.
 std::vector<float> expert_share(const SpecialisationFrame& frame);
 // P(e | d) = n_de / sum_e n_de, [D, E]. OLMoE, arXiv:2409.02060, section 5 (domain specialisation).
 std::vector<float> domain_share(const SpecialisationFrame& frame);
 // P(e | d) / P(e), [D, E]: 1 is no preference.
 std::vector<float> domain_lift(const SpecialisationFrame& frame);
 
-// The domains that the slots of one expert come from, most preferred first.
+// The domains of one expert's slots, most preferred first.
 struct DomainOfExpert {
   std::size_t domain;
   std::uint32_t n_slots;
@@ -41,18 +41,18 @@ struct DomainOfExpert {
 };
 std::vector<DomainOfExpert> domains_of_expert(const SpecialisationFrame& frame, std::size_t expert);
 
-// N_ij / N_i, [E, E], kNoValue on the diagonal. Directed: how often j is there when i is. OLMoE, arXiv:2409.02060. In
-// which order to draw it: core/frame/coactivation.h.
+// N_ij / N_i, [E, E], kNoValue on the diagonal. Directed: how often tokens of i also chose j. OLMoE, arXiv:2409.02060.
+// core/frame/coactivation.h has an order for drawing.
 std::vector<float> coactivation_share(const SpecialisationFrame& frame);
-// (K - 1) / (E - 1): the same if all sets of K experts were equally likely.
+// (K - 1) / (E - 1): coactivation_share() if all sets of K experts are equally likely.
 float coactivation_baseline(int top_k, int n_experts);
 
-// Bytes that an expert gets more often than others do, by lift P(b | e) / P(b); those with fewer than `min_slots` slots
-// are left out as noise.
+// Bytes that an expert gets more often than other experts do, by lift P(b | e) / P(b). Bytes with fewer than
+// `min_slots` slots are left out as noise.
 struct ByteOfExpert {
   std::uint8_t byte;
   std::uint32_t n_slots;
-  float share;  // of the expert's slots
+  float share;  // share of the expert's slots
   float lift;
 };
 std::vector<ByteOfExpert> bytes_of_expert(const SpecialisationFrame& frame, std::size_t expert,
@@ -65,17 +65,18 @@ const char* byte_class_name(ByteClass byte_class);
 // P(class | e) / P(class), [kNumByteClasses, E].
 std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 
-// Mean over tokens of |top_K now and top_K then| / K of one layer, for the same text: 1 is the same routing. OLMoE's
-// router saturation. kNoValue where they cannot be compared: another text or top_k, or no such layer.
+// Mean over tokens of |top_K now and top_K then| / K of one layer, for one text: 1 if the routing is unchanged. OLMoE's
+// router saturation. kNoValue if the frames cannot be compared: another text or top_k, or no such layer.
 float routing_stability(const TokenFrame& now, const TokenFrame& then, int layer);
-// K / E: the same for two independent routings.
+// K / E: routing_stability() of two independent routings.
 float stability_baseline(int top_k, int n_experts);
-// #{tokens whose set of K experts is the same} / T; stricter: a token with one different expert of K counts as changed.
+// #{tokens whose set of K experts is unchanged} / T. Stricter: a token with one different expert of K counts as
+// changed.
 float unchanged_choices(const TokenFrame& now, const TokenFrame& then, int layer);
-// 1 / (E over K): the same for two independent routings.
+// 1 / (E over K): unchanged_choices() of two independent routings.
 float unchanged_baseline(int top_k, int n_experts);
 
-const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr: there is none
+const TokenLayer* find_layer(const TokenFrame& text, int layer);  // nullptr if absent
 // Shares of token t's chosen experts in its mix: s_k / sum_k s_k, [K] in the order of the layer.
 std::vector<float> mix_shares(const TokenLayer& layer, std::size_t token);
 

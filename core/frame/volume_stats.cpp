@@ -13,7 +13,7 @@ float per_token(const std::vector<std::uint32_t>& copies, std::int64_t tokens) {
   return static_cast<float>(static_cast<double>(sum) / static_cast<double>(tokens));
 }
 
-// Standard: every copy to another node crosses the network. DeepEP: one copy per destination node does.
+// Standard: every copy to another node crosses the network. DeepEP: only one copy per destination node does.
 double copies_across_nodes(const VolumeFrame& volume, bool deduplicated) {
   double count = 0;
   const int ranks = volume.ranks, per_node = std::max(1, volume.ranks_per_node);

@@ -8,22 +8,23 @@
 namespace moescope {
 
 // sum distinct_RR / T: mean number of ranks that a token is sent to, including its own. DeepEP's merging saves 1 - this
-// / K of the standard all-to-all. kNoValue where no volumes were counted.
+// / K of the standard all-to-all. kNoValue if no volumes were counted.
 float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
-// sum nodes_RN / T: the same for nodes; the network traffic of a two-stage all-to-all follows from it.
+// sum nodes_RN / T: mean number of nodes that a token is sent to; the network traffic of a two-stage all-to-all follows
+// from it.
 float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
-// max_r n_r / mean_r n_r, n_r the token copies that arrive on rank r (column sums of copies_RR): 1 is even. The
-// fullest rank's experts set the pace of all. Megatron-LM's overload factor. kNoValue where nothing arrived.
+// max_r n_r / mean_r n_r, n_r the token copies that arrive on rank r (column sums of copies_RR): 1 is even. The experts
+// of the fullest rank determine the time of all. Megatron-LM's overload factor. kNoValue if no copy arrived.
 float rank_overload(const VolumeFrame& volume);
 
 // Sums over one layer's dispatch, in token copies. Copies that stay on their rank count as received, but not as moved.
 struct DispatchTotals {
   double moved = 0;                 // to other ranks
-  double across_nodes = 0;          // of these, to another node; de-duplicated: one for each node that a token goes to
-  double fullest = 0;               // received by the fullest rank, including its own
-  double received = 0;              // by all ranks
+  double across_nodes = 0;          // to another node, of those; de-duplicated: one for each node that a token goes to
+  double fullest = 0;               // received by the fullest rank, including its own copies
+  double received = 0;              // received by all ranks
   double max_over_mean = kNoValue;  // fullest R / received
 };
 DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated);
