@@ -1,4 +1,4 @@
-// Random numbers of one stream, one after another, and what is drawn with them.
+// Sequential random numbers of one stream, and functions that draw with them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Draws {
  public:
   Draws(std::int64_t seed, std::string_view purpose) : stream_(seed, purpose) {}
   double uniform() { return stream_.uniform(next_++); }
-  int below(int n) { return static_cast<int>(uniform() * n); }  // the bias of 2^-53 n is of no matter here
+  int below(int n) { return static_cast<int>(uniform() * n); }  // the bias of 2^-53 n is negligible
   template <class T>
   void shuffle(std::vector<T>& values) {
     for (int i = static_cast<int>(values.size()) - 1; i > 0; --i) std::swap(values[i], values[below(i + 1)]);

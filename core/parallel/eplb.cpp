@@ -9,8 +9,8 @@
 namespace moescope {
 namespace {
 
-// Heaviest first, each to the lightest pack that has room, the first among equals. Returns the items of each pack in
-// the order in which they came. One item a pack: item i in pack i.
+// Puts the heaviest item first, each into the lightest pack that has room, the first among equals. Returns the items of
+// each pack in the order in which they came. With one item per pack, item i is in pack i.
 std::vector<std::vector<std::int32_t>> packed(std::span<const float> weights, std::size_t packs) {
   const std::size_t room = weights.size() / packs;
   std::vector<std::int32_t> order(weights.size());
@@ -33,11 +33,11 @@ std::vector<std::vector<std::int32_t>> packed(std::span<const float> weights, st
 }
 
 struct Replicas {
-  std::vector<std::int32_t> expert;  // each once, then the additional ones
-  std::vector<float> share;          // of the load
+  std::vector<std::int32_t> expert;  // each once, then the additional replicas
+  std::vector<float> share;          // share of the load
 };
 
-// Every spare slot goes to the expert whose replicas have the heaviest share, the first among equals.
+// Every spare slot goes to the expert whose replicas have the largest share, the first among equals.
 Replicas replicated(std::span<const float> load, std::size_t slots) {
   Replicas replicas;
   std::vector<float> copies(load.size(), 1), share(load.begin(), load.end());
@@ -52,7 +52,7 @@ Replicas replicated(std::span<const float> load, std::size_t slots) {
   return replicas;
 }
 
-// The experts of each node: whole groups, the same number to each.
+// Returns the experts of each node: whole groups, equally many per node.
 std::vector<std::vector<std::int32_t>> experts_by_node(std::span<const float> load, std::size_t groups,
                                                        std::size_t nodes) {
   const std::size_t width = load.size() / groups;

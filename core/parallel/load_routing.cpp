@@ -15,7 +15,7 @@ namespace {
 // Number of random orders of the experts; each token uses one of them, so that no order is drawn for each token.
 constexpr int kOrders = 1024;
 
-// Shares of tokens that sum to `count`, in proportion to `weights` and none above 1.
+// Returns shares of tokens that sum to `count`, in proportion to `weights` and none above 1.
 std::vector<double> inclusion(std::vector<double> weights, double count) {
   std::vector<bool> full(weights.size());
   for (;;) {
@@ -37,7 +37,7 @@ std::vector<double> inclusion(std::vector<double> weights, double count) {
   }
 }
 
-// Experts without any load get next to none instead of none: a token needs K different ones.
+// Gives experts without load a tiny load, because a token needs K different experts.
 std::vector<double> positive(std::span<const double> load) {
   const double mean = std::accumulate(load.begin(), load.end(), 0.0) / static_cast<double>(load.size());
   std::vector<double> weights(load.begin(), load.end());
@@ -45,9 +45,9 @@ std::vector<double> positive(std::span<const double> load) {
   return weights;
 }
 
-// Systematic sampling (Madow 1949): walks `order`, adding up shares, and takes each expert at which the sum passes a
-// whole number plus a random start. All are taken with exactly their share, none twice. Rounding may leave the last of
-// the `count` to be made up.
+// Systematic sampling (Madow 1949): walks `order`, adds up shares, and takes each expert at which the sum passes a
+// whole number plus a random start. Each expert is taken with exactly its share, none twice. Rounding may leave the
+// last of the `count` to be filled in.
 void take(std::span<const std::int32_t> order, std::span<const double> share, int count, double start,
           std::int32_t* chosen) {
   double sum = 0;
@@ -77,8 +77,8 @@ class Orders {
   std::vector<std::vector<std::int32_t>> orders_;
 };
 
-// Slots that a group gets when it is drawn, so that over all tokens it gets its load: all groups the same, except those
-// that every token draws.
+// Number of slots that a group gets when it is drawn, so that over all tokens it gets its load: equal for all groups
+// except those that every token draws.
 class GroupedRouting {
  public:
   GroupedRouting(std::span<const double> load, int top_k, int n_groups, int limited, Draws& draws)
@@ -119,7 +119,7 @@ class GroupedRouting {
   std::vector<double> group_load_, group_share_;
   std::vector<std::int32_t> group_order_;
   Orders orders_;
-  std::vector<double> share_;  // of the experts in the groups that were drawn
+  std::vector<double> share_;  // shares of the experts in the drawn groups
 };
 
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {

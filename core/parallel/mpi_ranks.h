@@ -1,4 +1,4 @@
-// Ranks as processes that `mpirun` started.
+// Ranks that are processes started by `mpirun`.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace moescope {
 
-// Whether this program was built with MPI.
+// True if this program was built with MPI.
 bool has_mpi();
 
-// Initialises MPI; destroying the result finalises it. Once in a process, on the thread that will use it. Throws
-// std::runtime_error: the program was built without MPI, or mpirun did not start exactly `size` processes.
+// Initialises MPI; destroying the result finalises it. Call it once per process, on the thread that will use it. Throws
+// std::runtime_error if the program was built without MPI, or mpirun did not start exactly `size` processes.
 std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes);
 
 }  // namespace moescope

@@ -1,6 +1,7 @@
-// Which ranks hold which expert.
+// The ranks that hold each expert.
 //
-// Legend: E experts, R ranks, S expert slots a rank. An expert may have several replicas; its tokens take turns.
+// Legend: E experts, R ranks, S expert slots per rank. An expert may have several replicas, which take its tokens in
+// turns.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +12,31 @@ namespace moescope {
 
 struct Placement {
   int ranks = 0;
-  std::vector<std::int32_t>
-      first_replica;                       // [E + 1]: replicas of expert e are [first_replica[e], first_replica[e + 1])
-  std::vector<std::int32_t> replica_rank;  // [replicas] the rank of each
+  std::vector<std::int32_t> first_replica;  // [E + 1]: expert e has replicas first_replica[e] .. first_replica[e + 1]
+  std::vector<std::int32_t> replica_rank;   // [replicas] rank of each
 
   int n_experts() const { return static_cast<int>(first_replica.size()) - 1; }
   bool replicated() const { return replica_rank.size() > first_replica.size() - 1; }
 };
 
-// Expert e on rank e R / E: where E % R == 0, e / (E / R).
+// Expert e on rank e R / E; if E % R == 0, on rank e / (E / R).
 Placement place_contiguous(int n_experts, int ranks);
-// The same number of experts a rank (as nearly as can be), shuffled.
+// Gives all ranks nearly the same number of experts, in a random order.
 Placement place_random(int n_experts, int ranks, std::int64_t seed);
-// Any placement, as made by dragging in the window: rank_of_expert [E], each in [0, R).
+// A given placement, as made by dragging in the window: rank_of_expert [E], each in [0, R).
 Placement place_by_hand(std::span<const std::int32_t> rank_of_expert, int ranks);
 
-// By EPLB (core/parallel/eplb.h), from the load of each expert. Where `n_groups` routing groups divide over the nodes,
-// a group's traffic stays on its node; otherwise all ranks are one pool. `slots_per_rank` * R >= E. Throws
-// std::runtime_error when slots do not suffice.
+// Placement by EPLB (core/parallel/eplb.h), from the load of each expert. If the number of nodes divides `n_groups`
+// routing groups, the traffic of a group stays on its node; otherwise all ranks are one pool. `slots_per_rank` * R >=
+// E. Throws std::runtime_error if the slots do not suffice.
 struct BalancerOptions {
-  int slots_per_rank = 0;  // 0: E / R rounded up, no replicas where that divides
+  int slots_per_rank = 0;  // 0: E / R rounded up, without replicas if R divides E
   int n_groups = 1;
   int ranks_per_node = 8;
 };
 Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const BalancerOptions& options);
 
-// Load of each rank when every replica takes an equal share of its expert's.
+// Returns the load of each rank if every replica takes an equal share of its expert's load.
 std::vector<double> rank_loads(const Placement& placement, std::span<const std::uint64_t> load_E);
 
 }  // namespace moescope

@@ -19,7 +19,7 @@ constexpr int kMostReplanSteps = 10000;
                            " steps, or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
 }
 
-// Up to `end` or the end of the text; what was read is cut off.
+// Reads a number at the beginning of `rest` and removes it.
 int take_number(std::string_view& rest, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);

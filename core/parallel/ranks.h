@@ -20,14 +20,14 @@ class Ranks {
   virtual int size_here() const { return size(); }  // ranks that share the cores of this machine
   // Number of neighbouring ranks that count as one node with a fast link.
   int ranks_per_node() const { return ranks_per_node_; }
-  // Whether token rows go by way of their node (two_hop.h) instead of straight to their rank.
+  // True if token rows go through nodes (two_hop.h) and not straight to their rank.
   bool over_nodes() const { return over_nodes_; }
 
-  // Sends `bytes` to `partner`, which does the same with this rank.
+  // Sends `bytes` to `partner` and receives as many from it. `partner` must make the matching call.
   virtual void exchange(int partner, const void* send, void* receive, std::size_t bytes) = 0;
-  // `all` [R][bytes] in order of ranks.
+  // Writes `all`, [R][bytes], in order of ranks.
   virtual void gather_all(const void* mine, std::size_t bytes, void* all) = 0;
-  // Bytes for and from each rank, and where they are, [R]. What a rank keeps for itself is copied.
+  // Sizes and positions of the bytes for and from each rank, [R]. Bytes for the rank itself are copied.
   struct Parts {
     std::vector<std::size_t> bytes, offset;
   };
@@ -39,8 +39,8 @@ class Ranks {
     for (std::size_t r = 0; r < sent.bytes.size(); ++r) traffic_.sent[r] += sent.bytes[r];
   }
 
-  // What all_to_all did since the last call: bytes given to the transport for each rank [R] (including what a rank
-  // keeps for itself), and the time it took here, including waiting for others.
+  // What all_to_all did since the last call: bytes given to the transport for each rank [R], including those for the
+  // rank itself, and the time it took here, including waiting for others.
   struct Traffic {
     std::vector<std::uint64_t> sent;
     double ms = 0;
@@ -61,14 +61,15 @@ class Ranks {
   Traffic traffic_;
 };
 
-// Element by element over all ranks, (0 + 1) + (2 + 3): the same bits on every rank. nullptr: one rank, nothing to do.
+// Sums element by element over all ranks, (0 + 1) + (2 + 3), with equal bits on every rank. Does nothing if `ranks` is
+// nullptr, for one rank.
 template <class T>
 void sum_over_ranks(Ranks* ranks, T* values, std::size_t count) {
   if (!ranks) return;
   std::vector<T> other(count);
   for (int distance = 1; distance < ranks->size(); distance *= 2) {
     ranks->exchange(ranks->rank() ^ distance, values, other.data(), count * sizeof(T));
-    for (std::size_t i = 0; i < count; ++i) values[i] += other[i];  // addition commutes: the same on both ranks
+    for (std::size_t i = 0; i < count; ++i) values[i] += other[i];  // addition commutes, so both ranks get equal sums
   }
 }
 

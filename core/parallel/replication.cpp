@@ -9,7 +9,7 @@
 namespace moescope {
 namespace {
 
-// Of each expert the ranks that hold it, ascending, each once.
+// Returns for each expert the ranks that hold it, ascending, each once.
 std::vector<std::vector<std::int32_t>> ranks_of_experts(const Placement& placement) {
   std::vector<std::vector<std::int32_t>> ranks(size(placement.n_experts()));
   for (std::size_t e = 0; e < ranks.size(); ++e) {

@@ -28,7 +28,7 @@ Number parse_number(std::string_view digits, std::string_view whole) {
   return value;
 }
 
-// The first `count` of `ids` become a random sample without replacement (Fisher-Yates).
+// Makes the first `count` of `ids` a random sample without replacement (Fisher-Yates).
 void sample(std::vector<std::int32_t>& ids, int count, Draws& draws) {
   const int size = static_cast<int>(ids.size());
   for (int k = 0; k < count; ++k) std::swap(ids[k], ids[k + draws.below(size - k)]);
@@ -56,8 +56,8 @@ void route_grouped(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts,
   }
 }
 
-// Draws from cumulated weights until K are distinct, which equals drawing without replacement. Where few experts hold
-// all the weight that takes long: after some tries the rest are the most popular ones not yet chosen.
+// Draws from cumulative weights until K experts are distinct, which equals drawing without replacement. If few experts
+// have nearly all the weight, this takes long: after some tries the others are the most popular ones not yet chosen.
 void route_zipf(std::vector<std::int32_t>& topk_TK, int top_k, int n_experts, double exponent, Draws draws) {
   std::vector<std::int32_t> order = first_ids(static_cast<std::size_t>(n_experts));
   sample(order, n_experts, draws);

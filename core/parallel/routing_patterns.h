@@ -1,6 +1,7 @@
-// Routings by rule, for questions about clusters that no run here can have: which experts would T tokens choose?
+// Routings by rule, for questions about clusters that no run on this machine can answer: which experts do T tokens
+// choose?
 //
-// Legend: T tokens, K top_k, E experts. All are functions of their arguments alone, the random ones of the seed.
+// Legend: T tokens, K top_k, E experts. All functions depend on their arguments alone, random ones on the seed.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,13 @@ struct RoutingPattern {
   double zipf_exponent = 1;
 };
 
-// "forced" or "round_robin", "uniform", "grouped", "grouped:L", "grouped:L/G" (L of G groups), "zipf:S". Groups that
-// the text does not give are those of `otherwise`. Throws std::runtime_error naming what is allowed.
+// Parses "forced" or "round_robin", "uniform", "grouped", "grouped:L", "grouped:L/G" (L of G groups), "zipf:S". Numbers
+// of groups that the text omits are those of `otherwise`. Throws std::runtime_error that names the allowed values.
 RoutingPattern parse_routing_pattern(std::string_view text, const RoutingPattern& otherwise = {});
-std::string routing_pattern_name(const RoutingPattern& pattern);  // parses to the same pattern
+std::string routing_pattern_name(const RoutingPattern& pattern);  // parses to an equal pattern
 
-// [T, K] token-major, the K of a token distinct. Throws std::runtime_error when the pattern is impossible: K > E,
-// groups that do not divide E, too few experts in the limited groups.
+// Returns [T, K] token-major with K distinct experts per token. Throws std::runtime_error if the pattern is impossible:
+// K > E, groups that do not divide E, too few experts in the limited groups.
 std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_experts,
                                            std::int64_t seed = 1);
 

@@ -50,7 +50,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
     return bytes[static_cast<std::size_t>(source) * size + static_cast<std::size_t>(to)];
   };
 
-  // First hop: everything for a node to its rank with this rank's local index.
+  // First hop: all data for a node to its rank with this rank's local index.
   std::vector<std::size_t> out(size), in(size);
   std::vector<char> packed, gateway;
   for (int node = 0; node < at.nodes(); ++node) {
@@ -68,7 +68,7 @@ void all_to_all_over_nodes(Ranks& ranks, const void* send, const Ranks::Parts& s
   gateway.resize(total_of(in_parts));
   ranks.all_to_all(packed.data(), parts_of(out), gateway.data(), in_parts);
 
-  // Second hop, inside the node: from all sources with this rank's local index, in order of their nodes.
+  // Second hop, inside the node: data from all sources with this rank's local index, in order of their nodes.
   std::vector<std::size_t> on(size), arrive(size);
   std::vector<char> handed, arrived;
   for (int place = 0; place < at.per_node; ++place) {
@@ -119,7 +119,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   outward_.clear();
   outward_rows_.assign(size, 0);
   gateway_rows_.assign(size, 0);
-  std::vector<std::vector<std::int32_t>> at_gateway(size);  // [source][token]: its row after the first hop
+  std::vector<std::vector<std::int32_t>> at_gateway(size);  // [source][token]: row after the first hop
   std::int32_t row = 0;
   for (int node = 0; node < at.nodes(); ++node) {
     if (node == my_node) continue;
@@ -140,7 +140,7 @@ void MergedDispatch::plan(Ranks& ranks, const std::vector<std::int32_t>& topk_TK
   onward_.clear();
   onward_rows_.assign(size, 0);
   arrived_rows_.assign(size, 0);
-  std::vector<std::vector<std::int32_t>> arrived(size);  // [source][token]: its row after the second hop
+  std::vector<std::vector<std::int32_t>> arrived(size);  // [source][token]: row after the second hop
   std::int32_t arrived_row = 0;
   for (int place = 0; place < at.per_node; ++place) {
     const int to = at.rank(my_node, place);

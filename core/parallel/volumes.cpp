@@ -9,12 +9,12 @@
 namespace moescope {
 namespace {
 
-// The token after the last one of a source rank: t * R / T == source  <=>  t < ceil((source + 1) T / R)
+// Returns the token after the last one of a source rank: t * R / T == source  <=>  t < ceil((source + 1) T / R)
 std::size_t end_of_source(std::size_t source, std::size_t tokens, std::size_t ranks) {
   return ((source + 1) * tokens + ranks - 1) / ranks;
 }
 
-// rank_of(expert): the rank that takes this copy.
+// rank_of(expert) returns the rank that takes this copy.
 template <class RankOf>
 VolumeFrame count(std::span<const std::int32_t> topk_TK, int top_k, int ranks, int ranks_per_node, RankOf rank_of) {
   assert(top_k > 0 && ranks > 0 && ranks_per_node > 0 && topk_TK.size() % top_k == 0);
@@ -141,8 +141,8 @@ std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way) 
   const int nodes = (ranks + per_node - 1) / per_node;
   std::vector<LinkCopies> links(ranks);
   const std::vector<std::uint32_t>& copies = way == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
-  // The rank of `node` that a copy from `source` arrives on; a last node with fewer ranks spreads them over those it
-  // has.
+  // Returns the rank of `node` on which a copy from `source` arrives. A last node with fewer ranks spreads copies over
+  // them.
   const auto peer_of = [&](int source, int node) {
     const int size = std::min(per_node, ranks - node * per_node);
     return node * per_node + source % per_node % size;

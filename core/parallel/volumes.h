@@ -17,15 +17,15 @@
 
 namespace moescope {
 
-// topk_TK: chosen expert of each slot, token-major, each in [0, E), or -1 where the copy is not sent. E % R == 0 is
+// topk_TK is the chosen expert of each slot, token-major, each in [0, E), or -1 if the copy is not sent. E % R == 0 is
 // required.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks,
                           int ranks_per_node);
-// The same for any placement; the tokens of a replicated expert take its replicas in turns.
+// Counts with any placement. The replicas of an expert take its tokens in turns.
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node);
 
-// Copies that each source rank sends to each expert, [R, E]. topk_TK as above.
+// Returns the copies that each source rank sends to each expert, [R, E]. topk_TK as for count_volumes().
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
 
 // Bytes of one token's row of `dim` values as it travels. At dim 7168: 14,336, 7,392 and 7,392.
@@ -53,26 +53,26 @@ AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error 
 // Token copies by link, of one rank or in total. A DeepEP copy to another node crosses the network to the rank with the
 // same local index there, which forwards it over NVLink to each other rank that needs it.
 struct LinkCopies {
-  std::uint64_t local = 0;  // never leave the rank
+  std::uint64_t local = 0;  // copies that never leave the rank
   std::uint64_t nvlink_out = 0, nvlink_in = 0;
   std::uint64_t network_out = 0, network_in = 0;
 };
-// [R] of one dispatch. A combine is its mirror: in and out exchanged.
+// Copies of one dispatch by rank, [R]. A combine is its mirror: in and out exchanged.
 std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll way);
 LinkCopies total(std::span<const LinkCopies> ranks);
-// Token rows that arrive on each rank, [R]: the columns of copies_RR or distinct_RR.
+// Token rows that arrive on each rank, [R]: the column sums of copies_RR or distinct_RR.
 std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll way);
 
-// The all-to-all operations of one MoE layer and one microbatch. `as_dispatch`: tokens are sent to experts, otherwise
-// back.
+// An all-to-all operation of one MoE layer and one microbatch. `as_dispatch` is true if tokens are sent to experts,
+// false if they return.
 struct AllToAllOp {
   const char* name;
   bool as_dispatch;
   Payload payload;
 };
-// 4, or 6 where full recompute repeats the forward pass. FP8: only the forward dispatch shrinks (DeepEP's FP8
-// dispatch). MXFP8: the forward dispatch and the combine's backward, which also runs towards the experts (torchao,
-// a2a_dispatch.py).
+// Returns 4 operations, or 6 if full recompute repeats the forward pass. FP8 shrinks only the forward dispatch
+// (DeepEP's FP8 dispatch). MXFP8 shrinks the forward dispatch and the combine's backward pass, which also sends rows to
+// the experts (torchao, a2a_dispatch.py).
 std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute);
 
 }  // namespace moescope

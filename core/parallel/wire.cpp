@@ -15,7 +15,7 @@ class Wire {
 
   std::vector<std::uint64_t> take() { return std::move(bytes_); }
 
-  // A copy for every chosen expert, there or back.
+  // Adds a copy for every chosen expert, to it or back.
   void add_copies(std::int64_t row_bytes, bool back) {
     for (int source = 0; source < v_.ranks; ++source)
       for (int to = 0; to < v_.ranks; ++to) {
@@ -24,7 +24,7 @@ class Wire {
       }
   }
 
-  // One to each node, to the rank of the same place there; from it one to each rank.
+  // Adds one copy to each node, to the rank with the same local index there, and one from it to each rank.
   void add_merged(std::int64_t row_bytes) {
     const auto row = static_cast<std::uint64_t>(row_bytes);
     const int nodes = v_.ranks / v_.ranks_per_node;

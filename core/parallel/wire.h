@@ -1,6 +1,6 @@
-// Bytes that the all-to-alls of a training over several processes hand to the transport, counted from the routing.
+// Counts the bytes that the all-to-alls of a training over several processes hand to the transport, from the routing.
 //
-// Legend: R ranks, D values a row.
+// Legend: R ranks, D values per row.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace moescope {
 
-// Bytes of a row in each of a layer's four all-to-alls.
+// Bytes per row in each of a layer's four all-to-alls.
 struct RowBytes {
   std::int64_t dispatch = 0, combine = 0, combine_gradient = 0, dispatch_gradient = 0;
 };
-// `payload` as in the setting precision.payload: fp32 (4 D in all four), bf16 (2 D), or mxfp8 (D + D / 32 towards the
-// experts, 2 D from them). Throws std::runtime_error naming the allowed ones.
+// `payload` is a value of the setting precision.payload: fp32 (4 D in all four), bf16 (2 D), or mxfp8 (D + D / 32
+// towards the experts, 2 D from them). Throws std::runtime_error that names the allowed values.
 RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim);
 
-// What one layer's four all-to-alls send from rank to rank, [R, R], the diagonal left out. `over_nodes` as in
-// WireFrame: the forward dispatch is then merged; the other three send a row for every chosen expert, because sums must
-// be added in the same order wherever experts are placed.
+// Bytes that one layer's four all-to-alls send from rank to rank, [R, R], without the diagonal. `over_nodes` is that of
+// WireFrame: it merges the forward dispatch; the other three send a row for every chosen expert, because sums must be
+// added in the same order for every placement.
 std::vector<std::uint64_t> wire_bytes(const VolumeFrame& volume, bool over_nodes, const RowBytes& row);
 
 }  // namespace moescope
