@@ -1,4 +1,4 @@
-// What makes a config trainable: every value on its own, then the values together.
+// Checks configs: every value on its own, then the values together.
 #include <simdjson.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ std::string range_text(const ConfigField& field) {
 }
 
 std::string check_number(const ConfigField& field, double number, const ConfigValue& value) {
-  if (number >= field.min && number <= field.max) return {};  // false for NaN, too
+  if (number >= field.min && number <= field.max) return {};  // false for NaN as well
   if (field.min == field.max)
     return "is " + to_string(value) + ", allowed is only " + to_string(ConfigValue(field.min));
   return "is " + to_string(value) + ", allowed is " + range_text(field);
@@ -102,7 +102,7 @@ std::string type_name(const ConfigField& field, std::size_t type) {
   }
 }
 
-// Sizes that are still to be checked may be anything: they are added as double, here and below.
+// Sizes that have not been checked may have any value, so that they are added as double, here and below.
 double attention_weights(const ModelConfig& m) {
   const double d = m.dim, heads = m.n_heads, rope = m.qk_rope_head_dim, qk = m.qk_nope_head_dim + rope;
   const double query = m.q_lora_rank > 0 ? (d + heads * qk) * m.q_lora_rank : d * heads * qk;
@@ -117,7 +117,7 @@ std::string gib(double bytes) {
   return text;
 }
 
-// What each thread needs for the largest matrix: three of its size, and two of its shorter side squared.
+// Memory of each thread for the largest matrix: three of its size, and two of its shorter side squared.
 double muon_scratch(const RunConfig& c) {
   if (c.optimizer.name != OptimizerName::muon) return 0;
   const ModelConfig& m = c.model;
@@ -180,7 +180,7 @@ void check_groups(const RunConfig& c, Rules& found) {
                          ": raise n_limited_groups or lower top_k"});
 }
 
-// What the sources of quantile balancing refuse, too (TorchTitan, Megatron-LM).
+// The sources of quantile balancing refuse these settings as well (TorchTitan, Megatron-LM).
 void check_quantiles(const RunConfig& c, Rules& found) {
   const RouterConfig& r = c.router;
   if (r.balance_rule == BalanceRule::sign) return;
@@ -304,15 +304,16 @@ void check_schedule(const RunConfig& c, Rules& found) {
          "lr_min is " + to_string(o.lr_min) + ", but lr is " + to_string(o.lr) + ": choose 0 to " + to_string(o.lr)});
 }
 
-// Values that share a scale along the contracting dimension of the feed-forward units; 0: any length will do.
+// Number of values that share a scale along the contracting dimension of the feed-forward units; 0: any length is
+// possible.
 int feed_forward_block(Recipe recipe) {
   const OperandFormat format = recipe_format(recipe, Direction::forward, OperandRole::x);
   if (format.scheme == QuantScheme::nvfp4) return 16;
   return format.scheme == QuantScheme::mx ? format.block : 0;
 }
 
-// Rows of a model that is made for a block format fill its blocks. Attention, gate and head have rows that cannot (one
-// value per expert): there the last block is shorter.
+// Rows of a model for a block format must fill its blocks. Rows of attention, gate and head cannot (one value per
+// expert), so their last block is shorter.
 void check_blocks(Setting recipe_of, Recipe recipe, Setting size_of, int size, Rules& found) {
   const int block = feed_forward_block(recipe);
   if (block == 0 || size % block == 0) return;
@@ -327,7 +328,7 @@ void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& mode
                found);
 }
 
-// Feed-forward units must fill the blocks of any operand's recipe.
+// Feed-forward units must fill the blocks of every operand's recipe.
 void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rules& found) {
   const Setting operands = &PrecisionConfig::operands;
   if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
@@ -346,7 +347,7 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
     check_blocks(operands, operand.recipe, &ModelConfig::moe_inter, c.model.moe_inter, found);
 }
 
-// The two operands of a GEMM that one entry rotates and the other does not.
+// True if the two operands belong to one GEMM and only one entry rotates its operand.
 bool contradict(const OperandRecipe& a, const OperandRecipe& b) {
   const bool meet = a.layers.first <= b.layers.last && b.layers.first <= a.layers.last;
   const bool pair = a.gemm_class == b.gemm_class && a.operand != b.operand && a.gemm && a.gemm == b.gemm;
@@ -481,7 +482,8 @@ std::vector<ConfigProblem> validate(const RunConfig& config) {
 
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others; if one is out of range their messages would be useless.
+  // The rules divide by these sizes and multiply others; if one is out of range, messages of the rules would be
+  // useless.
   for (const Setting size :
        {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node), Setting(&RouterConfig::n_groups)})
     if (bad.contains(size)) return;

@@ -1,4 +1,4 @@
-// What makes a config trainable, and what its training needs.
+// Checks whether a config can be trained, and estimates what its training needs.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace moescope {
 
-// What is wrong with a config, where, and what is allowed.
+// A problem in a config: its place, and what is allowed.
 struct ConfigProblem {
-  std::string file;  // empty when it did not come from a file
-  int line = 0;      // 1-based; 0: unknown
+  std::string file;  // empty if the config did not come from a file
+  int line = 0;      // from 1; 0 if unknown
   std::string key;
   std::string message;       // "top_k is 20, but there are 16 experts: choose 1 to 16"
   std::string text() const;  // "run.toml:12: router.top_k: ..."
@@ -19,11 +19,11 @@ struct ConfigProblem {
 
 // Number of trained parameters of the model.
 double parameter_count(const RunConfig& config);
-// A rough lower bound on the bytes that training needs: 16 per parameter (weight, gradient, two moments) and what the
-// forward pass keeps for the backward pass.
+// Returns a rough lower bound on the bytes that training needs: 16 per parameter (weight, gradient, two moments) and
+// the values that the forward pass keeps for the backward pass.
 double memory_estimate(const RunConfig& config);
 
-// All problems at once; empty: the config can be trained.
+// Returns all problems at once; empty if the config can be trained.
 std::vector<ConfigProblem> validate(const RunConfig& config);
 
 }  // namespace moescope

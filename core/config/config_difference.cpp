@@ -10,7 +10,7 @@ namespace moescope {
 
 namespace {
 
-// The next value of a counted setting, or the first one where there is none.
+// Returns the next value of a counted setting, or `first` if there is none.
 std::int64_t next(std::int64_t value, Setting setting, std::int64_t first) {
   return static_cast<double>(value) < setting.field().max ? value + 1 : first;
 }
@@ -69,7 +69,7 @@ std::string twin_name(const RunConfig& first, const RunConfig& twin) {
   std::string name = first.name, last;
   if (const auto dense = dense_size(first, twin))
     return valid_name(name + "+dense-" + std::string(dense_size_name(*dense)));
-  // A published recipe is named once, not by everything that it sets.
+  // A published recipe is named by its name, not by all of its settings.
   const std::string recipe = first.precision == twin.precision ? "" : published_recipe_of(twin.precision);
   if (!recipe.empty()) name += '+' + recipe;
   for (const ConfigDifference& found : difference(first, twin)) {

@@ -1,5 +1,5 @@
-// The table of fields: the only place that knows a setting's key, range, unit and meaning. The TOML reader, the
-// validator, the set-up form, live changes and --help all read it.
+// The table of fields. Keys, ranges, units and meanings of settings are declared only here; the TOML reader, the
+// validator, the set-up form, live changes and --help read them.
 #pragma once
 
 #include <compare>
@@ -16,21 +16,21 @@ namespace moescope {
 
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string>;
 
-// One key. Enumerations are strings out of `choices`.
+// A key of the config. Values of enumerations are strings out of `choices`.
 struct ConfigField {
   std::string key;                   // "router.top_k"
-  std::string_view section;          // "router"; empty: a key without a section
-  std::string group;                 // title of the form's group: "Router"
+  std::string_view section;          // "router"; empty if the key has no section
+  std::string group;                 // title of the group in the form: "Router"
   std::string label;                 // "Experts per token"
   std::string unit;                  // "experts", "tokens", "steps", "" for none
-  std::string help;                  // what it does, what good values are
-  double min = 0, max = 0;           // inclusive; numbers only
-  std::vector<std::string> choices;  // strings with a fixed set only
-  bool live = false;                 // may change between two steps of a running trainer
-  bool derived = false;              // stands for others: set() sets those, get() recognises them; kept in no file
+  std::string help;                  // its effect and good values
+  double min = 0, max = 0;           // inclusive; for numbers only
+  std::vector<std::string> choices;  // only for strings with a fixed set of values
+  bool live = false;                 // may change between two steps of a training
+  bool derived = false;              // set() sets other settings, get() recognises them; not stored in files
   ConfigValue (*get)(const RunConfig&) = nullptr;
-  void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value has the field's type and passed check_field
-  const void* (*member)(const RunConfig&) = nullptr;      // that get() reads; nullptr: derived
+  void (*set)(RunConfig&, const ConfigValue&) = nullptr;  // the value must have the field's type and pass check_field
+  const void* (*member)(const RunConfig&) = nullptr;      // the member that get() reads; nullptr if derived
 
   std::string_view name() const {  // the key without its section
     return std::string_view(key).substr(section.empty() ? 0 : section.size() + 1);
@@ -38,12 +38,12 @@ struct ConfigField {
 };
 
 std::span<const ConfigField> config_fields();
-const ConfigField* find_field(std::string_view key);  // nullptr: no such key
-std::string nearest_key(std::string_view key);        // the known key closest in spelling
-// The field of a member of `config`, which must have one.
+const ConfigField* find_field(std::string_view key);  // nullptr if there is no such key
+std::string nearest_key(std::string_view key);        // the known key with the most similar spelling
+// Returns the field of a member of `config`. There must be one.
 const ConfigField& field_of_member(const RunConfig& config, const void* member);
 
-// Sections of a config: their name in TOML and their place.
+// The name of a section in TOML, and its place in the config.
 template <class Section>
 inline constexpr std::string_view kSectionName{};
 template <>
@@ -61,7 +61,7 @@ inline constexpr std::string_view kSectionName<ParallelConfig> = "parallel";
 template <>
 inline constexpr std::string_view kSectionName<TelemetryConfig> = "telemetry";
 
-// `config`: a RunConfig, const or not.
+// `config` is a RunConfig, const or not.
 template <class Section>
 auto& section_of(auto& config) {
   if constexpr (std::is_same_v<Section, ModelConfig>)
@@ -90,7 +90,7 @@ class Setting {
     static const RunConfig config;
     field_ = &field_of_member(config, &(section_of<Section>(config).*member));
   }
-  Setting(const ConfigField& field) : field_(&field) {}  // of the table
+  Setting(const ConfigField& field) : field_(&field) {}  // must be in the table
 
   const ConfigField& field() const { return *field_; }
   const std::string& key() const { return field_->key; }
@@ -99,18 +99,18 @@ class Setting {
   bool is_in() const {
     return field_->section == kSectionName<Section>;
   }
-  auto operator<=>(const Setting&) const = default;  // in the table's order
+  auto operator<=>(const Setting&) const = default;  // order of the table
 
  private:
   const ConfigField* field_;
 };
 
-// Problem with one value on its own (type, range, choice); empty message: none.
+// Checks a value on its own (type, range, choice). The message is empty if there is no problem.
 std::string check_field(const ConfigField& field, const ConfigValue& value);
 
 std::string to_string(const ConfigValue& value);
-// The value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with what is
-// allowed when it is of another type; check_field checks the range.
+// Returns the value that `text` stands for in a field: "2e-3", "true", "sigmoid". Throws std::invalid_argument with
+// what is allowed if its type does not fit; check_field checks the range.
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 // A change of one live field between two steps.

@@ -1,4 +1,4 @@
-// The table of fields, put together from its sections.
+// Joins the sections of the table of fields.
 #include <cstdint>
 #include <map>
 

@@ -1,5 +1,5 @@
-// Rules that involve several keys of a config, shared by validate() and the TOML reader, which knows the line numbers;
-// and how TOML writes a value.
+// Rules that involve several keys of a config, shared by validate() and by the TOML reader, which knows the line
+// numbers; and the text of a value in TOML.
 #pragma once
 
 #include <map>
@@ -13,18 +13,18 @@
 namespace moescope {
 
 struct RuleViolation {
-  std::vector<Setting> settings;  // those involved, the one to change first
+  std::vector<Setting> settings;  // all that are involved, the one to change first
   std::string message;
 };
-// Expects each value to be within its own range.
+// Each value must be within its own range.
 std::vector<RuleViolation> rule_violations(const RunConfig& config);
-// The part of them that concerns interventions: what a person does to routers and data.
+// Checks the rules for interventions: changes of routers and data by the user.
 void check_interventions(const RunConfig& config, std::vector<RuleViolation>& found);
 
-// Appends the violations that involve no setting of `bad`, at the line of the first one that has a line.
+// Appends the violations that involve no setting of `bad`, at the line of their first setting that has a line.
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems);
 
-std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a point
+std::string toml_value(const ConfigValue& value);  // texts in quotes, doubles with a decimal point
 
 }  // namespace moescope

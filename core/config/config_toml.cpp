@@ -20,7 +20,7 @@
 namespace moescope {
 namespace {
 
-// A config has some 50 lines; a file a thousand times as long is not one.
+// A config has about 50 lines; a file a thousand times as long is no config.
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 // Levenshtein distance: insertions, deletions and replacements that turn one word into the other.
@@ -64,7 +64,7 @@ struct Reader {
     if (const ConfigField* field = find_field(key)) bad.insert(*field);
   }
 
-  // What stands for other keys comes before them, so that a key beside it has the last word.
+  // Keys that stand for other keys are read first, so that the other keys in the file override them.
   void read(const toml::table& table, const std::string& prefix) {
     for (const bool derived : {true, false}) read_fields(table, prefix, derived);
   }
@@ -73,7 +73,7 @@ struct Reader {
     for (const auto& [key, node] : table) {
       const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
       const int line = static_cast<int>(key.source().begin.line);
-      if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // are read apart
+      if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // read separately
       const ConfigField* field = find_field(path);
       if ((field && field->derived) != derived) continue;
       if (field)
@@ -163,7 +163,7 @@ std::string toml_text(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;  // check_field has refused control characters
+    quoted += c;  // check_field refuses control characters
   }
   return quoted + '"';
 }
@@ -214,7 +214,7 @@ std::string nearest_key(std::string_view given) {
   const ConfigField* best = nullptr;
   std::size_t best_distance = 0;
   for (const ConfigField& field : config_fields()) {
-    // A correct key in the wrong section is closer than any misspelling.
+    // A correct key in the wrong section is more similar than any misspelling.
     const std::size_t distance = 8 * edit_distance(given_name, field.name()) + edit_distance(given, field.key);
     if (best == nullptr || distance < best_distance) {
       best = &field;
@@ -324,7 +324,7 @@ std::string preset_about(std::string_view name) {
   return leading_comment(preset_file(name).text);
 }
 
-// A run with live changes still belongs to its comparison; one with other formats at the start does not.
+// Runs with live changes are still recognised; runs with other formats at the start are not.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
   for (const std::string& name : comparison_preset_names()) {
     const std::vector<RunConfig> of_preset = all_runs(load_preset(name));

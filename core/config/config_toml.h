@@ -1,4 +1,4 @@
-// Configs as TOML files, read so that every problem is found in one go and knows its line; and the presets.
+// Configs as TOML files, and presets. The reader finds all problems at once, with their lines.
 #pragma once
 
 #include <string>
@@ -12,29 +12,29 @@ namespace moescope {
 
 struct ParsedConfig {
   RunConfig config;
-  std::vector<RunConfig> twins;         // to train beside it, in lock-step
-  std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the nearest known one), ranges, cross-checks
+  std::vector<RunConfig> twins;         // runs that train beside it, in lock-step
+  std::vector<ConfigProblem> problems;  // syntax, unknown keys (with the most similar known key), ranges, rules
 };
-// Besides the keys of config_fields() a file may hold
-//   preset = "16B-like"                    the settings of a preset in place of the defaults
-//   [[compare]]                            a twin: its name and the settings in which it differs
-//   name = "mxfp8"
-//   precision.experts = "mxfp8_rceil"
+// Parses a config. Besides the keys of config_fields() a file may hold
+//     preset = "16B-like"                    the settings of a preset in place of the defaults
+//     [[compare]]                            a twin: its name and the settings in which it differs
+//     name = "mxfp8"
+//     precision.experts = "mxfp8_rceil"
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name);
-ParsedConfig load_config(const std::string& path);  // an unreadable file is a problem, too
-// Names of the presets in teaching order: assets/presets/<name>.toml, one run each, and
-// assets/presets/compare/<name>.toml, several runs. load_preset takes either.
+ParsedConfig load_config(const std::string& path);  // a file that cannot be read is a problem in the result
+// Names of the presets in teaching order: assets/presets/<name>.toml with one run each, and
+// assets/presets/compare/<name>.toml with several runs. load_preset() takes either.
 std::vector<std::string> preset_names();
 std::vector<std::string> comparison_preset_names();
 ParsedConfig load_preset(std::string_view name);
-// The comment at the top of a preset's file; for comparisons it says what to expect and what was measured.
+// Returns the comment at the top of a preset's file. Comments of comparisons say what to expect and what was measured.
 std::string preset_about(std::string_view name);
-// The comparison preset that these runs come from, recognised by names, seeds and size; empty: none.
+// Returns the comparison preset of these runs, recognised by names, seeds and size; empty if these runs come from none.
 std::string comparison_preset_of(const std::vector<RunConfig>& runs);
-// The parsed run and its twins.
+// Returns the parsed run and its twins.
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 
-// Complete TOML with every key, comments from the table's help; parse_config reads it back to an equal config.
+// Returns TOML with every key and with comments from the table's help. parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);
 
 }  // namespace moescope

@@ -10,7 +10,7 @@
 namespace moescope {
 namespace {
 
-constexpr double kMaxBias = 1e3;  // far beyond what any score can outweigh
+constexpr double kMaxBias = 1e3;  // larger than any difference of scores
 
 template <class T>
 bool read(std::string_view text, T& value) {
@@ -71,7 +71,7 @@ std::string experts_text(const ExpertValues& experts, const ModelConfig& model, 
   for (const auto& [at, value] : experts) {
     const auto [layer, expert] = at;
     const bool every = everywhere(expert, value);
-    if (every && layer != model.n_dense_layers) continue;  // written with the first
+    if (every && layer != model.n_dense_layers) continue;  // written with the first layer
     text += (text.empty() ? "" : ", ") + (every ? std::string("*") : std::to_string(layer)) + ':';
     text += std::to_string(expert);
     if (kind == ListOf::values) text += '=' + to_string(ConfigValue(value));

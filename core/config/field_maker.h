@@ -1,5 +1,5 @@
-// How the tables of fields are written: field<&RouterConfig::top_k>("top_k", "Experts per token", ...) makes the entry
-// of one member, with its section, its type and the names of an enumeration.
+// Functions that build the tables of fields: field<&RouterConfig::top_k>("top_k", "Experts per token", ...) makes the
+// entry of one member, with its section, its type and the names of an enumeration.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ std::vector<ConfigField> data_fields();
 std::vector<ConfigField> parallel_fields();
 std::vector<ConfigField> telemetry_fields();
 
-// Names of an enumeration's values, in their order.
+// Names of an enumeration's values, in its order.
 template <class E>
 constexpr std::array<const char*, 0> kChoices{};
 
@@ -37,7 +37,7 @@ const std::vector<std::string>& choices_of() {
 template <>
 const std::vector<std::string>& choices_of<Recipe>();
 
-// A format in place of the recipe's, or none.
+// A format in place of the recipe's; may be absent.
 using Override = std::optional<OperandFormat>;
 inline constexpr const char* kNoOverride = "none";
 template <>
@@ -87,7 +87,7 @@ struct MemberOf<Member> {
   static auto& in(auto& config) { return section_of<Section>(config).*Member; }
 };
 
-// Of a flag, a text or an enumeration.
+// Makes the field of a flag, a text or an enumeration.
 template <auto Member>
 ConfigField field(const char* name, const char* label, const char* help) {
   using Of = MemberOf<Member>;
@@ -107,7 +107,7 @@ struct Range {
   double min = 0, max = 0;
 };
 
-// Of a number.
+// Makes the field of a number.
 template <auto Member>
 ConfigField field(const char* name, const char* label, const char* unit, Range range, const char* help) {
   ConfigField f = field<Member>(name, label, help);

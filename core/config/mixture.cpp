@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kMaxWeight = 1e6;
 
-// The last '=' divides: a file's name may hold others.
+// Splits at the last '=', because the name of a file may contain others.
 std::pair<std::string, double> parse_share(std::string_view entry) {
   const std::size_t equals = entry.rfind('=');
   double weight = -1;
@@ -96,7 +96,7 @@ int Mixture::domain_of(std::uint64_t sequence) const {
   const double place = static_cast<double>((offset_ + sequence * 0x9E3779B97F4A7C15) >> 11) * 0x1p-53;
   const auto found = std::upper_bound(ends_.begin(), ends_.end(), place);
   if (found != ends_.end()) return static_cast<int>(found - ends_.begin());
-  // Rounding left the last end below 1.
+  // Rounding can leave the last end below 1.
   return static_cast<int>(std::lower_bound(ends_.begin(), ends_.end(), ends_.back()) - ends_.begin());
 }
 

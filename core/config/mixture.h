@@ -1,4 +1,4 @@
-// The share of each domain in the batches: "code=1" (that one alone), "prose=0.5, JSON=2, *=1" (* is all others).
+// The share of each domain in the batches: "code=1" (only this domain), "prose=0.5, JSON=2, *=1" (* is all others).
 #pragma once
 
 #include <array>
@@ -12,35 +12,35 @@ namespace moescope {
 
 enum class Generator;
 
-// Domains of the text that the program writes itself, in their order. Languages of facts are none of the letters that
-// runs have.
+// Domains of the text that the program generates, in their order. The names of the languages of facts differ from the
+// letters of runs.
 inline constexpr std::array kPassageDomains = {"prose", "code",   "arithmetic", "JSON",     "brackets",
                                                "DNA",   "markup", "log",        "counting", "Morse"};
 inline constexpr std::array kFactLanguages = {"Q", "R", "S", "T", "U", "V", "W", "X", "Y", "Z"};
 std::vector<std::string> generated_domain_names(Generator generator);
 
-using MixtureEntries = std::vector<std::pair<std::string, double>>;  // domain or "*", weight; in the given order
+using MixtureEntries = std::vector<std::pair<std::string, double>>;  // domain or "*", weight; in the order of the text
 
-// Throws std::invalid_argument with what is wrong: no DOMAIN=WEIGHT, a weight below 0, a domain twice, no weight at
-// all.
+// Throws std::invalid_argument with the problem: no DOMAIN=WEIGHT, a weight below 0, a domain twice, no positive
+// weight.
 MixtureEntries parse_mixture(std::string_view text);
 std::string mixture_text(const MixtureEntries& entries);
-// One weight for each of `domains`, 0 for those that are not named; empty for an empty text. Throws
-// std::invalid_argument when a domain is unknown, naming the known, or none of them has a weight.
+// Returns one weight for each of `domains`, 0 for domains that are not named; empty for an empty text. Throws
+// std::invalid_argument if a domain is unknown, naming the known ones, or if none of `domains` has a weight.
 std::vector<double> mixture_weights(std::string_view text, const std::vector<std::string>& domains);
 
-// The domain of each sequence of a run. Evenly spread: any n consecutive sequences hold each domain n times its share,
-// give or take one or two (multiples of the golden ratio, modulo 1, cut by the shares).
+// The domain of each sequence of a run. Domains are evenly spread: any n consecutive sequences hold each domain n times
+// its share, to within one or two (multiples of the golden ratio, modulo 1, divided by the shares).
 class Mixture {
  public:
-  Mixture() = default;  // empty: the data set's own choice of domains
+  Mixture() = default;  // the data set's own shares of domains
   Mixture(const std::vector<double>& weights, std::int64_t seed);
 
   bool empty() const { return ends_.empty(); }
   int domain_of(std::uint64_t sequence) const;
 
  private:
-  std::vector<double> ends_;  // of each domain's part of [0, 1)
+  std::vector<double> ends_;  // upper end of each domain's part of [0, 1)
   std::uint64_t offset_ = 0;
 };
 

@@ -3,7 +3,7 @@
 
 namespace moescope {
 
-// 2^53: every seed is exact as a double, too, so that JSON and spreadsheets keep it.
+// 2^53: a double holds every seed exactly, so that JSON and spreadsheets keep it.
 static constexpr double kMaxSeed = 9007199254740992.0;
 
 std::vector<ConfigField> run_fields() {

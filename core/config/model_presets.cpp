@@ -7,7 +7,7 @@
 namespace moescope {
 namespace {
 
-// Whether a setting does anything in a run.
+// True if a setting has an effect in a run.
 bool has_effect(const RunConfig& config, Setting setting) {
   const RouterConfig& r = config.router;
   if (setting == &ModelConfig::dense_inter) return config.model.n_dense_layers > 0;

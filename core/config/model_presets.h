@@ -1,4 +1,4 @@
-// The presets that are real models in miniature, and in which settings they differ.
+// The presets that are small versions of published models, and the settings in which they differ.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace moescope {
 
-// In order of publication of what they brought: assets/presets/<name>.toml.
+// Returns the names in the order in which their new techniques were published: assets/presets/<name>.toml.
 std::vector<std::string> model_preset_names();
 
 // One setting in which they differ.
 struct PresetSetting {
   Setting setting;
-  std::vector<std::string> values;  // by preset; empty where it has no effect there
+  std::vector<std::string> values;  // by preset; empty if the setting has no effect there
 };
-// Of the model and the router, in the order of config_fields(). Weights of losses that are off, and the like, are left
-// empty.
+// Settings of the model and the router, in the order of config_fields(). Settings without effect, such as weights of
+// losses that are off, are empty.
 std::vector<PresetSetting> model_preset_table();
 
 }  // namespace moescope

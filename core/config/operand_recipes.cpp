@@ -42,7 +42,7 @@ std::string recipe_names() {
   return names;
 }
 
-// Whether this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
+// True if this GEMM multiplies the operand: y = x W, dx = dY W, dW = dY x.
 bool reads(Direction gemm, OperandRole operand) {
   return operand != (gemm == Direction::forward ? OperandRole::dy
                      : gemm == Direction::dgrad ? OperandRole::x
@@ -55,7 +55,7 @@ std::optional<Direction> direction_named(std::string_view name) {
   return found == std::end(kDirections) ? std::nullopt : std::optional(*found);
 }
 
-// "2" or "2-5".
+// Parses "2" or "2-5".
 LayerRange parse_layers(std::string_view entry, std::string_view text) {
   const auto number = [&](std::string_view digits) {
     int value = -1;
@@ -71,7 +71,7 @@ LayerRange parse_layers(std::string_view entry, std::string_view text) {
   return range;
 }
 
-// "+stochastic+rotated"; empty: nothing of its own.
+// Parses "+stochastic+rotated"; empty text sets nothing.
 void parse_options(std::string_view entry, std::string_view text, OperandRecipe& out) {
   while (!text.empty()) {
     const auto end = std::min(text.find('+', 1), text.size());

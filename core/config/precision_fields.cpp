@@ -47,7 +47,7 @@ namespace {
 
 constexpr const char* kOwnRecipe = "own";
 
-// All of [precision] but the payload at once.
+// A field for all of [precision] except the payload.
 ConfigField published_recipe_field() {
   ConfigField f;
   f.section = kSectionName<PrecisionConfig>;

@@ -17,7 +17,7 @@ std::string file_of(std::string_view name) {
   return std::string(kFolder) + std::string(name) + std::string(kEnding);
 }
 
-// Each is read once: the form asks for the name of its settings at every key.
+// Reads each recipe once, because the form asks for the name of its settings at every key.
 const PrecisionConfig& recipe_of(std::string_view name) {
   static const auto all = [] {
     std::map<std::string_view, PrecisionConfig> recipes;

@@ -1,5 +1,5 @@
-// Precision as papers and training frameworks set it, by name: assets/recipes/<name>.toml, each a [precision] and a
-// comment that says where it comes from and what of it this program cannot do.
+// Precision settings of papers and training frameworks, by name: assets/recipes/<name>.toml, each a [precision] and a
+// comment that names the source and what this program cannot reproduce.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace moescope {
 
-// In alphabetical order.
+// Returns the names in alphabetical order.
 std::vector<std::string_view> published_recipe_names();
-std::string published_recipe_about(std::string_view name);  // empty: there is none of this name
+std::string published_recipe_about(std::string_view name);  // empty if there is no such recipe
 
-// Sets all but the payload, which is the all-to-all's. `name`: one of published_recipe_names().
+// Sets all of `precision` except the payload, which belongs to the all-to-all. `name` is one of
+// published_recipe_names().
 void apply_published_recipe(std::string_view name, PrecisionConfig& precision);
-// The recipe that these settings are; empty: of none.
+// Returns the recipe that has these settings; empty if there is none.
 std::string published_recipe_of(const PrecisionConfig& precision);
 
 }  // namespace moescope

@@ -11,8 +11,8 @@ struct LogName {
   Setting setting;
   const char* name;
 };
-// TorchTitan calls the rate of the bias load_balance_coeff; moe_ are Megatron-LM's names, router_aux_loss_coef those of
-// transformers.
+// TorchTitan calls the rate of the bias load_balance_coeff; moe_... are Megatron-LM's names, router_aux_loss_coef is
+// the name in transformers.
 const std::vector<LogName>& log_names() {
   static const std::vector<LogName> names = {
       {&RouterConfig::bias_update_rate, "bias_update_rate"},

@@ -1,5 +1,5 @@
-// What is known of the settings of a run: all of them if it was trained here, a few if it is the log of another
-// program, which states some settings that this program has under other names.
+// The known settings of a run: all if it was trained here; a few for the log of another program, which may hold some of
+// the settings under other names.
 #pragma once
 
 #include <map>
@@ -14,25 +14,26 @@
 
 namespace moescope {
 
-// The settings of a log of another program: by its own names, as text.
+// The settings in a log of another program, by its own names, as text.
 using LogSettings = std::map<std::string, std::string>;
 
-// A setting as a run states it.
+// A setting with its name and value in the source.
 struct StatedSetting {
-  std::string name, value;  // as its log has them; of a config the name without its section
+  std::string name, value;  // as in the log; from a config the name without its section
 };
-// The one of a log that is `setting` here: router.bias_update_rate is bias_update_rate, load_balance_coeff, ...
+// Finds the setting of a log that corresponds to `setting`: router.bias_update_rate is bias_update_rate,
+// load_balance_coeff, ...
 std::optional<StatedSetting> find_setting(const LogSettings& settings, Setting setting);
 
 class RunSettings {
  public:
-  RunSettings() = default;  // none is known
+  RunSettings() = default;  // no setting is known
   explicit RunSettings(const RunConfig& config);
   explicit RunSettings(LogSettings log);
 
-  // Of a run that was trained here; nullptr: another program's.
+  // The config of a run that was trained here; nullptr for the log of another program.
   const RunConfig* config() const { return complete_ ? &config_ : nullptr; }
-  // nullopt: not known.
+  // Returns the value of a setting; nullopt if unknown.
   template <class Section, class T>
   std::optional<T> value(T Section::*member) const {
     if (!knows(member)) return std::nullopt;
@@ -42,22 +43,22 @@ class RunSettings {
   bool holds(bool Section::*member) const {
     return value(member) == true;
   }
-  // Texts without quotes, numbers as a config or the log writes them; nullopt: not known.
+  // Returns texts without quotes and numbers as written in the config or the log; nullopt if unknown.
   std::optional<StatedSetting> stated(Setting setting) const;
   std::optional<std::string> text(Setting setting) const;
   const LogSettings& log() const { return log_; }
 
-  // A live change: `text` as to_string() writes values. What is no value of the setting changes nothing.
+  // Applies a live change; `text` is a value in the form of to_string(). An invalid value changes nothing.
   void change(Setting setting, const std::string& text);
 
  private:
   bool knows(Setting setting) const { return complete_ || known_.contains(setting); }
   bool set(Setting setting, const std::string& text);
 
-  RunConfig config_;  // what is not known has its default
+  RunConfig config_;  // unknown settings have their defaults
   bool complete_ = false;
   std::set<Setting> known_;
-  std::map<Setting, StatedSetting> stated_;  // in the log
+  std::map<Setting, StatedSetting> stated_;  // settings found in the log
   LogSettings log_;
 };
 

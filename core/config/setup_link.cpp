@@ -16,7 +16,7 @@
 namespace moescope {
 namespace {
 
-// Settings of many twins have some 10 kB.
+// Settings of many twins have about 10 kB.
 constexpr std::size_t kMaxLinkBytes = std::size_t{64} << 10, kMaxTomlBytes = std::size_t{256} << 10;
 constexpr std::string_view kSetupWord = "setup?";
 
@@ -30,7 +30,7 @@ std::string without_white_space(std::string_view text) {
   return kept;
 }
 
-// The lines that parse_config() needs to get from one config to another.
+// Returns the lines that parse_config() needs to change one config into another.
 std::string lines_of(const RunConfig& from, const RunConfig& to) {
   std::string lines = "name = " + toml_value(to.name) + '\n';
   for (const ConfigField& field : config_fields()) {
@@ -53,7 +53,7 @@ std::string compressed(const std::string& text) {
   uLongf size = compressBound(text.size());
   std::string packed(size, '\0');
   compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size(),
-            Z_BEST_COMPRESSION);  // fails for lack of memory or room only, and there is room
+            Z_BEST_COMPRESSION);  // can only fail for lack of memory or space; there is space
   packed.resize(size);
   return packed;
 }
@@ -83,7 +83,7 @@ std::map<std::string, std::string> parameters_of(std::string_view text) {
   return parameters;
 }
 
-// Whole numbers that a double holds, too; -1: the text says nothing of it.
+// Returns whole numbers that a double holds exactly; -1 if the text has none of this name.
 std::int64_t number_of(const std::map<std::string, std::string>& parameters, const char* name, std::int64_t most) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return -1;
