@@ -23,7 +23,7 @@ constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 constexpr double kMaxCount = 1e15;
 constexpr double kMaxSkew = 8;  // Zipf exponent; above 3 one expert has nearly all
 
-// Reads one file and remembers which figures are missing from rows of a list.
+// Reads a file and collects the figures that rows of its lists lack.
 class Reader {
  public:
   Reader(const Json& root, std::string path) : root_(root), path_(std::move(path)) {}
@@ -37,7 +37,7 @@ class Reader {
     return found == object.end() || found->is_null() ? nullptr : &*found;
   }
 
-  // NaN: absent. Otherwise within [low, high]. `place` is empty outside of lists.
+  // Returns a number within [low, high]; NaN if absent. `place` is empty outside of lists.
   double number(const Json& row, const std::string& place, const char* key, double low, double high = kMaxCount) const {
     const Json* value = find(row, key);
     if (!value) return kNoFigure;
@@ -63,7 +63,7 @@ class Reader {
     return value->get<std::string>();
   }
 
-  // Visits the rows of a list; an absent list is noted with what it is for.
+  // Visits the rows of a list. An absent list is noted, with `needed_for`.
   template <class Visit>
   void rows(const char* list, const char* needed_for, Visit visit) {
     const Json* array = find(root_, list);
@@ -80,7 +80,7 @@ class Reader {
     if (array->empty() && *needed_for) missing_.push_back(std::string(list) + ": is empty; " + needed_for);
   }
 
-  // False, with a note, if the row lacks a figure without which it is of no use.
+  // Returns false, with a note, if the row lacks a figure that it needs.
   bool has(const char* list, std::initializer_list<std::pair<const char*, double>> figures) {
     bool complete = true;
     for (const auto& [key, value] : figures) {
@@ -110,7 +110,7 @@ class Reader {
   const Json& root_;
   std::string path_;
   std::vector<std::string> missing_;
-  std::map<std::string, int> lacking_;  // note -> rows
+  std::map<std::string, int> lacking_;  // number of rows by note
 };
 
 void read_all_to_all(Reader& in, Calibration& out) {
@@ -191,7 +191,7 @@ std::vector<std::int64_t> read_counts(const Reader& in, const Json& row, const s
   return counts;
 }
 
-// The Zipf exponent of "skewed:0.6" or "zipf:0.6", NaN: another routing.
+// Returns the Zipf exponent of "skewed:0.6" or "zipf:0.6"; NaN for other routings.
 double skew_of(const std::string& label) {
   for (const std::string rule : {"skewed:", "zipf:"}) {
     double skew = kNoFigure;
@@ -201,7 +201,7 @@ double skew_of(const std::string& label) {
   return kNoFigure;
 }
 
-// Counts, tokens and ranks of a layer are redundant; where they contradict each other, one of them is wrong.
+// Counts, tokens and ranks of a layer are redundant; if they contradict each other, one of them is wrong.
 void check_layer(const Reader& in, const std::string& place, const LayerShape& shape, const ClusterRouting& routing,
                  int world) {
   constexpr double kTolerance = 0.02;
@@ -233,7 +233,7 @@ void check_layer(const Reader& in, const std::string& place, const LayerShape& s
                                                " ranks gives " + Reader::text(counted) + "; one of them is wrong");
 }
 
-// A time under its newer name, else under its older one.
+// Returns the time under its newer name, or else under its older one.
 double first_known(double first, double second) {
   return std::isnan(first) ? second : first;
 }
@@ -265,9 +265,9 @@ void read_layers(Reader& in, Calibration& out) {
   });
 }
 
-// Times in another unit than ms are recognised by the speed of the largest message.
+// Recognises times in another unit than ms by the bandwidth of the largest message.
 void check_unit(Reader& in, const Calibration& calibration) {
-  constexpr double kSlowest = 1, kFastest = 20'000;  // GB/s of a rank in an all-to-all between GPUs
+  constexpr double kSlowest = 1, kFastest = 20'000;  // GB/s per rank in an all-to-all between GPUs
   if (calibration.all_to_all.empty()) return;
   const AllToAllPoint& largest = *std::ranges::max_element(calibration.all_to_all, {}, &AllToAllPoint::bytes_per_rank);
   const double GBps = largest.bytes_per_rank / (largest.ms * 1e6);

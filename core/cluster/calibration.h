@@ -1,7 +1,7 @@
 // Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
 //
-// The files are assets/calibration/*.json (the README there explains each figure). A figure that a file does not have
-// is NaN here (0 for a count, empty for a list) and named in `missing`; a wrong one is an error.
+// The files are assets/calibration/*.json (the README there explains each figure). A figure that is absent from a file
+// is NaN here (0 for a count, empty for a list) and named in `missing`; an invalid figure is an error.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace moescope {
 
-// NCCL all-to-all, every rank sending the same to each.
+// NCCL all-to-all in which every rank sends equally many bytes to each.
 struct AllToAllPoint {
   double bytes_per_rank, ms;
 };
 
-// The same with one rank receiving `load_over_mean` times the mean.
+// NCCL all-to-all in which one rank receives `load_over_mean` times the mean.
 struct HotRankPoint {
   double load_over_mean, bytes_per_rank, ms;
 };
@@ -30,7 +30,7 @@ struct DeepEpPoint {
 // One grouped GEMM over `tokens` rows in `groups` experts, Zipf(skew) over the groups.
 struct GroupedGemmPoint {
   std::string shape;  // "671B_w1": model and weight
-  int groups;         // 0: the file does not say
+  int groups;         // 0 if the file does not say
   double tokens, skew, max_over_mean;
   double forward_ms, dgrad_ms, wgrad_ms;
 };
@@ -44,14 +44,14 @@ struct LayerShape {
 struct ClusterRouting {
   double tokens_per_rank = 0;
   std::string label;                            // "round_robin", "skewed:0.6", ""
-  std::vector<std::int64_t> tokens_per_expert;  // [E] over all ranks, expert e on rank e / (E / R); empty: not given
-  double rank_max_over_mean, expert_max_over_mean;  // NaN: not given
-  double skew;                                      // Zipf exponent, NaN: not given
-  double copies_per_token_deep_ep;                  // mean distinct ranks of a token, NaN: not given
+  std::vector<std::int64_t> tokens_per_expert;  // [E] over all ranks, expert e on rank e / (E / R); empty if not given
+  double rank_max_over_mean, expert_max_over_mean;  // NaN if not given
+  double skew;                                      // Zipf exponent; NaN if not given
+  double copies_per_token_deep_ep;                  // mean number of distinct ranks of a token; NaN if not given
 };
 
 struct LayerTimes {
-  double standard_comm_ms, standard_layer_ms, deep_ep_comm_ms, deep_ep_layer_ms, experts_ms;  // NaN: not measured
+  double standard_comm_ms, standard_layer_ms, deep_ep_comm_ms, deep_ep_layer_ms, experts_ms;  // NaN if not measured
 };
 
 struct MeasuredLayer {
@@ -63,19 +63,19 @@ struct MeasuredLayer {
 struct Calibration {
   std::string path, gpu;
   int world = 0;            // ranks R
-  double memory_copy_GBps;  // read and written bytes counted; NaN: the file does not say
+  double memory_copy_GBps;  // counts read and written bytes; NaN if the file does not say
   std::vector<AllToAllPoint> all_to_all;
   std::vector<HotRankPoint> hot_rank;
   std::vector<DeepEpPoint> deep_ep;
   std::vector<GroupedGemmPoint> grouped_gemm;
   std::vector<MeasuredLayer> layers;
-  std::vector<std::string> missing;  // as sentences, one line each
+  std::vector<std::string> missing;  // one sentence per figure
 };
 
-// Throws std::runtime_error with the path and the place in the file: unreadable, not JSON, a wrong type or an
-// impossible value.
+// Throws std::runtime_error with the path and the place in the file if the file cannot be read or is not JSON, or a
+// value has a wrong type or is impossible.
 Calibration read_calibration(const std::string& path);
-// The same from memory; `path` is for messages.
+// Parses the text of a calibration file; `path` is for messages.
 Calibration parse_calibration(std::string_view text, const std::string& path);
 
 }  // namespace moescope

@@ -31,7 +31,7 @@ constexpr NamedHardwareNumber kNumbers[] = {
     {"all_to_all_latency", &P::all_to_all_latency, true},
 };
 
-// What no device has in any of the units; beyond, times become infinite or nothing.
+// Limits that no device exceeds in any of the units. Beyond them, times would become infinite or zero.
 constexpr double kLeast = 1e-3, kMost = 1e9;
 
 constexpr Provenance kKinds[] = {Provenance::measured_elsewhere, Provenance::published, Provenance::modelled,
@@ -62,7 +62,7 @@ HardwareNumber read_number(const toml::table& table, const std::string& key, con
   number.unit = words(table, "unit", file, place);
   number.source = words(table, "source", file, place);
   const std::string kind = words(table, "kind", file, place);
-  if (kind == "measured") {  // what a file says was measured was measured elsewhere
+  if (kind == "measured") {  // a measurement in a file was made elsewhere
     number.kind = Provenance::measured_elsewhere;
     return number;
   }

@@ -16,20 +16,20 @@ struct HardwareNumber {
   std::string source;
 };
 
-// TFLOP/s are dense; GB/s per GPU and direction; the achieved rates are those of the step model.
+// Units: TFLOP/s, without sparsity; GB/s per GPU and direction. Achieved rates are those of the step model.
 struct HardwareProfile {
   std::string name, gpu;
   HardwareNumber bf16_dense, fp8_dense;                         // peak
   HardwareNumber memory, memory_copy;                           // peak, and achieved by a copy (bytes read and written)
   HardwareNumber nvlink, network;                               // line rates
   HardwareNumber gemm_bf16, grouped_gemm_bf16, attention_bf16;  // achieved
-  HardwareNumber sustained_gemm_slowdown;                       // value 0: not known
-  HardwareNumber mxfp8_grouped_speedup, mxfp8_quantize_share;   // value 0: the GPU has no MXFP8
+  HardwareNumber sustained_gemm_slowdown;                       // value 0 if unknown
+  HardwareNumber mxfp8_grouped_speedup, mxfp8_quantize_share;   // value 0 if the GPU has no MXFP8
   HardwareNumber nvlink_all_to_all, deep_ep_network;            // achieved
   HardwareNumber all_to_all_latency;                            // us per operation
 
   bool has_mxfp8() const { return mxfp8_grouped_speedup.value > 0; }
-  // Time of GEMMs back to back, as in a step, over the same measured one by one; 1 where not known.
+  // Time of GEMMs back to back, as in a step, divided by their time one by one; 1 if unknown.
   double gemm_slowdown() const { return sustained_gemm_slowdown.value > 0 ? sustained_gemm_slowdown.value : 1; }
 };
 
@@ -41,11 +41,12 @@ struct NamedHardwareNumber {
 };
 std::span<const NamedHardwareNumber> hardware_numbers();
 
-// Throws std::runtime_error with file, key and what is wrong.
+// Throws std::runtime_error with file, key and reason.
 HardwareProfile parse_hardware(std::string_view toml, const std::string& file);
-// "b200", "h200", "h100", in any case, or a path to a .toml of the same form. Throws std::runtime_error.
+// `name_or_path` is "b200", "h200" or "h100", in any case, or a path to a .toml of this form. Throws
+// std::runtime_error.
 HardwareProfile hardware_profile(const std::string& name_or_path);
-// The built-in profile whose `gpu` a calibration file names; nullptr: there is none.
+// Returns the built-in profile for the `gpu` of a calibration file; nullptr if there is none.
 const HardwareProfile* profile_of_gpu(std::string_view gpu);
 std::span<const HardwareProfile> hardware_profiles();
 

@@ -27,7 +27,7 @@ std::string zipf_name(double skew) {
   return name;
 }
 
-// The gain that the model predicts for a routing; shape and tokens are those of `like`.
+// Returns the gain that the model predicts for a routing; shape and tokens are those of `like`.
 LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std::vector<std::int32_t>& topk,
                    const std::string& name) {
   const int world = model.calibration().world;
@@ -60,7 +60,7 @@ const MeasuredLayer& first_layer_of(const LayerModel& model, const std::string& 
   throw std::runtime_error(std::string(kFile) + " has no layer of " + name);
 }
 
-// With what the file leaves out of its shape.
+// Fills in the parts of its shape that the file omits.
 MeasuredLayer completed(const LayerModel& model, MeasuredLayer layer) {
   std::vector<std::string> notes;
   layer.shape = model.complete(layer.shape, layer.routing, notes);

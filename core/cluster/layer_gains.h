@@ -1,4 +1,4 @@
-// What DeepEP gains on a whole MoE layer against the standard all-to-all: measured on 8 H200s
+// The gain by DeepEP over the standard all-to-all on a whole MoE layer: measured on 8 H200s
 // (assets/calibration/h200x8.json), the layer model's curve through the points, and one more point for the router on
 // the screen.
 #pragma once
@@ -10,20 +10,20 @@
 namespace moescope {
 
 struct LayerGain {
-  std::string name;  // of the routing
+  std::string name;  // name of the routing
   double copies, rank_max_over_mean;
-  double measured, modelled;        // standard / DeepEP time of the layer; measured NaN: only modelled
-  double measured_ms, modelled_ms;  // DeepEP layer
+  double measured, modelled;        // standard / DeepEP time of the layer; `measured` is NaN if only modelled
+  double measured_ms, modelled_ms;  // time of the DeepEP layer
 };
 
 struct LayerGains {
-  std::vector<LayerGain> measured, by_groups, by_skew;  // the latter two: modelled curves
+  std::vector<LayerGain> measured, by_groups, by_skew;  // by_groups and by_skew are modelled curves
 };
 
-// `model`: "671B" or "16B". Pure functions, for a worker thread: they take 130 and 20 ms. Throw std::runtime_error: a
-// model that was not measured.
+// `model` is "671B" or "16B". Pure functions, for a worker thread: they take 130 and 20 ms. Throw std::runtime_error if
+// the model was not measured.
 LayerGains layer_gains(const std::string& model);
-// Modelled, for the router of a run here: `load` is its tokens_per_expert.
+// Modelled gain for the router of a run here; `load` is its tokens_per_expert.
 LayerGain layer_gain_of_load(const std::string& model, const std::vector<std::uint32_t>& load);
 
 }  // namespace moescope

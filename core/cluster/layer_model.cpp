@@ -15,17 +15,17 @@ namespace moescope {
 namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::quiet_NaN();
-constexpr double kTileRows = 128;  // of a grouped GEMM on these GPUs; a group's last tile is computed in full
+constexpr double kTileRows = 128;  // tile of a grouped GEMM on these GPUs; a group's last tile is computed as a whole
 
-// Times an element of BF16 crosses the memory bus, eager kernels one after another.
-// SwiGLU forward: silu (1 read, 1 write), times (2, 1). Backward: two products (2, 1 each), silu (2, 1). On [n, H].
+// Number of times that an element of BF16 crosses the memory bus, eager kernels one after another. SwiGLU forward: silu
+// (1 read, 1 write), times (2, 1). Backward: two products (2, 1 each), silu (2, 1). On [n, H].
 constexpr double kSwigluPasses = 14;
-// The input gradients of w1 and w3 are added: 2 reads, 1 write. On [n, D].
+// Adding the input gradients of w1 and w3: 2 reads, 1 write. On [n, D].
 constexpr double kGradientSumPasses = 3;
-// Standard, on the T K rows that a rank sends: gather (2), times score (2), sum over K (1); backward spread (1),
-// times score (2), its gradient (2), scatter (1). On the n received: to expert order and back (4), twice.
+// Standard, on the T K rows that a rank sends: gather (2), times score (2), sum over K (1); backward spread (1), times
+// score (2), its gradient (2), scatter (1). On the n received rows: to expert order and back (4), twice.
 constexpr double kStandardSentPasses = 11, kStandardReceivedPasses = 8;
-// DeepEP, on the n rows by expert: gather (2), times score (2), sum into the token (1); backward the same and the
+// DeepEP, on the n rows by expert: gather (2), times score (2), sum into the token (1); backward the same five and the
 // score's gradient (2).
 constexpr double kDeepEpPasses = 12;
 
@@ -33,7 +33,7 @@ struct Point {
   double x, ms;
 };
 
-// Points of one x become their mean, so that slopes exist.
+// Replaces points of equal x by their mean, so that slopes exist.
 std::vector<Point> by_size(std::vector<Point> points) {
   std::ranges::sort(points, {}, &Point::x);
   std::vector<Point> merged;
@@ -47,8 +47,9 @@ std::vector<Point> by_size(std::vector<Point> points) {
   return merged;
 }
 
-// Latency + size / bandwidth: linear between points, the first slope below the first as far as it can be one (less data
-// is never slower, and nothing takes less than no time), the last slope above the last. One point: in proportion.
+// Latency + size / bandwidth: linear between points; below the first point the first slope as far as it is possible
+// (less data is never slower, and no time is negative), above the last point the last slope. With one point:
+// proportional.
 double time_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
   if (points.empty()) return kNoTime;
@@ -66,20 +67,21 @@ double time_at(std::vector<Point> points, double x) {
   return b.ms + slope * (x - b.x);
 }
 
-// Where one point is all there is, between "as much" (latency) and "in proportion" (bandwidth): the exponent whose
-// largest error is the smallest.
+// With a single point, the time is between constant (latency) and proportional (bandwidth): the exponent with the
+// smallest largest error.
 double halfway_at(const Point& only, double x) {
   return only.ms * std::sqrt(x / only.x);
 }
 
-// A power law between neighbours; below the first its exponent is held between 0 and 1, above the last bandwidth rules.
+// A power law between neighbours. Below the first point its exponent is limited to 0 to 1, above the last point time is
+// linear.
 double power_at(std::vector<Point> points, double x) {
   points = by_size(std::move(points));
   if (points.size() < 2 || x > points.back().x) return time_at(std::move(points), std::max(x, 0.0));
   std::size_t i = 1;
   while (i + 1 < points.size() && x > points[i].x) ++i;
   const Point a = points[i - 1], b = points[i];
-  if (!(a.ms > 0 && b.ms > 0)) return time_at(std::move(points), x);  // a part that takes no time
+  if (!(a.ms > 0 && b.ms > 0)) return time_at(std::move(points), x);  // a part without time
   double exponent = std::log(b.ms / a.ms) / std::log(b.x / a.x);
   if (x < a.x) exponent = std::clamp(exponent, 0.0, 1.0);
   return a.ms * std::pow(x / a.x, exponent);
@@ -111,8 +113,8 @@ bool has_gemms(const Calibration& calibration, const std::string& name) {
   });
 }
 
-// "671B_slice" measures the weights of "671B_w1": the longest name before an underscore that the file has. A layer of
-// another name, or of none, has the GEMMs of the published shape with its D and H.
+// "671B_slice" uses the weights of "671B_w1": the longest name before an underscore that the file has. A layer with
+// another name, or without, uses the GEMMs of the published shape with its D and H.
 std::string gemm_model(const Calibration& calibration, const LayerShape& shape) {
   for (std::string name = shape.model; !name.empty();) {
     if (has_gemms(calibration, name)) return name;
@@ -125,7 +127,7 @@ std::string gemm_model(const Calibration& calibration, const LayerShape& shape) 
   return {};
 }
 
-// Of Zipf(s) over G groups max/mean is G / sum i^-s: the G that fits best. 0: no skewed row says.
+// For Zipf(s) over G groups max/mean is G / sum i^-s; returns the G that fits best. 0 if no row is skewed.
 int infer_groups(const std::vector<GroupedGemmPoint>& points) {
   const GroupedGemmPoint* largest = nullptr;
   for (const GroupedGemmPoint& point : points)
@@ -168,7 +170,7 @@ double direction_ms(const GroupedGemmPoint& point, double GroupedGemmPoint::*dir
   return std::isnan(ms) ? point.forward_ms : ms;
 }
 
-// One grouped GEMM of `load`, out of points of one weight.
+// Time of one grouped GEMM with `load`, interpolated between points of one weight.
 double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPoint::*direction, const RankRows& load) {
   const int inferred = measured_groups(points);
   struct Level {
@@ -195,8 +197,8 @@ double gemm_ms(const std::vector<GroupedGemmPoint>& points, double GroupedGemmPo
 
 // ---- routing ----
 
-// Fullest rank over the mean of a Zipf routing of which only the exponent is known: the mean over which experts are the
-// popular ones.
+// Fullest rank over the mean for a Zipf routing of which only the exponent is known: the mean over the orders of
+// popularity.
 double zipf_max_over_mean(const LayerShape& shape, double skew, int ranks) {
   constexpr int kPlacements = 16, kTokens = 2048;
   double sum = 0;
@@ -212,7 +214,7 @@ double zipf_max_over_mean(const LayerShape& shape, double skew, int ranks) {
   return sum / kPlacements;
 }
 
-// How the token rows lie on the ranks: shares of all T K R rows.
+// Returns the distribution of the token rows over ranks: shares of all T K R rows.
 std::vector<double> rank_shares(const LayerShape& shape, const ClusterRouting& routing, int ranks,
                                 std::vector<std::string>& notes) {
   std::vector<double> shares(ranks, 1.0 / ranks);
@@ -260,7 +262,7 @@ RankRows fullest_rank(const LayerShape& shape, const ClusterRouting& routing, co
     load.max_over_mean = *std::ranges::max_element(sizes) / mean;
     return load;
   }
-  load.padded = load.rows + load.groups * kTileRows / 2;  // groups of any size: half a tile on average
+  load.padded = load.rows + load.groups * kTileRows / 2;  // half a tile on average, for groups of any size
   double spread = 1;
   if (!std::isnan(routing.expert_max_over_mean))
     spread = routing.expert_max_over_mean / (shares[fullest] * ranks);
@@ -270,13 +272,13 @@ RankRows fullest_rank(const LayerShape& shape, const ClusterRouting& routing, co
   return load;
 }
 
-// Mean distinct ranks of a token under a routing by rule; NaN: the label is none.
+// Returns the mean number of distinct ranks of a token for a routing by rule; NaN if the label is not a rule.
 double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, int ranks) {
-  constexpr int kMaxRanks = 512, kMaxSlots = 1 << 12;  // what is quickly counted, and more than any layer has
+  constexpr int kMaxRanks = 512, kMaxSlots = 1 << 12;  // limits for a quick count, which no layer exceeds
   if (routing.label.empty() || shape.n_experts % ranks || ranks > kMaxRanks || shape.top_k > kMaxSlots) return kNoTime;
   try {
     const RoutingPattern pattern = parse_routing_pattern(routing.label);
-    if (pattern.rule == RoutingRule::zipf) return kNoTime;  // which experts are popular is in tokens_per_expert
+    if (pattern.rule == RoutingRule::zipf) return kNoTime;  // tokens_per_expert says which experts are popular
     const std::int64_t tokens = static_cast<std::int64_t>(ranks) * std::max(1, std::min(256, kMaxSlots / shape.top_k));
     const auto topk = route_by_pattern(pattern, tokens, shape.top_k, shape.n_experts);
     const VolumeFrame volume = count_volumes(topk, shape.top_k, shape.n_experts, ranks, ranks);
@@ -288,8 +290,8 @@ double copies_by_rule(const LayerShape& shape, const ClusterRouting& routing, in
 }
 
 // Token rows that the fullest rank receives through DeepEP, over T. A token reaches a rank of share q with probability
-// 1 - (1 - q)^d, where d is the number of its choices that fall independently; d follows from the mean copies of a
-// token (d = 1 where all choices fall on one rank, as under forced round-robin).
+// 1 - (1 - q)^d, where d is the number of its independent choices; d follows from the mean copies of a token (d = 1 if
+// all choices are on one rank, as with forced round-robin).
 double deep_ep_rows_per_token(const std::vector<double>& shares, double copies) {
   const auto reached = [&](double draws) {
     double sum = 0;
@@ -312,7 +314,7 @@ double standard_all_to_all_ms(const Calibration& calibration, double bytes, doub
   for (const AllToAllPoint& point : calibration.all_to_all) uniform.push_back({point.bytes_per_rank, point.ms});
   double ms = time_at(uniform, bytes * load_over_mean);
   if (calibration.hot_rank.empty() || load_over_mean <= 1) return ms;
-  // Against as many more bytes for everyone, relative to the same at load 1.
+  // Times compared with as many more bytes for every rank, relative to the ratio at load 1.
   std::vector<Point> relative;
   double at_balance = 1;
   for (const HotRankPoint& point : calibration.hot_rank) {

@@ -33,7 +33,7 @@ std::int64_t shared_parameters(const ModelShape& s) {
   return s.n_shared_experts * 3 * s.dim * s.moe_inter;
 }
 
-// To latent rows and back.
+// Projections to latent rows and back.
 std::int64_t latent_parameters(const ModelShape& s) {
   return 2 * s.dim * s.latent_dim;
 }
@@ -60,7 +60,7 @@ const ModelShape& model_shape(std::string_view name) {
 ParameterCounts parameter_counts(const ModelShape& s) {
   const std::int64_t embedding = s.vocab * s.dim;
   const std::int64_t layer_norms = 2 * s.dim + s.q_lora_rank + s.kv_lora_rank;
-  const std::int64_t every = s.dim * s.n_experts + shared_parameters(s) + latent_parameters(s);  // token meets these
+  const std::int64_t every = s.dim * s.n_experts + shared_parameters(s) + latent_parameters(s);  // used by every token
   ParameterCounts counts;
   counts.dense = 2 * embedding + s.n_layers * (attention_linear_parameters(s) + layer_norms) + s.dim +
                  s.n_dense_layers * 3 * s.dim * s.dense_inter;

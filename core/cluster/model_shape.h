@@ -1,7 +1,7 @@
-// Shapes of published DeepSeek models, and what follows from a shape alone: parameters and FLOPs.
+// Shapes of published DeepSeek models, and figures that follow from a shape alone: parameters and FLOPs.
 //
-// Legend: V vocabulary, D dim, L layers, H heads, E routed experts, K top_k, F expert hidden dim (moe_inter).
-// Source of the shapes and of the parameters counted: torchtitan, models/deepseek_v3.
+// Legend: V vocabulary, D dim, L layers, H heads, E routed experts, K top_k, F expert hidden dim (moe_inter). Source of
+// the shapes and the counts of parameters: torchtitan, models/deepseek_v3.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace moescope {
 struct ModelShape {
   std::string name;
   std::int64_t vocab, dim, n_layers, n_dense_layers, n_heads;
-  std::int64_t q_lora_rank;  // 0: queries are projected directly
+  std::int64_t q_lora_rank;  // 0: direct projection of queries
   std::int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
   std::int64_t dense_inter, moe_inter, n_experts, top_k, n_shared_experts;
   std::int64_t n_groups, limited_groups;  // 0: no group-limited routing
-  std::int64_t latent_dim = 0;            // of the rows of routed experts; 0: dim
+  std::int64_t latent_dim = 0;            // width of the rows of routed experts; 0: dim
 
-  std::int64_t row_dim() const { return latent_dim ? latent_dim : dim; }  // of what the all-to-all sends
+  std::int64_t row_dim() const { return latent_dim ? latent_dim : dim; }  // width of the rows that the all-to-all sends
   std::int64_t n_moe_layers() const { return n_layers - n_dense_layers; }
 };
 
 std::span<const ModelShape> model_shapes();                 // debugmodel, 16B, 236B, 671B
-const ModelShape* find_model_shape(std::string_view name);  // nullptr: there is none
-// Throws std::runtime_error that names the allowed ones.
+const ModelShape* find_model_shape(std::string_view name);  // nullptr if absent
+// Throws std::runtime_error that names the known shapes.
 const ModelShape& model_shape(std::string_view name);
 
 struct ParameterCounts {
@@ -36,7 +36,7 @@ struct ParameterCounts {
 };
 ParameterCounts parameter_counts(const ModelShape& shape);
 
-// What the hardware does per token in one forward pass. Attention is causal: half of the pairs.
+// FLOPs per token in one forward pass, as the hardware does them. Attention is causal: half of the pairs.
 struct ForwardFlops {
   double routed_experts, shared_experts, latent_projections, attention_linears, dense_ffn, router, head, attention;
 };

@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// A run that has taken this many times its healthy time is given up.
+// The run gives up when it has taken this many times its healthy time.
 constexpr double kGiveUpAfter = 50;
 constexpr std::size_t kMaxEvents = 100000;
 
@@ -97,7 +97,7 @@ class Simulation {
     ++draws_;
   }
 
-  // Half of the random faults lose the node, the rest slow a GPU or a link down, to 40 to 90 % of its speed: assumed.
+  // Half of the random faults lose the node, the others slow a GPU or a link down to 40 to 90 % of its speed (assumed).
   void add_random() {
     const std::uint64_t n = (draws_ - 1) * 4;
     const double kind = random_.uniform(n + 1);
@@ -140,7 +140,7 @@ class Simulation {
     return true;
   }
 
-  // The step in flight is lost with the node; the others wait for it until their collectives give up.
+  // The current step is lost with the node; the others wait for it until their collectives time out.
   void fail_over() {
     spend(Activity::hanging, c_.timeout_s);
     std::erase_if(active_, [&](const Fault& fault) { return fault.node == lost_node_; });
@@ -161,7 +161,7 @@ class Simulation {
     restart();
   }
 
-  // The new node takes the drained one's number.
+  // The new node takes the number of the drained one.
   void take_spare(int node) {
     std::erase_if(arriving_, [&](double at) { return at <= now_ && ++spares_; });
     arriving_.push_back(now_ + c_.replace_s);
@@ -215,11 +215,11 @@ class Simulation {
   HealthOutcome out_;
   double now_ = 0;
   std::int64_t step_ = 0, checkpoint_ = 0, furthest_ = 0;
-  std::vector<Fault> active_;  // slow ones that are still in the run
+  std::vector<Fault> active_;  // slow nodes and links that are still in the run
   bool lost_ = false, to_drain_ = false;
   int lost_node_ = 0;
   int spares_;
-  std::vector<double> arriving_;  // when new nodes are in the pool
+  std::vector<double> arriving_;  // times at which new nodes join the pool
   double next_check_, next_random_ = kNever;
   std::uint64_t draws_ = 0;
   std::size_t next_injected_ = 0;

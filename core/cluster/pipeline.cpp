@@ -8,7 +8,7 @@
 namespace moescope {
 namespace {
 
-// More rounds are not simulated: the schedule repeats itself at the pace of the busiest rank.
+// More rounds are not simulated, because the schedule then repeats itself in the time of the busiest rank.
 constexpr int kPlayedRounds = 64;
 constexpr double kNotYet = -1;
 
@@ -18,10 +18,10 @@ struct Operation {
 };
 
 struct Schedule {
-  int ranks, stages_a_rank, microbatches, round;  // microbatches of a round
+  int ranks, stages_a_rank, microbatches, round;  // `round`: microbatches per round
 
   int stages() const { return ranks * stages_a_rank; }
-  int operations() const { return microbatches * stages_a_rank; }  // of a rank, each way
+  int operations() const { return microbatches * stages_a_rank; }  // operations of a rank in each direction
 
   int warm_up(int rank) const {
     const int hops = ranks - 1 - rank;
@@ -29,14 +29,15 @@ struct Schedule {
     return std::min(operations_before, operations());
   }
 
-  // The i-th forward or backward of a rank: round by round, a round's microbatches through one stage after the other.
+  // The i-th forward or backward of a rank: round by round, the microbatches of a round through one stage after the
+  // other.
   Operation operation(bool forward, int rank, int i) const {
     const int chunk = i / round % stages_a_rank;
     const int stage = (forward ? chunk : stages_a_rank - 1 - chunk) * ranks + rank;
     return {forward, stage, i / (round * stages_a_rank) * round + i % round};
   }
 
-  // The n-th operation of a rank: forwards, then a forward and a backward by turns, then backwards.
+  // The n-th operation of a rank: forwards, then alternately a forward and a backward, then backwards.
   Operation at(int rank, int n) const {
     const int first = warm_up(rank), paired = 2 * (operations() - first);
     if (n < first) return operation(true, rank, n);
@@ -59,7 +60,7 @@ Schedule schedule_of(int stages, int ranks, int microbatches) {
   return {ranks, stages_a_rank, microbatches, microbatches / rounds};
 }
 
-// Until all is done: every rank continues as far as its inputs are ready.
+// Simulates the schedule until all is done: every rank continues as far as its inputs are ready.
 class Play {
  public:
   Play(const Schedule& schedule, std::span<const double> forward_S, double backward)
@@ -104,7 +105,7 @@ class Play {
   const Schedule& schedule_;
   std::span<const double> forward_S_;
   double backward_;
-  std::vector<double> done_[2];  // [backward, forward][S, M]: when each ends
+  std::vector<double> done_[2];  // [backward, forward][S, M]: end of each operation
   std::vector<int> next_;
   std::vector<double> free_;
 };

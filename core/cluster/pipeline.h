@@ -1,7 +1,7 @@
-// The pipeline of a training step: which layers each stage holds, and how long the schedule takes with them.
+// The pipeline of a training step: the layers of each stage, and the time of the schedule.
 //
-// Legend: P pipeline ranks, V stages a rank, S = P V stages, M microbatches. Stage s lies on rank s mod P.
-// Sources: torchtitan distributed/pipeline_parallel.py for the layers by stage; the order of operations is that of
+// Legend: P pipeline ranks, V stages per rank, S = P V stages, M microbatches. Stage s is on rank s mod P. Sources:
+// torchtitan distributed/pipeline_parallel.py for the layers by stage; the order of operations is that of
 // Interleaved1F1B in torch.distributed.pipelining (Narayanan et al., arXiv:2104.04473), with V = 1 that of 1F1B.
 #pragma once
 
@@ -14,22 +14,21 @@ namespace moescope {
 
 struct StageLayers {
   int dense = 0, moe = 0;  // transformer blocks
-  bool head = false;       // the last stage; the first holds the embedding
+  bool head = false;       // true for the last stage; the first holds the embedding
 };
 // Embedding and head count as one layer each; the remainder of the division goes to the first stages. Throws
-// std::runtime_error: more stages than layers.
+// std::runtime_error if there are more stages than layers.
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages);
 
-// Times of a step relative to a pipeline with equal work on all ranks and no waiting; both 1 or more.
+// Times of a step relative to a pipeline with equal work on all ranks and no waiting; both are 1 or more.
 struct PipelineStretch {
-  double imbalance = 1;  // the busiest rank's work over the mean
+  double imbalance = 1;  // work of the busiest rank over the mean
   double total = 1;      // the whole schedule; total - imbalance is the bubble
 };
-// `forward_S`: time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
+// `forward_S` is the time of a forward pass of one microbatch through each stage, in any unit; a backward pass takes
 // `backward` times as long. The schedule is simulated operation by operation: each rank in its order, a forward after
-// that of the previous stage, a backward after that of the next stage. Sending takes no time. Throws
-// std::runtime_error: a number of microbatches that the schedule does not allow (V > 1: a whole number of equal
-// rounds).
+// that of the previous stage, a backward after that of the next stage. Sending takes no time. Throws std::runtime_error
+// if the schedule does not allow this number of microbatches (V > 1 needs a whole number of equal rounds).
 PipelineStretch pipeline_stretch(std::span<const double> forward_S, int ranks, int microbatches, double backward);
 
 }  // namespace moescope

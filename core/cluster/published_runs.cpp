@@ -11,7 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr double kDeepEpOverheadH1 = 0.20;  // ms per token, assumed
-constexpr double kDeepEpOverheadH2 = 0.10;  // as much as H2 allows, for the band
+constexpr double kDeepEpOverheadH2 = 0.10;  // the largest that H2 allows, for the band
 
 constexpr const char* kBlog = "PyTorch blog on 41 % faster DeepSeek-V3 pre-training on 256 B200s (Nebius ml-cookbook)";
 constexpr const char* kPullRequest =
@@ -27,7 +27,8 @@ constexpr const char *kStandardNetwork = "standard network", *kDeepEpNetwork = "
 constexpr const char *kSpeedup = "MXFP8 speed-up", *kOtherCompute = "other compute";
 constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "attention", *kLatency = "latency";
 
-// Forced round-robin, counted. Tokens a rank: a multiple of every rank count in use, so that all ranks get the same.
+// Counts forced round-robin. The number of tokens per rank is a multiple of every rank count in use, so that all ranks
+// get equally many.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll way) {
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
   const int top_k = static_cast<int>(shape.top_k), n_experts = static_cast<int>(shape.n_experts);
@@ -40,15 +41,16 @@ double line_rate() {
   return rate;
 }
 
-// All but routed experts, all-to-all and the pipeline, ms a token; includes the fit's rest.
+// Sum of all parts except routed experts, all-to-all and the pipeline, ms per token; includes the fit's rest.
 double other_ms(const StepTime& time) {
   return time.part_ms("other GEMMs") + time.part_ms("attention") + time.part_ms("tensor parallelism") +
          time.part_ms("rest");
 }
 
-// With t the three step times without their pipeline's share and G, A, C the parts that are computed:
-//   t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
-// What the pipeline adds depends a little on how the parts share the time, so this is repeated until nothing changes.
+// With t the three step times without their pipeline's share and G, A, C the computed parts:
+//     t2 - t3 = dup G (1 - 1/s);  t2 = C + rest + dup (G + A_deepep) + overhead;  t1 = C + rest + G + bytes / B.
+// The pipeline's share depends slightly on the distribution of time over the parts, so this is repeated until nothing
+// changes.
 StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
   constexpr int kMaxRounds = 100;
   const StepConfig configs[] = {published_b200_config(false, AllToAll::standard),
@@ -77,7 +79,7 @@ StepParameters fit(Hypothesis hypothesis, double deep_ep_overhead_ms) {
   return p;
 }
 
-// The possible readings of the B200 runs: H1, H2, and H2 with as much DeepEP overhead as it allows.
+// The possible readings of the B200 runs: H1, H2, and H2 with the largest DeepEP overhead that it allows.
 struct Readings {
   double network_low, network_high, other_low, other_high;
 };
@@ -101,7 +103,7 @@ bool on_fitted_cluster(const StepConfig& config) {
   return config.hardware.name == hardware_profile("b200").name;
 }
 
-// A share that rounds to nothing has no sign.
+// A share that rounds to zero gets no sign.
 std::string signed_percent(double share) {
   const double percent = std::round(100 * share);
   return percent == 0 ? "0 %" : formatted("%+.0f %%", percent);
@@ -235,7 +237,7 @@ PairCheck check_with_pair(Hypothesis hypothesis) {
                   with_deep_ep.tokens_per_second / step_time(standard, p).tokens_per_second - 1, 0,
                   p.standard_network_share * line_rate()};
   const double deep_ep_ms = with_deep_ep.part_ms("all-to-all") + with_deep_ep.part_ms("DeepEP overhead");
-  for (int round = 0; round < kRounds; ++round) {  // how the pipeline stretches depends a little on the rate
+  for (int round = 0; round < kRounds; ++round) {  // the pipeline's stretch depends slightly on the rate
     const StepTime time = step_time(standard, p);
     const double apart = 1e3 / kH100Runs[0].tokens_per_second / time.stretch -
                          1e3 / kH100Runs[1].tokens_per_second / with_deep_ep.stretch;

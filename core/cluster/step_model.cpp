@@ -9,12 +9,12 @@
 namespace moescope {
 namespace {
 
-// FLOPs to ms at TFLOP/s.
+// Converts FLOPs to ms at TFLOP/s.
 double compute_ms(double flops, double tflops) {
   return flops / (tflops * 1e9);
 }
 
-// The rate of GEMMs back to back, from the rate measured one by one.
+// Converts a rate measured one by one to the rate of GEMMs back to back.
 double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
   return rate.value / hw.gemm_slowdown();
 }
@@ -31,8 +31,8 @@ std::string fitted_slowdown(const HardwareProfile& hw) {
   return hw.gemm_slowdown() != 1 ? kSlowdown : "";
 }
 
-// Forward pass, recompute and backward pass, which has two GEMMs for each one of the forward pass; attention's backward
-// takes 2.5 forward passes.
+// Forward pass, recompute and backward pass, which has two GEMMs for each GEMM of the forward pass; attention's
+// backward takes 2.5 forward passes.
 struct PassCounts {
   double gemm, attention, head;
 };
@@ -54,7 +54,7 @@ void check(const StepConfig& c) {
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
-// What has no part of its own scales with the activations, and the memory-bound share of it with memory bandwidth.
+// The rest scales with the activations, and its memory-bound share with memory bandwidth.
 double rest_scale(const StepConfig& c, const StepParameters& p) {
   static const ModelShape& reference = model_shape("671B");
   static const HardwareProfile b200 = hardware_profile("b200");
@@ -64,7 +64,7 @@ double rest_scale(const StepConfig& c, const StepParameters& p) {
   return activations * (1 + p.rest_with_memory * (memory - 1));
 }
 
-// Parts as they are added, and by what they belong to: a stage of the pipeline has its own layers' only.
+// The parts in the order of addition, with their layers, because a stage of the pipeline has only its own layers.
 class Parts {
  public:
   Parts(const StepConfig& config, const StepParameters& parameters, StepTime& time)
@@ -74,7 +74,8 @@ class Parts {
     add_compute();
     add_all_to_all();
     add_tensor_parallelism();
-    // Permuting, waiting for counts, and by their parameters optimizer and FSDP are the MoE layers'; norms are not.
+    // Permuting, waiting for counts, and, because of their parameters, optimizer and FSDP belong to the MoE layers;
+    // norms do not.
     add(kMoeLayer,
         {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
          formatted("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
@@ -172,7 +173,8 @@ class Parts {
                       "what DeepEP takes beside its bytes, as H1 needs it", ""});
   }
 
-  // Sequence parallelism: two all-gathers and two reduce-scatters a layer and pass, each of (tp - 1) / tp of the rows.
+  // Sequence parallelism: two all-gathers and two reduce-scatters per layer and pass, each of (tp - 1) / tp of the
+  // rows.
   void add_tensor_parallelism() {
     if (c_.tp == 1) return;
     const double passes = c_.recompute == Recompute::none ? 2 : 3, operations = 4 * passes;
@@ -195,7 +197,7 @@ class Parts {
     time_.ms_per_token = sum * stretch.total;
     time_.tokens_per_second = 1e3 / time_.ms_per_token;
     if (c_.pp == 1) return;
-    const std::string fitted = time_.fitted();  // all of it is stretched
+    const std::string fitted = time_.fitted();  // all parts are stretched
     time_.parts.push_back({"uneven stages", sum * (stretch.imbalance - 1), Provenance::modelled,
                            formatted("the busiest of %d pipeline ranks has %.3f of the mean: %s", c_.pp,
                                      stretch.imbalance, layers_text().c_str()),

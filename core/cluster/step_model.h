@@ -1,17 +1,17 @@
-// Time of a training step on a cluster of GPUs, per token and GPU, as a sum of stated parts.
+// Time of a training step on a cluster of GPUs, per token and GPU, as a sum of named parts.
 //
-// Legend: T tokens, L layers, R = EP ranks. FLOPs and bytes are counted (model_shape.h, volumes.h), rates are a
-// hardware profile's, and three parameters are fitted to published runs (published_runs.h):
+// Legend: T tokens, L layers, R = EP ranks. FLOPs and bytes are counted (model_shape.h, volumes.h), rates are those of
+// a hardware profile, and three parameters are fitted to published runs (published_runs.h):
 //
-//   t = [ routed_flops f dup / rate / s                  routed experts, the fullest rank's f = max/mean; s: MXFP8
-//       + other_flops / rate + attention_flops / rate    recompute counted
-//       + (1 - overlap) (max(network, NVLink bytes of the fullest rank / rate) dup + latency + overhead)
-//       + tensor-parallel bytes / NVLink rate            4 a layer and pass, arXiv:2205.05198
-//       + rest                                           all that has no part of its own
-//       ] stretch                                        pipeline.h: uneven stages, and the schedule's bubble
-//   tokens/s/GPU = 1 / t
+//     t = [ routed_flops f dup / rate / s                  routed experts, the fullest rank's f = max/mean; s: MXFP8
+//         + other_flops / rate + attention_flops / rate    includes recompute
+//         + (1 - overlap) (max(network, NVLink bytes of the fullest rank / rate) dup + latency + overhead)
+//         + tensor-parallel bytes / NVLink rate            4 per layer and pass, arXiv:2205.05198
+//         + rest                                           everything without a part of its own
+//         ] stretch                                        pipeline.h: uneven stages, and the schedule's bubble
+//     tokens/s/GPU = 1 / t
 //
-// GEMM rates are those of GEMMs measured one by one over the profile's slow-down of GEMMs back to back.
+// GEMM rates are those of GEMMs measured one by one, divided by the profile's slow-down of GEMMs back to back.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@
 
 namespace moescope {
 
-// H1: tokens are split over the tensor-parallel ranks; DeepEP then needs 0.2 ms/token of its own (assumed).
-// H2: with DeepEP every tensor-parallel rank dispatches and computes each token again, as the code of these runs reads.
+// H1: tokens are split over the tensor-parallel ranks; DeepEP then needs 0.2 ms/token of its own (assumed). H2: with
+// DeepEP every tensor-parallel rank dispatches and computes each token again, which the code of these runs suggests.
 enum class Hypothesis { h1, h2 };
 const char* hypothesis_name(Hypothesis hypothesis);
-Hypothesis hypothesis_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+Hypothesis hypothesis_named(std::string_view name);  // throws std::runtime_error that names the known ones
 
 enum class Recompute { none, selective, full };  // selective keeps the results of the all-to-all
 const char* recompute_name(Recompute recompute);
@@ -38,38 +38,38 @@ Recompute recompute_named(std::string_view name);
 // Copies of a token by link for one dispatch, counted from a routing; mean over ranks, and on the busiest rank.
 struct RoutingTraffic {
   int ranks = 1, ranks_per_node = 8;
-  double network = 0, network_fullest = 0;  // the larger of out and in
+  double network = 0, network_fullest = 0;  // the larger of sent and received
   double nvlink = 0, nvlink_fullest = 0;
-  double copies_per_token = 0;  // rows that are sent, including to the own rank
+  double copies_per_token = 0;  // sent rows, including those to the own rank
   double received_max_over_mean = 1;
   double expert_rows_max_over_mean = 1;  // rows that the experts of a rank compute
 };
-// `tokens`: of all ranks together.
+// `tokens` is the number for all ranks together.
 RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll way);
 
 struct StepConfig {
   ModelShape shape;
   HardwareProfile hardware;
-  bool mxfp8 = false;  // routed experts' grouped GEMMs; otherwise BF16
+  bool mxfp8 = false;  // for the grouped GEMMs of routed experts; the others are BF16
   AllToAll way = AllToAll::standard;
   Payload payload = Payload::bf16;
   RoutingTraffic traffic;
   int gpus = 256, tp = 1, pp = 1, virtual_stages = 1;
-  int microbatches = 1;     // of one optimizer step, through the pipeline: interleaved 1F1B
+  int microbatches = 1;     // per optimizer step, through the pipeline: interleaved 1F1B
   std::int64_t seq = 8192;  // tokens of one sequence
   std::int64_t microbatch_sequences = 1;
   Recompute recompute = Recompute::full;
   double overlap = 0;  // share of the communication hidden behind compute
 };
 
-// Fitted to published runs, or assumed.
+// Parameters that are fitted to published runs, or assumed.
 struct StepParameters {
   Hypothesis hypothesis = Hypothesis::h2;
-  double standard_network_share = 1;  // fitted: what the standard all-to-all reaches of the line rate
-  double mxfp8_speedup = 1;           // fitted: grouped GEMMs, quantization included
-  double rest_ms = 0;                 // fitted: 671B on B200, per token; elsewhere scaled by L D and, see below
+  double standard_network_share = 1;  // fitted: share of the line rate that the standard all-to-all reaches
+  double mxfp8_speedup = 1;           // fitted: speedup of grouped GEMMs, including quantization
+  double rest_ms = 0;                 // fitted: 671B on B200, per token; otherwise scaled by L D and as below
   double deep_ep_overhead_ms = 0;     // assumed: per token
-  // Assumed: the share of the rest that scales with memory bandwidth (norms, permuting); waiting for the host does not.
+  // Assumed: the share of the rest that scales with memory bandwidth (norms, permuting). Waiting for the host does not.
   double rest_with_memory = 1;
 };
 
@@ -78,30 +78,30 @@ struct StepPart {
   double ms;  // per token and GPU
   Provenance kind;
   std::string how;
-  std::string fitted;  // the fitted numbers that it holds; empty: none
+  std::string fitted;  // names of the fitted numbers in it; may be empty
 };
 
 struct StepTime {
   std::vector<StepPart> parts;
   double ms_per_token = 0;
   double tokens_per_second = 0;                 // per GPU
-  double network_bytes = 0, nvlink_bytes = 0;   // per token, all layers and operations, mean over ranks
-  double duplication = 1;                       // times that a token is dispatched and computed
-  double stretch = 1;                           // ms_per_token over the sum of the parts but for the pipeline's
-  double part_ms(std::string_view name) const;  // 0: there is no such part
-  std::string fitted() const;                   // the fitted numbers that the parts hold; empty: none
+  double network_bytes = 0, nvlink_bytes = 0;   // per token, over all layers and operations, mean over ranks
+  double duplication = 1;                       // number of times that a token is dispatched and computed
+  double stretch = 1;                           // ms_per_token divided by the sum of all parts except the pipeline's
+  double part_ms(std::string_view name) const;  // 0 if there is no such part
+  std::string fitted() const;                   // names of the fitted numbers in the parts; may be empty
 };
-// Throws std::runtime_error: MXFP8 on hardware without it, or an impossible config.
+// Throws std::runtime_error for MXFP8 on hardware without it, or for an impossible config.
 StepTime step_time(const StepConfig& config, const StepParameters& parameters);
 
 // The rates that the model uses for the parts of a layer.
 struct LayerRates {
   double network_GBps, nvlink_GBps;  // achieved by the all-to-all
-  double latency_us;                 // of an operation
-  double expert_row_us;  // forward GEMMs of one expert over one row, quantization included; the backward takes two
+  double latency_us;                 // latency of an operation
+  double expert_row_us;              // forward GEMMs of one expert for one row, with quantization; backward takes twice
 };
 LayerRates layer_rates(const StepConfig& config, const StepParameters& parameters);
-// Times that a token is dispatched and computed.
+// Number of times that a token is dispatched and computed.
 double token_duplication(const StepConfig& config, const StepParameters& parameters);
 
 }  // namespace moescope

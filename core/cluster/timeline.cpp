@@ -8,8 +8,8 @@ namespace moescope {
 namespace {
 
 struct RankLoad {
-  double network_copies, nvlink_copies;  // the larger of out and in
-  double rows;                           // that its experts compute
+  double network_copies, nvlink_copies;  // the larger of sent and received
+  double rows;                           // rows that its experts compute
 };
 
 std::vector<RankLoad> rank_loads_of(const VolumeFrame& volume, AllToAll way, double scale) {
@@ -96,7 +96,7 @@ LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& par
                              std::int64_t tokens) {
   StepConfig c = config;
   c.traffic = routing_traffic(volume, tokens, c.way);
-  step_time(c, parameters);  // refuses what cannot be
+  step_time(c, parameters);  // throws if the config is impossible
   const double rank_tokens =
       static_cast<double>(c.seq * c.microbatch_sequences) / c.tp * token_duplication(c, parameters);
   const double scale = rank_tokens * volume.ranks / static_cast<double>(tokens);
@@ -105,7 +105,7 @@ LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& par
 
 namespace {
 
-// Perfetto keeps whole nanoseconds and drops what overlaps: ends are rounded first, so that one interval ends
+// Perfetto keeps whole nanoseconds and drops overlapping intervals. Ends are rounded first, so that one interval ends
 // where the next begins.
 double whole_ns(double us) {
   return std::round(us * 1e3);
