@@ -9,8 +9,8 @@
 namespace moescope {
 namespace {
 
-// Sequence i of a run (i = step * B + row) is cut from freshly generated documents. Domains take turns: every round of
-// as many sequences as there are domains contains each domain once, in an order of its own.
+// Sequence i of a run (i = step * B + row) is cut from newly generated documents. Domains take turns: every round of as
+// many sequences as there are domains contains each domain once, in an order of its own.
 class GeneratedDataset : public Dataset {
  public:
   GeneratedDataset(const DataConfig& config, std::int64_t seed)

@@ -1,7 +1,7 @@
 // Batches of bytes with domain labels: text of an embedded generator, or text files.
 //
-// Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step, mixture), so runs in
-// lock-step see the same ones and a resumed run continues with the one it would have seen.
+// Legend: B sequences, S tokens of each. Batches are a pure function of (data config, seed, step, mixture), so that
+// runs in lock-step get equal batches and a resumed run continues with its next batch.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Batch {
   std::vector<std::int32_t> input;                         // [B*S]
   std::vector<std::int32_t> target;                        // [B*S], the next byte
   std::vector<std::int32_t> domain;                        // [B], index into Dataset::domains()
-  const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr: they have no names
+  const std::vector<std::string>* domain_names = nullptr;  // owned by the dataset; nullptr if the domains have no names
 };
 
 inline constexpr int kHeldOutBatches = 4;
 
-using GoesOn = std::function<bool()>;  // false: whoever waits for the data does not want it any more; empty: true
+using GoesOn = std::function<bool()>;  // false if the caller no longer wants the data; an empty function: true
 
 class Dataset {
  public:
@@ -35,12 +35,13 @@ class Dataset {
   virtual const std::vector<std::string>& domains() const = 0;
   virtual Batch batch(std::int64_t step, const Mixture& mixture) const = 0;
   Batch batch(std::int64_t step) const { return batch(step, mixture_); }  // with the mixture given to open_dataset()
-  // kHeldOutBatches batches that no batch() has anything of, domains in turn, the same for any seed; those of generated
-  // facts are drawn apart, but there are so few facts that batches repeat them. Empty: nothing of the text is held out.
+  // Returns kHeldOutBatches batches that share no text with batch(), domains in turn, equal for any seed. Those of
+  // generated facts are drawn separately, but there are so few facts that batches repeat them. Empty if no text is held
+  // out.
   virtual std::vector<Batch> held_out() const = 0;
-  virtual std::string summary() const { return {}; }  // what was found and what was skipped, as text for the user
+  virtual std::string summary() const { return {}; }  // found and skipped files, as text for the user
 
-  // For data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
+  // Returns the mixture for data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.
   Mixture mixture(const std::string& text) const;
 
  private:
@@ -49,12 +50,12 @@ class Dataset {
   Mixture mixture_;
 };
 
-Batch empty_batch(int sequences, int length);  // all zero
-// Row `row` from the first S + 1 bytes of `text`.
+Batch empty_batch(int sequences, int length);  // filled with zeros
+// Fills row `row` with the first S + 1 bytes of `text`.
 void fill_sequence(Batch& batch, int row, int domain, std::string_view text);
 
 // Throws std::runtime_error with the path, what was found and what is needed (unreadable, too short, no text), or with
-// what is wrong with the mixture, or because it was not to go on.
+// the problem in the mixture, or because `goes_on` returned false.
 std::unique_ptr<Dataset> open_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on = {});
 
 }  // namespace moescope

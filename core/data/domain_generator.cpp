@@ -10,7 +10,8 @@
 namespace moescope {
 namespace {
 
-// Appends pieces from left to right, which << guarantees and + does not: the order of draws is part of the result.
+// Appends pieces from left to right, which << guarantees and + does not, because the order of draws is part of the
+// result.
 struct Out {
   std::string& text;
   Out& operator<<(std::string_view piece) {

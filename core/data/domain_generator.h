@@ -1,6 +1,6 @@
 // Generates text of labelled domains with structure that can be learnt: sums are right, brackets match, schemas hold.
 //
-// Each domain has its own byte statistics, so that a router has something to specialise on. No file is needed.
+// Each domain has its own byte statistics, so that experts can specialise. No file is needed.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Draws {
   const T& of(const T (&choices)[N]) {
     return choices[below(N)];
   }
-  // Earlier choices more often: rank r with weight about 1 / (r + 1), approximated by N^u.
+  // Draws earlier choices more often: rank r with weight about 1 / (r + 1), approximated by N^u.
   template <class T, std::size_t N>
   const T& skewed(const T (&choices)[N]) {
     const double rank = std::pow(static_cast<double>(N + 1), stream_.uniform(next_++)) - 1;
@@ -46,9 +46,9 @@ class Draws {
 
 struct Domain {
   const char* name;
-  void (*append_document)(std::string& text, Draws& draws);  // at least one byte
+  void (*append_document)(std::string& text, Draws& draws);  // appends at least one byte
 };
-// In the order of generated_domain_names(). Documents of passages end with a line feed.
+// Returns the domains in the order of generated_domain_names(). Documents of passages end with a line feed.
 std::span<const Domain> generated_domains(Generator generator);
 
 }  // namespace moescope

@@ -20,7 +20,7 @@ char random_symbol(Draws& draws) {
 
 using Successors = std::array<char, 128>;  // by symbol
 
-// The symbols in an order of the language's own; each is followed by the next, the last by the first.
+// Returns the symbols in an order of the language's own: each is followed by the next, the last by the first.
 Successors shuffled_cycle(std::size_t language) {
   const RandomStream stream(0, "data.facts");
   Draws draws(stream, language);

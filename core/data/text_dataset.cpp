@@ -25,7 +25,7 @@ struct Collection {
   std::vector<TextDomain> domains;
   std::int64_t bytes = 0;
   int files = 0, binary = 0, unreadable = 0, short_domains = 0;
-  std::string unreadable_reason;  // of the first
+  std::string unreadable_reason;  // reason for the first unreadable file
 
   void require_going_on() const {
     if (goes_on && !goes_on()) throw std::runtime_error(path + ": reading it was cancelled");
@@ -43,7 +43,7 @@ bool is_binary(std::string_view bytes) {
   return bytes.find('\0') != std::string_view::npos;
 }
 
-// Of a binary file the beginning, which shows it.
+// Reads only the beginning of a binary file, which is enough to recognise it.
 bool read_file(Collection& all, const fs::path& path, std::string& text) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -59,7 +59,7 @@ bool read_file(Collection& all, const fs::path& path, std::string& text) {
   return false;
 }
 
-// NUL bytes mark a file that is no text.
+// Takes a file with NUL bytes for a binary file.
 void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   std::string text;
   const std::int64_t before = all.bytes;
@@ -75,7 +75,7 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
   if (domain_text.back() != '\n') domain_text += '\n';
 }
 
-// By name, because the order in which a file system lists a folder varies.
+// Sorts by name, because file systems list a folder in different orders.
 std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -92,7 +92,7 @@ std::vector<fs::path> sorted_entries(Collection& all, const fs::path& folder) {
 void add_entry(Collection& all, const fs::path& path, std::string& domain_text) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) {
-    // Nothing in it, or a kernel's file that might wait for ever.
+    // Files of size 0 are empty, or files of the kernel that might block for ever.
     if (fs::file_size(path, error) > 0) add_file(all, path, domain_text);
   } else if (fs::is_directory(fs::symlink_status(path, error))) {
     for (const fs::path& entry : sorted_entries(all, path)) add_entry(all, entry, domain_text);
@@ -130,7 +130,7 @@ std::string skipped_text(const Collection& all) {
   return text;
 }
 
-// Sequences need S + 1 bytes: the last target is one beyond the last input.
+// Sequences need S + 1 bytes, because the last target is one beyond the last input.
 void drop_short_domains(Collection& all, std::size_t needed) {
   std::size_t longest = 0;
   for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.text.size());
@@ -193,7 +193,7 @@ class TextDataset : public Dataset {
   }
 
   std::vector<Batch> held_out() const override {
-    std::vector<std::size_t> domains;  // with a part held out
+    std::vector<std::size_t> domains;  // with a held-out part
     for (std::size_t d = 0; d < trained_.size(); ++d)
       if (trained_[d] < all_.domains[d].text.size()) domains.push_back(d);
     if (domains.empty()) return {};
@@ -212,7 +212,8 @@ class TextDataset : public Dataset {
   }
 
  private:
-  // Of a text of `size` bytes. Both parts hold a sequence, or all of it is trained on.
+  // Bytes for training of a text of `size` bytes. Both parts hold a sequence; otherwise all of the text is for
+  // training.
   std::size_t trained_bytes(std::size_t size) const {
     const std::size_t needed = static_cast<std::size_t>(config_.seq) + 1;
     if (config_.held_out <= 0 || size < 2 * needed) return size;
@@ -224,7 +225,7 @@ class TextDataset : public Dataset {
   RandomStream places_;
   Collection all_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> trained_;   // bytes of each text before what is held out
+  std::vector<std::size_t> trained_;   // bytes of each text before its held-out part
   std::vector<std::uint64_t> starts_;  // cumulative number of places where a sequence can begin
 };
 
@@ -232,7 +233,7 @@ class TextDataset : public Dataset {
 
 std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on) {
   Collection all = collect(config.path, goes_on);
-  all.goes_on = {};  // what it asks may be gone later
+  all.goes_on = {};  // its captures may not live longer
   drop_short_domains(all, static_cast<std::size_t>(config.seq) + 1);
   return std::make_unique<TextDataset>(config, seed, std::move(all));
 }

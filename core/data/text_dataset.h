@@ -8,10 +8,10 @@
 
 namespace moescope {
 
-// Limit on the text that is read into memory; far more than a model of this size sees in a day.
+// Limit of the text that is read into memory; far more than a model of this size reads in a day.
 inline constexpr std::int64_t kMaxTextBytes = std::int64_t{512} << 20;
 
-// As open_dataset, for a config with a path.
+// Opens the text of a config with a path. Throws as open_dataset() does.
 std::unique_ptr<Dataset> open_text_dataset(const DataConfig& config, std::int64_t seed, const GoesOn& goes_on);
 
 }  // namespace moescope
